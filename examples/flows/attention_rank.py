@@ -3,14 +3,13 @@ The attention matrix loses its rank as leaders emerge
 =====================================================
 
 The attention matrix of forty tokens in eighty dimensions starts with full rank: every token attends to itself. In time
-its rows become equal to a few unit vectors, because all look at the few tokens that lead. In one dimension this is
+its rows become equal to a few unit vectors, because all tokens attend to the few leaders. In one dimension this is
 Theorem 2.1 of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_:
 
 .. math:: P_{ij}(t) = \\frac{e^{\\langle Q x_i(t), K x_j(t)\\rangle}}{\\sum_l e^{\\langle Q x_i(t), K x_l(t)\\rangle}}
 
 tends to a Boolean matrix of rank at most three. In many dimensions the paper shows it by a figure, which is made here
-again (``hardmax reproduce attention``). Low rank is what makes attention compressible, so one would like to know when
-it comes.
+again (``hardmax reproduce attention``). Attention matrices of low rank can be compressed.
 """
 
 import matplotlib.pyplot as plt
@@ -31,10 +30,10 @@ figure = draw(run)
 plt.show()
 
 # %%
-# At the end few tokens are seen at all: the columns that are not dark.
+# At the end few tokens receive attention: the columns that are not dark.
 
 seen = (run.attention(-1) > 0.5).any(axis=0)
-print(f"{seen.sum()} of {run.n} tokens get more than half of somebody's attention at the end.")
+print(f"{seen.sum()} of {run.n} tokens receive more than half of the attention of some token at the end.")
 assert rank[0] == run.n
 assert rank[-1] <= 4
 assert seen.sum() <= 4

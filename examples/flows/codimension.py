@@ -9,8 +9,8 @@ components
 .. math:: \\langle \\varphi_r, z_i(t) \\rangle, \\quad r = 1, \\ldots, k, \\qquad z_i(t) = e^{-tV} x_i(t),
 
 settle at a few points, so that tokens end on parallel subspaces of codimension :math:`k`: in three dimensions, with
-:math:`k = 2`, on lines. Nobody has proved it, and floats cannot decide it here. This example shows how far they reach,
-and says so. ``hardmax reproduce codimension`` writes the figure to a file.
+:math:`k = 2`, on lines. The conjecture is open, and floating-point numbers cannot decide it here. This example shows
+how far they reach. ``hardmax reproduce codimension`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt

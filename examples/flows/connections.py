@@ -1,10 +1,10 @@
 """
-Fewer and fewer tokens are looked at
-====================================
+Fewer and fewer tokens receive attention
+========================================
 
-Who looks at whom while attention sharpens? Draw each key :math:`x_j` as a circle and each query :math:`B^\\top x_i`,
-with :math:`B = Q^\\top K`, as a square, and join them by a line as wide as :math:`P_{ij}`. At first everybody looks at
-everybody. Then lines vanish, and what remains goes to a handful of tokens: the leaders of `arXiv 2305.05465
+Draw each key :math:`x_j` as a circle and each query :math:`B^\\top x_i`, with :math:`B = Q^\\top K`, as a square, and
+join them by a line as wide as :math:`P_{ij}`. At first every token attends to every other. Then lines vanish, and the
+remaining ones end at a few tokens, the leaders of `arXiv 2305.05465
 <https://arxiv.org/abs/2305.05465>`_; the figure is one of that paper's (``hardmax reproduce connections``).
 """
 
@@ -47,5 +47,5 @@ for verdict in hm.theorems.check(run):
 # %%
 # What to try
 # -----------
-# ``V=np.eye(2)`` keeps more leaders, one for each vertex of a polygon. ``Q=-B`` turns every query around: each token
-# looks for what is opposite to it, and no theorem speaks of it any more.
+# ``V=np.eye(2)`` keeps more leaders, one for each vertex of a polygon. ``Q=-B`` reverses every query: each token
+# attends to opposite tokens, and no theorem covers this case.

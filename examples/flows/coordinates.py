@@ -2,7 +2,7 @@
 In 128 dimensions the sign of an eigenvalue decides over its coordinate
 =======================================================================
 
-Pictures in the plane convince nobody about real models. Here are 128 tokens in 128 dimensions under a sparse random
+Real models have many dimensions. Here are 128 tokens in 128 dimensions under a sparse random
 symmetric :math:`V`, as in a figure of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. In the eigenbasis
 :math:`\\varphi_1, \\ldots, \\varphi_{128}` of :math:`V` the rescaled tokens obey
 

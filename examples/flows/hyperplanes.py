@@ -1,15 +1,15 @@
 """
-A simple leading eigenvalue presses tokens onto parallel planes
-===============================================================
+With a simple leading eigenvalue tokens converge to parallel planes
+===================================================================
 
 Many matrices have one positive eigenvalue that exceeds the modulus of all others. Theorem 4.2 of `arXiv 2305.05465
-<https://arxiv.org/abs/2305.05465>`_ speaks of these: if the leading eigenvalue :math:`\\lambda_1` of :math:`V` is
+<https://arxiv.org/abs/2305.05465>`_ applies to these: if the leading eigenvalue :math:`\\lambda_1` of :math:`V` is
 simple, positive and larger than the modulus of all others, then along its left eigenvector :math:`\\varphi_1`
 
 .. math:: \\langle \\varphi_1, z_i(t) \\rangle, \\qquad z_i(t) = e^{-tV} x_i(t),
 
-tends to one of at most three values. In one direction tokens agree, in all others they are free: they end on at most
-three parallel hyperplanes. ``hardmax reproduce hyperplanes`` writes the figure to a file.
+tends to one of at most three values. All other directions are free: tokens end on at most three parallel
+hyperplanes. ``hardmax reproduce hyperplanes`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-Clusters on the circle wait for a long time before they meet
-============================================================
+Clusters on the circle are metastable
+=====================================
 
 Layer norm keeps tokens on a sphere. There, says `arXiv 2312.10794 <https://arxiv.org/abs/2312.10794>`_, attention
 obeys
@@ -14,8 +14,8 @@ with :math:`\\Pi_x` the projection on the tangent at :math:`x`, and the energy
 
 .. math:: E = \\frac{1}{2 \\beta n^2} \\sum_{ij} e^{\\beta \\langle x_i, x_j \\rangle}
 
-never falls. It is largest where all tokens are one. But with a large :math:`\\beta` they wait in several clusters for a
-very long time first, longer than any network is deep. ``hardmax reproduce phase`` draws the map
+never falls. It is largest where all tokens are one. With a large :math:`\\beta` they first stay in several
+clusters for a very long time, longer than any network is deep. ``hardmax reproduce phase`` draws the map
 below on a finer grid.
 """
 
@@ -32,8 +32,8 @@ run = hm.simulate(tokens, hm.Sphere(4), times=TIMES)
 print(run)
 
 # %%
-# One cloud of 32 tokens at beta = 4. Left: angles in time; clusters form early and wait. Right: the energy rises in
-# steps, whenever clusters meet.
+# 32 tokens at beta = 4. Left: angles in time; clusters form early and persist. Right: the energy rises in steps, when
+# clusters merge.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 angles = np.unwrap(np.arctan2(run.array[..., 1], run.array[..., 0]), axis=0)
@@ -59,7 +59,7 @@ figure = draw(result)
 plt.show()
 
 # %%
-# Below beta = 1 all tokens have met at time 1000. Above they have not, and more clusters wait the larger beta is.
+# Below beta = 1 all tokens have merged at time 1000. Above, the number of clusters grows with beta.
 
 print(f"at t = 1000: {counts[0, -1]:g} cluster at beta = {betas[0]:g}, {counts[-1, -1]:g} at beta = {betas[-1]:g}")
 assert (counts[betas < 1, -1] == 1).all()

@@ -2,13 +2,13 @@
 With V = I tokens end on the vertices of a polytope
 ===================================================
 
-What is the simplest thing that self-attention does to a cloud? Take :math:`V = I`. Theorem 3.1 of `arXiv 2305.05465
+The simplest case of self-attention is :math:`V = I`. Theorem 3.1 of `arXiv 2305.05465
 <https://arxiv.org/abs/2305.05465>`_: if :math:`Q^\\top K` is symmetric positive definite, every rescaled token
 
 .. math:: z_i(t) = e^{-t} x_i(t)
 
-tends to a point of the boundary of a convex polytope, as a rule to one of its vertices. That is why deep attention
-makes clusters: few places, and all tokens in them. ``hardmax reproduce polytope`` writes the figure to a file.
+tends to a point of the boundary of a convex polytope, as a rule to one of its vertices. So deep attention
+forms clusters. ``hardmax reproduce polytope`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
@@ -52,5 +52,5 @@ movie = hm.draw.movie(hm.simulate(solid.tokens[0], solid.rule, times=np.linspace
 # %%
 # What to try
 # -----------
-# ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` asks for other directions, so other tokens lead. With more tokens,
+# ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` has other leaders. With more tokens,
 # ``(400, 2)``, the polytope hardly has more vertices. ``V=2 * np.eye(2)`` is the same at half the time.

@@ -2,9 +2,9 @@
 Eigenvalues of the value matrices of a trained sentence encoder
 ===============================================================
 
-The theorems of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ ask for the spectrum of :math:`V`. Are the value
-matrices of trained models of the kinds they speak of? The paper looked at ALBERT; here are the 72 heads of
-all-MiniLM-L6-v2, whose weights come with a Python package. For head :math:`a` the matrix that plays the part of
+The theorems of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ ask for the spectrum of :math:`V`. Do the value
+matrices of trained models satisfy their hypotheses? The paper studies ALBERT; here are the 72 heads of
+all-MiniLM-L6-v2, whose weights come with a Python package. For head :math:`a` the matrix in the role of
 :math:`V` is the product :math:`O_a V_a` of its output and its value weights. ``hardmax reproduce spectra`` writes
 the figure to a file, and ``hardmax inspect`` does it for a model of your own.
 """
@@ -26,9 +26,9 @@ figure = draw(found)
 plt.show()
 
 # %%
-# How many heads meet that hypothesis? Theorem 4.2 asks for an eigenvalue that is real, positive, simple and larger than
-# the modulus of all others. To know whether training has anything to do with it, 720 Gaussian heads of the same shape
-# are asked, too.
+# How many heads meet that hypothesis? Theorem 4.2 requires an eigenvalue that is real, positive, simple and larger than
+# the modulus of all others. For comparison, 720 Gaussian heads of the same
+# shape.
 
 leading = np.concatenate([values[np.arange(len(values)), np.abs(values).argmax(axis=1)] for values in spectra])
 meets = (leading.imag == 0) & (leading.real > 0)

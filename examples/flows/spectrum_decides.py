@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.flows import clusters_by_size
+from hardmax.draw.flows import rank_clusters
 from hardmax.draw.style import EDGE, cluster_colours
 
 tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2))
@@ -48,7 +48,7 @@ figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
     collapses = name == "V = -I"
     shown = trajectory.array if collapses else trajectory.drawn  # with V = -I it is x that has a limit
-    colours = cluster_colours(clusters_by_size(trajectory) * (not collapses))
+    colours = cluster_colours(rank_clusters(trajectory) * (not collapses))
     for i, colour in enumerate(colours):
         ax.plot(*shown[:, i].T, color=colour, lw=0.7, alpha=0.6, zorder=1)
     ax.scatter(*shown[-1].T, s=34, c=colours, edgecolors=EDGE, lw=0.6, zorder=3)

@@ -1,14 +1,14 @@
 """
-Figure 4: every token enters the neighbourhood of a finite set, and stays
-=========================================================================
+Figure 4: every token enters a neighbourhood of a finite set and stays
+======================================================================
 
-How does one prove that tokens converge? The proof in `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ first
+The convergence proof in `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ first
 shows that they come close to a finite set :math:`\\mathcal{S}`: for every :math:`\\delta > 0` there is a layer from
 which on every token is in one of the balls
 
 .. math:: B_\\delta(s) = \\{z : |z - s| < \\delta\\}, \\qquad s \\in \\mathcal{S}.
 
-Figure 4 of the paper is a sketch of these balls around a polytope :math:`\\mathcal{K}`. Here they belong to a cloud
+Figure 4 of the paper is a sketch of these balls around a polytope :math:`\\mathcal{K}`. Here they belong to an input
 whose limit is computed and proved. ``hardmax reproduce fig4`` writes this figure to a file.
 """
 
@@ -41,7 +41,7 @@ ax.set(xlabel="layer", ylabel=r"distance to $\mathcal{S}$")
 plt.show()
 
 # %%
-# The lines become straight and parallel. Inside the balls nothing is left to decide, and each layer
+# The lines become straight and parallel. Inside the balls the argmax sets are constant, and each layer
 # shrinks the distance by the same factor, 1/(1 + alpha): Theorem 1 of this project says so of tokens with one leader,
 # Theorem 4 of those in the middle of an edge.
 
@@ -55,5 +55,5 @@ for verdict in (hm.theorems.limit(trajectory), hm.theorems.theorem1(trajectory),
 # %%
 # What to try
 # -----------
-# A smaller ``DELTA`` only needs more layers, about log(1/delta)/log(1 + alpha) of them. The cloud "emerging-leader" has
-# one point of the set in the middle of the others, which nobody knew at layer 0.
+# A smaller ``DELTA`` only needs more layers, about log(1/delta)/log(1 + alpha) of them. The input "emerging-leader" has
+# a leader that emerges only after layer 0.

@@ -1,9 +1,9 @@
 """
-Figure 5: near a leader, a token no longer sees the others
-==========================================================
+Figure 5: near a leader, a token follows no other token
+=======================================================
 
-Once tokens are close to the finite set :math:`\\mathcal{S}`, why does none of them ever change its mind? The answer
-of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ is Figure 5: around a leader :math:`s_0` there is a ball so
+Once tokens are close to the finite set :math:`\\mathcal{S}`, why do their argmax sets no longer change? The answer of
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ is Figure 5: around a leader :math:`s_0` there is a ball so
 small that for every x in it the hyperplane through x with normal :math:`A x` has the balls around all other points
 behind it,
 
@@ -35,19 +35,19 @@ figure = draw(result)
 plt.show()
 
 # %%
-# What this means for the dynamics: fill the three balls with tokens at random. Whatever stands in the upper ball
-# follows a token of the upper ball, in every one of a thousand clouds. That is why clusters, once formed, do not mix.
+# The consequence for the dynamics: fill the three balls with random tokens. In each of 1000 samples, every token of the
+# upper ball follows a token of the upper ball. So clusters, once formed, do not mix.
 
 rng = np.random.default_rng(0)
 angles = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
 circle = np.column_stack([np.cos(angles), np.sin(angles)])
 for _ in range(1000):
     radii, turns = delta * np.sqrt(rng.uniform(size=(3, 4, 1))), rng.integers(0, len(circle), (3, 4))
-    cloud = (points[:, None] + radii * circle[turns]).reshape(12, 2)  # four tokens in each ball
-    sets = hm.simulate(np.vstack([cloud, points]), hm.Hardmax(0.5), layers=0).sets(0)
+    tokens = (points[:, None] + radii * circle[turns]).reshape(12, 2)  # four tokens in each ball
+    sets = hm.simulate(np.vstack([tokens, points]), hm.Hardmax(0.5), layers=0).sets(0)
     upper = {0, 1, 2, 3, 12}
     assert all(set(sets[i].tolist()) <= upper for i in upper)
-print("1000 clouds: no token of the upper ball follows one outside of it.")
+print("1000 samples: no token of the upper ball follows one outside of it.")
 
 # %%
 # What to try

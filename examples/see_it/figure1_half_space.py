@@ -1,15 +1,15 @@
 """
-Figure 1: a token follows whoever reaches farthest in its direction
-===================================================================
+Figure 1: a token follows the tokens with the largest projection
+================================================================
 
-What does attention look at? In a hardmax transformer token :math:`z_i` looks along the direction :math:`A z_i` and
-follows the tokens that reach farthest there. Figure 1 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ draws
-the consequence: whatever attracts :math:`z_i` lies in the half-space
+In a hardmax transformer, token :math:`z_i` follows the tokens with the largest projection on the direction
+:math:`A z_i`. Figure 1 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ draws
+the consequence: the tokens that attract :math:`z_i` lie in the half-space
 
 .. math:: \\mathcal{H}_i = \\{z : \\langle A z_i, z - z_i \\rangle \\ge 0\\}.
 
-Everything else in the theory starts here. A token only moves forwards, so its norm grows, and one with nothing in
-front of it leads. ``hardmax reproduce fig1`` writes this figure to a file.
+The other statements start from here: a token moves into its half-space, so its norm grows, and a token whose
+half-space contains no other token leads. ``hardmax reproduce fig1`` writes this figure to a file.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,8 @@ plt.show()
 
 # %%
 # The statement as a verdict: for every token and every layer, the smallest :math:`\langle A z_i, z_j - z_i \rangle`
-# over the tokens j that i follows. It is never negative, because i itself was a candidate and did not win.
+# over the tokens j that i follows. It is never negative, because j maximises the projection over all tokens and i
+# is one of them.
 
 assert [run.sets(0)[0].tolist() for run in runs.values()] == [[1, 2], [3]]
 for run in runs.values():

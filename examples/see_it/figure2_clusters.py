@@ -1,5 +1,5 @@
 """
-Figure 2: four clouds gather around their leaders
+Figure 2: four inputs gather around their leaders
 =================================================
 
 Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ shows what its main theorem is about. As the depth
@@ -10,7 +10,7 @@ combination of leaders,
 .. math:: \\lim_{k \\to \\infty} z_i^k = \\sum_{\\ell} w_{i\\ell}\\, z_\\ell, \\qquad w_{i\\ell} \\ge 0, \\quad
    \\sum_\\ell w_{i\\ell} = 1.
 
-Four small clouds show the four things that can happen. ``hardmax reproduce fig2`` writes this figure to a file.
+Four small inputs show four cases. ``hardmax reproduce fig2`` writes this figure to a file.
 """
 
 import matplotlib.pyplot as plt
@@ -26,17 +26,16 @@ runs = compute()
 # Stars lead, circles have the colour of the token they follow, and two colours in one circle are a tie. Shaded in the
 # last column is :math:`\mathcal{K}`.
 #
-# 1. *triangle*: three leaders from the start, and everybody else walks to one of them.
-# 2. *emerging-leader*: the token in the middle becomes a leader only when the tokens in front of it have left.
-# 3. *square*: four leaders, none of them in anybody's way.
+# 1. *triangle*: three leaders from the start, and every other token converges to one of them.
+# 2. *emerging-leader*: the token in the middle becomes a leader once the tokens in front of it have moved away.
+# 3. *square*: four leaders, the corners of a square.
 # 4. *edge-clusters*: two tokens follow two leaders at once, and end in the middle of an edge.
 
 figure = draw(runs)
 plt.show()
 
 # %%
-# Thirty layers look finished. The limit is more: a proof that is complete at a finite layer, with the weights of every
-# limit on the leaders.
+# ``hm.limit`` proves the limit at a finite layer, and returns the weights of every limit on the leaders.
 
 for name, run in runs.items():
     limit, verdict = hm.limit(run.array[0], rule), hm.theorems.limit(run)
@@ -50,10 +49,10 @@ late = hm.limit(hm.configuration("emerging-leader"), rule)
 tied = hm.limit(hm.configuration("edge-clusters"), rule)
 assert late.emerged.max() > 0
 assert len(tied.points) > len(tied.leaders)
-print("In the last cloud, tokens 4 and 5 end at", *tied.exact()[[4, 5]].astype(str).tolist())
+print("In the last input, tokens 4 and 5 end at", *tied.exact()[[4, 5]].astype(str).tolist())
 
 # %%
-# The second row as a movie: who leads is not decided at layer 0.
+# The second row as a movie: its last leader emerges after layer 0.
 
 movie = hm.draw.movie(hm.simulate(hm.configuration("emerging-leader"), rule, layers=8))
 

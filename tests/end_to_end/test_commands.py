@@ -18,9 +18,9 @@ from hardmax.figures import FIGURES
 def _short_movies(monkeypatch) -> None:
     """Few frames; that a movie has all of them is shown where movies are."""
     monkeypatch.setattr("hardmax.cli.limit.EXTRA_LAYERS", 2)
-    few = movies.even_frames
+    few = movies.choose_frames
     for module in (movies, player):
-        monkeypatch.setattr(module, "even_frames", lambda last, most=4: few(last, 4))
+        monkeypatch.setattr(module, "choose_frames", lambda last, most=4: few(last, 4))
 
 
 def test_simulate_prints_leaders(run) -> None:
@@ -301,10 +301,6 @@ def test_a_run_that_stops_early_has_exit_code_1(run) -> None:
     code, out, _ = run(*FLOW, "--max-steps", "2")
     assert code == 1
     assert "after 2 steps, the most allowed. Raise `--max-steps`, loosen `--rtol`" in out
-
-
-def test_causal_attention_is_not_called_proved(run) -> None:
-    assert "OPEN: attention is causal." in run(*FLOW, "--causal")[1]
 
 
 def test_batches_of_flows(run) -> None:

@@ -1,4 +1,4 @@
-"""Every example of the gallery runs, says why, shows something, and ends in what to try."""
+"""Every example of the gallery runs, shows something, and has its parts."""
 
 import ast
 import importlib
@@ -19,29 +19,22 @@ from hardmax.figures import FIGURES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
-BRIEFLY = {
-    "control_leaders.py": ["1"],  # tasks
-    "outside_the_hypotheses.py": ["2"],  # runs
-}
-AS_A_SCRIPT = "exact_ties"
-ELSEWHERE = {"phase"}  # of arXiv 2312.10794: the gallery has the figures of the other two papers
-TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
-LONG = {"corpus_in_parts", "inspect_minilm", "polytope", "reviews_evolution", "topics_of_comments"}
+ARGUMENTS = {"control_leaders": ["1"], "outside_the_hypotheses": ["2"]}  # a small number of tasks, of runs
+SLOW = {"corpus_in_parts", "cylinder_flow", "inspect_minilm", "polytope", "reviews_evolution", "topics_of_comments"}
 
 
 def _name(path: Path) -> str:
     return path.name
 
 
-def test_the_gallery_is_large_enough() -> None:
-    assert len(EXAMPLES) >= 30
-
-
-@pytest.mark.parametrize("figure", [name for name in FIGURES if name not in ELSEWHERE])
+@pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
-    """An example shows it, and names the command that draws it."""
-    command = re.compile(rf"hardmax\s+reproduce\s+(# )?{figure}\b")  # lines may break in it
-    assert [path for path in EXAMPLES if command.search(path.read_text(encoding="utf-8"))]
+    """An example draws it by `compute` and `draw`, and names the command that writes it."""
+    module = FIGURES[figure].__name__
+    (source,) = [text for text in map(Path.read_text, EXAMPLES) if f"from {module} import" in text]
+    assert re.search(rf"hardmax\s+reproduce\s+(# )?{figure}\b", source)  # may contain a line break
+    assert "compute(" in source
+    assert "figure = draw(" in source
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=_name)
@@ -56,12 +49,14 @@ def test_an_example_says_why_and_what_to_try(path: Path) -> None:
     assert all(line.startswith("#") for line in last.splitlines())
 
 
-@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem not in {TESTED, *LONG}], ids=_name)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=[pytest.mark.slow] if path.stem in SLOW else []) for path in EXAMPLES], ids=_name
+)
 def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """In this process, where torch and Matplotlib are loaded already, and some of them with less to do."""
+    """Run an example in this process, where torch and Matplotlib are already loaded."""
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(path), *BRIEFLY.get(path.name, [])])
+    monkeypatch.setattr(sys, "argv", [str(path), *ARGUMENTS.get(path.stem, [])])
     monkeypatch.setattr(plt, "show", lambda: None)
     try:
         names = runpy.run_path(str(path), run_name="__main__")
@@ -72,21 +67,13 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     out = capsys.readouterr().out
     assert out
     files = re.findall(r"[\w./-]+\.(?:png|svg|gif|mp4|html|npz|json)\b", out)
-    assert all(Path(name).is_file() for name in files), files  # what it says it wrote is there
+    assert all(Path(name).is_file() for name in files), files
 
 
 def test_an_example_runs_as_a_script(tmp_path: Path) -> None:
-    """Run one example as a reader starts it; the site runs them all."""
-    (path,) = [path for path in EXAMPLES if path.stem == AS_A_SCRIPT]
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "Agg"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-        env=environment,
-    )
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "prove_it" / "exact_ties.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

@@ -5,7 +5,7 @@ from course.pictures.shared import Frame, axes, dots, lines
 from course.pictures.shared import page as paged
 
 import hardmax as hm
-from hardmax.draw.flows import clusters_by_size
+from hardmax.draw.flows import rank_clusters
 from hardmax.draw.pages import Page
 from hardmax.draw.style import cluster_colours
 
@@ -25,7 +25,7 @@ def page() -> Page:
         said = f"Eigenvalues 1 and {mu:g}. {hm.classify(V=V)}"
         beyond = int((np.abs(Z[-1, :, 1]) > HIGH).sum())
         said += f" {beyond} of 30 tokens are above or below the picture." if beyond else ""
-        colours = cluster_colours(clusters_by_size(trajectory))
+        colours = cluster_colours(rank_clusters(trajectory))
         frames.append(Frame(f"{mu:g}", said, [lines(Z.swapaxes(0, 1), "#BBBBBB"), dots(Z[-1], colours=colours)]))
     return paged(
         frames,

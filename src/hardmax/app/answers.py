@@ -11,7 +11,7 @@ from hardmax._errors import InputError
 from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.app.scene import Scene
 from hardmax.app.unshown import MOST_HULLS, MOST_MATRIX, unshown
-from hardmax.draw.pages import limit_points
+from hardmax.draw.pages import list_limit_points
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette
@@ -153,7 +153,7 @@ def _hardmax(
     result = hm.limit(scene.tokens, trajectory.rule) if not scene.causal else None
     if result is not None:
         header["status"] = result.status
-        header["points"] = [list(row) for row in limit_points(result, MOST_ROWS)]
+        header["points"] = [list(row) for row in list_limit_points(result, MOST_ROWS)]
         header["certified"] = result.certified
         if scene.d <= 2:
             arrays["limit"] = _flat(np.asarray(result.tokens)).astype(np.float32)

@@ -130,10 +130,10 @@ class Playground:
 
     async def _turn_it(self, scene: Scene, turn: int) -> None:
         """Three dimensions are turned by Plotly."""
-        from hardmax.draw.player import figure_of
+        from hardmax.draw.player import make_figure
 
         try:
-            figure = await off_the_loop(lambda: figure_of(run(scene, lambda: self._turn != turn)), long=True)
+            figure = await off_the_loop(lambda: make_figure(run(scene, lambda: self._turn != turn)), long=True)
         except Cancelled:
             return
         except Exception as problem:

@@ -54,9 +54,9 @@ def limit(
         radius = quick_radius(result)
         if 0 < radius < np.inf:
             output.say(f"Moving each token by less than {format_down(radius, 2)} changes no argmax set at any layer.")
-        from hardmax.draw.pages import POINTS, limit_points
+        from hardmax.draw.pages import POINTS, list_limit_points
 
-        output.show(output.table("Limit points", *POINTS, rows=limit_points(result, output.MOST_ROWS)))
+        output.show(output.table("Limit points", *POINTS, rows=list_limit_points(result, output.MOST_ROWS)))
         output.say_written(files)
     if not result.certified:
         raise typer.Exit(1)

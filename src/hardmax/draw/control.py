@@ -1,4 +1,4 @@
-"""Pictures of control: the same tokens with A = I and with the A that was chosen."""
+"""Pictures of control: the same tokens with A = I and with the chosen A."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -23,29 +23,29 @@ from hardmax.simulate import simulate
 if TYPE_CHECKING:
     from hardmax.control.request import ControlResult
 
-LAYERS = 60  # to see who leads in the end
-FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate
+LAYERS = 60  # of the simulation that shows the final leaders
+ELLIPSE_SIZE = 0.6  # half of its length, as a part of the largest coordinate
 
 
 @shows_once
 def plot_control(
     result: "ControlResult", *, alpha: float | Fraction | None = None, names: Sequence[str] | None = None
 ) -> Figure:
-    """Draw what the chosen A does, beside A = I.
+    """Draw the tokens with A = I and with the chosen A.
 
-    Stars lead at layer 0, circles have the colour of whom they follow. A ring marks the tokens that were asked to lead.
-    The dashed ellipse is a level set of ⟨Az, z⟩, or its shadow. The lines (d = 2) and planes (d = 3) are
-    {z : ⟨A z_i, z - z_i⟩ = 0} for the tokens i that were asked to lead: i leads where no token lies beyond.
+    Stars lead at layer 0; circles have the colour of the token they follow. A ring marks the requested leaders. The
+    dashed ellipse is a level set of ⟨Az, z⟩, for d > 3 its projection. The lines (d = 2) and planes (d = 3) are
+    {z : ⟨A z_i, z - z_i⟩ = 0} for the requested leaders i: i leads if no token lies beyond.
 
     Parameters
     ----------
     result : ControlResult
-        One with an A.
+        A result that has an A.
     alpha : number, optional
-        Step of the simulation that says who leads in the end: by default the result's own, or 1.
+        Step size of the simulation that shows the final leaders; by default that of the result, or 1.
     names : sequence of str, optional
-        A name for every token, such as its word; those of leaders are written. Of words blue would speak for an answer
-        and orange against it, so leaders have other colours.
+        A name per token, such as its word, written at leaders. Leaders are then neither blue nor orange, which stand
+        for evidence in pictures of texts.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def plot_control(
                 at = projection(tokens[i])
                 side = "right" if at[0] > middle else "left"
                 ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha=side, zorder=6)
-    if projection.dimension == 2:  # below the panels there is the legend
+    if projection.dimension == 2:  # the legend is below the panels
         figure.supxlabel("")
         for ax in axes:
             ax.set_xlabel(projection.labels[0], fontsize=9)
@@ -100,7 +100,7 @@ def plot_control(
 
 
 def _draw_border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
-    """Where ⟨normal, z - token⟩ = 0, within the axes."""
+    """Draw the line or plane ⟨normal, z - token⟩ = 0."""
     normal = normal / np.linalg.norm(normal)
     if len(token) == 2:
         ax.axline(token, token + np.array([-normal[1], normal[0]]), color=EDGE, lw=0.8, alpha=0.8, zorder=1)
@@ -109,13 +109,13 @@ def _draw_border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
 
 
 def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
-    """The shape of an ellipse ⟨Az, z⟩ = c, for d > 3 of its shadow, drawn to fit into the cloud."""
+    """Draw an ellipse ⟨Az, z⟩ = c, for d > 3 its projection, scaled to the size of the tokens."""
     d = len(A)
     if d == 1 or isinstance(ax, Axes3D):
         return
     basis = np.eye(d) if projection.basis is None else projection.basis
-    values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # the shadow's own matrix, inverted
-    axes = 2 * FITS * np.abs(projection(tokens)).max() * np.sqrt(values / values.max())
+    values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # inverse matrix of the projection
+    axes = 2 * ELLIPSE_SIZE * np.abs(projection(tokens)).max() * np.sqrt(values / values.max())
     angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
     ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=GREY, lw=1.2, zorder=1))
 

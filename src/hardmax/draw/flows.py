@@ -1,8 +1,8 @@
-"""Pictures of flows and other smooth rules, in the manner of arXiv 2305.05465.
+"""Pictures of flows and other smooth rules, in the style of arXiv 2305.05465.
 
-Tokens have the colour of the cluster they end in, the largest cluster the first colour; a lonely token that does not
-lead is grey, and so are the clusters beyond the eighth. Stars lead, then and at the end. Self-attention is drawn in its
-rescaled tokens z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
+Tokens have the colour of their final cluster, the largest cluster the first colour. Clusters of one token that does not
+lead are grey, and so are clusters beyond the eighth. Stars are tokens that lead at the drawn time and at the end.
+Self-attention is drawn in rescaled tokens z = e^{-tV} x, except where x itself has a limit.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-RANK_TOL = 1e-6  # of the largest singular value: what is below counts as zero
-LEAST_WEIGHT = 1e-2  # attention below it has no line
-PANELS = 5  # how many times a row shows
-UNDER = 0.01  # of the view: a circle that close to a star is not drawn, the star stands for it
+RANK_TOL = 1e-6  # singular values below this part of the largest count as zero
+LEAST_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
+PANELS = 5  # of a row of times
+UNDER = 0.01  # circles closer than this part of the view to a star are not drawn
 
 
 def plot_flow(
@@ -45,20 +45,20 @@ def plot_flow(
     projection: Projection | None = None,
     clusters: IntArray | None = None,
 ) -> Axes:
-    """Draw the tokens of one cloud at saved position k, with the way they came.
+    """Draw the tokens of one trajectory at saved index k, with their paths.
 
     Parameters
     ----------
     trajectory : SmoothTrajectory
-        Of one cloud.
+        Trajectory of one token set.
     k : int
-        Position among the saved layers or times; negative counts from the last that holds finite tokens.
+        Index of a saved layer or time; negative counts from the last with finite tokens.
     ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; made if not given.
+        3-D axes for d = 3; new axes by default.
     tails : bool
-        Draw the way from the start.
+        Draw the paths from the start.
     hull : bool, optional
-        Shade the hull of the tokens; by default at the end, for rules whose hull never grows.
+        Shade the hull of the tokens; by default at the end, for rules under which the hull never grows.
     projection : Projection, optional
         To share axes between panels.
     clusters : (n,) array of int, optional
@@ -67,14 +67,14 @@ def plot_flow(
     Returns
     -------
     matplotlib.axes.Axes
-        Those that were drawn into.
+        The axes drawn into.
 
     Raises
     ------
     ParameterIndexError
-        If there is no such layer or saved time.
+        If k is not a saved layer or time.
     InputError
-        If it is that of a batch, or its tokens are not finite there.
+        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -85,12 +85,12 @@ def plot_flow(
     't = 0'
     """
     trajectory.refuse_batch("plot_flow(trajectory[b], k)")
-    at = position(trajectory, k)
+    at = find_index(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
-    clusters = (clusters_by_size(trajectory) if clusters is None else np.asarray(clusters))[real]
+    clusters = (rank_clusters(trajectory) if clusters is None else np.asarray(clusters))[real]
     projection.label(ax)
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
@@ -101,15 +101,15 @@ def plot_flow(
     colours = np.array(style.cluster_colours(clusters))
     if tails and at > 0:
         style.draw_tails(ax, Z, colours.tolist(), 0.8)
-    stars = leads(trajectory, at)[real]
-    seen = ~stars & ~is_under(Z[at], stars, projection)
+    stars = is_leader(trajectory, at)[real]
+    seen = ~stars & ~is_covered(Z[at], stars, projection)
     for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", style.STAR)):
         size = scale * style.marker_size(max(int(rows.sum()), 1))
         faces = colours[rows].tolist()
         style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
-        style.add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
+        style.add_legend(cast(Figure, ax.figure), make_flow_legend(clusters, stars=bool(stars.any()), hull=shaded))
     return ax
 
 
@@ -117,15 +117,15 @@ def plot_flow(
 def plot_times(
     trajectory: SmoothTrajectory, positions: Sequence[int] | None = None, *, projection: Projection | None = None
 ) -> Figure:
-    """Draw several saved positions of one cloud side by side, and always the last.
+    """Draw several saved times of one trajectory side by side, and always the last.
 
     Parameters
     ----------
     trajectory : SmoothTrajectory
-        Of one cloud.
+        Trajectory of one token set.
     positions : sequence of int, optional
-        Which; by default five that part the way of the tokens, in the coordinates in which they gather, into equal
-        lengths; for layers those of Figure 2 of arXiv 2407.01602.
+        Indices of saved times; by default five that divide the path of the tokens, in the coordinates that converge,
+        into equal lengths. For layers those of Figure 2 of arXiv 2407.01602.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -136,7 +136,7 @@ def plot_times(
     Raises
     ------
     InputError
-        If it is that of a batch, or its tokens are not finite there.
+        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -147,26 +147,26 @@ def plot_times(
     ['t = 0', 't = 4', 't = 8']
     """
     trajectory.refuse_batch("plot_layers(trajectory[b])")
-    last = position(trajectory, -1)
-    wanted = even_positions(trajectory, PANELS) if positions is None else positions
-    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
-    view, clusters = projection or Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
+    last = find_index(trajectory, -1)
+    wanted = choose_indices(trajectory, PANELS) if positions is None else positions
+    kept = [k for k in dict.fromkeys(find_index(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
+    view, clusters = projection or Projection.of_trajectory(trajectory), rank_clusters(trajectory)
     figure = style.draw_row(
         view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
     )
-    style.add_legend(figure, legend_of(trajectory, kept))
+    style.add_legend(figure, make_times_legend(trajectory, kept))
     return figure
 
 
-def legend_of(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
-    """One line for pictures at several positions."""
-    stars = any(leads(trajectory, k)[trajectory.mask].any() for k in positions)
-    clusters = clusters_by_size(trajectory)[trajectory.mask]
-    return legend_line(clusters, stars=stars, hull=has_hull_at_end(trajectory))
+def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
+    """Return a legend for pictures at several saved times."""
+    stars = any(is_leader(trajectory, k)[trajectory.mask].any() for k in positions)
+    clusters = rank_clusters(trajectory)[trajectory.mask]
+    return make_flow_legend(clusters, stars=stars, hull=has_hull_at_end(trajectory))
 
 
-def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
-    """What markers, colours and shading mean, in one line: only of what is there."""
+def make_flow_legend(clusters: IntArray, *, stars: bool, hull: bool) -> str:
+    """Return a legend of the markers, colours and shading that are present, in one line."""
     parts = ["stars lead at the end"] if stars else []
     parts += ["colours: who is together at the end of the run"] if (clusters >= 0).any() else []
     if (clusters >= len(style.COLOURS)).any():
@@ -178,30 +178,30 @@ def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
 
 
 def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = None) -> Axes:
-    """Draw the attention matrix of one cloud at saved position (or layer) k, with its rank.
+    """Draw the attention matrix at layer k, or at saved index k of a flow, with its rank.
 
-    The rank counts singular values above 1e-6 times the largest. Of several heads the mean is drawn.
+    The rank counts singular values above 1e-6 times the largest. For several heads the mean is drawn.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of one cloud, under any rule with attention.
+        Trajectory of one token set, under any rule with attention.
     k : int
-        Layer, or position among the saved times; negative counts from the last.
+        Layer, or index of a saved time; negative counts from the last.
     ax : matplotlib.axes.Axes, optional
-        Made if not given.
+        New axes by default.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Those that were drawn into.
+        The axes drawn into.
 
     Raises
     ------
     ParameterIndexError
-        If there is no such layer or saved time.
+        If k is not a saved layer or time.
     InputError
-        If it is that of a batch, or its tokens are not finite there.
+        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     """
     trajectory.refuse_batch("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
-        k = position(trajectory, k)
+        k = find_index(trajectory, k)
     at, real = trajectory.index(k), trajectory.mask
     P = np.asarray(to_numpy(trajectory.attention(k)), np.float64)[..., real, :][..., real]
     heads = f", mean of {len(P)} heads" if P.ndim == 3 else ""
@@ -230,34 +230,33 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
 def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | None = None, legend: bool = True) -> Axes:
     """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
 
-    The score of j for i is ⟨B^T x_i, x_j⟩: with B = Q^T K for self-attention, A^T for softmax, I on the sphere. These
-    are the tokens x themselves, not the rescaled ones, so every position has axes of its own. The trajectory is that of
-    one cloud under one of these rules.
+    The score of j for i is ⟨B^T x_i, x_j⟩, with B = Q^T K for self-attention, A^T for softmax, I on the sphere. Tokens
+    x are not rescaled, so every time has its own axis limits.
 
     Parameters
     ----------
     trajectory : SmoothTrajectory
-        Of one cloud, under `SelfAttention`, `Softmax` or `Sphere`.
+        Trajectory of one token set, under `SelfAttention`, `Softmax` or `Sphere`.
     k : int
-        Position among the saved layers or times; negative counts from the last that holds finite tokens.
+        Index of a saved layer or time; negative counts from the last with finite tokens.
     ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; made if not given.
+        3-D axes for d = 3; new axes by default.
     legend : bool
-        Whether to say what the markers mean.
+        Add a legend of the markers.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Those that were drawn into.
+        The axes drawn into.
 
     Raises
     ------
     ParameterError
-        If the rule is another, with no one bilinear form.
+        If the rule has no single bilinear form.
     ParameterIndexError
-        If there is no such layer or saved time.
+        If k is not a saved layer or time.
     InputError
-        If it is that of a batch, or its tokens are not finite there.
+        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -268,9 +267,9 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     't = 1.6'
     """
     trajectory.refuse_batch("plot_connections(trajectory[b], k)")
-    at, real = position(trajectory, k), trajectory.mask
+    at, real = find_index(trajectory, k), trajectory.mask
     X = trajectory.array[at, real].astype(np.float64)  # (n, d)
-    form = score_form(trajectory, at)
+    form = find_score_matrix(trajectory, at)
     queries = X if form is None else X @ form.T
     projection = Projection.of(np.stack([X, queries]), letter="x")
     ax = style.new_axes(projection) if ax is None else ax
@@ -294,23 +293,20 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     return ax
 
 
-def position(trajectory: SmoothTrajectory, k: int) -> int:
-    """Position k in `tokens`; negative counts from the last with finite tokens, so that -1 can always be drawn."""
+def find_index(trajectory: SmoothTrajectory, k: int) -> int:
+    """Return the saved index k; negative counts from the last with finite tokens, so that -1 can always be drawn."""
     reached = trajectory.reached
     at = reached + k if -reached <= trajectory.check_index(k) < 0 else trajectory.index(k)
     if at >= reached:
         raise InputError(
-            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite position. "
-            f"Draw a position below {reached}."
+            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite time. "
+            f"Use an index below {reached}."
         )
     return at
 
 
-def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
-    """Clusters at the end, numbered from the largest down; -1 for lonely tokens that do not lead.
-
-    Equal sizes keep the order of the tokens.
-    """
+def rank_clusters(trajectory: SmoothTrajectory) -> IntArray:
+    """Return the final clusters, numbered by size from the largest; -1 for single tokens that do not lead."""
     labels = trajectory.clusters
     sizes = np.bincount(labels[labels >= 0])
     coloured = np.union1d(np.flatnonzero(sizes > 1), labels[trajectory.leaders])
@@ -320,16 +316,16 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
     return np.asarray(numbers[labels])
 
 
-def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
-    """Which tokens lead at a position, and still at the end: a star that vanishes would say nothing of the limit."""
-    last = position(trajectory, -1)
+def is_leader(trajectory: SmoothTrajectory, at: int) -> BoolArray:
+    """Return which tokens lead both at a saved index and at the end."""
+    last = find_index(trajectory, -1)
     lasting = trajectory.leaders_at(last)
     found = lasting if at == last else np.intersect1d(lasting, trajectory.leaders_at(at))
     return np.isin(np.arange(trajectory.n), found)
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
-    """Whether each drawn token moves towards a mean of others: V a positive multiple of I, or rescaled softmax."""
+    """Return whether the hull never grows: V is a positive multiple of I, or softmax is rescaled."""
     rule = trajectory.rule
     if isinstance(rule, SelfAttention) and rule.has_constant_values:
         V = rule.value_matrix(trajectory.array.shape[-1])
@@ -338,20 +334,20 @@ def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
 
 
 def has_hull_at_end(trajectory: SmoothTrajectory) -> bool:
-    """Whether a hull that never grows is still more than a point, so that it can be seen."""
+    """Return whether the hull never grows and is more than a point at the end."""
     return has_shrinking_hull(trajectory) and len(np.unique(trajectory.clusters[trajectory.mask])) > 1
 
 
-def expectation_line(trajectory: Trajectory) -> str:
-    """What the spectrum of V lets one expect of self-attention, where the matrices do not depend on time."""
+def describe_expected_limit(trajectory: Trajectory) -> str:
+    """Return the limit expected from the spectrum of V, for self-attention with constant matrices; else empty."""
     rule = trajectory.rule
     if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""
     return repr(classify_rule(rule, trajectory.array.shape[-1]))
 
 
-def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
-    """The matrix M of the scores ⟨M x_i, x_j⟩; None is the identity."""
+def find_score_matrix(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
+    """Return the matrix M of the scores ⟨M x_i, x_j⟩; None is the identity."""
     rule = trajectory.rule
     if isinstance(rule, SelfAttention):
         return rule.form(trajectory.array.shape[-1], float(trajectory.saved[at])).T
@@ -367,23 +363,22 @@ def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
     )
 
 
-def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
-    """Positions that part the way of the tokens into equal lengths; for layers those of Figure 2.
+def choose_indices(trajectory: SmoothTrajectory, number: int) -> list[int]:
+    """Return saved indices that divide the path of the tokens into equal lengths; for layers those of Figure 2.
 
-    The way is that in the coordinates in which tokens gather: others may grow without bound, and would leave all
-    positions but the first to the very end.
+    Only coordinates that converge count: the others may grow without bound, mostly near the end.
     """
     reached = trajectory.reached
     if not trajectory.rule.continuous:
         return [at for at in range(reached) if trajectory.saved[at] in style.LAYERS]
     Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)
     lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
-    way = np.concatenate([[0.0], np.cumsum(lengths)])
-    return np.searchsorted(way, np.linspace(0, way[-1], number)[:-1]).tolist()
+    path = np.concatenate([[0.0], np.cumsum(lengths)])
+    return np.searchsorted(path, np.linspace(0, path[-1], number)[:-1]).tolist()
 
 
 def draw_sphere(ax: Axes, d: int) -> None:
-    """The unit circle or sphere, faintly."""
+    """Draw the unit circle or sphere in light grey."""
     if d == 2:
         angles = np.linspace(0, 2 * np.pi, 200)
         ax.plot(np.cos(angles), np.sin(angles), color=style.GREY, lw=0.6, alpha=0.6, zorder=0)
@@ -393,8 +388,8 @@ def draw_sphere(ax: Axes, d: int) -> None:
         ax.plot_wireframe(*round_, color=style.GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
 
 
-def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
-    """Which tokens have a star on top of them in the picture."""
+def is_covered(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
+    """Return which tokens are covered by a star in the picture."""
     unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
     gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)
     return np.asarray(gaps.min(axis=1, initial=np.inf) < UNDER)

@@ -10,7 +10,7 @@ from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -22,19 +22,18 @@ from PIL import Image
 
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_ending, written_whole
+from hardmax._types import Progress
 from hardmax._validation import check_count
-from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
+from hardmax.draw.flows import find_index, make_times_legend, plot_flow, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import add_legend, new_axes
-from hardmax.draw.tokens import Palette, check_trajectory, legend_line, plot_tokens, shown_rows
+from hardmax.draw.tokens import Palette, check_trajectory, choose_shown_rows, make_tokens_legend, plot_tokens
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 ENDINGS = (".gif", ".mp4")
-MOST_FRAMES = 120  # of a flow
-
-Progress: TypeAlias = Callable[[int, int], None]  # called with (frames done, frames in all)
+MAX_FRAMES = 120  # of a flow
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,9 +43,9 @@ class Movie:
     Attributes
     ----------
     data : bytes
-        The file.
+        Content of the file.
     ending : ".gif" or ".mp4"
-        What it is.
+        The format.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class Movie:
 
     @classmethod
     def of(cls, path: str | PathLike[str]) -> "Movie":
-        """The movie that the file at `path` holds."""
+        """Read the movie in the file at `path`."""
         return cls(Path(path).read_bytes(), Path(path).suffix.lower())
 
     def __repr__(self) -> str:
@@ -76,42 +75,44 @@ class Movie:
         return f'<video controls autoplay loop muted src="data:video/mp4;base64,{code}"></video>'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to `path`, which must have its ending, whole or not at all."""
+        """Write the movie atomically to `path`, which must have its ending."""
         if check_ending(path, ENDINGS) != self.ending:
-            advice = f"Make the movie anew: movie(trajectory, '{Path(path).name}')."
+            advice = f"Use movie(trajectory, '{Path(path).name}')."
             raise ParameterError("path", f"end in {self.ending}, as this movie is one", repr(str(path)), advice)
         with written_whole(path) as temporary:
             temporary.write_bytes(self.data)
 
 
-class Scene(NamedTuple):
-    """A figure that can be drawn frame by frame: how to draw a position into its empty axes, and the positions."""
+def write_movie(
+    figure: Figure,
+    draw: Callable[[Any], object],
+    frames: Sequence[float],
+    path: str | PathLike[str],
+    *,
+    fps: int = 12,
+    progress: Progress | None = None,
+) -> None:
+    """Write all frames to a .gif or .mp4 file atomically, and close the figure. `draw` draws one into empty axes."""
+    writer = _make_writer(check_ending(path, ENDINGS), fps)
+    frames = [*frames, *[frames[-1]] * (fps - 1)]  # the last frame is shown for a second
 
-    figure: Figure
-    draw_into_empty: Callable[[Any], object]
-    frames: Sequence[float]  # between two layers tokens are on their way
-
-    def draw(self, frame: float) -> None:
-        for ax in self.figure.axes:
+    def draw_frame(frame: float) -> None:
+        for ax in figure.axes:
             ax.clear()
-        self.draw_into_empty(frame)
+        draw(frame)
 
-    def movie(self, path: str | PathLike[str], *, fps: int = 12, progress: Progress | None = None) -> None:
-        """Write all frames to a .gif or .mp4 file, whole or not at all, and close the figure."""
-        writer = _writer(check_ending(path, ENDINGS), fps)
-        frames = [*self.frames, *[self.frames[-1]] * (fps - 1)]  # the end stays for a second
-        try:
-            self.draw(frames[0])
-            self.figure.draw_without_rendering()
-            self.figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
-            with written_whole(path) as temporary, writer.saving(self.figure, str(temporary), 100):
-                for done, frame in enumerate(frames, 1):
-                    self.draw(frame)
-                    writer.grab_frame()
-                    if progress is not None:
-                        progress(done, len(frames))
-        finally:
-            plt.close(self.figure)
+    try:
+        draw_frame(frames[0])
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # one layout for all frames: it would take most of the time
+        with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
+            for done, frame in enumerate(frames, 1):
+                draw_frame(frame)
+                writer.grab_frame()
+                if progress is not None:
+                    progress(done, len(frames))
+    finally:
+        plt.close(figure)
 
 
 def movie(
@@ -124,44 +125,43 @@ def movie(
     palette: Palette | None = None,
     overlay: Callable[[Axes], None] | None = None,
 ) -> Movie:
-    """Make a movie of one cloud from layer 0 to the last, or over the saved times.
+    """Make a movie of one trajectory from layer 0 to the last, or over the saved times.
 
-    Between two layers tokens glide along the straight line that the layer moves them, in `steps` frames, so that the
-    eye can follow; whole layers are what is computed. A `SmoothTrajectory` has a frame for each saved layer or time, at
-    most 120 of them evenly chosen. The file is written whole or not at all.
+    Between two layers tokens are interpolated linearly, in `steps` frames per layer. A `SmoothTrajectory` has one frame
+    per saved layer or time, at most 120 at equal distances. The file is written atomically.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of one cloud, simulated with save="all".
+        Trajectory of one token set, simulated with save="all".
     path : path ending in .gif or .mp4, optional
-        Where to write it, whole or not at all.
+        Output file.
     steps : int
-        Frames a layer.
+        Frames per layer.
     fps : int
-        Frames a second.
+        Frames per second.
     progress : callable, optional
-        Called with (frames done, frames in all).
+        Called with the number of written frames and the total.
     palette : Palette, optional
         Colours of tokens under hardmax.
     overlay : callable, optional
-        Called with the axes after each frame, to draw more into it.
+        Called with the axes after each frame, to add to it.
 
     Returns
     -------
     Movie
-        It plays in a notebook, and `movie.save(path)` writes it; a GIF if no path is given.
+        A notebook plays it, and `movie.save(path)` writes it; a GIF if no path is given.
 
     Raises
     ------
     ParameterTypeError
-        If it is not a trajectory.
+        If `trajectory` is not a trajectory.
     InputError
-        If it is that of a batch, or holds one layer alone.
+        If `trajectory` is a batch, or has only one layer.
     ParameterError
         If `path` has another ending, or a number is not positive.
     MissingExtra
-        If an MP4 is asked for and there is no ffmpeg.
+        If an MP4 is requested and ffmpeg is missing.
 
     Examples
     --------
@@ -193,22 +193,22 @@ def movie(
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "movie.gif" if path is None else path
-        Scene(ax.figure, draw_frame, frames).movie(file, fps=fps, progress=progress)
+        write_movie(ax.figure, draw_frame, frames, file, fps=fps, progress=progress)
         return Movie.of(file)
 
 
-def even_frames(last: int, most: int = MOST_FRAMES) -> list[int]:
-    """Positions 0 to `last`, at most so many of them evenly chosen."""
+def choose_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
+    """Return indices from 0 to `last`, at most `most` at equal distances."""
     return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, most)).round())]
 
 
-Frames: TypeAlias = tuple[Callable[[Axes, Any], object], Sequence[float], str]  # how to draw one, all, and a legend
+Frames: TypeAlias = tuple[Callable[[Axes, Any], object], Sequence[float], str]  # draw function, frames, legend
 
 
 def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps: int, palette: Palette) -> Frames:
-    """Layers, and between them parts of the way to the next: 2.25 is a quarter of the way from layer 2 to 3."""
+    """Return frames of layers and between them: frame 2.25 is a quarter of the way from layer 2 to 3."""
     if len(trajectory.saved) <= trajectory.layers:
-        raise InputError('A movie needs every layer. Got the last alone. Simulate with `save="all"`.')
+        raise InputError('A movie needs all layers. Got only the last. Simulate with `save="all"`.')
 
     def draw(ax: Axes, frame: float) -> None:
         k, between = int(frame), trajectory
@@ -219,27 +219,27 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
         plot_tokens(between, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
     frames = [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers]
-    shown = len(shown_rows(trajectory, projection))
-    return draw, frames, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
+    shown = len(choose_shown_rows(trajectory, projection))
+    return draw, frames, make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
 
 
 def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:
     if len(trajectory.saved) < 2:
-        raise InputError('A movie needs several layers or times. Got the last alone. Simulate with `save="all"`.')
-    clusters, frames = clusters_by_size(trajectory), even_frames(position(trajectory, -1))
+        raise InputError('A movie needs several layers or times. Got only the last. Simulate with `save="all"`.')
+    clusters, frames = rank_clusters(trajectory), choose_frames(find_index(trajectory, -1))
     draw = partial(plot_flow, trajectory, projection=projection, clusters=clusters)
-    return lambda ax, k: draw(k, ax=ax), frames, legend_of(trajectory, frames)
+    return lambda ax, k: draw(k, ax=ax), frames, make_times_legend(trajectory, frames)
 
 
-def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
+def _make_writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
     if ending == ".gif":
-        return OnePalette(fps=fps)
+        return SharedPaletteWriter(fps=fps)
     mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
     return animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
 
 
-class OnePalette(animation.PillowWriter):
-    """A GIF whose frames share one palette, taken from its first and last: a colour means the same in all of them."""
+class SharedPaletteWriter(animation.PillowWriter):
+    """Write a GIF whose frames share the palette of the first and last frame, so that colours stay the same."""
 
     def setup(self, *figure_and_file: Any, **options: Any) -> None:
         super().setup(*figure_and_file, **options)
@@ -251,7 +251,7 @@ class OnePalette(animation.PillowWriter):
         self.frames.append(Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB"))
 
     def finish(self) -> None:
-        """Quantise all frames alike, then write."""
+        """Quantise all frames with one palette, then write."""
         frames, (width, height) = self.frames, self.frames[0].size
         both = Image.new("RGB", (2 * width, height))
         both.paste(frames[0], (0, 0))
@@ -262,7 +262,7 @@ class OnePalette(animation.PillowWriter):
 
 
 def find_ffmpeg() -> str:
-    """Path of an ffmpeg: the machine's own, else the one that the `movies` extra brings."""
+    """Return the path of ffmpeg: the installed one, else that of the `movies` extra."""
     found = shutil.which("ffmpeg")
     if found:
         return found

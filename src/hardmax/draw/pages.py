@@ -24,11 +24,11 @@ from hardmax._errors import needed_for
 from hardmax._files import check_ending, save_text
 from hardmax._types import AnyArray
 from hardmax._version import __version__
-from hardmax.draw.flows import expectation_line
-from hardmax.draw.player import player_parts
+from hardmax.draw.flows import describe_expected_limit
+from hardmax.draw.player import make_player
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
-from hardmax.draw.tokens import check_trajectory, limit_colours, plot_layers, plot_limit, plot_tokens
+from hardmax.draw.tokens import check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
 from hardmax.limit import Limit
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.base import Trajectory
@@ -37,17 +37,17 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 HTML = (".html", ".htm")
 HEIGHT = 820  # of a page in a notebook, in pixels
-MOST_SHAPES = 3_000  # of a collection, beyond which its SVG would be megabytes
-DOTS = 200  # an inch, of an image in its place
-CARD_ROWS, PAGE_ROWS = 12, 40  # of a table of limit points
-MOST_LEADERS = 12  # in a card
+MAX_SHAPES = 3_000  # of a collection in SVG; larger ones become a raster image
+DPI = 200  # of the raster image in its place
+MAX_CARD_ROWS, MAX_PAGE_ROWS = 12, 40  # of a table of limit points
+MAX_LEADERS = 12  # in a card
 POINTS = ("point", "what it is", "since layer", "tokens")
 LIMIT = "From every token to its limit: here stars lead, and squares are convex combinations of leaders."
 RESCALED = Markup("Rescaled tokens z = e<sup>-tV</sup> x")
 
 
 class Page(str):
-    """A page of HTML: a string that prints as a sentence, and that a notebook shows as the page it is.
+    """A page of HTML: a string that a notebook shows as a page, with a short `repr`.
 
     `str(page)` is the HTML, and `page.save(path)` writes it.
 
@@ -70,7 +70,7 @@ class Page(str):
         return f'<iframe {frame} srcdoc="{escape(self)}"></iframe>'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a .html file at `path`, whole or not at all."""
+        """Write the page atomically to a .html file."""
         check_ending(path, HTML)
         save_text(str(self), path)
 
@@ -82,59 +82,59 @@ def _templates() -> Environment:
 
 
 def render(template: str, *, title: str, **values: object) -> str:
-    """A whole page: a template, its heading and what it says; strings are escaped, save those marked as HTML."""
+    """Return a page from a template; strings are escaped unless they are `Markup`."""
     return _templates().get_template(f"{template}.html.j2").render(title=title, version=__version__, **values)
 
 
 class Picture(NamedTuple):
-    """A picture inside a page: its bytes as an address, words for those who cannot see it, and a caption."""
+    """A picture inside a page: a data URL, an alternative text, and a caption."""
 
     source: str
     alternative: str
     caption: str
-    width: int = 0  # in rem; as wide as fits if 0
+    width: int = 0  # in rem; 0 is the width of the page
 
     @classmethod
     def of(cls, figure: Figure, alternative: str, caption: str, *, width: int = 0) -> "Picture":
-        """A figure as SVG, in which very many markers or lines are one image; the figure is closed."""
+        """Return a figure as SVG, with large collections as raster images, and close the figure."""
         for collection in (drawn for ax in figure.axes for drawn in ax.collections):
-            if max(len(collection.get_paths()), len(np.asarray(collection.get_offsets()))) > MOST_SHAPES:
+            if max(len(collection.get_paths()), len(np.asarray(collection.get_offsets()))) > MAX_SHAPES:
                 collection.set_rasterized(True)
         buffer = io.BytesIO()
         with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
-            figure.savefig(buffer, format="svg", dpi=DOTS, metadata={"Date": None})
+            figure.savefig(buffer, format="svg", dpi=DPI, metadata={"Date": None})
         plt.close(figure)
         data = base64.b64encode(buffer.getvalue()).decode()
         return cls(f"data:image/svg+xml;base64,{data}", alternative, caption, width)
 
 
 def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> Page:
-    """Make a page that plays one cloud in the browser.
+    """Make a page that animates one trajectory in the browser.
 
-    It has a play button and a slider over at most 60 saved layers or times, tails, and the hull at the end for rules
-    whose hull never grows. Pointing at a token shows its number, its cluster and whom it follows at the end. Leaders
-    are stars, in 3-D diamonds. Above stands what happened and, for self-attention, what `classify` expects.
+    It has a play button, a slider over at most 60 saved layers or times, paths, and the hull at the end for rules under
+    which the hull never grows. The tooltip of a token shows its index, its cluster and the token it follows at the end.
+    Leaders are stars, in 3-D diamonds. The page contains the status and, for self-attention, the result of `classify`.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of one cloud, under any rule.
+        Trajectory of one token set, under any rule.
     path : path ending in .html or .htm, optional
-        Where to write the page, whole or not at all.
+        Output file, written atomically.
     title : str
-        Heading; the rule if not given.
+        Heading; by default the rule.
 
     Returns
     -------
     Page
-        It shows itself in a notebook. `page.save(path)` writes it, and `str(page)` is its HTML, some megabytes.
+        A notebook shows it. `page.save(path)` writes it, and `str(page)` is its HTML, some megabytes.
 
     Raises
     ------
     ParameterTypeError
-        If it is not a trajectory.
+        If `trajectory` is not a trajectory.
     InputError
-        If it is that of a batch.
+        If `trajectory` is a batch.
     ParameterError
         If `path` has another ending.
     MissingExtra
@@ -158,8 +158,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         "player",
         title=title or repr(trajectory.rule),
         status=trajectory.status,
-        expectation=expectation_line(trajectory),
-        player=player_parts(trajectory),
+        expectation=describe_expected_limit(trajectory),
+        player=make_player(trajectory),
     )
     if path is not None:
         save_text(page, path)
@@ -167,19 +167,19 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
 
 
 class Table(NamedTuple):
-    """Names of columns, and rows."""
+    """Column names and rows."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 class Section(NamedTuple):
-    """One input and what is said and shown of it, in this order; what is empty is left out."""
+    """A section of a report; parts that are empty are not shown."""
 
     title: str
     about: str = ""
     status: str = ""
-    player: Mapping[str, str] | None = None  # from `player_parts`
+    player: Mapping[str, str] | None = None  # from `make_player`
     explanation: Mapping[str, object] | None = None  # from `explanation_parts`
     pictures: Sequence[Picture] = ()
     table: Table | None = None  # beside pictures that are not as wide as the page
@@ -187,16 +187,16 @@ class Section(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """What the contents of a page link to."""
+        """The id that the table of contents links to."""
         return re.sub(r"\W+", "-", self.title.lower()).strip("-")
 
 
-def hardmax_section(
+def make_hardmax_section(
     title: str, about: str, trajectory: HardmaxTrajectory, end: Limit | None = None, *, brief: bool = False
 ) -> Section:
-    """Layers, limit and every theorem; without normalisation there is no limit, else it is found if not given.
+    """Return a section with layers, limit and verdicts; without normalisation there is no limit.
 
-    Layers are played where Plotly is installed. A brief section has a row of them instead, and no verdicts.
+    Layers are animated if Plotly is installed. A brief section has a row of layers instead, and no verdicts.
     """
     if end is None and trajectory.rule.normalize:
         end = limit_of(trajectory)
@@ -213,17 +213,19 @@ def hardmax_section(
     return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts)
 
 
-def smooth_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
-    """What to expect, what is seen, and the theorems that speak of it; a brief section has a row of pictures."""
+def make_flow_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
+    """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
     what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
     player = None if brief else _player(trajectory)
     pictures = [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")] if player is None else []
     answered = [v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")]
-    return Section(title, expectation_line(trajectory), trajectory.status, player, pictures=pictures, verdicts=answered)
+    return Section(
+        title, describe_expected_limit(trajectory), trajectory.status, player, pictures=pictures, verdicts=answered
+    )
 
 
-def verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
-    """What was found of each statement on several inputs, which have the same statements: one column each."""
+def make_verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
+    """Return a table of verdicts on several inputs with the same statements: one column per input."""
     rows = []
     for verdicts in zip(*checked.values(), strict=True):
         first = verdicts[0]
@@ -233,16 +235,16 @@ def verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
 
 
 def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str, end: Limit | None = None) -> str:
-    """A page on one trajectory, as a string of HTML: a player or pictures, limit and verdicts.
+    """Return a report of one trajectory as HTML: an animation or pictures, limit and verdicts.
 
     Parameters
     ----------
     trajectory : HardmaxTrajectory or SmoothTrajectory
-        Of one cloud.
+        Trajectory of one token set.
     title : str
         The heading.
     end : Limit, optional
-        Its limit, if it is known already.
+        Its limit; computed if not given.
 
     Returns
     -------
@@ -252,7 +254,7 @@ def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str
     Raises
     ------
     InputError
-        If it is that of a batch.
+        If `trajectory` is a batch.
 
     Examples
     --------
@@ -262,31 +264,31 @@ def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str
     True
     """
     section = (
-        hardmax_section(title, trajectory.status, trajectory, end)
+        make_hardmax_section(title, trajectory.status, trajectory, end)
         if isinstance(trajectory, HardmaxTrajectory)
-        else smooth_section(title, trajectory)
+        else make_flow_section(title, trajectory)
     )
     return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
 
 
 def _player(trajectory: HardmaxTrajectory | SmoothTrajectory) -> Mapping[str, str] | None:
-    """The player, where Plotly is installed and there is something to play."""
-    return player_parts(trajectory) if find_spec("plotly") and len(trajectory.saved) > 1 else None
+    """Return the player if Plotly is installed and several layers or times are saved, else None."""
+    return make_player(trajectory) if find_spec("plotly") and len(trajectory.saved) > 1 else None
 
 
 def _marked_points(end: Limit) -> list[Sequence[str]]:
-    """The table of limit points, each with its mark in the pictures."""
-    rows, colours = limit_points(end, PAGE_ROWS), limit_colours(end)
+    """Return the rows of limit points, each with its marker in the pictures."""
+    rows, colours = list_limit_points(end, MAX_PAGE_ROWS), choose_limit_colours(end)
     mark = Markup('<span style="color:{}">{}</span> {}')
     marked = [
         (mark.format(colour, "★" if p < len(end.leaders) else "■", row[0]), *row[1:])
-        for p, (row, colour) in enumerate(zip(rows, colours[:PAGE_ROWS], strict=False))
+        for p, (row, colour) in enumerate(zip(rows, colours[:MAX_PAGE_ROWS], strict=False))
     ]
     return [*marked, *rows[len(marked) :]]
 
 
-def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
-    """Return rows of a table of the set S: the point, what it is, since which layer, how many tokens tend to it."""
+def list_limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
+    """Return the rows of a table of the set S, with the columns POINTS."""
     rows = []
     for p, point in enumerate(limit.points[:most]):
         tokens = np.flatnonzero(limit.clusters == p)
@@ -306,7 +308,7 @@ def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
 
 @shows_once
 def trajectory_figure(trajectory: Trajectory, k: int | None = None, **options: Any) -> Figure:
-    """Some layers or times side by side, or the one that k names."""
+    """Draw some layers or times side by side, or layer k."""
     trajectory.refuse_batch("trajectory[b].plot()")
     if k is None:
         return plot_layers(trajectory, **options)
@@ -315,7 +317,7 @@ def trajectory_figure(trajectory: Trajectory, k: int | None = None, **options: A
 
 @shows_once
 def limit_figure(limit: Limit, **options: Any) -> Figure:
-    """From every token a line to its limit."""
+    """Draw a limit."""
     return cast(Figure, plot_limit(limit, **options).figure)
 
 
@@ -328,33 +330,31 @@ def card(
     verdicts: Sequence[Verdict] = (),
     explanation: dict[str, object] | None = None,
 ) -> str:
-    """A piece of HTML: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
+    """Return HTML for a notebook: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
     shown: dict[str, object] = {"facts": facts, "head": head, "rows": rows, "verdicts": verdicts}
     return render("card", title=sentence, explanation=explanation, **shown)
 
 
 def trajectory_card(trajectory: Trajectory) -> str:
-    """What ran and what came of it."""
+    """Return the card of a trajectory: status, rule, saved layers, shape and leaders."""
     first, last = trajectory.label(0), trajectory.label(len(trajectory.saved) - 1)
     facts: dict[str, object] = {"rule": repr(trajectory.rule), "saved": f"{len(trajectory.saved)}, {first} to {last}"}
     facts["tokens"] = " by ".join(map(str, trajectory.array.shape[1:]))
     if not trajectory.batched and trajectory.rule.attends:
-        facts["leaders"] = _listed(trajectory.leaders)
+        facts["leaders"] = _format_leaders(trajectory.leaders)
     return card(trajectory.status, facts=facts)
 
 
-def _listed(numbers: AnyArray) -> str:
-    shown = ", ".join(map(str, numbers[:MOST_LEADERS])) or "none"
-    return f"{shown}, and {len(numbers) - MOST_LEADERS} more" if len(numbers) > MOST_LEADERS else shown
+def _format_leaders(numbers: AnyArray) -> str:
+    shown = ", ".join(map(str, numbers[:MAX_LEADERS])) or "none"
+    return f"{shown}, and {len(numbers) - MAX_LEADERS} more" if len(numbers) > MAX_LEADERS else shown
 
 
 def limit_card(limit: Limit) -> str:
-    """The proof in a sentence, and the points where tokens end."""
-    return card(
-        limit.status, head=("point", "what it is", "since layer", "tokens"), rows=limit_points(limit, CARD_ROWS)
-    )
+    """Return the card of a limit: its status and the limit points."""
+    return card(limit.status, head=POINTS, rows=list_limit_points(limit, MAX_CARD_ROWS))
 
 
 def verdicts_card(verdicts: Sequence[Verdict]) -> str:
-    """A table of verdicts."""
+    """Return a table of verdicts."""
     return card(verdicts=verdicts)

@@ -13,35 +13,35 @@ from markupsafe import Markup
 from hardmax._arrays import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import flows
-from hardmax.draw.movies import even_frames
+from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours, drawn_rows, thinned_line
-from hardmax.draw.tokens import Palette, leading
+from hardmax.draw.tokens import Palette, is_leading_class
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-MOST_FRAMES = 60
-MOST_TOKENS = 3_000
-MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page at a few megabytes
+MAX_FRAMES = 60
+MAX_TOKENS = 3_000  # fewer than in a picture, because every frame contains them
+MAX_TAIL_POINTS = 50_000  # over all frames, to keep the page at a few megabytes
 
-Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as Plotly's own documentation has it
+Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as in the manual of Plotly
 
 
-def player_parts(trajectory: Trajectory) -> dict[str, str]:
-    """What the templates show of a player: the plot as HTML, what it means, and what pointing at a token tells."""
+def make_player(trajectory: Trajectory) -> dict[str, str]:
+    """Return the parts of a player for the templates: plot as HTML, legend, content of tooltips, effect of dragging."""
     import plotly.graph_objects as plotly
 
-    figure = figure_of(trajectory)
+    figure = make_figure(trajectory)
     plot = plotly.Figure(figure).to_html(
         include_plotlyjs=True,
         include_mathjax=False,
         full_html=False,
         div_id="tokens",  # the same bytes on every run
         auto_play=False,
-        default_height="clamp(470px, 110vw, 720px)",  # on a narrow screen a tall scene would be cut at its sides
+        default_height="clamp(470px, 110vw, 720px)",  # a tall plot would be cut on a narrow screen
         config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
     )
     told = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
@@ -50,13 +50,13 @@ def player_parts(trajectory: Trajectory) -> dict[str, str]:
 
 
 def _legend(trajectory: Trajectory, figure: Spec) -> str:
-    """What markers, colours and shading mean, as in pictures."""
+    """Return a legend of markers, colours and shading, as in pictures."""
     tokens, hull = figure["data"][1], any(trace.get("name") == "hull" for trace in figure["data"])
     markers = [frame["data"][1]["marker"] for frame in figure["frames"]]
     symbols, colours = ({value for marker in markers for value in marker[key]} for key in ("symbol", "color"))
     if isinstance(trajectory, SmoothTrajectory):
-        clusters = flows.clusters_by_size(trajectory)[trajectory.mask]
-        line = flows.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
+        clusters = flows.rank_clusters(trajectory)[trajectory.mask]
+        line = flows.make_flow_legend(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
     else:
         parts = ["stars lead", "colours: whom they follow"]
         parts += ["white: several"] if "#FFFFFF" in colours else []
@@ -67,16 +67,16 @@ def _legend(trajectory: Trajectory, figure: Spec) -> str:
     return "".join(f"{sentence}. " for sentence in sentences if sentence)
 
 
-def figure_of(trajectory: Trajectory) -> Spec:
-    """Data, layout and frames for Plotly, as a dictionary."""
+def make_figure(trajectory: Trajectory) -> Spec:
+    """Return data, layout and frames for Plotly, as a dictionary."""
     projection = Projection.of_trajectory(trajectory)
-    real = shown_tokens(trajectory, projection)
+    real = choose_shown_tokens(trajectory, projection)
     look = (
         _hardmax_look(trajectory, real)
         if isinstance(trajectory, HardmaxTrajectory)
         else _smooth_look(cast(SmoothTrajectory, trajectory), real)
     )
-    positions = even_frames(look.last, MOST_FRAMES)
+    positions = choose_frames(look.last, MAX_FRAMES)
     Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64)).astype(np.float32)
     frames: list[Spec] = [
         {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
@@ -86,9 +86,9 @@ def figure_of(trajectory: Trajectory) -> Spec:
     data[0] |= {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"}
     data[1] |= {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"}
     corners = None if look.hull is None else projection(look.hull)
-    if corners is not None and Polytope(corners).dimension > 1:  # a segment would look like a tail
+    if corners is not None and Polytope(corners).dimension > 1:  # a segment would look like a path
         data.append(_hull(corners) | {"opacity": 0.0})
-        for f, frame in enumerate(frames):  # it comes with the last frame
+        for f, frame in enumerate(frames):  # the hull is visible in the last frame only
             frame["data"].append({"type": data[-1]["type"], "opacity": 0.25 if f == len(frames) - 1 else 0.0})
     for frame in frames:
         frame["traces"] = list(range(len(data)))
@@ -97,15 +97,15 @@ def figure_of(trajectory: Trajectory) -> Spec:
     return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
 
 
-def shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
-    """Which tokens are on the page: every frame holds them all, so they are fewer than in a picture."""
+def choose_shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
+    """Choose the tokens to draw."""
     real = np.flatnonzero(trajectory.mask)
     start = projection(trajectory.drawn[0, real].astype(np.float64))
-    return real[drawn_rows(start, np.searchsorted(real, trajectory.leaders), MOST_TOKENS)]
+    return real[drawn_rows(start, np.searchsorted(real, trajectory.leaders), MAX_TOKENS)]
 
 
 class Look(NamedTuple):
-    """What a rule decides: colours, edges and stars at a position, words for each token, and the hull at the end."""
+    """Appearance under a rule: colours, edges and stars by saved index, tooltips, and the hull at the end."""
 
     last: int
     colours: Callable[[int], list[str]]
@@ -130,18 +130,22 @@ def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
 
     texts = [
         f"token {i}<br>cluster {numbers[members]}<br>{'leads' if star else f'follows {members}'}"
-        for i, members, star in zip(real, follows, leading(trajectory, len(trajectory.saved) - 1)[own], strict=True)
+        for i, members, star in zip(
+            real, follows, is_leading_class(trajectory, len(trajectory.saved) - 1)[own], strict=True
+        )
     ]
     leaders = trajectory.leaders
     hull = trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None
-    return Look(len(trajectory.saved) - 1, colours, edges, lambda at: leading(trajectory, at)[own], texts, hull)
+    return Look(
+        len(trajectory.saved) - 1, colours, edges, lambda at: is_leading_class(trajectory, at)[own], texts, hull
+    )
 
 
 def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
-    last = flows.position(trajectory, -1)
-    colours, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
+    last = flows.find_index(trajectory, -1)
+    colours, labels = cluster_colours(flows.rank_clusters(trajectory)[real]), trajectory.clusters[real]
     texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
-    if trajectory.rule.attends and len(trajectory.leaders):  # without leaders weights are spread over all
+    if trajectory.rule.attends and len(trajectory.leaders):  # without leaders, weights are spread over all tokens
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
         P = P.mean(axis=0) if P.ndim == 3 else P
         followed, leaders = P.argmax(axis=-1), set(trajectory.leaders.tolist())
@@ -154,7 +158,9 @@ def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
         Z = trajectory.drawn[last, real].astype(np.float64)
         hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
     edges = [EDGE] * len(real)
-    return Look(last, lambda at: colours, lambda at: edges, lambda at: flows.leads(trajectory, at)[real], texts, hull)
+    return Look(
+        last, lambda at: colours, lambda at: edges, lambda at: flows.is_leader(trajectory, at)[real], texts, hull
+    )
 
 
 def _trace(points: AnyArray, **style: Any) -> Spec:
@@ -163,14 +169,14 @@ def _trace(points: AnyArray, **style: Any) -> Spec:
 
 
 def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> list[Spec]:
-    """Tails up to a position, and the tokens there; those under a star have no size."""
+    """Return the paths up to a frame, and the tokens in it; tokens covered by a star have size 0."""
     at, (n, dimension) = positions[f], Z.shape[1:]
-    step = max(1, -(-n * len(positions) ** 2 // (2 * MOST_TAIL_POINTS)))  # each tail has (f / step) points
+    step = max(1, -(-n * len(positions) ** 2 // (2 * MAX_TAIL_POINTS)))  # each tail has (f / step) points
     way = Z[[*positions[:f:step], at]]  # (points, n, dimension)
-    gap = np.full((1, n, dimension), np.nan, np.float32)  # parts one tail from the next
+    gap = np.full((1, n, dimension), np.nan, np.float32)  # separates two paths
     tails = np.concatenate([way, gap]).swapaxes(0, 1).reshape(-1, dimension)
     stars = look.leads(at)
-    hidden = ~stars & flows.is_under(Z[at], stars, projection)
+    hidden = ~stars & flows.is_covered(Z[at], stars, projection)
     symbol, large, small = ("diamond", 9, 7) if dimension == 3 else ("star", 15, 9)
     marker = {
         "color": look.colours(at),
@@ -183,7 +189,7 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
 
 
 def _outlines(edges: list[str], stars: BoolArray, *, solid: bool) -> Spec:
-    """Circles that others follow have a ring in their own colour, as in pictures; Plotly's scenes have one width."""
+    """Return marker edges: a ring for tokens that others follow, as in pictures; in 3-D Plotly has one width."""
     colours = [EDGE if star else edge for edge, star in zip(edges, stars, strict=True)]
     if all(colour == EDGE for colour in colours):
         return {"color": EDGE, "width": 1}
@@ -202,7 +208,7 @@ def _hull(points: FloatArray) -> Spec:
 
 
 def _sphere(d: int) -> Spec:
-    """The unit circle, or meridians and parallels of the unit sphere."""
+    """Return the unit circle, or meridians and parallels of the unit sphere."""
     turn = np.linspace(0, 2 * np.pi, 61)
     lines = circle = np.column_stack([np.cos(turn), np.sin(turn)])
     if d == 3:
@@ -216,9 +222,9 @@ def _sphere(d: int) -> Spec:
 
 
 def _layout(projection: Projection, names: list[str]) -> Spec:
-    """Axes as in the pictures, a play button and a slider over the frames of these names."""
+    """Return axes as in pictures, a play button, and a slider over the frames."""
     solid = projection.dimension == 3
-    top = 10 if solid else 62  # below the name of the axis
+    top = 10 if solid else 62  # below the axis label
     at_once = {"mode": "immediate", "transition": {"duration": 0}}
     play = {"frame": {"duration": 80, "redraw": True}, "fromcurrent": True, **at_once}
     stop = {"frame": {"duration": 0, "redraw": False}, **at_once}
@@ -229,7 +235,7 @@ def _layout(projection: Projection, names: list[str]) -> Spec:
     ]
     steps = [{"label": name, "method": "animate", "args": [[name], show]} for name in names]
     menu = {"type": "buttons", "buttons": buttons, "direction": "right", "x": 0, "y": 0, "pad": {"t": top}}
-    # Below the buttons, so that they do not meet on a narrow screen.
+    # Below the buttons, so that they do not overlap on a narrow screen.
     slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
     return {
         **_axes(projection),
@@ -255,7 +261,7 @@ def _axes(projection: Projection) -> Spec:
 
 
 def _axis(projection: Projection, r: int) -> Spec:
-    # Symbols and their indices in HTML: formulas would need a script that is not in the page.
+    # Labels in HTML: formulas would need MathJax, which is not in the page.
     plain = re.sub(r"_\{(\d+)\}", r"<sub>\1</sub>", projection.labels[r]).replace("$", "")
     axis: Spec = {"title": {"text": plain}, "zeroline": False}
     axis["range"] = [float(projection.low[r]), float(projection.high[r])]

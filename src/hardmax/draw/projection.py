@@ -1,8 +1,8 @@
-"""Axes for tokens of any dimension: their coordinates for d = 2 and 3, else principal axes, labelled so.
+"""Axes for tokens of any dimension: the coordinates for d <= 3, else two principal axes.
 
-Rescaled tokens of self-attention gather in the leading directions of V and may grow without bound in the others. Where
-these are more than ten times as wide, the axes are the leading directions and those at right angles to them, and the
-wide ones are logarithmic beyond the size of the leading ones.
+Rescaled tokens of self-attention converge in the leading directions of V and may grow without bound in the others. If
+the others are more than ten times as wide, the axes are the leading directions and their orthogonal complement, and the
+wide axes are logarithmic beyond the size of the leading ones.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,32 +19,32 @@ from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-UNEQUAL = {2: 20.0, 3: 3.0}  # how many times one spread may be another before both cannot be seen on one scale, by d
-WIDE = 10.0  # how many times as wide as the leading directions the others may be before the axes follow these
-PAD = 0.08  # of the spread, on each side
-ZOOM = 1.03  # of a box in 3-D: larger, and the axes lose their names
+MAX_RATIO = {2: 20.0, 3: 3.0}  # of the spreads of two coordinates on one scale, by d
+MAX_WIDTH = 10.0  # of other directions relative to the leading ones, before the axes follow the leading ones
+PAD = 0.08  # margin on each side, as a part of the spread
+ZOOM = 1.03  # of a 3-D box; with a larger one the axis labels are cut off
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """An affine map of tokens to the 2 or 3 coordinates of a picture, with its axes' names and limits.
+    """A map of tokens to the 2 or 3 coordinates of a picture, with the labels and limits of its axes.
 
-    `of` and `of_trajectory` choose one; pictures that share it have the same axes.
+    `of` and `of_trajectory` construct one; pictures that share it have the same axes.
 
     Attributes
     ----------
     basis : (source, 2 or 3) array or None
-        Principal axes; None where the coordinates themselves are drawn.
+        Columns are the axes; None for the coordinates themselves.
     labels : tuple of str
-        Names of the axes.
+        Labels of the axes.
     source : int
         The dimension of the tokens.
     unit : float
-        What tokens are divided by, so that they stay in the range of floats.
+        Power of ten by which tokens far from 1 are divided.
     equal : bool
         Whether all axes have one scale.
     log_beyond : array or None
-        Beyond which a coordinate is drawn on a logarithmic scale.
+        For each axis the value beyond which it is logarithmic, 0 for linear axes.
     low, high : (2,) or (3,) arrays
         Limits of the axes.
 
@@ -57,21 +57,21 @@ class Projection:
     (2, ('$z_{1}$', '$z_{2}$'))
     """
 
-    basis: FloatArray | None  # (d, 2 or 3), or None for the coordinates themselves
+    basis: FloatArray | None
     labels: tuple[str, ...]
-    source: int  # dimension of the tokens
-    unit: float = 1.0  # a power of ten by which tokens far from 1 are divided
-    equal: bool = True  # whether all axes have one scale
-    log_beyond: FloatArray | None = None  # for each axis 0, or beyond which size it is logarithmic
-    low: FloatArray = field(default_factory=lambda: np.zeros(0))  # limits of the axes
+    source: int
+    unit: float = 1.0
+    equal: bool = True
+    log_beyond: FloatArray | None = None
+    low: FloatArray = field(default_factory=lambda: np.zeros(0))
     high: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False, flat: bool = False) -> "Projection":
-        """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move.
+        """Return axes for tokens of shape (..., d), all layers at once.
 
-        With `stretch`, coordinates get scales of their own where their spreads differ more than twentyfold, in 3-D
-        threefold: a box that is a tower leaves its panel empty. With `flat` three coordinates have principal axes, too.
+        With `stretch`, coordinates have separate scales if their spreads differ more than 20 times, in 3-D 3 times.
+        With `flat`, three coordinates are projected to two principal axes.
         """
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
@@ -90,7 +90,7 @@ class Projection:
             centred = (points - points.mean(axis=0)) / (size / unit)
             _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
             share = scales**2 / ((scales**2).sum() or 1.0)
-            signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])  # one of the two mirror images
+            signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])  # a fixed sign of each axis
             basis = (axes[:2] * signs[:, None]).T
             labels = tuple(f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)" for r in range(2))
         if unit != 1.0:
@@ -98,40 +98,40 @@ class Projection:
         view = cls(basis, labels, d, unit)
         spreads = np.ptp(view(tokens.reshape(-1, d)), axis=0)
         spread = float(spreads.max())
-        if stretch and d in UNEQUAL and spread > UNEQUAL[d] * float(spreads.min()) > 0:
+        if stretch and d in MAX_RATIO and spread > MAX_RATIO[d] * float(spreads.min()) > 0:
             return replace(view, equal=False).fitted(tokens, PAD * spreads)
         return view.fitted(tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit)
 
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
-        """Choose axes for all layers or times and all real tokens of one cloud; on the sphere for the whole of it."""
+        """Return axes for all layers or times of a trajectory; for `Sphere`, axes that contain the sphere."""
         tokens = trajectory.drawn[:, trajectory.mask].astype(np.float64)
         if not isinstance(trajectory, SmoothTrajectory):
             return cls.of(tokens)
         tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
         if isinstance(trajectory.rule, Sphere) and d <= 3:
             tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
-        turned = None
+        along = None
         if trajectory.gathering is not trajectory.drawn and isinstance(trajectory.rule, SelfAttention):
-            gathering = classify_values(trajectory.rule, d).dual  # (d, k), whose coordinates tokens gather in
-            turned = cls._turned(tokens.reshape(-1, d), gathering, trajectory.letter)
-        return turned or cls.of(tokens, letter=trajectory.letter, stretch=True)
+            gathering = classify_values(trajectory.rule, d).dual  # (d, k): the directions that converge
+            along = cls._along_leading(tokens.reshape(-1, d), gathering, trajectory.letter)
+        return along or cls.of(tokens, letter=trajectory.letter, stretch=True)
 
     @classmethod
-    def _turned(cls, points: FloatArray, gathering: FloatArray, letter: str) -> "Projection | None":
-        """Axes along the leading directions and at right angles to them, where the latter are far wider; else None."""
+    def _along_leading(cls, points: FloatArray, gathering: FloatArray, letter: str) -> "Projection | None":
+        """Return axes along the leading directions and orthogonal to them if the latter are far wider, else None."""
         d = points.shape[1]
         leading, free = parts = _orthonormal(gathering), _orthonormal(gathering, complement=True)
         width = float(np.ptp(points @ leading, axis=0).max())
-        if not free.shape[1] or float(np.ptp(points @ free, axis=0).max()) <= WIDE * width:
+        if not free.shape[1] or float(np.ptp(points @ free, axis=0).max()) <= MAX_WIDTH * width:
             return None
-        if d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9:  # no coordinate axes: the widest direction first
+        if d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9:  # not coordinate axes: the widest direction first
             parts = leading, _widest(points, free, free.shape[1])
-        elif d > 3:  # two axes: of the leading directions if these are two or more, else one of each kind
+        elif d > 3:  # two axes: both leading, or one of each kind if only one direction leads
             drawn = leading if leading.shape[1] <= 2 else _widest(points, leading, 2)
             parts = drawn, _widest(points, free, 2 - drawn.shape[1])
         basis = np.hstack(parts)
-        words = ("leading", "free") if d == 3 else ("leading direction", "free direction")  # three axes have less room
+        words = ("leading", "free") if d == 3 else ("leading direction", "free direction")  # shorter for three axes
         labels = [
             f"{word} {r + 1}" if M.shape[1] > 1 else word
             for word, M, drawn in zip(words, (leading, free), parts, strict=True)
@@ -143,7 +143,7 @@ class Projection:
         if aligned.all():
             order = np.argsort(axis)
             basis, labels = basis[:, order], [labels[r] for r in order]
-        wide = np.ptp(points @ basis, axis=0) > WIDE * width
+        wide = np.ptp(points @ basis, axis=0) > MAX_WIDTH * width
         size = float(f"{np.abs(points @ leading).max() or 1.0:.0e}")
         labels = [f"{label} (d = {d})" for label in labels] if d > 3 else labels
         labels = [f"{label}, log beyond {size:g}" if far else label for label, far in zip(labels, wide, strict=True)]
@@ -152,17 +152,17 @@ class Projection:
         return view.fitted(points, PAD * np.where(spreads > 0, spreads, size))
 
     def fitted(self, tokens: FloatArray, pad: FloatArray | float) -> "Projection":
-        """The same with limits around tokens of shape (..., d)."""
+        """Return the same projection with limits around tokens of shape (..., d)."""
         points = self(tokens.reshape(-1, self.source))
         return replace(self, low=points.min(axis=0) - pad, high=points.max(axis=0) + pad)
 
     @property
     def dimension(self) -> int:
-        """2 or 3: how many coordinates a picture has."""
+        """Number of coordinates of the picture: 2 or 3."""
         return len(self.labels)
 
     def __call__(self, tokens: FloatArray) -> FloatArray:
-        """Coordinates in the picture, shape (..., 2 or 3)."""
+        """Return coordinates in the picture, shape (..., 2 or 3)."""
         tokens = tokens / self.unit
         if self.source == 1:
             return np.concatenate([tokens, np.zeros_like(tokens)], axis=-1)
@@ -173,21 +173,21 @@ class Projection:
         return np.where(self.log_beyond > 0, size * np.arcsinh(points / size), points)
 
     def ticks(self, r: int) -> dict[float, float] | None:
-        """Of a logarithmic axis, where zero and some powers of ten are: {place: number}. None for other axes."""
+        """Return ticks of a logarithmic axis, {position: number}, at 0 and some powers of ten; None for linear axes."""
         size = 0.0 if self.log_beyond is None else float(self.log_beyond[r])
         if not size:
             return None
         low, high = size * np.sinh(np.array([self.low[r], self.high[r]]) / size)
         reach = np.log10(max(abs(low), abs(high)))
-        middle = (reach + np.log10(size)) / 2  # half of the way along the axis, roughly
+        middle = (reach + np.log10(size)) / 2  # roughly the middle of the axis
         exponents = np.floor([middle, reach] if 10**middle > 4 * size else [reach])
         powers = 10.0 ** np.unique(exponents)
         numbers = [x for x in (*-powers[::-1], 0.0, *powers) if low <= x <= high]
         return {float(size * np.arcsinh(x / size)): float(x) for x in numbers}
 
     def label(self, ax: Any) -> None:
-        """Name the axes and set their limits and aspect."""
-        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels than that run into each other
+        """Set labels, limits, ticks and aspect of the axes."""
+        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels would overlap
         for r, letter in enumerate("xyz"[: self.dimension]):
             ax.set(**{f"{letter}label": self.labels[r], f"{letter}lim": (self.low[r], self.high[r])})
             ticks = self.ticks(r)
@@ -195,12 +195,12 @@ class Projection:
                 getattr(ax, f"set_{letter}ticks")(list(ticks), [_power(x) for x in ticks.values()])
         if self.dimension == 3:
             sides = self.high - self.low if self.equal else np.ones(3)
-            flat = np.linalg.norm(sides) / (np.sqrt(3) * sides.max())  # Matplotlib would let a flat box grow
+            flat = np.linalg.norm(sides) / (np.sqrt(3) * sides.max())  # Matplotlib would enlarge a flat box
             ax.set_box_aspect(sides, zoom=ZOOM * flat)
             ax.zaxis.labelpad = 5
             if self.log_beyond is not None:
                 for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
-                    axis.label.set_size(8)  # these names are long
+                    axis.label.set_size(8)  # long labels
         else:
             ax.set_aspect("equal" if self.equal else "auto")
         if self.source == 1:
@@ -208,7 +208,7 @@ class Projection:
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:
-    """A basis of the columns' span, or of what is at right angles to it: coordinate axes where these span it."""
+    """Return an orthonormal basis of the column space or its complement; coordinate axes if they span it."""
     Q = np.linalg.qr(M)[0]
     onto = np.eye(len(M)) - Q @ Q.T if complement else Q @ Q.T
     count = len(M) - Q.shape[1] if complement else Q.shape[1]
@@ -219,7 +219,7 @@ def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:
 
 
 def _widest(points: FloatArray, M: FloatArray, count: int) -> FloatArray:
-    """The principal axes of points within the span of M's columns."""
+    """Return the principal axes of points within the column space of M."""
     within = points @ M
     axes = np.linalg.svd((within - within.mean(axis=0)) / (np.abs(within).max() or 1.0), full_matrices=False)[2]
     return np.asarray(M @ axes[:count].T)

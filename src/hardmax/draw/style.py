@@ -1,9 +1,8 @@
-"""Colours, sizes, axes and panels: what all pictures of tokens share.
+"""Colours, sizes, axes, panels and thinning of all pictures, in 2-D and 3-D.
 
-Colours are Okabe and Ito's, which people with colour-blindness can tell apart. None stands for two leaders or clusters:
-where there are more than colours, the largest have them and the rest are grey. Of words, blue speaks for the answer
-that was given and orange against it, in every picture and page; nothing else has these two colours there. Everything
-takes 2-D and 3-D axes alike.
+Colours are Okabe and Ito's, which can be distinguished with colour blindness. No two leaders or clusters share a
+colour: if there are more than colours, the largest have one and the rest are grey. In pictures and pages of texts, blue
+words are evidence for the predicted class and orange words evidence against it; nothing else has these two colours.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,18 +26,18 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.draw.projection import Projection
 from hardmax.polytope import Polytope
 
-# Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; the last is of Tol's "muted", 2021.
+# Okabe and Ito, "Color Universal Design", 2008, without black, which edges have; the last is from Tol's "muted", 2021.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255"]
-BLUE, ORANGE = FOR, AGAINST = COLOURS[:2]  # the answer that a classifier gave
-BESIDE_WORDS = [COLOURS[2], COLOURS[3], COLOURS[7], COLOURS[6], "#332288"]  # of leaders that are words
-CLASSES = BESIDE_WORDS[2], BESIDE_WORDS[0]  # of two, where no answer was given
-REST = "#BBBBBB"  # of leaders and clusters that have no colour of their own
+BLUE, ORANGE = FOR, AGAINST = COLOURS[:2]  # evidence for and against the predicted class
+BESIDE_WORDS = [COLOURS[2], COLOURS[3], COLOURS[7], COLOURS[6], "#332288"]  # colours of leaders that are words
+CLASSES = BESIDE_WORDS[2], BESIDE_WORDS[0]  # colours of two classes, without a prediction
+REST = "#BBBBBB"  # colour of leaders and clusters beyond the list of colours
 EDGE = "#222222"
 GREY = "#999999"  # of lines
 SHADE = "#B8C4D6"
 SIZE = 70  # area of a circle in points
 STAR = 3.2  # times the area of a circle
-MANY = 80  # tokens beyond which markers shrink
+MAX_FULL_SIZE = 80  # tokens; with more, markers shrink
 SIDE_3D = 3.7  # inches of a panel in 3-D
 LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
 MOST_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hide each other
@@ -46,7 +45,7 @@ Parameters = ParamSpec("Parameters")
 
 
 def ranked_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
-    """A colour for each, in their order; where there are more than colours, the largest have them, others REST."""
+    """Return a colour for each, in order; if there are too few colours, the largest get one and the others REST."""
     order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
     named = np.full(len(order), REST, object)
     named[np.sort(order[: len(colours)])] = colours[: len(order)]
@@ -54,30 +53,30 @@ def ranked_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[s
 
 
 def point_colours(leaders: ArrayLike, others: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
-    """Colours of leaders of these sizes, then of other points, which get what leaders leave."""
+    """Return colours of leaders by size, then of other points, which get the remaining colours."""
     first = ranked_colours(leaders, colours)
     return first + ranked_colours(others, colours[len(first) :])
 
 
 def cluster_colours(clusters: IntArray) -> list[str]:
-    """Colour of each token by the label of its cluster, the largest first; REST for -1 and for labels beyond."""
+    """Return the colour of each token by cluster label; REST for -1 and for labels beyond the list."""
     return [COLOURS[c] if 0 <= c < len(COLOURS) else REST for c in clusters.tolist()]
 
 
 def marker_size(n: int) -> float:
-    """Area of a circle in points: smaller among many, so that one can see through."""
-    return SIZE * min(1.0, max(MANY / n, 0.15))
+    """Return the area of a circle in points, smaller for many tokens."""
+    return SIZE * min(1.0, max(MAX_FULL_SIZE / n, 0.15))
 
 
 def scatter(ax: Any, points: FloatArray, **style: Any) -> None:
-    """Markers at points (n, 2 or 3), if there are any."""
-    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
+    """Draw markers at points (n, 2 or 3), if there are any."""
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # depth shading would change the colours
     if len(points):
         ax.scatter(*points.T, **flat, **style)
 
 
 def draw_stars(ax: Any, points: FloatArray, colours: Sequence[str], *, zorder: float = 3) -> None:
-    """Stars at points (n, 2 or 3), those with a colour of their own above the grey ones."""
+    """Draw stars at points (n, 2 or 3), coloured ones above grey ones."""
     order = np.argsort([colour != REST for colour in colours], kind="stable")
     faces, size = [colours[p] for p in order], STAR * marker_size(max(len(order), 1))
     look = {"marker": "*", "edgecolors": EDGE, "linewidths": 0.7, "zorder": zorder}
@@ -85,26 +84,26 @@ def draw_stars(ax: Any, points: FloatArray, colours: Sequence[str], *, zorder: f
 
 
 def draw_lines(ax: Axes, lines: FloatArray, colours: Sequence[Any] | str, **style: Any) -> None:
-    """Lines through points (lines, points, 2 or 3), below all markers."""
+    """Draw lines through points (lines, points, 2 or 3), below all markers."""
     collection: Any = Line3DCollection if lines.shape[-1] == 3 else LineCollection
     ax.add_collection(collection(lines, colors=colours, zorder=1, **style))
 
 
 def draw_tails(ax: Axes, Z: FloatArray, colours: Sequence[str] | str, width: float) -> None:
-    """The way of each token, (times, n, 2 or 3), the fainter the more there are."""
-    opacity = max(0.6 * min(1.0, MANY / max(Z.shape[1], 1)), 0.08)
+    """Draw the path of each token, (times, n, 2 or 3), more transparent for many tokens."""
+    opacity = max(0.6 * min(1.0, MAX_FULL_SIZE / max(Z.shape[1], 1)), 0.08)
     draw_lines(ax, Z.swapaxes(0, 1), colours, linewidths=width, alpha=opacity)
 
 
 def draw_plane(ax: Any, point: FloatArray, normal: FloatArray, span: float, **style: Any) -> None:
-    """A square piece of {z : ⟨normal, z - point⟩ = 0} in 3-D, around the point."""
+    """Draw a square piece of {z : ⟨normal, z - point⟩ = 0} in 3-D, around the point."""
     u, v = np.linalg.svd(normal[None])[2][1:]
     corners = [point + span * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
     ax.add_collection3d(Poly3DCollection([corners], **style))
 
 
 def shade_polytope(ax: Axes, polytope: Polytope) -> None:
-    """Shade a polytope of dimension at most 3 in the axes' own coordinates."""
+    """Shade a polytope of dimension at most 3 in the coordinates of the axes."""
     vertices = polytope.vertices
     if polytope.dimension == 1:
         ax.plot(*vertices[polytope.facets[:, 0]].T, color=SHADE, lw=5, alpha=0.7, solid_capstyle="round", zorder=0)
@@ -116,7 +115,7 @@ def shade_polytope(ax: Axes, polytope: Polytope) -> None:
 
 
 def new_axes(projection: Projection) -> Any:
-    """Axes for a projection, in a figure of their own."""
+    """Return axes for a projection, in a new figure."""
     if projection.dimension == 2:
         size = (5.2, 5) if projection.source != 1 else (5.2, 1.8)
         return plt.figure(figsize=size, layout=padded_layout()).add_subplot()
@@ -126,7 +125,7 @@ def new_axes(projection: Projection) -> Any:
 
 
 def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
-    """A figure with axes for one projection: a row, named once for all of them, or in 3-D, from four on, two rows."""
+    """Return a figure and a row of axes with common labels; in 3-D, four or more axes make two rows."""
     if projection.dimension == 3:
         return _panels_3d(number)
     width, height = (2.6, 3.1) if projection.source != 1 else (2.6, 1.8)
@@ -146,13 +145,13 @@ def _panels_3d(number: int) -> tuple[Figure, list[Any]]:
     axes = [figure.add_subplot(rows, columns, place, projection="3d") for place in range(1, number + 1)]
     for ax in axes:
         ax.tick_params(labelsize=8)
-        ax.patch.set_visible(False)  # it would cover the third name of its neighbour
+        ax.patch.set_visible(False)  # it would cover the z label of the axes beside it
     _place_3d(figure)
     return figure, axes
 
 
 def draw_row(projection: Projection, positions: Sequence[int], draw: Callable[[Axes, int], object]) -> Figure:
-    """A row of panels, one for each position."""
+    """Draw a row of panels, one per layer or saved index."""
     figure, axes = panels(projection, len(positions))
     for ax, k in zip(axes, positions, strict=True):
         draw(ax, k)
@@ -162,21 +161,21 @@ def draw_row(projection: Projection, positions: Sequence[int], draw: Callable[[A
 
 
 def padded_layout() -> ConstrainedLayoutEngine:
-    """A layout whose titles keep off the edges of the figure."""
+    """Return a layout that keeps titles away from the edges of the figure."""
     return ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1)
 
 
 def _place_3d(figure: Figure) -> None:
-    """Place 3-D axes by hand: an automatic layout does not know how far the name of the third axis reaches.
+    """Place 3-D axes by hand, with room for the legend, the title and the z label.
 
-    Inches are left for what is written: below a line of legend, above a title, on the right the third name.
+    Constrained layout does not measure the label of the z axis.
     """
     width, height = figure.get_size_inches()
     figure.subplots_adjust(0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16)
 
 
 def add_legend(figure: Figure, line: str, *, fontsize: float = 9) -> None:
-    """Write a line below a figure, under the name of its axis where it has one for all panels."""
+    """Write a legend below a figure, under the common x label of its panels if there is one."""
     wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
     figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
 

@@ -1,7 +1,7 @@
-"""Pictures of trajectories and limits, in the manner of Figures 1 and 2 of arXiv 2407.01602.
+"""Pictures of trajectories and limits, in the style of Figures 1 and 2 of arXiv 2407.01602.
 
-Stars are tokens with C_i = {i}, circles all others. A circle's inside has the colour of the token it follows, in as
-many parts as it follows tokens; its edge has its own colour if others follow it.
+Stars are tokens with C_i = {i}, circles all others. The face of a circle has the colour of the token it follows, with
+one sector per token if it follows several; its edge has its own colour if others follow it.
 """
 
 from collections.abc import Sequence
@@ -32,29 +32,30 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 SKY = style.COLOURS[5]
-MOST_PARTS = 6  # a disk in more parts than that is drawn white
+SHADE_LENGTH = 10.0  # of a shaded half-space, in units of the axes
+MAX_SECTORS = 6  # a token that follows more tokens is drawn white
 
 
 class Palette:
-    """Colours of tokens: of leaders, then of others that are followed, as far as they go; the rest are grey.
+    """Colours of tokens: first of leaders, then of other tokens that are followed; the rest are grey.
 
-    Leaders have them by their number, the same in every picture. Where they are more than colours, those have one that
-    the most tokens follow at the last layer, and before them the tokens named in `first`. Equal tokens have one colour.
-    Several runs of the same tokens share one palette.
+    Leaders get colours in the order of their indices, the same in every picture. If there are more leaders than
+    colours, those in `first` and those with most followers at the last layer get one. Equal tokens have one colour.
+    Several trajectories of the same tokens share one palette.
 
     Parameters
     ----------
     trajectory, *more : HardmaxTrajectory
-        Of one cloud; several share the colours.
+        Trajectories of one token set; several share the colours.
     first : sequence of int
-        Tokens that shall have a colour before others.
+        Tokens that get a colour before others.
     colours : sequence of str
-        Which colours there are.
+        The available colours.
 
     Raises
     ------
     InputError
-        If a trajectory is that of a batch.
+        If a trajectory is a batch.
 
     Examples
     --------
@@ -81,25 +82,25 @@ class Palette:
         seen = np.sum([_count_followers(one, sets) for one in clouds for sets in one.sets], axis=0)
         others = np.setdiff1d(np.flatnonzero(seen), leaders)
         named = style.point_colours(sizes[leaders], seen[others], colours)
-        self.of_class = np.full(len(cloud.classes), "#FFFFFF", object)  # white: nobody follows it
+        self.of_class = np.full(len(cloud.classes), "#FFFFFF", object)  # white: not followed
         self.of_class[[*leaders, *others]] = named
         self.has_rest = style.REST in named
 
     def __call__(self, j: int) -> str:
-        """Colour of token j; white for one that nobody follows."""
+        """Return the colour of token j; white if no token follows it."""
         return str(self.of_class[self._label[j]])
 
     def faces(self, sets: Sets) -> AnyArray:
-        """Colour of whom each class follows, (m,); white where these are several."""
+        """Return the colour of the token that each class follows, (m,); white if it follows several."""
         return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
 
     def edges(self, cloud: TokenSet, sets: Sets) -> AnyArray:
-        """Own colour of each class that others follow, (m,), and EDGE for those that nobody follows."""
+        """Return the own colour of each class that others follow, (m,), and EDGE for the other classes."""
         return np.where(_count_followers(cloud, sets) > 0, self.of_class, style.EDGE)
 
 
 def _count_followers(cloud: TokenSet, sets: Sets, *, alone: bool = False) -> FloatArray:
-    """How many tokens follow each class, (m,), its copies among them; with `alone`, it and nobody else, itself too."""
+    """Count the followers of each class, (m,), copies included; with `alone` those that follow only it, and itself."""
     counts, rows = cloud.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
     weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
     if alone:
@@ -117,40 +118,40 @@ def plot_tokens(
     palette: Palette | None = None,
     projection: Projection | None = None,
 ) -> Axes:
-    """Draw the tokens of one cloud at layer k.
+    """Draw the tokens of one trajectory at layer k.
 
-    Stars lead, and a circle has the colour of the token that it follows. A `SmoothTrajectory` is drawn by `plot_flow`.
+    Stars are leaders; a circle has the colour of the token that it follows. `plot_flow` draws a `SmoothTrajectory`.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of one cloud; what is drawn is described in `plot_flow` for rules other than `Hardmax`.
+        Trajectory of one token set; `plot_flow` draws rules other than `Hardmax`.
     k : int
-        Layer, for a flow position among the saved times; negative counts from the last.
+        Layer, or for a flow the index of a saved time; negative counts from the last.
     ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; made if not given.
+        3-D axes for d = 3; new axes by default.
     tails : bool
-        Draw the way from layer 0.
+        Draw the path from layer 0.
     polytope : bool, optional
-        Shade the hull of the leaders, for a flow of the tokens; by default at the last layer.
+        Shade the hull of the leaders, for a flow that of the tokens; by default at the last layer.
     palette : Palette, optional
-        To share colours between panels; a flow has colours by its clusters.
+        To share colours between panels; not for flows, which are coloured by cluster.
     projection : Projection, optional
         To share axes between panels.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Those that were drawn into.
+        The axes drawn into.
 
     Raises
     ------
     ParameterTypeError
-        If it is not a trajectory.
+        If `trajectory` is not a trajectory.
     ParameterIndexError
-        If there is no such layer or saved time.
+        If k is not a saved layer or time.
     InputError
-        If it is that of a batch, or its tokens are not finite there.
+        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def plot_tokens(
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
-    at, shown = trajectory.index(k), shown_rows(trajectory, projection)
+    at, shown = trajectory.index(k), choose_shown_rows(trajectory, projection)
     real = np.flatnonzero(trajectory.mask)[shown]
     Z = projection(trajectory.array[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     projection.label(ax)
@@ -181,19 +182,19 @@ def plot_tokens(
     _scatter_tokens(ax, Z[at], shown, trajectory, k, palette)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
-        style.add_legend(cast(Figure, ax.figure), legend_line(trajectory, palette, len(shown), shaded=shaded))
+        style.add_legend(cast(Figure, ax.figure), make_tokens_legend(trajectory, palette, len(shown), shaded=shaded))
     return ax
 
 
-def shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
-    """Which real tokens are drawn: of very many, leaders, corners of the cloud at layer 0, and others by lot."""
+def choose_shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
+    """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at layer 0, and a sample."""
     real = np.flatnonzero(trajectory.mask)
     points = projection(trajectory.array[0, real].astype(np.float64))
     return drawn_rows(points, np.searchsorted(real, trajectory.leaders))
 
 
-def legend_line(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
-    """What markers, colours and shading mean, in one line."""
+def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
+    """Return a legend of markers, colours and shading, in one line."""
     parts = ["stars lead", "colours: whom they follow"]
     parts += ["grey: beyond eight colours"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
@@ -204,15 +205,15 @@ def legend_line(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, 
 def plot_layers(
     trajectory: Trajectory, layers: Sequence[int] | None = None, *, projection: Projection | None = None
 ) -> Figure:
-    """Draw several layers of one cloud side by side, and always the last.
+    """Draw several layers of one trajectory side by side, and always the last.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of one cloud.
+        Trajectory of one token set.
     layers : sequence of int, optional
-        Which, by default those of Figure 2 of arXiv 2407.01602, for a flow some positions among its saved times; those
-        beyond the last are left out.
+        Layers, or for a flow indices of saved times; by default those of Figure 2 of arXiv 2407.01602. Layers beyond
+        the last are ignored.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -223,9 +224,9 @@ def plot_layers(
     Raises
     ------
     ParameterTypeError
-        If it is not a trajectory.
+        If `trajectory` is not a trajectory.
     InputError
-        If it is that of a batch, or its tokens are not finite there.
+        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -244,13 +245,13 @@ def plot_layers(
     view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
     draw = partial(plot_tokens, trajectory, palette=palette, projection=view)
     figure = style.draw_row(view, kept, lambda ax, k: draw(k, ax=ax))
-    shown = len(shown_rows(trajectory, view))
-    style.add_legend(figure, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
+    shown = len(choose_shown_rows(trajectory, view))
+    style.add_legend(figure, make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
     return figure
 
 
-def leading(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
-    """Which classes of equal tokens lead at a saved position, (m,); with a tolerance, those of one token."""
+def is_leading_class(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
+    """Return which classes of equal tokens lead at a saved layer, (m,); with a tolerance, only classes of one token."""
     cloud, sets = trajectory.token_sets[0], trajectory.token_sets[0].sets[at]
     if trajectory.rule.ties == "exact":
         return (cloud.emerged >= 0) & (cloud.emerged <= int(trajectory.saved[at]))
@@ -260,10 +261,10 @@ def leading(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
 def _scatter_tokens(
     ax: Axes, Z: FloatArray, shown: IntArray, trajectory: HardmaxTrajectory, k: int, palette: Palette
 ) -> None:
-    """Markers at Z (shown, 2 or 3) for these of the real tokens."""
+    """Draw markers at Z (shown, 2 or 3) for the shown tokens."""
     cloud, at = trajectory.token_sets[0], trajectory.index(k)
     own, sets = cloud.classes.labels[shown], cloud.sets[at]  # own: class of each token
-    stars, parts, edges = leading(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
+    stars, parts, edges = is_leading_class(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
     widths = np.where(edges == style.EDGE, 0.6, 1.8)
     size = style.marker_size(int(trajectory.mask.sum()))
     whole = np.flatnonzero(~stars & (parts == 1))
@@ -271,20 +272,25 @@ def _scatter_tokens(
     style.scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
     for p in np.flatnonzero(~stars & (parts > 1)):
         members = sets[own[p]][np.argsort(cloud.classes.first[sets[own[p]]])]  # in the order of tokens
-        slices = palette.of_class[members].tolist() if parts[p] <= MOST_PARTS else []
-        for part, colour in enumerate(slices):
-            style.scatter(ax, Z[[p]], s=size, c=[colour], marker=_slice(part, len(slices)), linewidths=0, zorder=3)
-        face = "none" if len(slices) else "white"
+        sectors = palette.of_class[members].tolist() if parts[p] <= MAX_SECTORS else []
+        for part, colour in enumerate(sectors):
+            style.scatter(
+                ax, Z[[p]], s=size, c=[colour], marker=_make_sector(part, len(sectors)), linewidths=0, zorder=3
+            )
+        face = "none" if sectors else "white"
         style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
     style.draw_stars(ax, Z[lead], palette.of_class[own[lead]].tolist())
 
 
-def _slice(part: int, parts: int) -> Path:
-    """One of several equal parts of a disk, as a marker of the disk's size."""
+def _make_sector(part: int, parts: int) -> Path:
+    """Return a marker: one of several equal sectors of a disk."""
     angles = np.linspace(0, 2 * np.pi / parts, 32) + 2 * np.pi * part / parts + np.pi / 2
     arc = np.column_stack([np.cos(angles), np.sin(angles)])
-    corners = [[-1, -1], [1, 1]]  # bare moves: a marker is scaled by its extent, which must be the whole disk's
+    corners = [
+        [-1, -1],
+        [1, 1],
+    ]  # moves without a line, so that the marker has the extent of the whole disk
     vertices = np.vstack([corners, [[0, 0]], arc, [[0, 0]]])
     codes = [Path.MOVETO, Path.MOVETO, Path.MOVETO, *[Path.LINETO] * len(arc), Path.CLOSEPOLY]
     return Path(vertices, codes)
@@ -293,23 +299,23 @@ def _slice(part: int, parts: int) -> Path:
 def plot_limit(
     limit: Limit, tokens: ArrayLike | None = None, *, ax: Axes | None = None, projection: Projection | None = None
 ) -> Axes:
-    """Draw where tokens end: from each token a line to its limit, leaders as stars, other points as squares, K shaded.
+    """Draw a limit: a line from each token to its limit, leaders as stars, other points as squares, K shaded.
 
     Parameters
     ----------
     limit : Limit
         Certified or not.
     tokens : (n, d) array, optional
-        The input, if not as the limit has it.
+        The input of the limit; by default as stored in it.
     ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; made if not given.
+        3-D axes for d = 3; new axes by default.
     projection : Projection, optional
         To share axes with other pictures.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Those that were drawn into.
+        The axes drawn into.
 
     Raises
     ------
@@ -329,7 +335,7 @@ def plot_limit(
     projection.label(ax)
     if len(limit.leaders):
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
-    colours, points = limit_colours(limit), projection(limit.points)
+    colours, points = choose_limit_colours(limit), projection(limit.points)
     shown = drawn_rows(projection(start), limit.leaders)
     before, after = projection(start[shown]), projection(end[shown])
     faces = np.array([*colours, style.REST], object)[limit.clusters[shown]].tolist()  # undecided tokens have -1
@@ -350,27 +356,25 @@ def plot_limit(
     return ax
 
 
-def limit_colours(limit: Limit) -> list[str]:
-    """Colour of each point of a limit, as in pictures of layers: leaders', then those of other points."""
+def choose_limit_colours(limit: Limit) -> list[str]:
+    """Return the colour of each point of a limit, as in pictures of layers: leaders first, then other points."""
     sizes = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points))
     return style.point_colours(sizes[: len(limit.leaders)], sizes[len(limit.leaders) :])
 
 
-def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *, reach: float = 10.0) -> None:
-    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, where everything that attracts z_i lies, and draw the direction A z_i.
+def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None) -> None:
+    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, which contains all tokens that attract z_i, and draw the direction A z_i.
 
     In 3-D the bounding plane is drawn instead of the half-space.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        Where to draw, with limits already set; 3-D axes for d = 3.
+        Axes with limits already set; 3-D axes for d = 3.
     token : (2,) or (3,) array
         z_i.
     A : (d, d) array, optional
         None is the identity.
-    reach : float
-        How far the shade goes from the token, in the units of the axes.
 
     Examples
     --------
@@ -384,8 +388,8 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *,
     normal = normal / np.linalg.norm(normal)
     if len(token) == 2:
         along = np.array([-normal[1], normal[0]])
-        corners = [token - reach * along, token + reach * along]
-        corners += [corners[1] + 2 * reach * normal, corners[0] + 2 * reach * normal]
+        corners = [token - SHADE_LENGTH * along, token + SHADE_LENGTH * along]
+        corners += [corners[1] + 2 * SHADE_LENGTH * normal, corners[0] + 2 * SHADE_LENGTH * normal]
         limits = ax.get_xlim(), ax.get_ylim()
         ax.add_patch(Polygon(corners, closed=True, color=SKY, alpha=0.25, lw=0, zorder=0))
         ax.plot(*np.stack(corners[:2]).T, color=style.BLUE, lw=1, zorder=1)
@@ -393,13 +397,13 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *,
         ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
         ax.set(xlim=limits[0], ylim=limits[1])
     elif isinstance(ax, Axes3D):
-        span = 0.5 * min(reach, float(np.diff(ax.get_xlim3d())[0]))
+        span = 0.5 * min(SHADE_LENGTH, float(np.diff(ax.get_xlim3d())[0]))
         style.draw_plane(ax, token, normal, span, facecolors=SKY, alpha=0.25)
         ax.quiver(*token, *(0.45 * span * normal), color=style.EDGE, lw=1.3)
 
 
 def check_trajectory(trajectory: object) -> None:
-    """Refuse what hm.simulate did not return."""
+    """Raise an error unless this is a trajectory."""
     if not isinstance(trajectory, Trajectory):
         advice = "A limit is drawn by limit.plot()." if isinstance(trajectory, Limit) else ""
         got = type(trajectory).__name__
@@ -407,7 +411,7 @@ def check_trajectory(trajectory: object) -> None:
 
 
 def check_start(limit: object, tokens: ArrayLike | None) -> FloatArray:
-    """The tokens as floats, if they are those whose limit this may be; those it was found for, if none are given."""
+    """Return the tokens as floats, by default those of the limit; raise an error if they cannot have this limit."""
     if not isinstance(limit, Limit):
         advice = "A trajectory is drawn by plot_layers(trajectory)." if isinstance(limit, Trajectory) else ""
         raise ParameterTypeError("limit", "be a Limit from hm.limit", type(limit).__name__, advice)
@@ -418,10 +422,10 @@ def check_start(limit: object, tokens: ArrayLike | None) -> FloatArray:
     if start.shape != shape:
         raise ParameterError("tokens", f"have shape {shape}, as the limit has", f"shape {start.shape}", advice)
     start = start.astype(np.float64)
-    stayed = limit.emerged == 0  # who leads from layer 0 on never moves
+    stayed = limit.emerged == 0  # leaders since layer 0 never move
     moved = ~np.isclose(start[limit.leaders[stayed]], limit.points[: len(stayed)][stayed]).all(axis=1)
     if moved.any():
         leader = limit.leaders[stayed][moved][0]
-        got = f"others: token {leader} leads from layer 0 on, and would have moved"
-        raise ParameterError("tokens", "be those whose limit it is", got, advice)
+        got = f"others: token {leader} leads since layer 0, but is not at its limit"
+        raise ParameterError("tokens", "be the input of the limit", got, advice)
     return start

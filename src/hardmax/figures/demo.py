@@ -1,4 +1,4 @@
-"""The report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
+"""Report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,7 +11,7 @@ import hardmax as hm
 from hardmax._types import FloatArray, Progress
 from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
-from hardmax.draw.pages import Picture, Section, hardmax_section, render, smooth_section, verdicts_table
+from hardmax.draw.pages import Picture, Section, make_flow_section, make_hardmax_section, make_verdicts_table, render
 from hardmax.draw.style import LAYERS
 from hardmax.draw.text_page import explanation_parts
 
@@ -27,17 +27,17 @@ REVIEWS = {  # written for this report
     ),
 }
 
-VERIFY = Markup("<code>hardmax verify triangle</code> says what was found of each.")
+VERIFY = Markup("<code>hardmax verify triangle</code> prints the reason of each verdict.")
 
 
 def demo(progress: Progress | None = None) -> str:
-    """The whole page; what needs a package that is not installed is left out."""
+    """Return the report as HTML, without the sections whose optional packages are missing."""
     control = all(map(find_spec, ("cvxpy", "clarabel")))
     reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
     rule = hm.Hardmax(Fraction(1, 2))
     runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
-    to_make: list[Callable[[], Section]] = [
-        *(partial(_cloud_section, name, run) for name, run in runs.items()),
+    makers: list[Callable[[], Section]] = [
+        *(partial(_tokens_section, name, run) for name, run in runs.items()),
         partial(_theorems_section, runs),
         partial(_values_section, "Self-attention with V = I", hm.matrix("identity")),
         partial(_values_section, "Self-attention with positive V", hm.matrix("paper-2d")),
@@ -46,18 +46,18 @@ def demo(progress: Progress | None = None) -> str:
         *(partial(_review_section, title, text) for title, text in REVIEWS.items() if reviews),
     ]
     sections = []
-    for make in to_make:
+    for make in makers:
         sections.append(make())
         if progress is not None:
-            progress(len(sections), len(to_make))
+            progress(len(sections), len(makers))
     intro = (
         "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
         "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
-        "alpha = 1/2 and A = I, is proved, not guessed. Then softmax attention in continuous time, arXiv 2305.05465: "
-        "the spectrum of the value matrix V decides where tokens end. "
-        + ("Who leads depends on A, so A can be chosen. " if control else "")
-        + ("Then two reviews, and what a classifier built on hardmax says of them. " if reviews else "")
-        + "To drag the tokens yourself: make app in this folder, or hardmax app."
+        "alpha = 1/2 and A = I, is proved. Then softmax attention in continuous time, arXiv 2305.05465: "
+        "the spectrum of the value matrix V determines the limit of the tokens. "
+        + ("Leaders depend on A, so A can be chosen. " if control else "")
+        + ("Then two reviews, and the explanations of a classifier built on hardmax. " if reviews else "")
+        + "To move tokens yourself, run hardmax app."
     )
     return render("report", title="Tokens gathering around their leaders", intro=intro, sections=sections)
 
@@ -66,28 +66,28 @@ def _title(name: str) -> str:
     return name.replace("-", " ").capitalize()
 
 
-def _cloud_section(name: str, run: hm.HardmaxTrajectory) -> Section:
-    return hardmax_section(_title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
+def _tokens_section(name: str, run: hm.HardmaxTrajectory) -> Section:
+    return make_hardmax_section(_title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
 
 
 def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:
-    table = verdicts_table({_title(name): hm.theorems.check(run) for name, run in runs.items()})
+    table = make_verdicts_table({_title(name): hm.theorems.check(run) for name, run in runs.items()})
     return Section("Every theorem on these four", VERIFY, table=table)
 
 
 def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:
-    """Gaussian tokens under self-attention with a value matrix until lambda t = horizon."""
+    """Return a section on Gaussian tokens under self-attention with value matrix V, until lambda t = horizon."""
     tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
     time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
-    return smooth_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), brief=True)
+    return make_flow_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), brief=True)
 
 
 def _control_section() -> Section:
-    title = "Choosing who leads"
+    title = "Choosing leaders"
     about = "Two tokens that follow others where A = I, and the matrix A of largest margin under which both lead."
     caption = (
-        "Rings mark the tokens that were asked to lead. Each of their lines bounds what attracts them: they lead "
-        "where nothing lies beyond. The dashed ellipse is a level set of the inner product."
+        "Rings mark the requested leaders. Each of their lines bounds the half-space that attracts them: they lead "
+        "if no token lies beyond. The dashed ellipse is a level set of the inner product."
     )
     result = hm.control.choose_A(hm.configuration("ball", n=50), leaders=(45, 47))
     picture = Picture.of(plot_control(result), f"{title}: before and after", caption)
@@ -96,8 +96,8 @@ def _control_section() -> Section:
 
 def _review_section(title: str, text: str) -> Section:
     caption = (
-        "The paper's model with one head in the plane: words gather around their leaders. The cross is the mean of "
-        "all words; its side of the dashed line is the answer."
+        "The paper's model with one head in two dimensions: words gather around leaders. The cross is the mean of "
+        "all words; its side of the dashed line is the predicted class."
     )
     plane = hm.pretrained("imdb-2d").explain(text).plot(kind="plane")
     explanation = explanation_parts(hm.pretrained("imdb").explain(text), words=8, most_heads=1)

@@ -9,7 +9,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import legend_line, plot_flow
+from hardmax.draw.flows import make_flow_legend, plot_flow
 from hardmax.draw.style import COLOURS, add_legend, cluster_colours, padded_layout
 
 TITLE = (
@@ -22,7 +22,7 @@ MATRICES = {
 }
 SEEDS = (5, 2, 2)
 TIMES = np.linspace(0, 10, 201)
-LEGEND = f"{legend_line(np.zeros(1, np.intp), stars=True, hull=False)}; planes and lines: where they tend to"
+LEGEND = f"{make_flow_legend(np.zeros(1, np.intp), stars=True, hull=False)}; planes and lines: where they tend to"
 MERGE_DISTANCE = 1e-3  # values closer than this part of the spread count as one
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
-from hardmax.draw.flows import clusters_by_size, legend_line, plot_flow
+from hardmax.draw.flows import make_flow_legend, plot_flow, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import add_legend
 
@@ -28,7 +28,7 @@ def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
     figure = plt.figure(figsize=(13, 7.2))
     figure.subplots_adjust(left=0.04, right=0.955, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
     for row, (d, trajectory) in enumerate(rows.items()):
-        projection, clusters = Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
+        projection, clusters = Projection.of_trajectory(trajectory), rank_clusters(trajectory)
         for column, t in enumerate(SHOWN):
             place = row * len(SHOWN) + column + 1
             ax: Any = figure.add_subplot(len(rows), len(SHOWN), place, projection="3d" if d == 3 else None)
@@ -38,6 +38,6 @@ def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
             ax.tick_params(labelsize=8)
             if d == 2 and column:
                 ax.set_ylabel("")
-    clusters = np.concatenate([clusters_by_size(trajectory) for trajectory in rows.values()])
-    add_legend(figure, legend_line(clusters, stars=True, hull=True), fontsize=11)
+    clusters = np.concatenate([rank_clusters(trajectory) for trajectory in rows.values()])
+    add_legend(figure, make_flow_legend(clusters, stars=True, hull=True), fontsize=11)
     return figure

@@ -9,7 +9,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import IntArray
-from hardmax.draw.flows import leads, plot_flow
+from hardmax.draw.flows import is_leader, plot_flow
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import EDGE, SHADE, SIZE, add_legend, cluster_colours, shade_polytope
 from hardmax.figures.shared import label_near_points
@@ -46,7 +46,7 @@ def draw(data: tuple[SmoothTrajectory, IntArray]) -> Figure:
     colours = np.array(cluster_colours(corners))
     for i, colour in enumerate(colours):
         ax.plot(*plane[:, i].T, color=colour, lw=0.8, alpha=0.6)
-    stars = leads(trajectory, len(TIMES) - 1)  # one per vertex, drawn above the others
+    stars = is_leader(trajectory, len(TIMES) - 1)  # one per vertex, drawn above the others
     style = {"s": 3.2 * SIZE, "c": colours[stars], "marker": "*", "edgecolors": EDGE, "linewidths": 0.6}
     ax.scatter(*plane[-1, stars].T, zorder=3, **style)
     ax.set_title(f"the leading eigenspace, t = {TIMES[-1]:g}", fontsize=12)

@@ -1,22 +1,38 @@
-"""Pictures show what they claim: markers, colours, halves, shading, projections."""
+"""Pictures of tokens, limits and clusters: markers, colours, shading, projections, thinning, movies."""
 
+from base64 import b64decode
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.colors import to_hex, to_rgba
+from matplotlib.colors import to_hex, to_rgb, to_rgba
 from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 import hardmax as hm
-from hardmax.draw import movies, style
+from hardmax.draw import movies, pages, style, text_page
 from hardmax.draw.clusters import plot_clusters
 from hardmax.draw.control import plot_control
+from hardmax.draw.pages import Picture
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS, EDGE, REST
-from hardmax.draw.tokens import MOST_PARTS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
+from hardmax.draw.style import (
+    AGAINST,
+    BESIDE_WORDS,
+    COLOURS,
+    EDGE,
+    FOR,
+    MOST_DRAWN,
+    REST,
+    drawn_rows,
+    find_extreme_rows,
+    point_colours,
+    ranked_colours,
+)
+from hardmax.draw.tokens import MAX_SECTORS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
+from hardmax.figures import leaders_histogram
 
 RULE = hm.Hardmax(0.5)
 
@@ -46,25 +62,18 @@ def test_stars_lead_and_circles_follow_in_their_colours() -> None:
     assert any(edge != EDGE.lower() for edge in edges)  # (0, 1/4) is followed
 
 
-def test_pictures_say_what_they_want() -> None:
+def test_invalid_input_names_its_parameter() -> None:
     tokens = hm.configuration("emerging-leader")
     trajectory, limit = hm.simulate(tokens, RULE, layers=2), hm.limit(tokens, RULE)
-    wanted = r"`trajectory` must be a Trajectory from hm.simulate. Got Limit. A limit is drawn by limit.plot\(\)"
     for call in (plot_layers, plot_tokens, hm.interactive, lambda x: hm.draw.movie(x, "a.gif")):
-        with pytest.raises(TypeError, match=wanted):
-            call(limit)
-    with pytest.raises(TypeError, match=r"`trajectory` must be a Trajectory from hm.simulate. Got ndarray\.$"):
-        plot_layers(tokens)
-    with pytest.raises(
-        TypeError, match=r"`limit` must be a Limit from hm.limit. Got HardmaxTrajectory. A trajectory is"
-    ):
+        for wrong in (limit, tokens):
+            with pytest.raises(hm.ParameterTypeError, match="`trajectory`"):
+                call(wrong)
+    with pytest.raises(hm.ParameterTypeError, match="`limit`"):
         plot_limit(trajectory, tokens)
-    with pytest.raises(
-        ValueError, match=r"`tokens` must have shape \(8, 2\), as the limit has. Got shape \(3, 2\). Pass"
-    ):
-        plot_limit(limit, tokens[:3])
-    with pytest.raises(ValueError, match=r"`tokens` must be those whose limit it is. Got others: token 0 leads from"):
-        plot_limit(limit, tokens + 0.5)
+    for wrong in (tokens[:3], tokens + 0.5):
+        with pytest.raises(hm.ParameterError, match="`tokens`"):
+            plot_limit(limit, wrong)
 
 
 def test_two_halves_when_two_are_followed() -> None:
@@ -79,7 +88,7 @@ def test_two_halves_when_two_are_followed() -> None:
 
 
 def test_a_token_that_follows_everything_is_white() -> None:
-    circle = [[np.cos(t), np.sin(t)] for t in range(MOST_PARTS + 2)]
+    circle = [[np.cos(t), np.sin(t)] for t in range(MAX_SECTORS + 2)]
     trajectory = hm.simulate([*circle, [0, 0]], RULE, layers=0)
     ax = plot_tokens(trajectory, 0)
     (blank,) = [c for c in drawn(ax) if np.allclose(c.get_offsets(), [[0, 0]])]
@@ -162,13 +171,13 @@ def test_movies(tmp_path: Path, ending: str, magic: bytes) -> None:
 
 def test_a_movie_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
-    shown = movies.Scene.movie
+    write = movies.write_movie
 
-    def noted(scene: movies.Scene, *arguments: Any, **options: Any) -> Any:
-        said.append(scene.figure.get_supxlabel())
-        return shown(scene, *arguments, **options)
+    def noted(figure: Any, *arguments: Any, **options: Any) -> None:
+        said.append(figure.get_supxlabel())
+        write(figure, *arguments, **options)
 
-    monkeypatch.setattr(movies.Scene, "movie", noted)
+    monkeypatch.setattr(movies, "write_movie", noted)
     movies.movie(hm.simulate(hm.configuration("ball", n=60), RULE, layers=2), tmp_path / "movie.gif")
     line = "stars lead; colours: whom they follow; grey: beyond eight colours; shaded: hull of the leaders"
     assert " ".join(said[0].split()) == line
@@ -184,7 +193,7 @@ def test_a_movie_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         movies.movie(trajectory, tmp_path / "movie.gif", progress=stop)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match=r"`path` must end in .gif or .mp4. Got 'film.avi'"):
+    with pytest.raises(ValueError, match="`path`"):
         movies.movie(trajectory, "film.avi")
 
 
@@ -224,12 +233,6 @@ def test_those_asked_to_lead_have_colours_and_no_two_leaders_share_one() -> None
     }
     assert REST not in {after[tuple(result.tokens[i])] for i in (45, 47)}
     assert "follows one without a colour" in [text.get_text() for text in figure.legends[0].get_texts()]
-
-
-def test_a_row_of_layers_says_that_it_is_a_projection() -> None:
-    figure = plot_layers(hm.simulate(hm.configuration("ball", n=20, d=5), RULE, layers=4))
-    assert [ax.get_title() for ax in figure.axes] == ["layer 0", "layer 1", "layer 2", "layer 4"]
-    assert figure.get_supxlabel().startswith("principal axis 1 of 5")
 
 
 def test_a_colour_means_the_same_in_every_frame(tmp_path: Path) -> None:
@@ -280,14 +283,14 @@ def test_of_many_clusters_the_largest_have_the_colours(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("rule", [RULE, hm.Softmax(0.5), hm.SelfAttention()], ids=repr)
-def test_what_cannot_be_drawn_gets_a_sentence(rule: Any, tmp_path: Path) -> None:
+def test_invalid_options_name_their_parameter(rule: Any, tmp_path: Path) -> None:
     how = {"times": 1.0} if rule.continuous else {"layers": 2}
     run = hm.simulate(hm.configuration("triangle"), rule, **how)
     for k in (1.5, [0, 1], "last", True):
-        with pytest.raises(TypeError, match=r"`k` must be an integer, .* Got .*\. `saved` has the layers or times"):
+        with pytest.raises(TypeError, match="`k`"):
             run.plot(k)
     for name, value in (("steps", 0), ("steps", -1), ("steps", 1.5), ("fps", 0)):
-        with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1. Got {value}."):
+        with pytest.raises(ValueError, match=f"`{name}`"):
             movies.movie(run, tmp_path / "movie.gif", **{name: value})
     batch = hm.simulate(np.stack([hm.configuration("triangle")] * 2), rule, **how)
     for k in (None, 0):
@@ -301,5 +304,127 @@ def test_a_layer_that_was_not_kept_gets_advice_that_helps() -> None:
         hm.simulate(tokens, RULE, layers=2).plot(50)
     with pytest.raises(IndexError, match=r'be a saved layer: layer 2 alone. Got 0. Simulate with `save="all"`.$'):
         hm.simulate(tokens, RULE, layers=2, save="last").plot(0)
-    with pytest.raises(TypeError, match=r"Got Limit. A limit is drawn by limit.plot\(\)."):
-        hm.draw.plot_layers(hm.limit(tokens, RULE))
+
+
+def test_few_points_are_all_drawn_and_of_many_those_that_matter() -> None:
+    few = np.random.default_rng(0).normal(size=(MOST_DRAWN, 2))
+    assert np.array_equal(drawn_rows(few, np.empty(0, np.intp)), np.arange(MOST_DRAWN))
+    many = np.random.default_rng(0).normal(size=(5 * MOST_DRAWN, 2))
+    rows = drawn_rows(many, np.array([7, 99_999]))
+    assert MOST_DRAWN - 100 < len(rows) <= MOST_DRAWN
+    assert set(rows) >= {7, 99_999, *find_extreme_rows(many).tolist()}
+    assert np.array_equal(rows, drawn_rows(many, np.array([7, 99_999])))  # the same on every run
+    assert len(drawn_rows(many, np.arange(3 * MOST_DRAWN))) >= 3 * MOST_DRAWN  # what is asked for is never left out
+
+
+def test_corners_of_a_flat_cloud_are_its_ends() -> None:
+    line = np.column_stack([np.linspace(0, 1, 50), np.zeros(50)])
+    assert {0, 49} <= set(find_extreme_rows(line).tolist())
+    square = np.array([[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0.4]])
+    assert find_extreme_rows(square).tolist() == [0, 1, 2, 3]
+
+
+def test_pictures_of_many_tokens_are_thinned_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(style, "MOST_DRAWN", 200)
+    tokens = hm.configuration("gaussian", n=1000)
+    limit, run = hm.limit(tokens, RULE), hm.simulate(tokens, RULE, layers=3)
+    ax = plot_limit(limit, tokens)
+    (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    starts = {tuple(segment[0]) for segment in lines.get_segments()}
+    assert len(starts) <= 200
+    assert {tuple(tokens[i]) for i in find_extreme_rows(tokens)} | {tuple(tokens[i]) for i in limit.leaders} <= starts
+    stars = [c for c in ax.collections if isinstance(c, PathCollection)][-1]
+    assert np.allclose(stars.get_offsets(), limit.points)  # every leader; here no other point
+    assert f"{len(starts)} of 1,000 tokens drawn" in ax.figure.get_supxlabel()
+    for figure in (plot_layers(run), plot_tokens(run).figure):
+        assert "of 1,000 tokens drawn" in " ".join(figure.get_supxlabel().split())
+        markers = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
+        assert sum(len(c.get_offsets()) for c in markers) <= 200
+    assert "drawn" not in plot_tokens(hm.simulate(tokens[:100], RULE, layers=1)).figure.get_supxlabel()
+
+
+def test_a_page_holds_very_many_lines_as_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = hm.configuration("gaussian", n=1000)
+    limit = hm.limit(tokens, RULE)
+    drawn = Picture.of(plot_limit(limit).figure, "limit", "")
+    monkeypatch.setattr(pages, "MAX_SHAPES", 500)
+    thin = Picture.of(plot_limit(limit).figure, "limit", "")
+    whole, image = (b64decode(picture.source.partition(",")[2]) for picture in (drawn, thin))
+    assert b"data:image/png" not in whole
+    assert image.count(b"data:image/png") == 2  # of the lines, and of the tokens
+    assert image.count(b"<path") < whole.count(b"<path") / 5
+
+
+# Ottosson's Oklab, in which distances are about as large as differences look.
+CONES = np.array([[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]])
+LAB = np.array([[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]])
+SIGHTS = {  # Machado, Oliveira and Fernandes 2009, and the least distance that is asked for
+    "usual": (np.eye(3), 0.12),
+    "deuteranopia": (np.array([[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]), 0.07),
+    "protanopia": (np.array([[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]]), 0.07),
+}
+
+
+def seen(colour: str, sight: np.ndarray) -> np.ndarray:
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return LAB @ np.cbrt(CONES @ np.clip(sight @ linear, 0, 1))
+
+
+@pytest.mark.parametrize("name", SIGHTS)
+@pytest.mark.parametrize("colours", [[*COLOURS, REST, "white"], [*BESIDE_WORDS, FOR, AGAINST, REST, "white"]])
+def test_colours_can_be_told_apart(colours: list[str], name: str) -> None:
+    sight, least = SIGHTS[name]
+    for one, other in combinations(colours, 2):
+        assert np.linalg.norm(seen(one, sight) - seen(other, sight)) > least, (one, other)
+
+
+def test_the_largest_have_colours_in_the_order_of_their_numbers() -> None:
+    assert ranked_colours([3, 1, 2]) == COLOURS[:3]
+    assert ranked_colours([1, 5, 2, 5, 5], ["a", "b", "c"]) == [REST, "a", REST, "b", "c"]
+    assert ranked_colours([1, 1, 1], ["a", "b"]) == ["a", "b", REST]
+    assert ranked_colours([4, 2], []) == [REST, REST]
+
+
+def test_other_points_get_what_leaders_leave() -> None:
+    assert point_colours([1, 1], [5, 9], ["a", "b", "c"]) == ["a", "b", REST, "c"]
+    assert point_colours([1, 2, 3], [9], ["a", "b"]) == [REST, "a", "b", REST]
+
+
+def test_pages_and_pictures_of_words_have_the_same_two_colours() -> None:
+    for said, colour in ((text_page.FOR, FOR), (text_page.AGAINST, AGAINST)):
+        assert [int(part) / 255 for part in said.split(",")] == list(to_rgb(colour))
+
+
+@pytest.mark.parametrize(("text", "answer"), [("a wonderful film", "pos"), ("a terrible waste", "neg")])
+def test_blue_is_the_side_of_the_answer_whichever_it_is(text: str, answer: str) -> None:
+    explanation = hm.pretrained("imdb-2d").explain(text)
+    assert explanation.prediction == answer
+    figure = explanation.plot(kind="plane")
+    ax = figure.axes[-1]
+    mean = explanation.trajectory[0].array[-1].mean(axis=0)
+    (shaded,) = [c for c in ax.collections if c.get_zorder() == 0 and c.get_alpha() is not None]
+    sides = dict(zip((to_hex(c) for c in shaded.get_facecolors()), shaded.get_paths(), strict=True))
+    assert sides[FOR.lower()].contains_point(mean)
+    assert not sides[AGAINST.lower()].contains_point(mean)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"for the answer", "against it"} <= set(labels)
+    tokens = [c for c in ax.collections if isinstance(c, PathCollection)]
+    used = {to_hex(c) for collection in tokens for c in collection.get_facecolors()}
+    assert not used & {FOR.lower(), AGAINST.lower()}  # who follows whom has other colours
+
+
+def test_bars_are_blue_for_the_answer_and_say_so() -> None:
+    explanation = hm.pretrained("imdb").explain("The start is slow, but the ending is wonderful.")
+    ax = explanation.plot(kind="words").axes[0]
+    assert {to_hex(bar.get_facecolor()).upper() for bar in ax.patches if bar.get_width() > 0} == {FOR}
+    assert {to_hex(bar.get_facecolor()).upper() for bar in ax.patches if bar.get_width() < 0} == {AGAINST}
+    assert ax.get_xlabel() == "contribution to the logit: blue for pos, orange against it"
+
+
+def test_words_of_many_texts_have_colours_of_classes() -> None:
+    ax = leaders_histogram.draw(leaders_histogram.compute()).axes[0]
+    used = {to_hex(bar.get_facecolor()).upper() for bar in ax.patches}
+    assert len(used) == 2
+    assert not used & {FOR, AGAINST}
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["speaks for positive", "speaks for negative"]
