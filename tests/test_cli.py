@@ -683,9 +683,9 @@ def test_numbers_of_rows_are_no_coordinates(run) -> None:
         (["control", "ball", "--attempts", "4"], "`--attempts` must go with --only."),
         (
             ["cluster", "ball", "--features", "points", "--neighbors", "5"],
-            "`--neighbors` must go with --features graph",
+            "`--neighbors` must be used with --features graph",
         ),
-        (["cluster", "ball", "--no-center"], "`--no-center` must go with --features points. Got it with graph."),
+        (["cluster", "ball", "--no-center"], "`--no-center` must be used with --features points."),
     ],
 )
 def test_more_options_without_effect_are_refused(run, arguments, sentence) -> None:

@@ -198,9 +198,7 @@ def test_one_point_has_a_tree():
 def test_clusters_and_their_tree_are_drawn():
     X, _ = noisy(21)
     found = HardmaxClustering(noise=20).fit(X)
-    assert "crosses: in no cluster" in str(
-        [text.get_text() for text in found.plot().findobj() if hasattr(text, "get_text")]
-    )
+    assert "crosses: noise" in str([text.get_text() for text in found.plot().findobj() if hasattr(text, "get_text")])
     assert found.tree_.plot(found.n_clusters_).axes[0].lines
     plane = np.random.default_rng(0).random((len(X), 2))
     assert found.plot(plane).axes
