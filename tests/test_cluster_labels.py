@@ -20,7 +20,7 @@ def test_fitted_points_are_predicted_as_labelled(features, settings):
     clustering = HardmaxClustering(features=features, **settings).fit(BLOBS)
     assert clustering.predict(BLOBS).tolist() == clustering.labels_.tolist()
     assert clustering.predict(BLOBS[[5]]).tolist() == [clustering.labels_[5]]
-    with pytest.MonkeyPatch.context() as patch:  # rounding cannot change that: they follow nobody
+    with pytest.MonkeyPatch.context() as patch:  # fitted points are looked up, so rounding cannot change their labels
         patch.delattr(FittedLayers, "predict")
         assert clustering.predict(BLOBS[::-1]).tolist() == clustering.labels_[::-1].tolist()
     layers = clustering._fitted.layers  # and they are so without being known, by following
@@ -38,11 +38,11 @@ def test_points_beside_fitted_ones_are_predicted_like_them(settings):
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0])
 def test_a_new_point_goes_where_it_would_go_among_the_tokens(alpha):
-    """A query that is no key ends as a token in the cloud does that none follows."""
+    """A query that is no key has the limit of a token that no other token follows."""
     random = np.random.default_rng(0)
     X = random.standard_normal((60, 2))
     clustering = HardmaxClustering(features="points", alpha=alpha, center=False).fit(X)
-    new = random.standard_normal((40, 2)) * 0.02  # inner points: they attract nobody
+    new = random.standard_normal((40, 2)) * 0.02  # inner points, which no token follows
     labels = clustering.predict(new)
     together = hm.limit(np.concatenate([X, new]), hm.Hardmax(alpha))
     assert together.leaders.tolist() == clustering.leaders_.tolist()

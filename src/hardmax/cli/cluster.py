@@ -30,7 +30,7 @@ NEEDED_FEATURES = {"n_neighbors": "graph", "n_components": "graph", "center": "p
 @options.with_options
 def cluster(
     context: typer.Context,
-    cloud: options.TokenOptions,
+    points: options.TokenOptions,
     n_clusters: Annotated[
         int | None, option("--clusters", "Number of clusters. Default: estimated from the density.", min=1, **UNSAID)
     ] = None,
@@ -68,15 +68,15 @@ def cluster(
     one: no clusters. --out writes the points with their labels (.csv), the result (.json) or a figure (.png, .svg,
     .pdf).
     """
-    files = output.check_files(out, ENDINGS, read=cloud.tokens)
-    trees = output.check_files(tree, output.PICTURES, read=cloud.tokens, name="tree")
+    files = output.check_files(out, ENDINGS, read=points.tokens)
+    trees = output.check_files(tree, output.PICTURES, read=points.tokens, name="tree")
     from hardmax.cluster import HardmaxClustering
 
     for name, needed in NEEDED_FEATURES.items():
         if options.was_given(context, name) and features != needed:
             flag = f"center={center}" if name == "center" else name
             raise ParameterError(flag, f"be used with --features {needed}", f"--features {features}", "Leave it out.")
-    X = np.asarray(check_tokens(cloud.read_tokens())[0], np.float64)
+    X = np.asarray(check_tokens(points.read_tokens())[0], np.float64)
     given = {name: context.params[name] for name in PARAMETERS if options.was_given(context, name)}
     given |= {"A": "whiten"} if whiten else {}
     given |= {"must_lead": numbers_of(must_lead, "must_lead")} if must_lead else {}
