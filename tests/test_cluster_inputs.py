@@ -1,4 +1,4 @@
-"""What people bring to the clusterer: distances, similarities, cosines, sparse rows, float32, very many points."""
+"""Input of the clusterer: distances, similarities, cosines, sparse rows, float32, a matrix A, equal rows."""
 
 import numpy as np
 import pytest
@@ -9,16 +9,13 @@ from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors
 
 import hardmax as hm
 from hardmax import HardmaxClustering
-from hardmax.cluster import graph, neighbours
 from hardmax.cluster.preprocessing import DistinctRows, RowIndex
+from tests.cluster_data import BLOBS as SMALL
+from tests.cluster_data import same_partition as same
 
 MOONS, OF_MOON = make_moons(300, noise=0.05, random_state=0)
 BLOBS, OF_BLOB = make_blobs(400, 5, centers=4, random_state=3)
-DIGITS, OF_DIGIT = load_digits(return_X_y=True)
-
-
-def same(a, b):
-    return adjusted_rand_score(a, b) == 1.0
+DIGITS = load_digits().data
 
 
 @pytest.mark.parametrize(("X", "y"), [(MOONS, OF_MOON), (BLOBS, OF_BLOB)])
@@ -103,16 +100,42 @@ def test_a_search_of_ones_own():
     assert (fewer.labels_ == HardmaxClustering(2, n_neighbors=5).fit(MOONS).labels_).all()
 
 
-def test_a_new_point_of_which_nothing_is_known_is_a_sentence():
+def test_invalid_rows_are_refused():
     S = np.exp(-pairwise_distances(MOONS, metric="sqeuclidean") / 0.02)
     clustering = HardmaxClustering(2, affinity="precomputed").fit(S)
-    with pytest.raises(hm.ParameterError, match=r"`X` must hold .* Got none in row 1\."):
+    with pytest.raises(hm.ParameterError, match=r"`X` .* in row 1\."):
         clustering.predict(np.vstack([S[0] * 0.9, np.zeros(300)]))
-
-
-def test_sparse_points_go_with_the_graph_alone():
     with pytest.raises(TypeError, match="dense array"):
         HardmaxClustering(features="points").fit(sparse.csr_array(MOONS))
+    with pytest.raises(ValueError, match="contains NaN"):
+        HardmaxClustering().fit([[0.0, np.nan]])
+    hidden = np.ma.masked_greater(MOONS, 1)
+    for call in (HardmaxClustering().fit, HardmaxClustering(2).fit(MOONS).predict):
+        with pytest.raises(hm.InputError, match=r"`X` .* masked"):
+            call(hidden)
+
+
+@pytest.mark.parametrize("features", ["graph", "points"])
+def test_A_is_the_metric(features):
+    stretch = np.array([[3.0, 1.0], [0.0, 0.25]])
+    plain = HardmaxClustering(4, features=features).fit(SMALL)
+    X = SMALL @ np.linalg.inv(stretch)
+    given = HardmaxClustering(4, features=features, A=stretch @ stretch.T).fit(X)
+    assert given.leaders_.tolist() == plain.leaders_.tolist()
+    white = [HardmaxClustering(4, features=features, A="whiten").fit(points).labels_.tolist() for points in (SMALL, X)]
+    assert white[0] == white[1]
+    flat = HardmaxClustering(4, features=features, A="whiten").fit(np.column_stack([SMALL, SMALL.sum(axis=1)]))
+    assert flat.labels_.tolist() == white[0]
+    assert HardmaxClustering(features=features, A="whiten").fit(np.ones((4, 2))).n_clusters_ == 1
+
+
+def test_matrices_of_any_scale_and_points_that_they_make_equal():
+    plain, huge = (HardmaxClustering(3, A=A).fit(SMALL) for A in (np.eye(2), 2.0**1023 * np.eye(2)))
+    assert (plain.labels_ == huge.labels_).all()
+    rng = np.random.default_rng(70)
+    X, B = rng.standard_normal((10, 27))[rng.integers(0, 10, 30)], rng.standard_normal((27, 27))
+    clustering = HardmaxClustering(A=B @ B.T).fit(X)
+    assert (clustering.predict(X) == clustering.labels_).all()
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -128,53 +151,3 @@ def test_rows_are_found_again_to_the_last_bit(form):
     assert (rows[distinct.labels] == X).all()
     assert len(rows) == len(np.unique(X, axis=0)) == len(distinct.counts)
     assert (distinct.counts == np.bincount(distinct.labels)).all()
-
-
-def test_most_neighbours_of_very_many_points_are_found():
-    random = np.random.default_rng(0)
-    Y = random.standard_normal((6000, 8)) @ random.standard_normal((8, 32)) + 0.1 * random.standard_normal((6000, 32))
-    found = neighbours.InvertedFile(Y).nearest_others(10)
-    exact = NearestNeighbors(n_neighbors=10).fit(Y).kneighbors(return_distance=False)
-    assert not (found == np.arange(6000)[:, None]).any()
-    assert np.mean([len(set(a) & set(b)) for a, b in zip(found.tolist(), exact.tolist(), strict=True)]) > 9
-
-
-def test_lists_that_are_too_short_are_not_the_end(monkeypatch):
-    monkeypatch.setattr(neighbours, "CELL_SIZE", 2)
-    monkeypatch.setattr(neighbours, "N_PROBES", 2)
-    Y = np.random.default_rng(0).standard_normal((60, 12))
-    found = neighbours.InvertedFile(Y).nearest_others(20)
-    assert all(len(set(row)) == 20 for row in found.tolist())
-
-
-def test_very_many_points_have_the_clusters_of_fewer(monkeypatch):
-    X, y = make_blobs(4000, 16, centers=8, random_state=0)
-    exact = HardmaxClustering().fit(X)
-    monkeypatch.setattr(neighbours, "MAX_EXACT", 1000)
-    nearly = HardmaxClustering().fit(X.astype(np.float32))
-    assert isinstance(nearly._fitted.points.search._index, neighbours.InvertedFile)
-    assert same(exact.labels_, y)
-    assert same(nearly.labels_, y)
-    assert same(nearly.predict(X + 0.01), y)
-
-
-def test_pieces_of_many_points_are_joined_near_their_ends(monkeypatch):
-    random = np.random.default_rng(0)
-    Y = random.standard_normal((1200, 3))
-    Y[:, 0] += np.repeat(20 * np.arange(4), 300)
-    labels = np.repeat(np.arange(4), 300)
-    exact = graph.find_nearest_pairs(graph.Metric.of_points(Y), labels)
-    monkeypatch.setattr(graph, "MAX_EXACT_BRIDGES", 100)
-    monkeypatch.setattr(graph, "N_BRIDGE_QUERIES", 30)
-    some = graph.find_nearest_pairs(graph.Metric.of_points(Y), labels)
-
-    def length(pairs):
-        return sorted(np.linalg.norm(Y[i] - Y[j]) for i, j in pairs)
-
-    assert len(some) == len(exact)
-    assert max(np.array(length(some)) / np.array(length(exact))) < 1.1
-
-
-def test_a_point_without_neighbours_is_joined():
-    D = sparse.csr_array(([1.0, 1.0, 2.0, 2.0], ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(4, 4))
-    assert graph.Graph.of_distances(D, 2).weights.sum(axis=1).min() > 0

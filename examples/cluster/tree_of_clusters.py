@@ -44,7 +44,7 @@ for column, k in enumerate((3, 6)):
     ax = figure.add_subplot(grid[1, column])
     ax.scatter(*X.T, s=9, c=cluster_colours(labels))
     ax.scatter(*X[leaders].T, s=260, marker="*", c=cluster_colours(labels[leaders]), ec=EDGE, lw=1)
-    ax.set_title(f"cut at {len(leaders)} clusters; stars lead", fontsize=11)
+    ax.set_title(f"cut at {len(leaders)} clusters; stars: leaders", fontsize=11)
     ax.set(xticks=[], yticks=[])
 plt.show()
 

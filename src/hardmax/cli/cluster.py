@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from hardmax._display import count, format_point
-from hardmax._errors import InputError, ParameterError, did_you_mean
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax._validation import check_tokens
 from hardmax.cli import options, output
@@ -21,82 +21,67 @@ if TYPE_CHECKING:
     from hardmax.cluster.clustering import HardmaxClustering
 
 ENDINGS = (*output.PICTURES, ".json", ".csv")
-FEATURES = ("graph", "points")
-METRICS = ("euclidean", "cosine", "precomputed")
-SETTINGS = ("n_clusters", "granularity", "features", "n_neighbors", "n_components", "center", "metric", "noise")
+PARAMETERS = ("n_clusters", "granularity", "features", "n_neighbors", "n_components", "center", "metric", "noise")
+NEEDED_FEATURES = {"n_neighbors": "graph", "n_components": "graph", "center": "points"}
 
 
 @options.with_options
 def cluster(
     context: typer.Context,
-    cloud: options.TokenOptions,
-    n_clusters: Annotated[int | None, option("--clusters", "How many to look for.", min=1, **UNSAID)] = None,
+    points: options.TokenOptions,
+    n_clusters: Annotated[
+        int | None, option("--clusters", "Number of clusters. Default: estimated from the density.", min=1, **UNSAID)
+    ] = None,
     granularity: Annotated[
         float | None,
-        option(
-            "--granularity",
-            "Instead of --clusters: from 0, few, to 1, one for each direction.",
-            **UNSAID,
-        ),
+        option("--granularity", "Instead of --clusters: 0 for few clusters, 1 for one per direction.", **UNSAID),
     ] = None,
     features: Annotated[
-        str, option("--features", "graph: of nearest neighbours; points: as they are, the paper's model.")
+        str, option("--features", "graph: eigenvectors of the graph of nearest neighbours; points: the points.")
     ] = "graph",
-    n_neighbors: Annotated[int, option("--neighbors", "How many nearest points each is joined with.")] = 10,
-    n_components: Annotated[int | None, option("--components", "Eigenvectors of the graph.", **UNSAID)] = None,
+    n_neighbors: Annotated[int, option("--neighbors", "Neighbours of each point in the graph.")] = 10,
+    n_components: Annotated[
+        int | None, option("--components", "Number of eigenvectors. Default: chosen by the normalised cut.", **UNSAID)
+    ] = None,
     metric: Annotated[
-        str, option("--metric", "euclidean, cosine, or precomputed: TOKENS are distances, a row for each point.")
+        str, option("--metric", "euclidean, cosine, or precomputed: TOKENS is a matrix of distances.")
     ] = "euclidean",
     noise: Annotated[
         float | None,
-        option(
-            "--noise",
-            "Put points in no cluster where they are so many times sparser than its densest part: 20.",
-            **UNSAID,
-        ),
+        option("--noise", "Noise threshold (density ratio), such as 20: points in sparser places get -1.", **UNSAID),
     ] = None,
-    center: Annotated[bool, option("--center/--no-center", "Take the mean as origin of --features points.")] = True,
+    center: Annotated[bool, option("--center/--no-center", "Use the mean as origin, for --features points.")] = True,
     whiten: Annotated[bool, option("--whiten", "Measure distances by the inverse covariance.")] = False,
-    must_lead: Annotated[str, option("--must-lead", "Points that have to lead.", metavar="0,5")] = "",
+    must_lead: Annotated[str, option("--must-lead", "Indices of points that have to lead.", metavar="0,5")] = "",
     tree: Annotated[
         list[Path] | None,
-        option("--tree", "Draw how clusters join as the granularity falls.", metavar="FILE", **UNSAID),
+        option("--tree", "Draw the tree of nested clusters: .png, .svg or .pdf.", metavar="FILE", **UNSAID),
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Cluster points around leaders, which are points of the data; where each ends is proved.
+    """Cluster points around leaders, which are points of the data.
 
-    TOKENS are the points, one a row. Without --clusters or --granularity their number is found, and may be one: no
-    clusters. --out writes the points with their clusters (.csv), everything (.json) or a picture (.png, .svg, .pdf).
+    TOKENS holds one point per row. Without --clusters and --granularity the number of clusters is estimated; it may be
+    one: no clusters. --out writes the points with their labels (.csv), the result (.json) or a figure (.png, .svg,
+    .pdf).
     """
-    files = output.check_files(out, ENDINGS, read=cloud.tokens)
-    trees = output.check_files(tree, output.PICTURES, read=cloud.tokens)
+    files = output.check_files(out, ENDINGS, read=points.tokens)
+    trees = output.check_files(tree, output.PICTURES, read=points.tokens, name="tree")
     from hardmax.cluster import HardmaxClustering
 
-    if features not in FEATURES:
-        advice = did_you_mean(features, FEATURES)
-        raise ParameterError("features", f"be {' or '.join(FEATURES)}", f"{features!r}", advice)
-    if metric not in METRICS:
-        raise ParameterError("metric", f"be {' or '.join(METRICS)}", f"{metric!r}", did_you_mean(metric, METRICS))
-    for name, needed in (("n_neighbors", "graph"), ("n_components", "graph"), ("center", "points")):
+    for name, needed in NEEDED_FEATURES.items():
         if options.was_given(context, name) and features != needed:
             flag = f"center={center}" if name == "center" else name
-            raise ParameterError(flag, f"go with --features {needed}", f"it with {features}", "Leave it out.")
-    X = np.asarray(check_tokens(cloud.read_tokens())[0], np.float64)
-    given = {name: context.params[name] for name in SETTINGS if options.was_given(context, name)}
+            raise ParameterError(flag, f"be used with --features {needed}", f"--features {features}", "Leave it out.")
+    X = np.asarray(check_tokens(points.read_tokens())[0], np.float64)
+    given = {name: context.params[name] for name in PARAMETERS if options.was_given(context, name)}
     given |= {"A": "whiten"} if whiten else {}
     given |= {"must_lead": parse_indices(must_lead, "must_lead")} if must_lead else {}
-    try:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            found = HardmaxClustering(**given, verbose=True).fit(X)
-    except InputError:
-        raise
-    except ValueError as problem:  # scikit-learn's own sentences
-        sentence = re.sub(r"The '(\w+)' parameter of \w+", r"`\1`", str(problem)).replace(" or None.", ".")
-        raise InputError(sentence) from None
-    for warning in said:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _fit(HardmaxClustering(**given, verbose=True), X)
+    for warning in caught:
         output.note(str(warning.message))
     result = {
         "clusters": found.n_clusters_,
@@ -124,16 +109,26 @@ def cluster(
     output.say_written([*files, *trees])
 
 
+def _fit(clustering: "HardmaxClustering", X: FloatArray) -> "HardmaxClustering":
+    try:
+        return clustering.fit(X)
+    except InputError:
+        raise
+    except ValueError as problem:  # name the option in the errors of scikit-learn
+        sentence = re.sub(r"The '(\w+)' parameter of \w+", r"`\1`", str(problem)).replace(" or None.", ".")
+        raise InputError(sentence) from None
+
+
 def _print(found: "HardmaxClustering", result: dict[str, Any], X: FloatArray) -> None:
     sizes = np.bincount(found.labels_[found.labels_ >= 0], minlength=found.n_clusters_)
-    proved = "It is proved where every point ends" if result["certified"] else "Not every point is proved to end there"
-    found_so = f"{count(len(sizes), 'cluster')} of {count(len(X), 'point')}, at granularity {result['granularity']:.3g}"
-    output.say(f"{found_so}. {proved} (layer {result['layers']}).")
-    if nowhere := int((found.labels_ < 0).sum()):
-        output.say(f"{count(nowhere, 'point')} in no cluster.")
+    numbers = f"{count(len(sizes), 'cluster')} of {count(len(X), 'point')}, at granularity {result['granularity']:.3g}"
+    proof = "The limit of every point is proved" if result["certified"] else "Not every limit is proved"
+    output.say(f"{numbers}. {proof} (layer {result['layers']}).")
+    if n_noise := int((found.labels_ < 0).sum()):
+        output.say(f"Noise: {count(n_noise, 'point')}.")
     if found.n_clusters_ == 1 and found.n_clusters is None and found.granularity is None:
-        output.say("No clusters: the points are denser in places, but not more than chance makes them.")
+        output.say("No clusters: the density of the points has no peaks beyond chance.")
     order = np.argsort(-sizes, kind="stable")[: output.MOST_ROWS]
     rows = [(str(c), str(sizes[c]), str(found.leaders_[c]), format_point(X[found.leaders_[c]])) for c in order]
-    columns = ("cluster", "points", "led by point", "its position")
+    columns = ("cluster", "points", "leader", "position of the leader")
     output.show(output.table("Clusters", *columns, rows=rows, total=len(sizes)))

@@ -12,7 +12,7 @@ from hardmax.cli import options, output
 if TYPE_CHECKING:
     from hardmax.transformers import Inspection
 
-MOST_PIECES = 12  # named in a cell
+MAX_PIECES = 12  # in a cell of a table
 
 
 def inspect(
@@ -27,19 +27,20 @@ def inspect(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     layers: Annotated[
         list[int] | None,
-        options.option("--layer", "Look at this layer, head by head; may be given several times.", show_default=False),
+        options.option("--layer", "Inspect this layer, counted from 1; repeat it for several.", show_default=False),
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Look inside a trained BERT, ALBERT, MiniLM, DistilBERT, RoBERTa or GPT-2: spectra, attention, clusters, leaders.
+    """Measure a trained transformer on a sentence: spectra, attention, clusters and leaders by layer.
 
-    Nothing is downloaded. --out writes a picture (.png, .svg, .pdf) or everything (.json).
+    Models: ALBERT, BERT (such as MiniLM), DistilBERT, GPT-2, RoBERTa, XLM-RoBERTa. Nothing is downloaded. --out writes
+    a figure (.png, .svg, .pdf) or all measures (.json).
     """
     files = output.check_files(out, (*output.PICTURES, ".json"))
-    from hardmax.transformers import inspect as look
+    from hardmax import transformers
 
-    result = look(model, text, layers=layers or None)
+    result = transformers.inspect(model, text, layers=layers or None)
     output.write(files, text=result.to_json, figure=lambda: draw.plot_inspection(result))
     if json:
         print(result.to_json())
@@ -51,9 +52,9 @@ def inspect(
 
 
 def attention_table(result: "Inspection") -> Table:
-    """Attention by layer, as mean over heads (least to most), and who gets most of it."""
+    """Return a table of attention by layer: mean and range over heads, and the most attended tokens."""
     names = ("layer", "rank", "effective rank", "Boolean distance", "most attended")
-    grid = output.table("Attention: mean over heads (least to most)", *names)
+    grid = output.table("Attention: mean over heads (minimum to maximum)", *names)
     for at, k in enumerate(result.layers):
         rank, effective, distance = result.rank[at], result.effective_rank[at], result.boolean_distance[at]
         grid.add_row(
@@ -67,7 +68,7 @@ def attention_table(result: "Inspection") -> Table:
 
 
 def heads_table(result: "Inspection") -> Table:
-    """The heads of a single layer: attention on the sentence, and eigenvalues of the weights."""
+    """Return a table of the heads of one layer: attention, and eigenvalues of the weights."""
     k = result.layers[0]
     names = ("head", "rank", "effective rank", "Boolean distance")
     spectra = ("largest eigenvalue of V", "symmetric part of query-key")
@@ -87,14 +88,14 @@ def heads_table(result: "Inspection") -> Table:
 
 
 def states_table(result: "Inspection") -> Table:
-    """Clusters and leaders of the hidden states by layer."""
-    grid = output.table("Hidden states", "layer", "effective clusters", "mean cosine", "leaders", "who leads")
+    """Return a table of the clusters and leaders of the hidden states by layer."""
+    grid = output.table("Hidden states", "layer", "effective clusters", "mean cosine", "leaders", "leading tokens")
     for at, k in enumerate((0, *result.layers)):
         leaders = [result.pieces[i] for i in result.leaders[at]]
-        more = f" and {len(leaders) - MOST_PIECES} more" if len(leaders) > MOST_PIECES else ""
-        who = "all" if len(leaders) == len(result.pieces) else " ".join(leaders[:MOST_PIECES]) + more
+        more = f" and {len(leaders) - MAX_PIECES} more" if len(leaders) > MAX_PIECES else ""
+        names = "all" if len(leaders) == len(result.pieces) else " ".join(leaders[:MAX_PIECES]) + more
         clusters, cosine = f"{result.effective_clusters[at]:.2f}", f"{result.mean_cosine[at]:.2f}"
-        grid.add_row(str(k), clusters, cosine, str(len(leaders)), escape(who))  # [CLS] is a word piece, not a style
+        grid.add_row(str(k), clusters, cosine, str(len(leaders)), escape(names))  # [CLS] is a word piece, not a style
     return grid
 
 

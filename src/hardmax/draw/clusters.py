@@ -1,4 +1,4 @@
-"""Points by their clusters, with the leaders."""
+"""Figures of clustered points and of the tree of clusters."""
 
 from typing import Any, cast
 
@@ -17,18 +17,18 @@ from hardmax.draw.style import drawn_rows, shows_once, thinned_line
 def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter: str = "x") -> Figure:
     """Draw clustered points, each in the colour of its cluster, with a star for each leader.
 
-    Points of more than three coordinates are seen along their principal axes; noise, label -1, as crosses.
+    Points with more than three coordinates are projected to their principal axes; noise, label -1, is drawn as crosses.
 
     Parameters
     ----------
     X : (n, d) array
         The points.
     labels : (n,) array of int
-        The cluster of each; -1 is noise.
+        The cluster of each point; -1 is noise.
     leaders : (n_clusters,) array of int
-        Which point leads each cluster.
+        The index of the point that leads each cluster.
     letter : str
-        What the axes call the coordinates.
+        Letter of the coordinates in the axis labels.
 
     Returns
     -------
@@ -52,15 +52,15 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     points, named = projection(X), style.ranked_colours(np.bincount(labels[labels >= 0]))
     colours, shown = np.array([*named, style.REST], object)[labels], drawn_rows(points, leaders)
     small = 0.4 * style.marker_size(len(X))
-    nowhere = labels[shown] < 0
-    of_one = shown[~nowhere]
-    style.scatter(ax, points[of_one], s=small, c=list(colours[of_one]), linewidths=0, zorder=2)
-    if nowhere.any():
-        style.scatter(ax, points[shown[nowhere]], s=small, c=style.REST, marker="x", linewidths=0.7, zorder=1)
+    is_noise = labels[shown] < 0
+    members = shown[~is_noise]
+    style.scatter(ax, points[members], s=small, c=list(colours[members]), linewidths=0, zorder=2)
+    if is_noise.any():
+        style.scatter(ax, points[shown[is_noise]], s=small, c=style.REST, marker="x", linewidths=0.7, zorder=1)
     style.draw_stars(ax, points[leaders], list(colours[leaders]), zorder=4)
-    ax.set_title(f"{len(leaders)} clusters; stars lead", fontsize=10)
+    ax.set_title(f"{len(leaders)} clusters; stars: leaders", fontsize=10)
     grey = "grey: the smaller clusters" if style.REST in named else ""
-    noise = "crosses: in no cluster" if nowhere.any() else ""
+    noise = "crosses: noise" if is_noise.any() else ""
     line = "; ".join(filter(None, [grey, noise, thinned_line(len(shown), len(X), "points")]))
     if line:
         style.add_legend(cast(Figure, ax.figure), line)
@@ -69,16 +69,16 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
 
 @shows_once
 def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Figure:
-    """Draw a `ClusterTree`: its clusters that lead longest, and how they join as tau grows.
+    """Draw a `ClusterTree` as a dendrogram over tau.
 
     Parameters
     ----------
     tree : ClusterTree
         `HardmaxClustering.tree_`.
     n_clusters : int, optional
-        A line shows where so many are left, and each has a colour.
+        Draw a line where this number of clusters remains, and colour each of them.
     most : int
-        How many of the clusters that lead longest are drawn.
+        Number of clusters that are drawn, those with the largest thresholds.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
     Raises
     ------
     ParameterError
-        If the tree has not so many clusters.
+        If the tree does not have `n_clusters` clusters.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
         ax.set_axis_off()
         return figure
     links = tree.linkage()
-    heights = [*links[::-1, 2], 0.0]  # of joining, from the top: above heights[k - 1] there are k clusters
+    heights = [*links[::-1, 2], 0.0]  # of merges, from the top: above heights[k - 1] there are k clusters
     level, colours = 0.0, [style.REST] * (2 * len(tree) - 1)
     if n_clusters is not None and 1 < n_clusters <= shown:
         level = float(heights[n_clusters - 2] + heights[n_clusters - 1]) / 2
@@ -120,14 +120,14 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
         leaf_font_size=8,
     )
     ax.set_ylabel("log(1 + tau) at which clusters join")
-    ax.set_title(f"{len(tree.labels)} points: the {shown} clusters that lead longest, and how they join", fontsize=10)
+    ax.set_title(f"{len(tree.labels)} points: the {shown} clusters with the largest thresholds", fontsize=10)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return figure
 
 
 def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
-    """A colour for each node of SciPy's tree: that of its cluster as `plot_clusters` has it, REST above the cut."""
+    """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut."""
     labels, _ = tree.cut(n_clusters)
     named = style.ranked_colours(np.bincount(labels))
     colours = [named[label] for label in labels[tree.leaders]]

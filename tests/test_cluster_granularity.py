@@ -1,0 +1,153 @@
+"""Thresholds of tau, the search for a number of clusters, and the tree."""
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster, is_valid_linkage
+from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+import hardmax as hm
+from hardmax import HardmaxClustering
+from hardmax.cluster import granularity, preprocessing, spectral
+from hardmax.cluster.granularity import choose_tau
+from tests.cluster_data import BLOBS, graph_of
+
+DIGITS = load_digits().data
+
+
+def lift(X):
+    """Centre points and append the constant coordinate, as `features="points"` does."""
+    centred = X - X.mean(axis=0)
+    return preprocessing.append_constant(centred, centred)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
+    random = np.random.default_rng(seed)
+    features = random.standard_normal((200, [2, 3, 5, 9][seed]))
+    thresholds = granularity.compute_thresholds(features)[0]
+    for tau in [0.0, 0.1, 0.5, 1.0, 1.7, 5.0, 40.0]:
+        leaders = granularity.find_first_leaders(features, tau)
+        assert leaders.tolist() == np.flatnonzero(thresholds > tau).tolist()
+        by_definition = hm.limit(granularity.scale_radii(features, tau), hm.Hardmax(1.0))
+        assert leaders.tolist() == by_definition.leaders[by_definition.emerged == 0].tolist()
+
+
+def test_thresholds_are_what_the_definition_says():
+    f = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.1]])
+    expected = [-np.log(np.cos(np.pi / 4)) / np.log(np.sqrt(2)), np.inf, np.inf]  # 1: cos 45° = 1 / sqrt(2)
+    assert granularity.compute_thresholds(f)[0] == pytest.approx(expected)
+    assert (
+        granularity.compute_thresholds(f, np.array([2, 0]))[0].tolist()
+        == granularity.compute_thresholds(f)[0][[2, 0]].tolist()
+    )
+
+
+def test_the_number_of_leaders_falls_from_n_to_1():
+    lifted = lift(BLOBS)
+    counts = [
+        len(granularity.find_first_leaders(lifted, granularity.convert_granularity(lifted, g)))
+        for g in np.linspace(1, 0.02, 40)
+    ]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == len(BLOBS)
+    assert len(granularity.find_first_leaders(lifted, granularity.convert_granularity(lifted, 0.0))) == 1
+
+
+def test_the_largest_thresholds_are_the_largest():
+    features = np.random.default_rng(0).standard_normal((400, 6))
+    everyone = np.sort(granularity.compute_thresholds(features)[0])[::-1]
+    for at_least in (1, 5, 60, 300, 400):
+        found = granularity.find_largest_thresholds(features, at_least)
+        assert len(found) >= at_least
+        assert found == pytest.approx(everyone[: len(found)])
+
+
+def test_thresholds_are_respected_as_far_as_floats_reach():
+    embedding = spectral.SpectralEmbedding.of(graph_of(np.random.default_rng(7).standard_normal((200, 2))).weights, 9)
+    f = embedding.features(8)
+    taus = [granularity.limit_tau(f, tau) for tau in (1, 10, 300, 1e4, 1e6)]
+    counts = [len(granularity.find_first_leaders(f, tau)) for tau in taus]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_leaders_that_emerge_later_are_counted():
+    X = make_blobs(60, centers=1, random_state=8)[0]
+    for k in range(1, 12):
+        found = choose_tau(lift(X), k, 1.0)
+        assert found.n_clusters == k >= len(granularity.find_first_leaders(lift(X), found.tau))
+    X = np.random.default_rng(37).standard_normal((50, 2))  # four leaders at layer 0, and one later
+    assert choose_tau(preprocessing.append_constant(X, X), 5, 1.0).n_clusters == 5
+
+
+def test_one_half_is_the_plain_model_to_the_last_bit():
+    X = BLOBS - np.ldexp(np.ldexp(BLOBS, -8).mean(axis=0), 8)
+    plain = hm.limit(X, hm.Hardmax(1.0))
+    clustering = HardmaxClustering(features="points").fit(BLOBS)
+    assert clustering.tau_ == 1.0
+    assert clustering.leaders_.tolist() == plain.leaders.tolist()
+    assert clustering.labels_.tolist() == plain.clusters.tolist()
+
+
+def test_granularity_goes_from_one_cluster_to_every_point():
+    sizes = [HardmaxClustering(features="points", granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.2, 0.5, 0.8, 1)]
+    assert sizes[0] == 1
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == len(BLOBS)
+    graph_sizes = [HardmaxClustering(granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.5, 1)]
+    assert graph_sizes == [2, 4, 300]  # two rays have no longer row on their side, and lead at every tau
+
+
+def test_the_tree_can_be_cut_anywhere_and_clusters_are_nested():
+    tree = HardmaxClustering(10).fit(DIGITS).tree_
+    least = int(np.isinf(tree.heights).sum())
+    finer = None
+    for k in [len(tree), 100, 30, 10, max(least, 2)]:
+        labels, leaders = tree.cut(k)
+        assert len(leaders) == k == len(set(labels.tolist()))
+        assert (labels[leaders] == np.arange(k)).all()
+        if finer is not None:
+            assert all(len(set(labels[finer == c].tolist())) == 1 for c in range(finer.max() + 1))
+        finer = labels
+
+
+def test_the_leaders_of_a_cut_are_those_of_layer_0():
+    model = HardmaxClustering(10).fit(DIGITS[:600])
+    tree = model.tree_
+    for g in (0.3, 0.5):
+        _, leaders = tree.cut(granularity=g)
+        assert leaders.tolist() == granularity.find_first_leaders(model._fitted.features, (1 - g) / g).tolist()
+
+
+def test_the_tree_is_one_of_scipys():
+    tree = HardmaxClustering(4).fit(make_blobs(150, centers=4, random_state=2)[0]).tree_
+    links = tree.linkage()
+    assert is_valid_linkage(links)
+    k = max(4, int(np.isinf(tree.heights).sum()))
+    of_leaf = fcluster(links, k, "maxclust")
+    assert adjusted_rand_score(of_leaf[tree.labels], tree.cut(k)[0]) == 1.0
+
+
+def test_points_without_clusters_have_a_tree_of_one():
+    tree = HardmaxClustering().fit(np.random.default_rng(0).normal(size=(400, 2))).tree_
+    labels, leaders = tree.cut(1)
+    assert len(tree) == len(leaders) == 1
+    assert not labels.any()
+    alone = HardmaxClustering().fit([[1.0, 2.0]]).tree_
+    assert alone.cut(1)[0].tolist() == [0]
+    assert "one cluster" in alone.plot().axes[0].texts[0].get_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({}, "n_clusters"),
+        ({"n_clusters": 3, "granularity": 0.5}, "n_clusters"),
+        ({"n_clusters": 10**6}, "n_clusters"),
+        ({"granularity": 0}, "granularity"),
+    ],
+)
+def test_an_impossible_cut_is_refused(arguments, name):
+    tree = HardmaxClustering(2).fit(make_moons(100, random_state=0)[0]).tree_
+    with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
+        tree.cut(**arguments)
