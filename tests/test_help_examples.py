@@ -16,7 +16,7 @@ ELSEWHERE = ("hardmax app", "hardmax study")  # the one does not end by itself, 
 SLOW = ("compile", "sweep", "demo")
 EARLIER = {  # what other examples need, and the command that makes it
     "my-model": "train reviews.csv --text review --label sentiment --out my-model",
-    "runs/leaders": "sweep leaders --alpha 0.5 --n 10 --out runs/leaders",
+    "runs/leaders": "sweep leaders --set alpha=0.5 --set n=10 --out runs/leaders",
 }
 CELL = "def cell(params, rng):\n    return {'sum': params['x'] + params['y']}\n"
 
