@@ -64,12 +64,10 @@ def write(path: Path, texts: list[str] = TEXTS) -> Path:
     return path
 
 
-def hashes(out: Path) -> dict[str, str]:
-    return {path.relative_to(out).as_posix(): hash_file(path) for path in out.rglob("*.parquet")}
-
-
-def answers_alone(found: dict[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in found.items() if not name.startswith("_sweep")}
+def hash_predictions(out: Path) -> dict[str, str]:
+    """Return the hash of each file of predictions and token sums."""
+    paths = [*out.glob("answers-*.parquet"), *out.glob("_tokens/*.parquet")]
+    return {path.relative_to(out).as_posix(): hash_file(path) for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +174,7 @@ class Stop(Exception):
 
 def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undisturbed, tmp_path: Path) -> None:
     path, whole = undisturbed
-    expected, out = answers_alone(hashes(whole.out)), tmp_path / "out"
+    expected, out = hash_predictions(whole.out), tmp_path / "out"
     call = {"model": MODEL, "out": out, "explain": True, "engine": client}
 
     def stop(done: int, total: int) -> None:
@@ -194,7 +192,7 @@ def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undistur
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
     assert hm.predict_files(path, **call, progress=kill_one).rows == len(TEXTS)
-    assert answers_alone(hashes(out)) == expected
+    assert hash_predictions(out) == expected
 
     first, second = out / "answers-000000001.parquet", out / "_tokens" / "tokens-000000003.parquet"
     data = bytearray(first.read_bytes())
@@ -205,7 +203,7 @@ def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undistur
     (out / ".answers-000000002-0123.parquet").write_bytes(b"half")
     kept = (out / "answers-000000000.parquet").stat().st_mtime_ns
     assert hm.predict_files(path, **call).complete
-    assert answers_alone(hashes(out)) == expected
+    assert hash_predictions(out) == expected
     assert (out / "answers-000000000.parquet").stat().st_mtime_ns == kept
 
     for wrong, said in (
@@ -221,7 +219,7 @@ def test_a_row_that_cannot_be_read_is_named_before_any_work_and_other_files_are_
     files = [write(tmp_path / name, TEXTS[:150]) for name in ("a.csv", "b.jsonl")]
     out = tmp_path / "out"
     hm.predict_files(files, MODEL, out=out, engine=client)
-    kept = {name: (out / name).stat().st_mtime_ns for name in answers_alone(hashes(out))}
+    kept = {name: (out / name).stat().st_mtime_ns for name in hash_predictions(out)}
     lines = files[1].read_text(encoding="utf-8").split("\n")
     lines[2 * 130] = '{"review": "no end'
     files[1].write_text("\n".join(lines), encoding="utf-8")
@@ -368,29 +366,6 @@ def test_the_command(client, run, tmp_path: Path) -> None:
         assert (code, said in err) == (2, True), err
 
 
-SCRIPT = """
-import hardmax as hm, os, signal, sys
-from hardmax.scale import slices
-slices.MAX_ROWS = 100
-def progress(done, total):
-    if done >= total / 2: os.kill(os.getpid(), signal.SIGKILL)
-if __name__ == "__main__":
-    hm.predict_files(sys.argv[1], "imdb-2d", out=sys.argv[2], explain=True, workers=2, progress=progress)
-"""
-
-
-@pytest.mark.slow
-def test_the_client_is_killed_and_another_one_goes_on(client, undisturbed, tmp_path: Path) -> None:
-    path, whole = undisturbed
-    (tmp_path / "script.py").write_text(SCRIPT)
-    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, tmp_path / "script.py", path, tmp_path / "out"]
-    assert subprocess.run(command, env=env, check=False, timeout=PATIENCE).returncode == -signal.SIGKILL
-    assert 0 < PredictedFiles.open(tmp_path / "out").rows < len(TEXTS)
-    found = hm.predict_files(path, MODEL, out=tmp_path / "out", explain=True, engine=client)
-    assert answers_alone(hashes(found.out)) == answers_alone(hashes(whole.out))
-
-
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_folder_that_goes_on(tmp_path: Path, undisturbed) -> None:
     path, whole = undisturbed
@@ -406,7 +381,7 @@ def test_ctrl_c_leaves_a_folder_that_goes_on(tmp_path: Path, undisturbed) -> Non
     assert child.returncode == 130
     assert "The same command continues." in err
     assert subprocess.run(command, env=env, check=False, capture_output=True, timeout=PATIENCE).returncode == 0
-    assert answers_alone(hashes(tmp_path / "out")) == answers_alone(hashes(whole.out))
+    assert hash_predictions(tmp_path / "out") == hash_predictions(whole.out)
 
 
 MEMORY = """
