@@ -149,6 +149,8 @@ def test_missing_and_changed_parts_are_computed_again_and_no_others(client, tmp_
     assert not log.exists()
     (whole.out / parts[0].name).unlink()
     (whole.out / parts[1].name).write_bytes(b"something else")
+    with pytest.raises(hm.InputError, match=parts[0].name):
+        whole.table()
     (whole.out / ".part-half-written.parquet").write_bytes(b"")
     lost = [str(a) for part in parts[:2] for a in range(part.start, part.stop)]
     again = hm.sweep(scale_cells.count_runs, grid, out=tmp_path / "out", engine=client)

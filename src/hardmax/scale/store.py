@@ -140,10 +140,13 @@ class Manifest:
     def forget_damaged(self, is_good: Callable[[Path], bool] | None = None) -> None:
         """Forget parts whose file is missing, changed, or not `is_good`."""
         for part in list(self.parts.values()):
-            path = self.folder / part.name
-            unchanged = path.exists() and hash_file(path) == part.sha256
-            if not unchanged or (is_good is not None and not is_good(path)):
+            if not self.is_unchanged(part) or (is_good is not None and not is_good(self.folder / part.name)):
                 del self.parts[part.name]
+
+    def is_unchanged(self, part: Part) -> bool:
+        """Return whether the file of a part exists and has its hash."""
+        path = self.folder / part.name
+        return path.exists() and hash_file(path) == part.sha256
 
     def delete_others(self) -> None:
         """Delete files of parts that the manifest does not list, also temporary files of killed workers."""
