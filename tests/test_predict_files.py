@@ -172,7 +172,7 @@ class Stop(Exception):
     pass
 
 
-def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undisturbed, tmp_path: Path) -> None:
+def test_a_stop_and_damaged_files_leave_the_same_bytes(client, undisturbed, tmp_path: Path) -> None:
     path, whole = undisturbed
     expected, out = hash_predictions(whole.out), tmp_path / "out"
     call = {"model": MODEL, "out": out, "explain": True, "engine": client}
@@ -185,13 +185,7 @@ def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undistur
         hm.predict_files(path, **call, progress=stop)
     assert 0 < PredictedFiles.open(out).rows < len(TEXTS)
     assert not PredictedFiles.open(out).complete
-    once = iter([client.run(os.getpid)])
-
-    def kill_one(done: int, total: int) -> None:
-        for pids in once:
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
-
-    assert hm.predict_files(path, **call, progress=kill_one).rows == len(TEXTS)
+    assert hm.predict_files(path, **call).rows == len(TEXTS)
     assert hash_predictions(out) == expected
 
     first, second = out / "answers-000000001.parquet", out / "_tokens" / "tokens-000000003.parquet"
@@ -247,13 +241,15 @@ def test_csv_is_cut_between_rows(rows: list[tuple[str, str]], size: int, quote_a
         with path.open("w", newline="", encoding="utf-8") as file:
             how = csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL
             csv.writer(file, quoting=how, lineterminator="\r\n" if size % 2 else "\n").writerows([("x", "text"), *rows])
-        try:
-            expected = read_texts(path, labelled=False).texts
-        except hm.InputError as problem:  # Python 3.11 writes a carriage return without quotes
-            with pytest.raises(type(problem)):
+        with path.open(newline="", encoding="utf-8") as file:
+            read = [row for row in csv.reader(file) if row]
+        if any(len(row) != 2 for row in read):  # Python 3.11 writes a carriage return without quotes
+            with pytest.raises(hm.ParameterError):
                 cut(path, size)
             return
         found = cut(path, size)
+        expected = [text if text.strip() else "" for _, text in read[1:]]
+        assert read_texts(path, labelled=False).texts == expected
     assert [text for _, texts in found for text in texts] == expected
     assert all(part.rows == size for part, _ in found[:-1])
 
