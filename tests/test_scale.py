@@ -80,7 +80,7 @@ def configuration(cells: int = 20, **more) -> Configuration:
     return Configuration("cell", "", make_design({"a": range(cells)}, None, 0), 0, None, **more)
 
 
-@pytest.mark.parametrize(("cells", "part_cells"), [(1, 1), (1000, 1), (1001, 2), (25_000, 25)])
+@pytest.mark.parametrize(("cells", "part_cells"), [(1, 1), (500, 1), (501, 2), (12_500, 25)])
 def test_parts_hold_every_cell_once(cells: int, part_cells: int) -> None:
     found = configuration(cells)
     assert found.part_cells == part_cells
@@ -149,6 +149,8 @@ def test_missing_and_changed_parts_are_computed_again_and_no_others(client, tmp_
     assert not log.exists()
     (whole.out / parts[0].name).unlink()
     (whole.out / parts[1].name).write_bytes(b"something else")
+    with pytest.raises(hm.InputError, match=parts[0].name):
+        whole.table()
     (whole.out / ".part-half-written.parquet").write_bytes(b"")
     lost = [str(a) for part in parts[:2] for a in range(part.start, part.stop)]
     again = hm.sweep(scale_cells.count_runs, grid, out=tmp_path / "out", engine=client)

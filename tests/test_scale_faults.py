@@ -1,4 +1,4 @@
-"""Sweeps with faults: no row is lost, none is duplicated, and the table equals that of a plain loop.
+"""Sweeps and predictions with faults: no row is lost, none is duplicated, and results equal those without faults.
 
 Schedulers and workers are real processes, killed and stopped by signals.
 """
@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,13 +23,14 @@ import psutil
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import hardmax as hm
-from hardmax.scale import SweepTable, cell_process, store
+from hardmax.scale import PredictedFiles, SweepTable, cell_process, slices, store
 from hardmax.scale.cell_process import Task, run_cell, run_cells
 from hardmax.scale.design import make_design
 from hardmax.scale.executor import LOCAL, connected
 from hardmax.scale.store import hash_file
 from tests import scale_cells
 from tests.processes import PATIENCE, ROOT, process, wait_for
+from tests.test_predict_files import MODEL, TEXTS, hash_predictions, write
 
 cloudpickle.register_pickle_by_value(scale_cells)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -40,34 +42,72 @@ BAD = (
 KINDS = [kind for bad in BAD for kind in ("fine", bad)] + ["returns NaN", "returns other columns", "fine"]
 
 
+def run_sweep(out: Path, **options: Any) -> None:
+    """Run 24 cells in 6 parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "MAX_PARTS", 6)
+        hm.sweep(scale_cells.slowly, GRID, out=out, **options)
+
+
+def sweep_result(out: Path) -> object:
+    """Return the rows of a sweep whose folder holds the files of its manifest only."""
+    result = SweepTable.open(out)
+    assert {path.name for path in out.iterdir()} == {"manifest.jsonl", *result.manifest.parts}
+    assert all(hash_file(out / part.name) == part.sha256 for part in result.manifest.done)
+    return [dict(sorted(row.items())) for row in result.table().drop_columns(["seconds"]).to_pylist()]
+
+
+def run_prediction(out: Path, **options: Any) -> None:
+    """Predict 604 texts in 9 slices."""
+    path = out.parent / "reviews.parquet"
+    if not path.exists():
+        write(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "MAX_ROWS", 100)
+        hm.predict_files(path, MODEL, out=out, explain=True, **options)
+
+
+def prediction_result(out: Path) -> object:
+    """Return the hashes of predictions and token sums in a folder without temporary files."""
+    assert PredictedFiles.open(out).table()["row"].to_pylist() == list(range(1, len(TEXTS) + 1))
+    assert not [path for path in out.rglob("*") if path.name.startswith(".")]
+    return hash_predictions(out)
+
+
+class Job(NamedTuple):
+    run: Callable[..., None]
+    result: Callable[[Path], object]
+    small_disk: str
+    count_rows: Callable[[Path], int]
+
+
+JOBS = {
+    "sweep": Job(run_sweep, sweep_result, "16k", lambda out: SweepTable.open(out).rows),
+    "predict_files": Job(run_prediction, prediction_result, "200k", lambda out: PredictedFiles.open(out).rows),
+}
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     with connected("local", 2) as client:
         yield client
 
 
-@pytest.fixture(autouse=True)
-def _few_parts(monkeypatch) -> None:
-    monkeypatch.setattr(store, "MAX_PARTS", 6)
+@pytest.fixture(scope="module", params=["sweep", pytest.param("predict_files", marks=pytest.mark.slow)])
+def job(request) -> Job:
+    return JOBS[request.param]
 
 
-def rows_of(result: SweepTable) -> list[dict]:
-    return [dict(sorted(row.items())) for row in result.table().drop_columns(["seconds"]).to_pylist()]
-
-
-def plain_loop(cell, grid) -> list[dict]:
-    design = make_design(grid, None, 0)
-    found = [(design[i], run_cell(cell, design[i], 0, i)) for i in range(len(design))]
-    rows = [{"cell": i, **params, **row, "error": error} for i, (params, (row, _, error)) in enumerate(found)]
-    return [dict(sorted(row.items())) for row in rows]
-
-
-def check_whole(result: SweepTable) -> None:
-    """Check that the rows equal those of a plain loop, and that the folder holds the files of the manifest only."""
-    assert rows_of(result) == plain_loop(scale_cells.draw, GRID)
-    names = {path.name for path in result.out.iterdir()}
-    assert names == {"manifest.jsonl", *result.manifest.parts}
-    assert all(hash_file(result.out / part.name) == part.sha256 for part in result.manifest.done)
+@pytest.fixture(scope="module")
+def undisturbed(job, client, tmp_path_factory) -> object:
+    """The result of a job without faults; that of a sweep comes from a plain loop."""
+    if job is JOBS["sweep"]:
+        design = make_design(GRID, None, 0)
+        rows = [run_cell(scale_cells.draw, design[i], 0, i)[0] for i in range(len(design))]
+        return [dict(sorted({"cell": i, **design[i], **row, "error": None}.items())) for i, row in enumerate(rows)]
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    job.run(out, engine=client)
+    return job.result(out)
 
 
 class Fault(WorkerPlugin):
@@ -115,11 +155,122 @@ def fault(client: Client, marker: Path, *, before: bool) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before its rename", "after it, before its answer"])
-def test_a_worker_is_killed(client, tmp_path: Path, before: bool) -> None:
+def test_a_worker_is_killed(job, client, undisturbed, tmp_path: Path, before: bool) -> None:
     with fault(client, tmp_path / "killed", before=before):
-        result = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client)
+        job.run(tmp_path / "out", engine=client)
     assert (tmp_path / "killed").exists()
-    check_whole(result)
+    assert job.result(tmp_path / "out") == undisturbed
+
+
+def test_a_disk_that_fills_up_keeps_finished_parts(job, client, undisturbed, tmp_path: Path) -> None:
+    disk, out = tmp_path / "disk", tmp_path / "disk" / "out"
+    disk.mkdir()
+    write(disk.parent / "reviews.parquet")
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={job.small_disk}", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk")
+    try:
+        if job is JOBS["predict_files"]:
+            (disk / "reviews.parquet").symlink_to(tmp_path / "reviews.parquet")
+        with pytest.raises((OSError, hm.InputError), match="No space left on device"):
+            job.run(out, engine=client)
+        subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+        job.run(out, engine=client)
+        assert job.result(out) == undisturbed
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_the_scheduler_is_lost_and_another_one_continues(job, client, undisturbed, tmp_path: Path) -> None:
+    address, out = tmp_path / "scheduler.json", tmp_path / "out"
+    run = ["--scheduler-file", str(address), "--no-dashboard"]
+    with (
+        process("distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1") as scheduler,
+        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny"),
+    ):
+        wait_for(address.exists, scheduler)
+        engine = Client(scheduler_file=str(address), set_as_default=False)
+        with pytest.raises(OSError, match=r"The scheduler was lost. Finished parts are kept"):
+            job.run(out, engine=engine, progress=lambda done, total: scheduler.kill())
+        engine.close(timeout=1)
+    [path] = out.rglob("manifest.jsonl")
+    kept = store.Manifest(path.parent).parts
+    assert kept
+    job.run(out, engine=client)
+    assert job.result(out) == undisturbed
+    assert kept.items() <= store.Manifest(path.parent).parts.items()  # also with the same hashes
+
+
+@pytest.mark.slow  # a worker counts as lost after some seconds
+def test_a_worker_is_suspended_and_resumed_when_all_is_done(job, undisturbed, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with (
+        dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "2s"}),
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as engine,
+    ):
+        worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
+        with process(*worker) as suspended, process(*worker):
+            engine.wait_for_workers(2, timeout=PATIENCE)
+            stopped: list[psutil.Process] = []
+
+            def suspend_once(done: int, total: int) -> None:
+                if not stopped:
+                    found = psutil.Process(suspended.pid)
+                    stopped.extend([*found.children(), found])
+                    for each in stopped:
+                        each.suspend()
+
+            job.run(out, engine=engine, progress=suspend_once)
+            assert job.result(out) == undisturbed
+            for each in stopped:
+                each.resume()
+            time.sleep(3)  # it finishes the task that it had begun
+            assert job.result(out) == undisturbed
+
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from tests.test_scale_faults import JOBS
+def progress(done, total):
+    if done >= total / 2: os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    JOBS[sys.argv[1]].run(Path(sys.argv[2]), workers=2, progress=progress)
+"""
+
+
+@pytest.mark.slow
+def test_the_client_is_killed_and_another_one_continues(job, client, undisturbed, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    name = next(name for name, each in JOBS.items() if each is job)
+    command = [sys.executable, tmp_path / "script.py", name, tmp_path / "out"]
+    done = subprocess.run(command, env=env, check=False, timeout=PATIENCE)
+    assert done.returncode == -signal.SIGKILL
+    rows = job.count_rows(tmp_path / "out")
+    job.run(tmp_path / "out", engine=client)
+    assert 0 < rows < job.count_rows(tmp_path / "out")
+    assert job.result(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.slow
+def test_a_cell_process_that_is_killed_fails_its_slice_and_the_next_call_repeats_it(client, tmp_path: Path) -> None:
+    workers, killed = list(client.run(os.getpid).values()), list[int]()
+
+    def kill_once(done: int, total: int) -> None:
+        for child in [child for pid in workers for child in psutil.Process(pid).children()] if not killed else []:
+            killed.append(child.pid)
+            child.kill()
+
+    try:
+        run_prediction(tmp_path / "out", engine=client, progress=kill_once)
+    except hm.InputError as problem:  # an idle process is replaced without an error
+        assert "Killed: the process of the cell was ended by SIGKILL. Finished parts are kept" in str(problem)  # noqa: PT017
+    assert killed
+    run_prediction(tmp_path / "out", engine=client)
+    found = PredictedFiles.open(tmp_path / "out").table()
+    assert found["prediction"].to_pylist() == hm.pretrained(MODEL).predict(TEXTS).tolist()
 
 
 def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
@@ -202,51 +353,6 @@ def test_only_the_cell_that_kills_its_worker_has_an_error(client, tmp_path: Path
     assert [row["drawn"] for row in rows] == [drawn[0], None, *drawn[2:]]
 
 
-def test_a_disk_that_fills_up_keeps_what_it_has(client, tmp_path: Path) -> None:
-    disk, aside = tmp_path / "disk", tmp_path / "out"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("only root can mount a small disk")
-    try:
-        with pytest.raises(OSError, match="No space left on device"):
-            hm.sweep(scale_cells.draw, GRID, out=disk, engine=client)
-        done = len(SweepTable.open(disk).manifest.parts)
-        assert 0 < done < 6
-        subprocess.run(["cp", "-r", disk, aside], check=True)
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
-    check_whole(hm.sweep(scale_cells.draw, GRID, out=aside, engine=client))
-
-
-def test_the_scheduler_is_lost_and_the_sweep_goes_on_with_another(client, tmp_path: Path) -> None:
-    address = tmp_path / "scheduler.json"
-    run = ["--scheduler-file", str(address), "--no-dashboard"]
-    with (
-        process("distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1") as scheduler,
-        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny"),
-    ):
-        wait_for(address.exists, scheduler)
-        engine = Client(scheduler_file=str(address), set_as_default=False)
-        with pytest.raises(OSError, match=r"The scheduler was lost. Finished parts are kept"):
-            hm.sweep(
-                scale_cells.draw,
-                GRID,
-                out=tmp_path / "out",
-                engine=engine,
-                progress=lambda done, total: scheduler.kill(),
-            )
-        engine.close(timeout=1)
-    stopped = SweepTable.open(tmp_path / "out")
-    assert 0 < stopped.rows < stopped.cells
-    before = {part.name: part.sha256 for part in stopped.manifest.done}
-    result = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client)
-    check_whole(result)
-    assert before.items() <= {part.name: part.sha256 for part in result.manifest.done}.items()
-
-
 def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other" / "hardmax"
     other.mkdir(parents=True)
@@ -266,48 +372,3 @@ def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
         with pytest.raises(hm.InputError, match=said):
             hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=engine)
     assert not list((tmp_path / "out").glob("*.parquet"))
-
-
-@pytest.mark.slow  # a worker counts as lost after five seconds
-def test_a_worker_stops_and_wakes_when_all_is_done(tmp_path: Path) -> None:
-    with (
-        dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "2s"}),
-        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster, set_as_default=False) as engine,
-    ):
-        worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
-        with process(*worker) as stopped, process(*worker):
-            engine.wait_for_workers(2, timeout=PATIENCE)
-            once = iter([stopped.pid])
-
-            def stop_one(done: int, total: int) -> None:
-                for pid in once:
-                    os.kill(pid, signal.SIGSTOP)
-
-            result = hm.sweep(scale_cells.slowly, GRID, out=tmp_path / "out", engine=engine, progress=stop_one)
-            check_whole(result)
-            stopped.send_signal(signal.SIGCONT)
-            time.sleep(3)  # it goes on with what it had begun
-            check_whole(SweepTable.open(tmp_path / "out"))
-
-
-@pytest.mark.slow
-def test_the_client_is_killed_and_the_sweep_goes_on(client, tmp_path: Path) -> None:
-    code = (
-        "import hardmax as hm, os, signal, sys\n"
-        "from tests import scale_cells\n"
-        "from hardmax.scale import store; store.MAX_PARTS = 6\n"
-        "import cloudpickle; cloudpickle.register_pickle_by_value(scale_cells)\n"
-        "def progress(done, total):\n"
-        "    if done >= total / 2: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "if __name__ == '__main__':\n"
-        "    grid = {'a': range(12), 'b': [10, 20]}\n"
-        "    hm.sweep(scale_cells.draw, grid, out=sys.argv[1], workers=2, progress=progress)\n"
-    )
-    (tmp_path / "script.py").write_text(code)
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    command = [sys.executable, tmp_path / "script.py", tmp_path / "out"]
-    done = subprocess.run(command, env=env, check=False, timeout=PATIENCE)
-    assert done.returncode == -signal.SIGKILL
-    assert 12 <= SweepTable.open(tmp_path / "out").rows < 24
-    check_whole(hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client))

@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("distributed")
 from distributed import Client, LocalCluster
 
-from hardmax.cli.sweep import note_cluster
-from hardmax.cli.sweep_values import parse_grid, parse_values
+from hardmax.cli.sweep import note_cluster, parse_grid, parse_values
 from hardmax.scale import SweepTable
 from hardmax.scale.executor import connected
 from tests.processes import PATIENCE, ended, wait_for

@@ -1,4 +1,4 @@
-"""Labelled texts from files: every format gives the same table, and every broken file a sentence."""
+"""Labelled texts from files: every format gives the same table, and errors name the file, the row or the parameter."""
 
 import csv
 import gzip
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hardmax import InputError, ParameterError
 from hardmax.text.files import ENDINGS
 from hardmax.text.tables import TextTable, class_counts, imbalance_note, read_texts
 
@@ -44,9 +45,11 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def raises(path: Path, sentence: str, *, error: type[Exception] = ValueError, **options: Any) -> None:
-    with pytest.raises(error, match=sentence):
+def raises(path: Path, name: str | Path, match: str = "", **options: Any) -> None:
+    """Check that reading is refused with an error that names a parameter or the file."""
+    with pytest.raises(ParameterError, match=match or None) as problem:
         read_texts(path, **options)
+    assert str(name) in problem.value.names
 
 
 @pytest.mark.parametrize("ending", [ending for ending in (*ENDINGS, ".CSV") if ending != ".txt"])
@@ -68,18 +71,13 @@ def test_one_text_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_texts(path, labelled=False) == table
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes()), "ascii"))
     assert read_texts("-", labelled=False) == table
-    raises(
-        path,
-        "`path` must be a table with a column of labels, .* one text per line. Make one. Or pass `labelled=False`",
-    )
-    raises(path, "`text` and `label` must name columns of a table. Got .* Leave them out", labelled=False, text="text")
+    raises(path, "path", "labelled=False")
+    raises(path, "text", labelled=False, text="text")
 
 
-def test_a_long_field_and_the_limit_stays(tmp_path: Path) -> None:
-    csv.field_size_limit(131_072)  # as Python sets it
-    path = write(tmp_path / "long.csv", [{"text": "word " * 100_000, "label": "a"}])
-    assert len(read_texts(path).texts[0]) == 500_000
-    assert csv.field_size_limit() == 131_072
+def test_a_long_field(tmp_path: Path) -> None:
+    path = write(tmp_path / "long.csv", [{"text": "word " * 1_000_000, "label": "a"}])
+    assert len(read_texts(path).texts[0]) == 5_000_000
 
 
 @pytest.mark.parametrize(
@@ -104,36 +102,24 @@ def test_columns_found(tmp_path: Path, columns: list[str], options: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "sentence"),
+    ("columns", "options", "name", "match"),
     [
-        (
-            "text,label",
-            {"text": "txt"},
-            "`text` must name one column of .*. Got 'txt'. Did you mean 'text'? The columns",
-        ),
-        (
-            "text,label",
-            {"label": "Label"},
-            "`label` must name one .* Did you mean 'label'? The columns are: text, label.",
-        ),
-        ("text,label", {"text": "zz"}, "Got 'zz'. Check the spelling. The columns are: text, label."),
-        ("text,review,label", {}, "Got no name. Name one, or add a header line with a column called text. The columns"),
-        ("text,a,b", {}, "`label` must name one column of .*. Got no name. Name one, .* called label"),
-        ("text", {}, "`label` must name one column of .* The columns are: text."),
-        ("text,text,label", {"text": "text"}, "Got 'text', which names 2. Rename them."),
-        (
-            "text,label",
-            {"text": "text", "label": "text"},
-            "`text` and `label` must name two columns. Got 'text' for both",
-        ),
-        (",".join(f"c{i}" for i in range(30)), {}, "c18, c19 and 10 more."),
-        (f"{'very long ' * 9},b,c", {}, "The columns are: very long very long very long very lo..., b, c."),
+        ("text,label", {"text": "txt"}, "text", "Did you mean 'text'"),
+        ("text,label", {"label": "Label"}, "label", "Did you mean 'label'"),
+        ("text,label", {"text": "zz"}, "text", "The columns are: text, label"),
+        ("text,review,label", {}, "text", ""),
+        ("text,a,b", {}, "label", ""),
+        ("text", {}, "label", ""),
+        ("text,text,label", {"text": "text"}, "text", "names 2"),
+        ("text,label", {"text": "text", "label": "text"}, "label", ""),
+        (",".join(f"c{i}" for i in range(30)), {}, "text", "c18, c19 and 10 more"),
+        (f"{'very long ' * 9},b,c", {}, "text", "very long very long very long very lo..., b, c"),
     ],
 )
-def test_columns_not_found(tmp_path: Path, columns: str, options: dict[str, Any], sentence: str) -> None:
+def test_columns_not_found(tmp_path: Path, columns: str, options: dict[str, Any], name: str, match: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"{columns}\n{','.join('x' for _ in columns.split(','))}\n")
-    raises(path, re.escape(sentence).replace(r"\.\*", ".*"), **options)
+    raises(path, name, re.escape(match), **options)
 
 
 def test_numbers_are_labels_as_they_are_written(tmp_path: Path) -> None:
@@ -164,7 +150,7 @@ def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\n\n,x\nb,\nc,nan\n  ,x\nd,y\n")
     assert read_texts(tmp_path / "a.csv") == TextTable(["d"], ["y"], "text", "label", 4)
     (tmp_path / "none.csv").write_text("text,label\na,\nb,\n")
-    raises(tmp_path / "none.csv", "must hold at least one row with a text and a label. Got 2, all without. Check the")
+    raises(tmp_path / "none.csv", tmp_path / "none.csv")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +169,10 @@ def test_delimiters_that_are_said(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text~label\na, b~x\n")
     assert read_texts(path, delimiter="~") == TextTable(["a, b"], ["x"], "text", "label")
-    raises(path, "`delimiter` must be one character, or tab. Got ';;'", delimiter=";;")
+    raises(path, "delimiter", delimiter=";;")
     (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "x"}\n')
-    raises(tmp_path / "a.jsonl", "`delimiter` must go with a .csv or .tsv file. Got it with .* out.", delimiter=";")
-    raises(path, "`sheet` must go with an .xlsx file", sheet="a")
+    raises(tmp_path / "a.jsonl", "delimiter", delimiter=";")
+    raises(path, "sheet", sheet="a")
 
 
 def test_encodings(tmp_path: Path) -> None:
@@ -195,15 +181,15 @@ def test_encodings(tmp_path: Path) -> None:
     path.write_bytes(content.encode("utf-8-sig"))
     assert read_texts(path, encoding="UTF-8").text_column == read_texts(path).text_column == "text"
     path.write_bytes(content.encode("latin-1"))
-    raises(path, r"must be text in utf-8. Got a byte .* 19 in line 3. .* `encoding='latin-1'`.", encoding="utf-8")
+    raises(path, path, r"19 in line 3. .* `encoding='latin-1'`", encoding="utf-8")
     assert read_texts(path, encoding="latin-1").texts == ["ok", "caf\u00e9"]
     path.write_bytes(content.encode("utf-16"))
-    raises(path, "at offset 0 in line 1. Pass its encoding, such as `encoding='utf-16'`", encoding="utf-8")
+    raises(path, path, "`encoding='utf-16'`", encoding="utf-8")
     assert read_texts(path).texts == read_texts(path, encoding="utf-16").texts == ["ok", "caf\u00e9"]
-    raises(path, "`encoding` must name a text encoding. Got 'klingon'. Try utf-8, latin-1", encoding="klingon")
+    raises(path, "encoding", encoding="klingon")
     for text in (content, "text,label\na,x\n"):  # without its mark half of the bytes are 0, which is not Latin-1
         path.write_bytes(text.encode("utf-16-le"))
-        raises(path, "must be text in utf-8. Got .* Pass its encoding, such as `encoding='")
+        raises(path, path, "`encoding='")
         assert len(read_texts(path, encoding="utf-16-le").texts) == text.count("\n") - 1
 
 
@@ -237,93 +223,88 @@ def test_sheets_of_excel(tmp_path: Path) -> None:
         "Read sheet 'May' of .*a.xlsx; for June pass `sheet`. Left out 1 of 3 rows.*", read_texts(path).note
     )
     assert read_texts(path, sheet="June") == TextTable(["other"], ["x"], "text", "label")
-    raises(
-        path,
-        "`sheet` must name a sheet of .* Got 'Jun'. Did you mean 'June'\\? The sheets are: May, June.",
-        sheet="Jun",
-    )
-    raises(path, "`encoding` must go with a file of text", encoding="utf-8")
+    raises(path, "sheet", "Did you mean 'June'", sheet="Jun")
+    raises(path, "encoding", encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("rows", "got"),
+    ("name", "content", "match"),
     [
-        ('{"text": "a", "label": "good"}\n{"text": "b", "label": 1}', "a text in row 1 and a number in row 2"),
-        ('{"text": "a", "label": true}\n{"text": "b", "label": "x"}', "a boolean in row 1 and a text in row 2"),
-    ],
-)
-def test_labels_of_two_kinds_are_refused(tmp_path: Path, rows: str, got: str) -> None:
-    (tmp_path / "a.jsonl").write_text(rows)
-    raises(tmp_path / "a.jsonl", f"must hold labels of one kind: text, numbers or booleans. Got {got}. Write them")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("a.csv", "", "must hold texts. Got an empty file. Check how it was written."),
-        ("a.jsonl", "\n\n", "must hold texts. Got an empty file"),
-        ("a.csv", "text,label\n", "must hold rows. Got a header alone. Add a row for each text."),
-        ("a.csv", 'text,label\n"a\nb",x\n\nc,x,y\n', "must have 2 fields in each row, .* Got 3 in row 2. Put quotes"),
-        ("a.tsv", "text\tlabel\na\n", "must have 2 fields in each row, as in its header. Got 1 in row 1"),
-        (
-            "a.csv",
-            'text,label\na,x\n"b,x\nc,y\n',
-            "must have 2 fields in each row, .* Got 1 in row 2. Put quotes .* close each quote",
-        ),
-        ("a.csv", 'text,label\na,"b\nc,d\n', "must be CSV. Got a quote that is not closed in the last row. Close each"),
-        ("a.jsonl", '{"text": "a"}\n\n{"text": \n', "must hold one JSON object per line. Got line 3: Expecting value"),
-        ("a.jsonl", '{"text": "a"}\n[1, 2]\n', r"one JSON object per line. Got \[1, 2\] in line 2. Write"),
-        ("a.jsonl", "7\n", "one JSON object per line. Got 7 in line 1"),
-        ("a.jsonl", "[" * 100_000, "one JSON object per line. Got line 1: maximum recursion"),
+        ("a.csv", "", "an empty file"),
+        ("a.jsonl", "\n\n", "an empty file"),
+        ("a.csv", "text,label\n", "a header alone"),
+        ("a.csv", 'text,label\n"a\nb",x\n\nc,x,y\n', "2 fields in each row, .* Got 3 in row 2"),
+        ("a.tsv", "text\tlabel\na\n", "2 fields in each row, as in its header. Got 1 in row 1"),
+        ("a.csv", 'text,label\na,x\n"b,x\nc,y\n', "Got 1 in row 2"),
+        ("a.csv", 'text,label\na,"b\nc,d\n', "a quote that is not closed"),
+        ("a.jsonl", '{"text": "a"}\n\n{"text": \n', "Got line 3"),
+        ("a.jsonl", '{"text": "a"}\n[1, 2]\n', "in line 2"),
+        ("a.jsonl", "7\n", "in line 1"),
+        ("a.jsonl", "[" * 100_000, "Got line 1: maximum recursion"),
+        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "label": 1}', "a text in row 1 and a number in row 2"),
         (
             "a.jsonl",
-            '{"text": "a", "label": 1}\n{"text": ["b"], "label": 1}\n',
-            "The text column .* Got a list in row 2",
+            '{"text": "a", "label": true}\n{"text": "b", "label": "x"}',
+            "a boolean in row 1 and a text in row 2",
         ),
-        ("a.jsonl", '{"text": "a", "label": {}}\n', "label column .* texts or numbers. Got a dict in row 1. .*`label`"),
-        ("a.csv.gz", "text,label\n", "must be a whole gzip file. Got: Not a gzipped file .* write it again"),
-        ("a.parquet", "text,label\n", "must be a Parquet file. Got: .* Download or write it again."),
-        ("a.xlsx", "x", r"must be an Excel file. Got: .* Save it again as .xlsx."),
-        ("a.ods", "x", r"`path` must be a file that ends in .csv, .tsv, .* Got '.*a.ods'. Rename or convert it"),
+    ],
+)
+def test_invalid_rows(tmp_path: Path, name: str, content: str, match: str) -> None:
+    (tmp_path / name).write_text(content)
+    raises(tmp_path / name, tmp_path / name, match)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": ["b"], "label": 1}\n', "text column .* a list in row 2"),
+        ("a.jsonl", '{"text": "a", "label": {}}\n', "label column .* a dict in row 1"),
+        ("a.csv.gz", "text,label\n", "must be a whole gzip file"),
+        ("a.parquet", "text,label\n", "must be a Parquet file"),
+        ("a.xlsx", "x", "must be an Excel file"),
+        ("a.ods", "x", "`path` must be a file that ends in"),
         ("a.gz", "x", "`path` must be a file that ends in"),
         ("a", "x", "`path` must be a file that ends in"),
     ],
 )
-def test_broken_files(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+def test_files_of_another_format(tmp_path: Path, name: str, content: str, match: str) -> None:
     (tmp_path / name).write_text(content)
-    raises(tmp_path / name, sentence)
+    with pytest.raises(InputError, match=match):
+        read_texts(tmp_path / name)
 
 
-def test_files_that_are_cut_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raises(tmp_path / "no.csv", "no.csv` must be a file. Got nothing at that path", error=FileNotFoundError)
+def test_truncated_and_missing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no\.csv"):
+        read_texts(tmp_path / "no.csv")
     (tmp_path / "folder.csv").mkdir()
-    raises(tmp_path / "folder.csv", "must be a file that can be read. Got: It is a folder", error=OSError)
+    with pytest.raises(OSError, match="It is a folder"):
+        read_texts(tmp_path / "folder.csv")
     path = write(tmp_path / "a.jsonl.gz", ROWS)
     path.write_bytes(path.read_bytes()[:-9])
-    raises(path, "must be a whole gzip file. Got: Compressed file ended")
+    with pytest.raises(InputError, match="must be a whole gzip file"):
+        read_texts(path)
     path = write(tmp_path / "a.parquet", ROWS)
-    raises(write(tmp_path / "b.parquet", ROWS), "Did you mean 'text'", text="texts")
     data = path.read_bytes()
-    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # the directory behind them stays whole
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # the footer stays intact
     path.write_bytes(data[:4] + b"\xff" * (pages - 4) + data[pages:])
-    raises(path, "must be a Parquet file. Got: ")
+    with pytest.raises(InputError, match="must be a Parquet file"):
+        read_texts(path)
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"text": arrow.array([], "string"), "label": arrow.array([], "string")}), path)
-    raises(path, "must hold rows. Got columns without any.")
+    raises(path, path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    raises(path, r"Reading Parquet needs pyarrow: pip install 'hardmax\[text\]'.", error=ImportError)
+    with pytest.raises(ImportError, match=r"pip install 'hardmax\[text\]'"):
+        read_texts(path)
 
 
 def test_labels_worth_learning() -> None:
     assert list(class_counts(["b", "a", "b"]).items()) == [("a", 1), ("b", 2)]
     assert len(class_counts([str(i) for i in range(20)])) == 20
     assert len(class_counts([str(i // 2) for i in range(42)])) == 21
-    with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got only 'pos' in 120 rows. Check"):
-        class_counts(["pos"] * 120)
-    with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got no rows"):
-        class_counts([])
-    with pytest.raises(ValueError, match=r"Got 21 classes in 21 rows, so it is probably the wrong column. Name the"):
-        class_counts([str(i) for i in range(21)])
+    for labels in (["pos"] * 120, [], [str(i) for i in range(21)]):
+        with pytest.raises(ParameterError) as problem:
+            class_counts(labels)
+        assert problem.value.names == ("label",)
 
 
 def test_uneven_classes_are_told() -> None:

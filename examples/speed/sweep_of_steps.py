@@ -56,5 +56,5 @@ assert frame[frame["n"] == 10].groupby("alpha")["layer"].mean().max() < 2
 # %%
 # What to try
 # -----------
-# ``hardmax sweep leaders --alpha 0.05:5:log:20 --n 10,100,1000 --d 2,3,8,16 --seeds 100 --out runs/leaders`` is the
-# same on the command line, and larger. A function of your own, ``cell(params, rng)``, goes in the place of "leaders".
+# ``hardmax sweep leaders --set alpha=0.05:5:log:20 --set n=10,100,1000 --seeds 100 --out runs/leaders``
+# is the same on the command line, and larger. Your own function, ``cell(params, rng)``, can replace "leaders".

@@ -54,7 +54,7 @@ def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSErr
 def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`, with its suffix; rename it when the block succeeds, else remove it.
 
-    With `once` it is on the disk before it has its name, and a file that another process wrote first stays as it is.
+    With `once`, a file that another process wrote first is kept.
     """
     target = Path(path)
     try:
@@ -78,7 +78,6 @@ def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[
 
 
 def _keep_first(temporary: Path, target: Path) -> None:
-    sync(temporary)
     try:
         os.link(temporary, target)  # unlike a rename, it fails where there is such a file
     except FileExistsError:
@@ -86,13 +85,3 @@ def _keep_first(temporary: Path, target: Path) -> None:
     except OSError:  # a file system without links: another process may write in between
         if not target.exists():
             temporary.replace(target)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    """Write a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

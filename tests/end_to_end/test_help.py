@@ -24,7 +24,7 @@ NOT_RUN = ("hardmax app", "hardmax study")  # the first is a server, the second 
 SLOW = ("compile", "sweep", "demo")
 PREPARATION = {  # files that examples need, and the command that makes them
     "my-model": "train reviews.csv --text review --label sentiment --out my-model",
-    "runs/leaders": "sweep leaders --alpha 0.5 --n 10 --out runs/leaders",
+    "runs/leaders": "sweep leaders --set alpha=0.5 --set n=10 --out runs/leaders",
 }
 CELL = "def cell(params, rng):\n    return {'sum': params['x'] + params['y']}\n"
 

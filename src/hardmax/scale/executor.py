@@ -4,7 +4,7 @@ Dask's nanny restarts workers that die, and the scheduler gives their tasks to o
 repeatedly is run cell by cell, so that only the cell that kills its workers has an error.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from logging import ERROR
 from pathlib import Path
@@ -86,7 +86,7 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
         yield engine
 
 
-def run_tasks(client: "Client", tasks: Sequence[Task]) -> Iterator[Part]:
+def run_tasks(client: "Client", tasks: Sequence[Task]) -> Generator[Part]:
     """Run tasks on the workers and yield their parts as they finish."""
     from distributed import CancelledError, KilledWorker, as_completed
     from distributed.comm import CommClosedError

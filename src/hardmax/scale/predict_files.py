@@ -148,7 +148,7 @@ class PredictedFiles:
         self._check_rows()
         sums: dict[str, TokenSums] = {}
         for number, _ in self._done:
-            part = pq.read_table(self.out / tokens_name(number))
+            part = pq.read_table(self.out / tokens_name(number), page_checksum_verification=True)
             about = json.loads(part.schema.metadata[ABOUT])
             classes, size = np.array(about["classes"]), about["vocabulary"]
             outputs = len(logit_classes(classes))

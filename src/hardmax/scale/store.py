@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._files import sync, written_whole
+from hardmax._files import written_whole
 from hardmax._version import __version__
 from hardmax.scale.design import Design, Params
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FILE, FORMAT = "manifest.jsonl", "hardmax-sweep-1"
-MAX_PARTS = 1000  # of a sweep: one cell per part up to this number of cells
+MAX_PARTS = 500  # of a sweep; a part costs about 10 ms beside its cells
+LAST = ("seconds", "error")  # columns of the table
 Interval = tuple[int, int]  # the first cell, and the one after the last
 Answer = tuple[dict[str, Any], float, str | None]  # the row of a cell, its seconds, its error
 
@@ -127,6 +128,7 @@ class Manifest:
     def __exit__(self, *_: object) -> None:
         assert self._file is not None
         self._file.close()
+        os.sync()  # once: after a power failure, parts that do not have the hash of the manifest are computed again
 
     def add(self, part: Part) -> None:
         """Append a finished part."""
@@ -134,22 +136,23 @@ class Manifest:
         self.parts[part.name] = part
         self._file.write(json.dumps(part._asdict()).encode() + b"\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
 
     def forget_damaged(self, is_good: Callable[[Path], bool] | None = None) -> None:
         """Forget parts whose file is missing, changed, or not `is_good`."""
         for part in list(self.parts.values()):
-            path = self.folder / part.name
-            unchanged = path.exists() and hash_file(path) == part.sha256
-            if not unchanged or (is_good is not None and not is_good(path)):
+            if not self.is_unchanged(part) or (is_good is not None and not is_good(self.folder / part.name)):
                 del self.parts[part.name]
+
+    def is_unchanged(self, part: Part) -> bool:
+        """Return whether the file of a part exists and has its hash."""
+        path = self.folder / part.name
+        return path.exists() and hash_file(path) == part.sha256
 
     def delete_others(self) -> None:
         """Delete files of parts that the manifest does not list, also temporary files of killed workers."""
         for path in self.folder.glob("*.parquet"):
             if path.name not in self.parts and path.name.lstrip(".").startswith("part-"):
                 path.unlink(missing_ok=True)
-        sync(self.folder)
 
     @property
     def done(self) -> list[Part]:
@@ -205,32 +208,25 @@ def _column(values: list[Any]) -> "pa.Array":
 
 
 def join_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return parts as one table. Missing columns are null; a column of several types has a type that holds all."""
+    """Return parts as one table. Missing columns are null; a column of types that no type holds becomes texts."""
     import pyarrow as pa
 
-    types: dict[str, pa.DataType] = {}
-    for column in (column for table in tables for column in table.schema):
-        types[column.name] = _common_type(types.get(column.name, column.type), column.type)
-    names = [name for name in types if name not in ("seconds", "error")] + ["seconds", "error"]
-    return pa.concat_tables([pa.table({name: _cast(table, name, types[name]) for name in names}) for table in tables])
+    fields = [column for table in tables for column in table.schema]
+    for name in dict.fromkeys(column.name for column in fields):
+        try:
+            schemas = [pa.schema([column]) for column in fields if column.name == name]
+            pa.unify_schemas(schemas, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            tables = [_with_texts(table, name) for table in tables]
+    table = pa.concat_tables(tables, promote_options="permissive")
+    return table.select([*(name for name in table.column_names if name not in LAST), *LAST])
 
 
-def _common_type(one: "pa.DataType", other: "pa.DataType") -> "pa.DataType":
-    import pyarrow as pa
-
-    try:
-        schemas = [pa.schema([("x", kind)]) for kind in (one, other)]
-        return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.string()
-
-
-def _cast(table: "pa.Table", name: str, kind: "pa.DataType") -> "pa.ChunkedArray | pa.Array":
+def _with_texts(table: "pa.Table", name: str) -> "pa.Table":
+    """Return a table with one column as texts."""
     import pyarrow as pa
 
     if name not in table.column_names:
-        return pa.nulls(table.num_rows, kind)
-    column = table[name]
-    if column.type != kind and kind == pa.string():
-        return pa.array([None if value is None else str(value) for value in column.to_pylist()], kind)
-    return column.cast(kind)
+        return table
+    texts = [None if value is None else str(value) for value in table[name].to_pylist()]
+    return table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))

@@ -4,6 +4,7 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -104,15 +105,14 @@ class SweepTable:
     def table(self) -> "pa.Table":
         """Return the rows in the order of the cells: index, parameters, returned values, seconds, error."""
         with needed_for("The table of a sweep", None, "scale"):
-            import pyarrow as pa
             import pyarrow.parquet as pq
         if not self.rows:
             raise InputError(f"A table needs at least one row. Got none: {self.status}")
-        try:
-            return join_tables([pq.read_table(self.out / part.name) for part in self.manifest.done])
-        except (OSError, pa.ArrowException) as problem:
-            advice = "Run the sweep again, which computes missing parts."
-            raise InputError(f"The parts in `{self.out}` must be unchanged. Got {problem}. {advice}") from None
+        for part in self.manifest.done:
+            if not self.manifest.is_unchanged(part):
+                got, advice = f"another file, or none, for {part.name}", "Run the sweep again, which computes it again."
+                raise InputError(f"The parts in `{self.out}` must be unchanged. Got {got}. {advice}")
+        return join_tables([pq.read_table(self.out / part.name) for part in self.manifest.done])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the rows as a pandas table."""
@@ -254,14 +254,15 @@ def run(
                 with connected(engine, workers) as client:
                     if started is not None:
                         started(client)
-                    for part in run_tasks(client, tasks):
-                        check_shared(folder, part.name)
-                        manifest.add(part)
-                        done += weight((part.start, part.stop))
-                        if progress is not None:
-                            progress(done, total)
-                        if on_errors is not None and part.errors:
-                            on_errors(folder / part.name)
+                    with closing(run_tasks(client, tasks)) as parts:  # an exception cancels the other tasks
+                        for part in parts:
+                            check_shared(folder, part.name)
+                            manifest.add(part)
+                            done += weight((part.start, part.stop))
+                            if progress is not None:
+                                progress(done, total)
+                            if on_errors is not None and part.errors:
+                                on_errors(folder / part.name)
         except ParameterError:
             if not manifest.parts:  # no such cluster: the folder stays free for any sweep
                 (folder / FILE).unlink()
