@@ -1,7 +1,7 @@
 """The tables of docs/classifier.md: recorded studies, and every setting of the classifier.
 
 `python -m benchmarks.classifier_page docs/classifier.md` fills the page between its marks. The numbers come from
-`hardmax study` and `hardmax evaluate --explanations`.
+`python -m studies` and `python -m studies explanations`.
 """
 
 import sys
@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from studies.small_files import NAMES
+
 from benchmarks.report import fill_all
 from hardmax._files import written_whole
 from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
 from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, type_name
-from hardmax.text.small import NAMES
 
 
 def paper_cells(row: Row) -> list[str]:

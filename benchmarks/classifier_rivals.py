@@ -1,7 +1,7 @@
 """Rivals of the classifier on files of every size: TF-IDF and sentence embeddings, each with logistic regression.
 
 `IMDB=FOLDER python -m benchmarks.classifier_rivals small small.json [ROW ...]` measures them on the draws and the test
-texts of `hardmax study small`, and puts them into the rows of the file that this command wrote: into all rows, or into
+texts of `python -m studies small`, and puts them into the rows of the file that it wrote: into all rows, or into
 those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and asks about all test reviews.
 Without `IMDB` the reviews are downloaded once.
 """
@@ -22,13 +22,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import FunctionTransformer
+from studies.small_files import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
 
 from benchmarks import report
 from benchmarks.machine import machine
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
 from hardmax.text.imdb import load_imdb
-from hardmax.text.small import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
 from hardmax.text.tables import Table
 
 CS = np.logspace(-1, 3, 9)  # values of C to choose from
@@ -131,7 +131,7 @@ def minilm() -> Any:
 
 
 def rivals(name: str, splits: dict[str, Table], *, seed: int = 0) -> dict[str, Any]:
-    """Measure every rival on the draws of a row of `hardmax study small`: means and standard errors."""
+    """Measure every rival on the draws of a row of `python -m studies small`: means and standard errors."""
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])
@@ -154,7 +154,7 @@ def rivals(name: str, splits: dict[str, Table], *, seed: int = 0) -> dict[str, A
 
 
 def add_to_study(path: str, *names: str) -> None:
-    """Measure the rows of a file of `hardmax study small`, and write each when it is done."""
+    """Measure the rows of a file of `python -m studies small`, and write each when it is done."""
     file, splits = Path(path), load_imdb(source=os.environ.get("IMDB"), ratings=True)
     rows = json.loads(file.read_text(encoding="utf-8"))
     for row in rows:

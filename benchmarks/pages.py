@@ -1,7 +1,7 @@
 """Tables of the docs that show recorded runs: ours and others side by side, and what corpora take.
 
 `python -m benchmarks.pages` fills the pages between their marks, from `benchmarks/results` and from what
-`hardmax study` and `hardmax evaluate --explanations` recorded. It measures nothing.
+`python -m studies` and `python -m studies explanations` recorded. It measures nothing.
 """
 
 import json

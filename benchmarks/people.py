@@ -2,7 +2,7 @@
 
 `python -m benchmarks.people TRAIN.parquet RATIONALES.parquet [people.json]`: the linear model learns from the columns
 text and label of the first file, the shipped model has learned from the same reviews, and both are asked about the
-second, whose format is that of `hardmax evaluate --rationales`.
+second, whose format is that of `python -m studies explanations --rationales`.
 """
 
 import sys
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from studies.explainers import EXPLAINERS, Question
+from studies.faithfulness import agreement, read_rationales
 
 import hardmax as hm
 from benchmarks import report
 from benchmarks.machine import machine
 from hardmax._types import FloatArray
-from hardmax.text.explainers import EXPLAINERS, Question
-from hardmax.text.faithfulness import agreement, read_rationales
 
 
 def linear(vectors: Any, coefficients: FloatArray, question: Question, seed: int) -> FloatArray:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.classifier_page import decided, filled
+from studies.classifier import COUNTED, LONG_ENOUGH, PART
 
 from hardmax import HardmaxClassifier
 from hardmax.cli.main import main
 from hardmax.figures.shared import by_start, read_results
-from hardmax.text.studies import COUNTED, LONG_ENOUGH, PART
 from tests.shell_pages import number_free
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"

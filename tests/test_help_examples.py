@@ -12,7 +12,7 @@ from hardmax.cli.main import app
 pytest.importorskip("sklearn")
 pytest.importorskip("distributed")
 
-ELSEWHERE = ("hardmax app", "hardmax study")  # the one does not end by itself, the other needs data that are not here
+ELSEWHERE = ("hardmax app",)  # it does not end by itself
 SLOW = ("compile", "sweep", "demo")
 EARLIER = {  # what other examples need, and the command that makes it
     "my-model": "train reviews.csv --text review --label sentiment --out my-model",

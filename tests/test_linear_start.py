@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.classifier_page import small_table
+from studies import small_files as small
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier
 from hardmax.cli.evaluate import measured
-from hardmax.text import linear, small
+from hardmax.text import linear
 from hardmax.text.corpus import reviews
 from hardmax.text.fitting import LONG, MANY, starts_linear
 from hardmax.text.linear import Linear, encoded, fit_linear, folds, logits, steps

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from benchmarks import scaling, tables
+from studies.classifier import PART
 
 import hardmax as hm
 from hardmax.figures.shared import by_start, read_results
-from hardmax.text.studies import PART
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = {"gallery", "developers.md", "changelog.md", "contributing.md", "command-line.md"}

@@ -27,6 +27,7 @@ import hardmax as hm  # noqa: E402
 from hardmax import HardmaxClassifier, text  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
+from hardmax.cli.removed import REMOVED  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
 from hardmax.text import training  # noqa: E402
 from hardmax.text.corpus import reviews  # noqa: E402
@@ -464,27 +465,11 @@ def test_labels_that_a_model_does_not_know(run, model) -> None:
     )
 
 
-def test_explanations_are_compared(run, home, model) -> None:
-    compared = ("--explanations", "--count", "5", "--method", "hardmax", "--method", "random")
-    code, out, _ = run("evaluate", home / "reviews.csv", "--model", model, *compared)
-    assert code == 0
-    assert "Explanations of 5 texts" in out
-    assert re.search(r"^hardmax +[\d.-]+", out, re.MULTILINE)
-    spans = pyarrow.array([[[0, 2]]], pyarrow.list_(pyarrow.list_(pyarrow.int64())))
-    parquet.write_table(
-        pyarrow.table({"text": ["superb acting in it"], "label": [1], "spans": spans}), "marked.parquet"
-    )
-    marked = (*compared, "--rationales", "marked.parquet", "--json")
-    result = json.loads(run("evaluate", home / "reviews.csv", "--model", model, *marked)[1], parse_constant=pytest.fail)
-    assert [row["method"] for row in result["explanations"]["rows"]] == ["hardmax", "random"]
-    assert len(result["explanations"]["agreement"]) == 2
-    for wrong in (("--method", "random"), ("--rationales", "marked.parquet")):
-        code, _, err = run("evaluate", home / "reviews.csv", "--model", model, *wrong)
-        assert code == 2
-        assert "must go with --explanations." in err
-    code, _, err = run("evaluate", home / "reviews.csv", "--model", model, "--explanations", "--method", "guess")
-    assert code == 2
-    assert "`--method` must be some of hardmax, " in err
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_command_or_option_names_its_replacement(run, name) -> None:
+    code, out, err = run(*name.split())
+    assert (code, out) == (2, "")
+    assert f"hardmax {name} was removed. {REMOVED[name]}" in err
 
 
 def test_every_kind_of_table_trains_the_same_model(run) -> None:
@@ -605,27 +590,6 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     assert "`--model` must be a folder that hardmax train wrote, or one of imdb. Got 'imbd'. Check the path." in err
     Path("folder").mkdir()
     assert run("evaluate", "--data", "imdb", "--data-source", copy, "--model", "folder")[0] == 2
-
-
-def test_a_study_trains_its_rows_and_keeps_the_others(run) -> None:
-    copy = imdb_copy(Path("copy"))
-    small = ("--data-source", copy, "--device", "cpu", "--out", "rows.json")
-    code, out, _ = run("study", "ablations", *small, "--only", "1 head", "--only", "no attention: bag of words")
-    assert code == 0
-    assert re.search(r"^1 head: accuracy \d\.\d{4}, \d+ s$", out, re.MULTILINE)
-    assert run("study", "paper", *small, "--only", "2 alpha 1")[0] == 0
-    assert run("study", "ablations", *small, "--only", "1 head")[0] == 0  # in the place of the first
-    rows = json.loads(Path("rows.json").read_text())
-    assert [row.get("variant") for row in rows] == ["no attention: bag of words", None, "1 head"]
-    assert "leaders" not in rows[0]
-    assert rows[1]["d"] == 2
-    assert len(rows[1]["epochs"]) == 8
-    assert all(epoch["softmax_loss"] > 0 for epoch in rows[1]["epochs"])
-    assert rows[2]["leaders"]["average"] >= 1
-    code, _, err = run("study", "ablations", *small, "--only", "2 heads")
-    assert code == 2
-    assert "`--only` must be one of hardmax (the model), " in err
-    assert "`NAME` must be one of paper, ablations, small. Got 'imdb'." in run("study", "imdb", *small)[2]
 
 
 def test_downloads_are_checked(run, monkeypatch) -> None:

@@ -32,7 +32,6 @@ COMMANDS = {  # arguments, the exit code, and what is said
     "demo": (("demo", "--out", "demo"), 0, "Wrote demo/index.html"),
     "limit": (("limit", "triangle"), 0, "Certified at layer 0. 3 leaders"),
     "reproduce": (("reproduce", "all", "--out", "figures"), 0, "Left out reviews. `hardmax.HardmaxClassifier` needs"),
-    "study": (("study", "paper", "--out", "x.json"), 2, "`hardmax study` needs sklearn: pip install 'hardmax[text]'"),
     "cluster": (("cluster", "ball"), 2, "pip install 'hardmax[cluster]'"),
     "topics": (("topics", "texts.csv"), 2, "pip install 'hardmax[topics]'"),
     "predict": (("predict", "a text"), 2, "pip install 'hardmax[text]'"),

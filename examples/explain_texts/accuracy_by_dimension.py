@@ -8,7 +8,7 @@ that gives each word a vector in :math:`\\mathbb{R}^d`, hardmax layers, and a li
 .. math:: \\text{logit} = \\beta + v \\cdot \\frac1n \\sum_i z_i^K .
 
 It reports an accuracy that grows with :math:`d`. Does it have to? The same model was trained here again, from two
-starts of the step :math:`\\alpha`, and every epoch was recorded (``hardmax study``). These are the curves;
+starts of the step :math:`\\alpha`, and every epoch was recorded (``python -m studies``). These are the curves;
 ``hardmax reproduce accuracy`` draws them, too.
 """
 
@@ -55,5 +55,5 @@ assert all(row["accuracy"] > PAPER_BEST[row["d"]] for row in small)
 # %%
 # What to try
 # -----------
-# ``hardmax study --help`` says how such runs are made; they need the reviews of IMDb.
+# ``python -m studies --help`` says how such runs are made; they need the reviews of IMDb.
 # ``hm.HardmaxClassifier.paper(d=2)`` is the model, to be fitted on texts of your own.

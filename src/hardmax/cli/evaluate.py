@@ -9,9 +9,9 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import InputError
 from hardmax.cli import options, output, texts
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,16 +28,6 @@ MOST_MISTAKES = 20  # that are explained
 def evaluate(
     given: texts.LabelledOptions,
     model: texts.Model = "imdb",
-    explanations: Annotated[
-        bool, option("--explanations", "Compare the explanations with those of LIME, SHAP and others.")
-    ] = False,
-    methods: Annotated[
-        list[str] | None, option("--method", "Compare this one; may be given several times.", **UNSAID)
-    ] = None,
-    count: Annotated[int, option("--count", "On so many texts, with --explanations.", min=1)] = 200,
-    rationales: Annotated[
-        Path | None, option("--rationales", "And on a Parquet file of words that people marked.", metavar="FILE")
-    ] = None,
     tokens: Annotated[
         Path | None,
         option("--tokens", "Write which tokens carry the answers, by class, right and wrong.", metavar="FILE"),
@@ -59,20 +49,10 @@ def evaluate(
     files = output.check_files(out, (".json", *WRITABLE), read=given.path)
     counted = output.check_files(None if tokens is None else [tokens], WRITABLE, read=given.path, name="tokens")
     told = output.check_files(None if mistakes is None else [mistakes], (".html",), read=given.path, name="mistakes")
-    if not explanations and (methods or rationales is not None):
-        raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
     table = given.read("test")
     texts.note_what_was_read(table)
     classifier = texts.load(model)
-    from hardmax.text.faithfulness import compare, read_rationales
-
-    marked = None if rationales is None else read_rationales(rationales)  # before the long work
     result = measured(classifier, table, given.name)
-    if explanations:
-        some = texts.spread(table.texts, count)
-        with output.progress_bar("Explanations") as progress:
-            found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
-        result["explanations"] = found._asdict()
     for path in files:
         if path.suffix.lower() == ".json":
             output.save_text(json_format.dumps(result, ensure_ascii=False, indent=1), path)
@@ -174,10 +154,6 @@ def _print(result: dict[str, Any], name: str) -> None:
             f"Leaders of a text in a head: {led['average']:.1f} ± {led['deviation']:.1f}, from {led['min']:.0f} to "
             f"{led['max']:.0f}; {led['initial']:.0%} of them lead from layer 0 on ({led['texts']:,} texts)."
         )
-    if (found := result.get("explanations")) is not None:
-        output.show(rows_table(f"Explanations of {found['texts']:,} texts", found["rows"]))
-        if found["agreement"]:
-            output.show(rows_table("Agreement with what people marked", found["agreement"]))
 
 
 def coverage_grid(result: dict[str, Any]) -> Grid:
@@ -222,13 +198,3 @@ def classes_frame(result: dict[str, Any]) -> "DataFrame":
     columns = {"label": result["classes"], "texts": confusion.sum(axis=1)} | {key: result[key] for key in SHARES}
     taken = {f"taken_for_{name}": confusion[:, i] for i, name in enumerate(result["classes"])}
     return pandas.DataFrame(columns | taken)
-
-
-def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> Grid:
-    """Rows as they come, with short numbers."""
-    cells = [[_cell(value) for value in row.values()] for row in rows]
-    return output.table(title, *(key.replace("_", " ") for key in rows[0]), rows=cells)
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else escape(str(value))

@@ -22,9 +22,9 @@ from hardmax.cli.inspect_model import inspect_model
 from hardmax.cli.limit import limit
 from hardmax.cli.matrices import WRITTEN_OUT
 from hardmax.cli.predict import predict
+from hardmax.cli.removed import find_replacement
 from hardmax.cli.reproduce import demo, reproduce
 from hardmax.cli.simulate import simulate
-from hardmax.cli.study import study
 from hardmax.cli.sweep import app as sweep
 from hardmax.cli.topics import topics
 from hardmax.cli.train import train
@@ -32,7 +32,7 @@ from hardmax.cli.verify import verify
 
 COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
-    *(train, predict, explain, evaluate, inspect_model, study, compile_ahead),
+    *(train, predict, explain, evaluate, inspect_model, compile_ahead),
 )
 EXAMPLES = {
     "app": "hardmax app --model imdb",
@@ -50,7 +50,6 @@ EXAMPLES = {
     "explain": 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
     "evaluate": "hardmax evaluate reviews.csv --model my-model",
     "inspect-model": "hardmax inspect-model imdb",
-    "study": "hardmax study small --out small.json",
     "compile": "hardmax compile",
 }
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
@@ -103,6 +102,9 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
             stream.reconfigure(errors="replace")  # a terminal that has no lambda shows a question mark
     # numbers written out may begin with a minus, which is none of an option's
     arguments = [f" {one}" if one.startswith("-") and WRITTEN_OUT.match(one) else one for one in arguments]
+    if replacement := find_replacement(arguments):
+        output.error(InputError(replacement))
+        return BAD_INPUT
     every = typer.main.get_command(app)
     with output.speaking_of(_asked_for(every, arguments).params):
         try:

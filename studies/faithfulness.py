@@ -21,8 +21,8 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax._validation import check_count
 from hardmax.text.classifier import HardmaxClassifier, check_texts
-from hardmax.text.explainers import EXPLAINERS, Question, check_methods
 from hardmax.text.files import read_parquet
+from studies.explainers import EXPLAINERS, Question, check_methods
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by

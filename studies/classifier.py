@@ -1,24 +1,32 @@
-"""Studies on IMDb: the paper's models for several d, what each part of the model is worth, and files of every size.
+"""Studies of the classifier on IMDb: the paper's models for several d, ablations, files of every size, explanations.
 
-Each returns plain rows, to be kept as JSON; the tables of the docs and the figures are made from those.
+Each writes plain rows as JSON. The tables of the docs and the figures are made from `src/hardmax/figures/results`.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from hardmax._display import progress_bar
+from hardmax._errors import ParameterError
+from hardmax._files import save_text
 from hardmax._types import IntArray
+from hardmax.text import pretrained
 from hardmax.text.classifier import HardmaxClassifier
 from hardmax.text.fitting import Problem, prepare
+from hardmax.text.imdb import load_imdb
 from hardmax.text.model import Epoch, Model
 from hardmax.text.settings import Settings
-from hardmax.text.small import NAMES, small_row
 from hardmax.text.splits import number_texts, split_rows
 from hardmax.text.statistics import leader_statistics
 from hardmax.text.tables import Table
+from studies.faithfulness import compare, read_rationales
+from studies.small_files import NAMES, small_row
 
 DIMENSIONS = (2, 4, 8, 16)
 STARTS: dict[str, dict[str, Any]] = {
@@ -138,8 +146,8 @@ def rows_of(
 ) -> Iterator[Row]:
     """Rows of a study, "paper", "ablations" or "small", all or those whose names are given, each as it is done.
 
-    `splits` are those of IMDb, as `imdb.load_imdb` gives them; with ratings for "small", which leaves rows out that
-    they have too few texts for. Ablations see the first alone.
+    `splits` are those of `load_imdb`, with ratings for "small", which leaves out rows that need more texts than there
+    are. Ablations use the training split alone.
     """
     if study == "small":
         found = (small_row(name, splits, seed=seed, device=device) for name in only or names_of(study))
@@ -161,3 +169,41 @@ def names_of(study: str) -> list[str]:
     if study == "small":
         return list(NAMES)
     return list(ABLATIONS) if study == "ablations" else [f"{d} {start}" for start in STARTS for d in DIMENSIONS]
+
+
+def add_row(path: Path, row: Row) -> None:
+    """Write a row into a JSON file, in place of a row of the same name and seed."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    kept = [old for old in rows if (label_of(old), old["seed"]) != (label_of(row), row["seed"])]
+    save_text(json.dumps([*kept, row], indent=1), path)
+
+
+def label_of(row: Row) -> str:
+    """Return the name of a row."""
+    return str(row["variant"]) if "variant" in row else f"{row['d']} {row['start']}"
+
+
+def run(study: str, out: Path, *, source: str | None, only: Sequence[str], seed: int, device: str) -> None:
+    """Train the models of a study, and write each row when it is finished; other rows of the file are kept."""
+    unknown = [row for row in only if row not in names_of(study)]
+    if unknown:
+        raise ParameterError("only", f"be one of {', '.join(names_of(study))}", f"{unknown[0]!r}")
+    splits = load_imdb(source=source, ratings=study == "small")
+    for row in rows_of(study, splits, only=only, seed=seed, device=device):
+        add_row(out, row)
+        print(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")
+
+
+def explain(
+    out: Path, *, source: str | None, model: str, count: int, methods: Sequence[str], rationales: Path | None
+) -> None:
+    """Compare explanations of test reviews with those of other methods, and write the result as JSON."""
+    marked = None if rationales is None else read_rationales(rationales)
+    texts = load_imdb(source=source)["test"].texts
+    some = texts[:: max(1, -(-len(texts) // count))]  # evenly: the reviews are sorted by label
+    classifier = pretrained(model) if not Path(model).is_dir() else HardmaxClassifier.load(model)
+    with progress_bar("Explanations") as progress:
+        found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
+    save_text(json.dumps(found._asdict(), indent=1), out)
+    for row in [*found.rows, *found.agreement]:
+        print(", ".join(f"{key} {value:.3g}" if isinstance(value, float) else f"{value}" for key, value in row.items()))
