@@ -141,7 +141,7 @@ def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
     vocabulary a text has about 253 words and signs and 259 distinct known tokens; real reviews have 256 and 259.
     """
     random = np.random.default_rng(seed)
-    lengths = (vocabulary.runs >= 0).sum(axis=1)
+    lengths = (vocabulary.ngrams >= 0).sum(axis=1)
     by_length = [np.flatnonzero(lengths == k + 1) for k in range(len(LENGTHS))]
     sizes = np.maximum(1, random.lognormal(np.log(RUNS), SPREAD, count)).astype(np.intp)
     kinds = random.choice(len(LENGTHS), sizes.sum(), p=LENGTHS)

@@ -28,7 +28,7 @@ from benchmarks import report
 from benchmarks.machine import machine
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
-from hardmax.text.imdb import load_imdb
+from hardmax.text.datasets import load_imdb
 from hardmax.text.tables import Table
 
 CS = np.logspace(-1, 3, 9)  # values of C to choose from

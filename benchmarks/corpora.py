@@ -27,9 +27,8 @@ from benchmarks.memory import peak_memory
 from hardmax.scale.cell_process import ONE_THREAD
 from hardmax.scale.engine import connected
 from hardmax.scale.scoring import explanations
-from hardmax.text.answers import answer_columns
-from hardmax.text.corpus import reviews
-from hardmax.text.model import contributions, sums_by_text
+from hardmax.text.datasets import reviews
+from hardmax.text.model import answer_columns, contributions, sums_by_text
 
 BEGIN = "<!-- made by python -m benchmarks corpora -->"
 MODEL = "imdb"

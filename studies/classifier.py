@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,17 +16,19 @@ from hardmax._display import progress_bar
 from hardmax._errors import ParameterError
 from hardmax._files import save_text
 from hardmax._types import IntArray
-from hardmax.text import pretrained
 from hardmax.text.classifier import HardmaxClassifier
+from hardmax.text.datasets import load_imdb
 from hardmax.text.fitting import Problem, prepare
-from hardmax.text.imdb import load_imdb
 from hardmax.text.model import Epoch, Model
-from hardmax.text.settings import Settings
-from hardmax.text.splits import number_texts, split_rows
+from hardmax.text.parameters import Parameters
 from hardmax.text.statistics import leader_statistics
 from hardmax.text.tables import Table
+from hardmax.text.validation import number_texts, split_rows
 from studies.faithfulness import compare, read_rationales
 from studies.small_files import NAMES, small_row
+
+if TYPE_CHECKING:
+    from hardmax.text.network import Network
 
 DIMENSIONS = (2, 4, 8, 16)
 STARTS: dict[str, dict[str, Any]] = {
@@ -70,7 +72,7 @@ def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int, de
     problem = _prepared(texts, labels, replace(classifier, random_state=0))
     model, history, _ = _trained(problem, classifier, served)
     row = {"variant": name, "seed": seed, "accuracy": _kept(history).accuracy, "seconds": perf_counter() - start}
-    return row | (_leaders(model, [texts[i] for i in problem.held_places[:COUNTED]]) if served == "hardmax" else {})
+    return row | (_leaders(model, [texts[i] for i in problem.held_rows[:COUNTED]]) if served == "hardmax" else {})
 
 
 def paper_run(d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
@@ -98,7 +100,7 @@ def _kept(history: Sequence[Epoch]) -> Epoch:
     return next(epoch for epoch in history if epoch.kept)
 
 
-def _prepared(texts: Sequence[str], labels: IntArray, settings: Settings) -> Problem:
+def _prepared(texts: Sequence[str], labels: IntArray, settings: Parameters) -> Problem:
     """Texts as tokens; most variants read them alike, so the last ones are kept."""
     key = (id(texts), settings.max_words, settings.ngram_range, settings.min_df, settings.max_features)
     if key not in _PREPARED:
@@ -107,7 +109,28 @@ def _prepared(texts: Sequence[str], labels: IntArray, settings: Settings) -> Pro
     return _PREPARED[key]
 
 
-def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, list[Epoch], list[float]]:
+def ablated_network() -> "type[Network]":
+    """Return a network that also has no attention at all, "none", or attention to a random token, "random"."""
+    import torch
+
+    from hardmax.text.network import Network
+
+    class Ablated(Network):
+        def _apply_layers(self, z: torch.Tensor, counts: torch.Tensor, attention: str, temperature: float) -> Any:
+            if attention not in ("none", "random"):
+                return super()._apply_layers(z, counts, attention, temperature)
+            alpha, real = self.alpha.repeat(len(z) // self.heads), counts > 0
+            step, first = (alpha / (1 + alpha))[:, None, None], (~real).to(torch.uint8).argsort(dim=1, stable=True)
+            for _ in range(self.layers if attention == "random" else 0):
+                draws = torch.rand(z.shape[:2], device=z.device)
+                picks = first.gather(1, (draws * real.sum(1, keepdim=True)).long())  # real tokens are first
+                z = z + step * (z.gather(1, picks[..., None].expand_as(z)) - z)
+            return z
+
+    return Ablated
+
+
+def _trained(problem: Problem, settings: Parameters, served: str) -> tuple[Model, list[Epoch], list[float]]:
     """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
     import torch
 
@@ -115,7 +138,7 @@ def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, 
     from hardmax.text.training import evaluate, train
 
     held = problem.held
-    network = new_network(len(problem.vocabulary), 2, settings)
+    network = new_network(len(problem.vocabulary), 2, settings, ablated_network())
     others: list[float] = []
 
     def report(done: int, total: int, loss: Any, epoch: Epoch | None) -> None:
@@ -201,7 +224,7 @@ def explain(
     marked = None if rationales is None else read_rationales(rationales)
     texts = load_imdb(source=source)["test"].texts
     some = texts[:: max(1, -(-len(texts) // count))]  # evenly: the reviews are sorted by label
-    classifier = pretrained(model) if not Path(model).is_dir() else HardmaxClassifier.load(model)
+    classifier = HardmaxClassifier.load(model)
     with progress_bar("Explanations") as progress:
         found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
     save_text(json.dumps(found._asdict(), indent=1), out)

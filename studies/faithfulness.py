@@ -83,7 +83,7 @@ def compare(
     Examples
     --------
     >>> from hardmax import HardmaxClassifier
-    >>> from hardmax.text.corpus import reviews
+    >>> from hardmax.text.datasets import reviews
     >>> corpus = reviews(400, seed=1)
     >>> classifier = HardmaxClassifier(n_heads=4, epochs=10).fit(corpus.texts, corpus.labels)
     >>> ours, chance = compare(classifier, corpus.texts[:20], methods=["hardmax", "random"]).rows

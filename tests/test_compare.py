@@ -9,7 +9,7 @@ from benchmarks import corpora, imdb, pages, report
 from benchmarks.clustering import UNTOLD
 
 from hardmax.figures.shared import read_results
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 
 ROOT = Path(__file__).parents[1]
 SMALL = read_results("small")

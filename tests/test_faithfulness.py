@@ -23,11 +23,10 @@ from studies.faithfulness import (
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 from hardmax.text.classifier import HardmaxClassifier
-from hardmax.text.corpus import Corpus, reviews
-from hardmax.text.model import Model
-from hardmax.text.settings import ModelSettings
+from hardmax.text.datasets import Corpus, reviews
+from hardmax.text.model import Model, Weights
+from hardmax.text.parameters import Parameters
 from hardmax.text.vocabulary import Vocabulary
-from hardmax.text.weights import Weights
 
 EXACT = ("hardmax", "integrated-gradients", "gradient-times-input")
 QUICK = [*EXACT, "leave-one-out", "random"]
@@ -60,7 +59,7 @@ def planted(corpus: Corpus, count: int) -> list[Rationale]:
 def made(tokens: dict[str, list[float]], *, decoder: Any, layers: int = 0, **parts: Any) -> HardmaxClassifier:
     """A classifier by hand: one head, and no training."""
     distinct, longest = parts.pop("distinct", True), max(len(token.split()) for token in tokens)
-    vocabulary = Vocabulary.build(tokens, ModelSettings(ngram_range=(1, longest), min_df=1, distinct=distinct))
+    vocabulary = Vocabulary.build(tokens, Parameters(ngram_range=(1, longest), min_df=1, distinct=distinct))
     embedding = [tokens[vocabulary.name(i)] for i in range(len(vocabulary))]
     decoder = np.asarray(decoder, np.float64)[:, None, :]
     alpha, A = parts.get("alpha", np.ones(1)), parts.get("A")

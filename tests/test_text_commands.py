@@ -24,13 +24,13 @@ pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 import hardmax as hm  # noqa: E402
-from hardmax import HardmaxClassifier, text  # noqa: E402
+from hardmax import HardmaxClassifier  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
 from hardmax.cli.removed import REMOVED  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
-from hardmax.text import training  # noqa: E402
-from hardmax.text.corpus import reviews  # noqa: E402
+from hardmax.text import storage, training  # noqa: E402
+from hardmax.text.datasets import reviews  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
 SMALL = (
@@ -341,7 +341,7 @@ def test_warnings_of_training_are_notes(run) -> None:
     write_csv("rows.csv", rows, encoding="utf-8")
     code, _, err = run("train", "rows.csv", "--out", "model")
     assert code == 0, err
-    assert "Labels that differ in case only are different classes: 'Good' and 'good'." in err
+    assert "different classes: 'Good' and 'good'." in err
     assert "Many texts are in a script without spaces between words" in err
     assert "UserWarning" not in err
 
@@ -350,31 +350,29 @@ def test_warnings_of_training_are_notes(run) -> None:
 def test_a_gpu_that_is_not_there_is_refused(run, home) -> None:
     code, _, err = run("train", home / "reviews.csv", "--out", "model", "--device", "cuda")
     assert code == 2
-    assert "`--device` must be a GPU that torch can use. Got 'cuda' on a machine without one." in err
+    assert "`--device` must be a GPU that torch can use. Got 'cuda'" in err
 
 
 def test_a_model_says_what_it_is(run, home, model) -> None:
     code, out, _ = run("inspect-model", model)
     assert code == 0
-    assert "It answers with one of 2 classes: negative, positive." in out
-    assert re.search(r"- 400 texts, \d+ characters each in the median \(negative: 200, positive: 200\)", out)
-    assert re.search(r"Accuracy 0\.\d{4}, loss \d\.\d{4}, on texts that were held back", out)
+    assert "Classes: negative, positive." in out
+    assert re.search(r"- 400 texts, median length \d+ characters \(negative: 200, positive: 200\)", out)
+    assert re.search(r"Accuracy 0\.\d{4}, loss \d\.\d{4}, on held-out texts", out)
     assert Path(model, "README.md").read_text() == out
     found = json.loads(run("inspect-model", model, "--json")[1])
     classifier = HardmaxClassifier.load(model)
     assert found["training"] == dataclasses.asdict(classifier.training_)
-    again = hm.text.record.Record.of(CORPUS.texts, CORPUS.labels)
+    again = hm.text.card.Record.of(CORPUS.texts, CORPUS.labels)
     assert found["training"]["sha256"] == again.sha256
-    assert again.sha256 != hm.text.record.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
+    assert again.sha256 != hm.text.card.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
     path = Path(model, "model.json")
     about = json.loads(path.read_text())
-    for bad in (7, {"texts": 3}, about["training"] | {"classes": {"x": "many"}}):
+    for bad in (7, None, {"texts": 3}, about["training"] | {"classes": {"x": "many"}}):
         shutil.copytree(model, "other", dirs_exist_ok=True)
         Path("other", "model.json").write_text(json.dumps(about | {"training": bad}))
         code, _, err = run("inspect-model", "other")
-        assert (code, "must say of its training what hardmax writes" in err) == (2, True)
-    Path("other", "model.json").write_text(json.dumps(about | {"training": None}))
-    assert "Nothing is recorded of the texts" in run("inspect-model", "other")[1]
+        assert (code, "`training`" in err) == (2, True)
 
 
 def test_tokens_and_mistakes_are_written(run, home, model) -> None:
@@ -579,7 +577,7 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     code, out, _ = run("train", "--data", "imdb", "--data-source", copy, "--out", "models/imdb", *TINY)
     assert code == 0
     assert "Read 60 rows of imdb" in out
-    monkeypatch.setattr(text, "MODELS", Path("models").resolve())
+    monkeypatch.setattr(storage, "MODELS", Path("models").resolve())
     code, out, _ = run("evaluate", "--data", "imdb", "--data-source", copy)
     assert code == 0
     assert "on 60 texts of imdb." in out
@@ -587,7 +585,7 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     assert run("explain", "a superb film", "--model", "imdb")[0] == 0
     code, _, err = run("predict", "a superb film", "--model", "imbd")
     assert code == 2
-    assert "`--model` must be a folder that hardmax train wrote, or one of imdb. Got 'imbd'. Check the path." in err
+    assert "or one of imdb. Got 'imbd'." in err
     Path("folder").mkdir()
     assert run("evaluate", "--data", "imdb", "--data-source", copy, "--model", "folder")[0] == 2
 
@@ -633,20 +631,19 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         (["latin.csv", "--encoding", "utf-8"], "Pass its encoding, such as `--encoding latin-1`."),
         (["good.csv", "--encoding", "klingon"], "`--encoding` must name a text encoding. Got 'klingon'."),
         (["good.csv", "--out", "good.csv"], "`good.csv` must be a folder that can be written. Got: It is a file."),
-        (["good.csv", "--min-df", "99"], "The texts must share words: one must occur in 99 of them."),
         (["good.csv", "--min-df", "99"], "or lower `--min-df`."),
         (
             ["good.csv", "--trained-a"],
-            "`--trained-a` must go with `--training softmax`. Got `--training hardmax`, which has",
+            "`--trained-a` must be used with `--training softmax`. Got `--training hardmax`",
         ),
         (["good.csv", "--training", "soft"], "`--training` must be one of hardmax, softmax. Got 'soft'."),
         (
             ["good.csv", "--n-heads", "6"],
             "`--groups` must divide `--n-heads`. Got 4 groups and 6 heads. Use `--groups 1`,",
         ),
-        (["good.csv", "--ngram-range", "0,2"], "`--ngram-range` must be two whole numbers of at least 1, the fewest"),
-        (["good.csv", "--ngram-range", "three"], "the most words of a token. Got 'three'. 1, 3 is words, pairs"),
-        (["good.csv", "--select", "rare"], "`--select` must be one of telling, frequent. Got 'rare'."),
+        (["good.csv", "--ngram-range", "0,2"], "`--ngram-range` must be two integers"),
+        (["good.csv", "--ngram-range", "three"], "`--ngram-range` must be two integers"),
+        (["good.csv", "--select", "rare"], "`--select` must be one of discriminative, frequent. Got 'rare'."),
         (["good.csv", "--device", "tpu"], '`--device` must be "auto", "cpu" or "cuda". Got \'tpu\'.'),
         (["good.csv", "--scale", "0"], "`--scale` must be a positive"),
         (["good.csv", "--alpha-rate", "0"], "`--alpha-rate` must be a positive"),
@@ -803,7 +800,7 @@ def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> No
         assert run("train", home / "reviews.csv", "--out", "m", *TINY)[0] == 3
     code, _, err = run("train", home / "reviews.csv", "--out", "m", *TINY, "--seed", "1", "--resume")
     assert code == 2
-    assert "must come from a run with the same data and settings." in err
+    assert "must come from a run with the same data and parameters." in err
     assert "or train with no `--resume`." in err
 
 
@@ -862,7 +859,7 @@ def test_an_unfinished_model_is_called_so(run, home, monkeypatch) -> None:
         run("train", home / "reviews.csv", "--out", "m", *TINY)
     code, _, err = run("predict", "a text", "--model", "m")
     assert code == 2
-    assert "must be a folder with a model. Got m, which holds an unfinished run. Go on with it: hardmax train" in err
+    assert "Got 'm', the folder of an unfinished run." in err
 
 
 def test_a_large_class_stands_beside_the_accuracy(run, home) -> None:

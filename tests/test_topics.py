@@ -18,7 +18,7 @@ import hardmax as hm
 from hardmax.cluster.telling import telling_words
 from hardmax.draw import topics_page
 from hardmax.draw.topics_page import principal_plane
-from hardmax.text.text import Splitter
+from hardmax.text.tokenizer import Splitter
 from hardmax.transformers import embed
 from tests import browser
 

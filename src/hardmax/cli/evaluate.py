@@ -100,8 +100,8 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
     """Accuracy, loss, what is confused with what, and leaders."""
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
-    from hardmax.text.abstention import coverage
-    from hardmax.text.linear import both, loss
+    from hardmax.text.linear_init import class_logits, cross_entropy
+    from hardmax.text.model import coverage
 
     classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
     _check_known(labels, classes, name)  # before the long work
@@ -117,7 +117,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
         "texts": len(labels),
         "skipped": table.skipped,
         "accuracy": float(accuracy_score(labels, found)),
-        "loss": loss(both(classifier.model_.unlifted(scores)), truth, np.ones(len(truth))),
+        "loss": cross_entropy(class_logits(classifier.model_.remove_offset(scores)), truth, np.ones(len(truth))),
         "classes": classes,
         "confusion": confusion_matrix(labels, found, labels=classes).tolist(),
         "precision": precision,

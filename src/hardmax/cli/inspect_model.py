@@ -14,7 +14,7 @@ def inspect_model(
     json: options.Json = False,
 ) -> None:
     """Say what a model is: what it answers, what it was trained on, its scores and its limits."""
-    from hardmax.text.record import model_card
+    from hardmax.text.card import model_card
 
     classifier = texts.load(model)
     record = classifier.training_

@@ -102,7 +102,7 @@ def predict(
 
 def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
     from hardmax.cli.stream import answers
-    from hardmax.text.answers import NOT_SURE
+    from hardmax.text.model import NOT_SURE
 
     for found in answers(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
@@ -133,7 +133,7 @@ def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float)
     """A row for each text."""
     import pandas
 
-    from hardmax.text.answers import answer_columns
+    from hardmax.text.model import answer_columns
 
     scores, known = texts.answered(classifier, given)
     columns = answer_columns(classifier.model_, scores, known, at_least)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
     from hardmax.text.tables import Table
 
-CHECKPOINT = "checkpoint"  # of an unfinished run, beside the model that it will be
 AT_A_TIME = 500  # texts between two moves of the bar
 
 DataSource = Annotated[
@@ -102,25 +100,15 @@ def note_what_was_read(table: "Table") -> None:
 
 
 def load(model: str) -> "HardmaxClassifier":
-    """A model from its folder, or one that comes with the package."""
-    from hardmax.text import HardmaxClassifier, pretrained
-    from hardmax.text.storage import FILE
+    """Return a model from its folder, or one inside the package."""
+    from hardmax.text import HardmaxClassifier
 
-    if (Path(model) / FILE).is_file():
-        return HardmaxClassifier.load(model)
-    if (Path(model) / CHECKPOINT).is_file():
-        advice = "Go on with it: hardmax train --resume."
-        raise ParameterError("model", "be a folder with a model", f"{model}, which holds an unfinished run", advice)
-    try:
-        return pretrained(model)
-    except ParameterError as problem:
-        must = f"be a folder that hardmax train wrote, or {problem.must.removeprefix('be ')}"
-        raise ParameterError("model", must, problem.got, "Check the path.") from None
+    return HardmaxClassifier.load(model)
 
 
 def imdb(source: str | None, *, ratings: bool = False) -> "dict[str, Table]":
     """Both splits of IMDb, labels or ratings, with a bar while it is downloaded."""
-    from hardmax.text.imdb import load_imdb
+    from hardmax.text.datasets import load_imdb
 
     with output.progress_bar("Megabytes") as progress:
 
@@ -135,7 +123,7 @@ def answered(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[Flo
     parts = []
     with output.progress_bar("Texts") as progress:
         for start in range(0, len(texts), AT_A_TIME):
-            parts.append(classifier.model_.answers(texts[start : start + AT_A_TIME]))
+            parts.append(classifier.model_.score(texts[start : start + AT_A_TIME]))
             progress(min(start + AT_A_TIME, len(texts)), len(texts))
     logits, known = zip(*parts, strict=True)
     return np.concatenate(logits), np.concatenate(known)

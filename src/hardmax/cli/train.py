@@ -17,15 +17,14 @@ from hardmax._files import check_writable
 from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
-from hardmax.cli.texts import CHECKPOINT
-from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
+from hardmax.text.parameters import Parameters, check_parameters
+from hardmax.text.storage import CHECKPOINT, FILE
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
     from hardmax.text.tables import Table
 
 TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
-PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
 LEFT_OUT = ("checkpoint", "verbose", "tokenizer", "text_column")  # in --out, unless --quiet, in Python, as --text
 FLAGS = {  # where they are not the name of the setting
     "random_state": ["--seed"],
@@ -47,16 +46,15 @@ def _setting_options() -> Iterator[Parameter]:
     def mentioned(name: str, value: str | None) -> str:
         return " ".join([flags(name)[0], *([] if value is None else [value])])
 
-    for panel, kind in PANELS.items():
-        for each in fields(kind):
-            if each.name in LEFT_OUT:
-                continue
-            about = HELP.get(each.name) or respell(each.metadata["about"], mentioned).replace('"', "")
-            described = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
-            form: Any = Annotated[TYPES.get(each.name, each.type), described]
-            default = False if each.name == "class_weight" else each.default
-            default = ",".join(map(str, default)) if isinstance(default, tuple) else default
-            yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
+    for each in fields(Parameters):
+        if each.name in LEFT_OUT:
+            continue
+        about = HELP.get(each.name) or respell(each.metadata["about"], mentioned).replace('"', "")
+        described = typer.Option(*flags(each.name), help=about, rich_help_panel=each.metadata["group"])
+        form: Any = Annotated[TYPES.get(each.name, each.type), described]
+        default = False if each.name == "class_weight" else each.default
+        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +97,14 @@ def train(
     from hardmax.text.tables import class_counts
 
     classifier = configured(context, checkpoint=out / CHECKPOINT)
-    check_settings(classifier)  # before anything is read or downloaded
+    check_parameters(classifier)  # before anything is read or downloaded
     table = given.read("train")
     counts = class_counts(table.labels or [])
-    from hardmax.text.splits import find_duplicates, number_texts
-    from hardmax.text.training import joined
+    from hardmax.text.training import join_processes
+    from hardmax.text.validation import find_duplicates, number_texts
 
     duplicates = find_duplicates(number_texts(table.texts)).tolist()
-    with joined(settings["device"]) as process:
+    with join_processes(settings["device"]) as process:
         classifier.set_params(verbose=process.is_first and not quiet)
         talks = process.is_first and not (quiet or json)
         if process.is_first:
@@ -171,8 +169,6 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
 
 def _keep_what_is_there(out: Path, *, resume: bool, force: bool) -> None:
     """Refuse a folder with a model or an unfinished run in it, unless a person says what to do with that."""
-    from hardmax.text.storage import FILE
-
     if force or (resume and (out / CHECKPOINT).exists()):
         return
     if (out / CHECKPOINT).exists():
@@ -204,7 +200,7 @@ def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -
 
 def _note_duplicates(duplicates: list[int], table: "Table") -> None:
     """Print how many texts are duplicates, and the first of their row numbers in the file."""
-    from hardmax.text.splits import duplicate_note
+    from hardmax.text.validation import duplicate_note
 
     if duplicates:
         rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
@@ -214,7 +210,7 @@ def _note_duplicates(duplicates: list[int], table: "Table") -> None:
 @contextmanager
 def _warnings_as_notes(shown: bool) -> Iterator[None]:
     """Print warnings as notes, but for that of duplicates, whose row numbers would not be those of the file."""
-    from hardmax.text.splits import DuplicateWarning
+    from hardmax.text.validation import DuplicateWarning
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if shown:

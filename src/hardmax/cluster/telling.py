@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.text.text import Splitter
+from hardmax.text.tokenizer import Splitter
 
 LEAST, BEYOND_CHANCE = 2, 2.0  # texts of the topic that hold it, and its score
 TIMES = 2.0  # as common in the topic as elsewhere

@@ -18,7 +18,7 @@ from hardmax.cluster.clustering import HardmaxClustering
 from hardmax.cluster.telling import telling_words
 from hardmax.cluster.topic import Standing, Topic
 from hardmax.cluster.topic_input import check_texts, check_vectors, said
-from hardmax.text.text import Splitter
+from hardmax.text.tokenizer import Splitter
 from hardmax.transformers.sentences import embed as embedded
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def explanation_parts(
         "rather": f", {e.prediction} rather than {e.second}" if len(e.classes) > 2 else "",
         "pieces": _pieces(e),
         "words": _word_bars(e, words),
-        "has_runs": e.model.vocabulary.longest > 1,
+        "has_runs": e.model.vocabulary.max_ngram > 1,
         "sentences": _bars(e, [(_short(part.text), part.value) for part in sentences], MOST_SENTENCES, "sentences")
         if len(sentences) > 1
         else [],

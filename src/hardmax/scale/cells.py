@@ -243,7 +243,7 @@ def classifier(
     """Accuracy of the classifier over its settings, on made reviews: as many to test as to learn from."""
     with needed_for("the cell `classifier`", None, "text"):
         from hardmax.text.classifier import HardmaxClassifier
-        from hardmax.text.corpus import reviews as made
+        from hardmax.text.datasets import reviews as made
     seed = int(rng.integers(1 << 31))
     corpus = made(2 * reviews, seed=seed, negation=negation, contrast=contrast)
     settings: dict[str, Any] = {"n_heads": n_heads, "d": d, "layers": layers, "groups": groups, "alpha": alpha}

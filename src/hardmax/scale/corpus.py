@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from warnings import warn
 
-from hardmax._errors import InputError, ParameterError, ParameterTypeError, needed_for
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_writable
 from hardmax._types import Progress
 from hardmax.scale.design import Design
@@ -25,9 +25,8 @@ from hardmax.scale.scored import SWEEP, Scored
 from hardmax.scale.scoring import Scoring, answers_name, tokens_name
 from hardmax.scale.slices import Slice, as_cells, files_of, guessed, slices_of
 from hardmax.scale.sweep import run
-from hardmax.text import MODELS
 from hardmax.text.files import How
-from hardmax.text.storage import FILE, load_model
+from hardmax.text.storage import FILE, find_model, load_model
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -143,15 +142,9 @@ def predict_files(
 
 def _model_folder(model: object) -> Path:
     """The folder of a model, which can be read."""
-    if not isinstance(model, str | PathLike):
-        must, advice = "be the folder of a model, or a name", "Save the classifier first, and pass the folder."
-        raise ParameterTypeError("model", must, type(model).__name__, advice)
-    for folder in (Path(model), MODELS / str(model)):
-        if (folder / FILE).is_file():
-            load_model(folder)  # a damaged one is refused before any work
-            return folder.resolve()
-    names = ", ".join(sorted(path.parent.name for path in MODELS.glob(f"*/{FILE}")))
-    raise ParameterError("model", f"be a folder with a model, or one of {names}", f"{str(model)!r}", "Check the path.")
+    folder = find_model(model)  # type: ignore[arg-type]
+    load_model(folder)  # a damaged one is refused before any work
+    return folder.resolve()
 
 
 def _begin(folder: Path, configuration: Configuration) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._errors import InputError, needed_for
 from hardmax.scale.scoring import ABOUT, answers_name, tokens_name
 from hardmax.scale.sweep import Sweep
-from hardmax.text.token_table import TokenSums, frame_of, logit_classes
+from hardmax.text.statistics import TokenSums, frame_of, logit_classes
 
 if TYPE_CHECKING:
     import pandas as pd
