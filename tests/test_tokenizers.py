@@ -176,7 +176,11 @@ def test_files_hold_the_name_and_python_the_function(normalising, tmp_path):
 
 def test_the_command_line_says_that_it_cannot(normalising, run):
     normalising.save("m")
-    for words in (("predict", "good", "--model", "m"), ("explain", "good", "--model", "m"), ("inspect-model", "m")):
+    for words in (
+        ("predict", "good", "--model", "m"),
+        ("explain", "good", "--model", "m"),
+        ("predict", "--card", "--model", "m"),
+    ):
         code, out, err = run(*words)
         assert (code, out) == (2, "")
         assert f"must be loaded with the tokenizer that it was trained with, '{__name__}.lemmas'." in err

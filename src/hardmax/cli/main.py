@@ -18,7 +18,6 @@ from hardmax.cli.control import control
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
-from hardmax.cli.inspect_model import inspect_model
 from hardmax.cli.limit import limit
 from hardmax.cli.matrices import WRITTEN_OUT
 from hardmax.cli.predict import predict
@@ -32,7 +31,7 @@ from hardmax.cli.verify import verify
 
 COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
-    *(train, predict, explain, evaluate, inspect_model, compile_ahead),
+    *(train, predict, explain, evaluate, compile_ahead),
 )
 EXAMPLES = {
     "app": "hardmax app --model imdb",
@@ -49,7 +48,6 @@ EXAMPLES = {
     "predict": "hardmax predict --file reviews.csv --model my-model --out answers.csv",
     "explain": 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
     "evaluate": "hardmax evaluate reviews.csv --model my-model",
-    "inspect-model": "hardmax inspect-model imdb",
     "compile": "hardmax compile",
 }
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141

@@ -4,6 +4,11 @@ from collections.abc import Sequence
 
 REMOVED = {  # "command" or "command --option" to the sentence that is printed
     "study": "Run `python -m studies paper`, `ablations` or `small` in a clone of the repository.",
+    "inspect-model": "Use `hardmax predict --card --model MODEL`, or read README.md in its folder.",
+    "explain --html": "Use `--out FILE.html`.",
+    "explain --terms": "Use `--out FILE.html` or `--json`, which have every term.",
+    "explain --heads": "Use `--out FILE.html` or `--json`, which have the leaders of every head.",
+    "explain --leave-one-out": "Use `classifier.explain(text).leave_one_out()` in Python.",
     "evaluate --explanations": "Run `python -m studies explanations` in a clone of the repository.",
     "evaluate --method": "Run `python -m studies explanations --method NAME` in a clone of the repository.",
     "evaluate --count": "Run `python -m studies explanations --count N` in a clone of the repository.",

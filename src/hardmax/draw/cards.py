@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from hardmax._types import AnyArray
 from hardmax.draw.html import limit_points, render
 from hardmax.draw.shown import shows_once
+from hardmax.draw.text_page import ExplanationView
 from hardmax.draw.tokens import plot_layers, plot_limit, plot_tokens
 from hardmax.limit import Limit
 from hardmax.theorems.verdict import Verdict
@@ -38,7 +39,7 @@ def card(
     head: Sequence[str] = (),
     rows: Sequence[Sequence[object]] = (),
     verdicts: Sequence[Verdict] = (),
-    explanation: dict[str, object] | None = None,
+    explanation: ExplanationView | None = None,
 ) -> str:
     """A piece of HTML: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
     shown: dict[str, object] = {"facts": facts, "head": head, "rows": rows, "verdicts": verdicts}

@@ -12,6 +12,7 @@ from hardmax.draw.flows import expectation_line
 from hardmax.draw.html import Picture, limit_points, render
 from hardmax.draw.pages import player_parts
 from hardmax.draw.projection import Projection
+from hardmax.draw.text_page import ExplanationView
 from hardmax.draw.tokens import limit_colours, plot_layers, plot_limit
 from hardmax.limit import Limit
 from hardmax.theorems import Verdict, check, limit_of
@@ -38,7 +39,7 @@ class Section(NamedTuple):
     about: str = ""
     status: str = ""
     player: Mapping[str, str] | None = None  # from `player_parts`
-    explanation: Mapping[str, object] | None = None  # from `explanation_parts`
+    explanation: ExplanationView | None = None
     pictures: Sequence[Picture] = ()
     table: Table | None = None  # beside pictures that are not as wide as the page
     verdicts: Sequence[Verdict] | None = None

@@ -14,7 +14,7 @@ from hardmax.draw.control import plot_control
 from hardmax.draw.html import Picture, render
 from hardmax.draw.report import Section, hardmax_section, smooth_section, verdicts_table
 from hardmax.draw.style import LAYERS
-from hardmax.draw.text_page import explanation_parts
+from hardmax.draw.text_page import view_explanation
 
 REVIEWS = {  # written for this report
     "A review that praises": (
@@ -101,5 +101,5 @@ def _review_section(title: str, text: str) -> Section:
         "all words; its side of the dashed line is the answer."
     )
     plane = hm.pretrained("imdb-2d").explain(text).plot(kind="plane")
-    explanation = explanation_parts(hm.pretrained("imdb").explain(text), words=8, most_heads=1)
+    explanation = view_explanation(hm.pretrained("imdb").explain(text), words=8, heads=1)
     return Section(title, explanation=explanation, pictures=[Picture.of(plane, f"{title}: the plane", caption)])

@@ -143,9 +143,9 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         from hardmax.draw.cards import card
-        from hardmax.draw.text_page import explanation_parts
+        from hardmax.draw.text_page import view_explanation
 
-        return card(explanation=explanation_parts(self))
+        return card(explanation=view_explanation(self))
 
     @property
     def classes(self) -> AnyArray:
@@ -360,9 +360,9 @@ class Explanation:
         """Return a page with the highlighted text, the largest terms and the leaders; write it to `path` if given."""
         from hardmax.draw.html import render
         from hardmax.draw.shown import Page
-        from hardmax.draw.text_page import explanation_parts
+        from hardmax.draw.text_page import view_explanation
 
-        page = render("explanation", title="Why this answer", explanation=explanation_parts(self))
+        page = render("explanation", title="Explanation of a prediction", explanation=view_explanation(self))
         if path is not None:
             save_text(page, path)
         return Page(page)
