@@ -147,7 +147,7 @@ def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
     vocabulary a text has about 253 words and punctuation marks and 259 distinct known tokens; reviews have 256 and 259.
     """
     random = np.random.default_rng(seed)
-    lengths = (vocabulary.runs >= 0).sum(axis=1)
+    lengths = (vocabulary.ngrams >= 0).sum(axis=1)
     sizes = np.maximum(1, random.lognormal(np.log(TOKENS), SPREAD, count)).astype(np.intp)
     kinds = random.choice(len(LENGTHS), sizes.sum(), p=LENGTHS)
     tokens = np.empty(len(kinds), np.intp)

@@ -54,7 +54,7 @@ print(time.perf_counter() - start, float(out.sum() + tokens.grad.square().sum())
 TRAIN = """
 import csv, subprocess, sys, tempfile, time
 from pathlib import Path
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 corpus = reviews(1000, seed=1)
 with tempfile.TemporaryDirectory() as name:
     rows, out = Path(name, "rows.csv"), Path(name, "model")

@@ -1,6 +1,7 @@
-"""`python -m studies NAME --out runs/NAME`: run a study, or go on with it; keep its table, draw it, and fill its page.
+"""`python -m studies NAME --out runs/NAME`: run or resume a study of the dynamics, write its table, figure and page.
 
-Without --out the table that is kept is drawn and its page filled again.
+Without --out the recorded table is drawn again. The studies of the classifier, paper, ablations, small and
+explanations, write --out as JSON.
 """
 
 import argparse
@@ -10,10 +11,11 @@ import pandas as pd
 
 from hardmax._display import progress_bar
 from hardmax._files import save_text
-from studies import endings, heads, leaders, sphere, temperature
+from studies import classifier, endings, heads, leaders, sphere, temperature
 from studies.study import Study
 
 STUDIES = {module.STUDY.name: module.STUDY for module in (leaders, endings, heads, temperature, sphere)}
+CLASSIFIER = ("paper", "ablations", "small")
 
 
 def filled(page: str, study: Study, table: pd.DataFrame) -> str:
@@ -26,10 +28,29 @@ def filled(page: str, study: Study, table: pd.DataFrame) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
-    parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("--out", type=Path, help="Folder for the rows, or with some of them.")
+    parser.add_argument("study", choices=[*STUDIES, *CLASSIFIER, "explanations"])
+    parser.add_argument("--out", type=Path, help="Folder for the rows; of the classifier's studies a JSON file.")
     parser.add_argument("--engine", default="local", help="Address of a Dask scheduler.")
+    texts = parser.add_argument_group("studies of the classifier")
+    texts.add_argument("--data-source", help="Archive or folder of the IMDb reviews; without it they are downloaded.")
+    texts.add_argument("--only", action="append", default=[], metavar="ROW", help="Train this row only; repeatable.")
+    texts.add_argument("--seed", type=int, default=0, help="Seed of the split and of training.")
+    texts.add_argument("--device", default="auto", help="cpu, cuda or auto.")
+    texts.add_argument("--model", default="imdb", help="Model whose explanations are compared.")
+    texts.add_argument("--count", type=int, default=200, help="Number of explained texts.")
+    texts.add_argument("--method", action="append", default=[], help="Compare this method; repeatable.")
+    texts.add_argument("--rationales", type=Path, help="Parquet file of words that people marked.")
     given = parser.parse_args(arguments)
+    if given.study not in STUDIES and given.out is None:
+        parser.error("--out must be given: a JSON file for the rows.")
+    if given.study == "explanations":
+        options = {"count": given.count, "methods": given.method, "rationales": given.rationales}
+        classifier.explain(given.out, source=given.data_source, model=given.model, **options)
+        return
+    if given.study in CLASSIFIER:
+        options = {"only": given.only, "seed": given.seed, "device": given.device}
+        classifier.run(given.study, given.out, source=given.data_source, **options)
+        return
     study = STUDIES[given.study]
     if given.out is not None:
         with progress_bar("Cells") as progress:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
-from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, type_name
-from hardmax.text.small import NAMES
+from hardmax.text.parameters import MODEL, RUN, TRAINING, Parameters, type_name
+from studies.small_files import NAMES
 
 
 def paper_cells(row: Row) -> list[str]:
@@ -116,15 +116,12 @@ def small_cells(found: Row) -> list[str]:
     return [*cells, f"{found['seconds'][0]:.2g}"]
 
 
-SETTINGS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
-
-
 def settings_table() -> str:
     """Every setting with its type, its default and its sentence."""
     lines = [_line(("parameter", "type", "default", "")), "|---|---|---|---|"]
-    for title, kind in SETTINGS.items():
+    for title in (MODEL, TRAINING, RUN):
         lines.append(f"| **{title}** | | | |")
-        for each in fields(kind):
+        for each in (one for one in fields(Parameters) if one.metadata["group"] == title):
             cells = (f"`{each.name}`", type_name(each), f"`{each.default!r}`", each.metadata["about"])
             lines.append(_line(cells))
     return "\n".join(lines)

@@ -27,9 +27,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
-from hardmax.text.imdb import load_imdb
-from hardmax.text.small import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
+from hardmax.text.datasets import load_imdb
 from hardmax.text.tables import TextTable
+from studies.small_files import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
 
 CS = np.logspace(-1, 3, 9)  # values of C to choose from
 FOLDS = 5
@@ -154,7 +154,7 @@ def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[st
 
 
 def add_to_study(path: str, *names: str) -> None:
-    """Measure the rows of a file of `hardmax study small`, and write each when it is done."""
+    """Measure the rows of a file of `python -m studies small`, and write each when it is done."""
     file, splits = Path(path), load_imdb(source=os.environ.get("IMDB"), ratings=True)
     rows = json.loads(file.read_text(encoding="utf-8"))
     for row in rows:

@@ -56,7 +56,7 @@ def _timed(call: Callable[..., Any], *given: Any) -> tuple[float, Any]:
 def measure(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     """Every model, in a process of its own, whose memory no other has used; a trial has a few reviews."""
     import hardmax as hm
-    from hardmax.text.imdb import load_imdb
+    from hardmax.text.datasets import load_imdb
 
     splits = load_imdb(source=os.environ.get("IMDB"))
     train, test = splits["train"], splits["test"]

@@ -22,7 +22,7 @@ from benchmarks.memory import peak_memory
 from benchmarks.registry import Progress
 
 import hardmax as hm
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 
 MODEL = "imdb"
 CELL_SECONDS = {0.001: (1000, 9000), 0.1: (40, 120)}  # and the number of cells of a short and of a long sweep

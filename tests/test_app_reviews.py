@@ -26,7 +26,7 @@ from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.app.review_views import ReviewPage
 from hardmax.app.reviews import EXAMPLES, Reviews, change, loaded, sentence
 from hardmax.app.work import Latest
-from hardmax.text.corpus import reviews as made_reviews
+from hardmax.text.datasets import reviews as made_reviews
 from hardmax.text.explanation import explain
 
 MODELS = ("imdb", "imdb-2d")

@@ -22,13 +22,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hardmax import HardmaxClassifier, ParameterError
-from hardmax.text import fitting, model
-from hardmax.text.classifier import SEVERAL
-from hardmax.text.corpus import reviews
+from hardmax import HardmaxClassifier, InputError, ParameterError
+from hardmax.text import model, validation
+from hardmax.text.datasets import reviews
 from hardmax.text.network import Network
-from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings
-from hardmax.text.training import dropped, rate
+from hardmax.text.parameters import Parameters
+from hardmax.text.training import make_batch, rate
+from hardmax.text.validation import MULTILABEL
 from hardmax.text.vocabulary import Encoded
 
 SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
@@ -125,7 +125,7 @@ def test_it_learns_negations_from_pairs(fresh):
 
 def test_every_setting_is_written_once(tmp_path):
     """The signature, the checks and the docstring of the classifier are those of its settings."""
-    every = [each for kind in (ModelSettings, TrainingSettings, RunSettings) for each in fields(kind)]
+    every = fields(Parameters)
     signature = inspect.signature(HardmaxClassifier)
     assert {each.name: each.default for each in every} == HardmaxClassifier().get_params()
     assert [each.name for each in every] == list(signature.parameters)
@@ -166,7 +166,7 @@ def test_answers_do_not_depend_on_the_batch(fitted, fresh):
 
 def test_network_and_inference_agree(fitted, fresh):
     weights, vocabulary = fitted.model_.weights, fitted.model_.vocabulary
-    network = Network(len(vocabulary), 1, ModelSettings(n_heads=4, groups=2)).double()
+    network = Network(len(vocabulary), 1, Parameters(n_heads=4, groups=2)).double()
     with torch.no_grad():
         network.embedding.copy_(torch.from_numpy(weights.embedding.reshape(len(vocabulary), -1)))
         network.raw_alpha.copy_(torch.from_numpy(weights.alpha).expm1().log())
@@ -179,7 +179,7 @@ def test_network_and_inference_agree(fitted, fresh):
 
 def network_of(groups=2):
     torch.manual_seed(0)
-    network = Network(9, 1, ModelSettings(n_heads=4, groups=groups))
+    network = Network(9, 1, Parameters(n_heads=4, groups=groups))
     with torch.no_grad():
         network.bias.copy_(torch.randn(groups, 1))
     return network.double()
@@ -206,14 +206,14 @@ def test_counts_stand_for_repeated_tokens(attention):
 
 def test_a_text_never_loses_all_its_tokens():
     texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))  # one token each
-    batch = dropped(TrainingSettings(dropout=0.9), texts, np.zeros(50, int), 2, 4, 0, slice(None))
+    batch = make_batch(Parameters(dropout=0.9), texts, np.zeros(50, int), 2, 4, 0, slice(None))
     assert (batch.counts == 1).all()
 
 
 def test_dropped_numbers_keep_their_mean():
     texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))
-    settings = TrainingSettings(dropout=0.0, embedding_dropout=0.75)
-    noise = dropped(settings, texts, np.zeros(50, int), 1, 40, 0, slice(None)).kept
+    settings = Parameters(dropout=0.0, embedding_dropout=0.75)
+    noise = make_batch(settings, texts, np.zeros(50, int), 1, 40, 0, slice(None)).kept
     assert set(np.unique(noise)) == {0.0, 4.0}
     assert abs(noise.mean() - 1) < 0.1
 
@@ -252,13 +252,13 @@ def test_softmax_training_serves_hardmax(corpus, options):
 
 def test_groups_see_different_tokens():
     texts = Encoded(np.arange(12), np.array([0, 5, 12, 12]), np.ones(12, int))
-    settings = TrainingSettings(dropout=0.5)
-    whole = dropped(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(None))
+    settings = Parameters(dropout=0.5)
+    whole = make_batch(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(None))
     assert (whole.counts.any(axis=2).T == [True, True, False]).all()  # none loses all its tokens
     assert not (whole.counts[:, 0] == whole.counts[:, 1]).all()
-    halves = [dropped(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(k, None, 2)) for k in range(2)]
+    halves = [make_batch(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(k, None, 2)) for k in range(2)]
     assert (halves[1].counts[0] == whole.counts[1]).all()  # however it is dealt out
-    assert not (dropped(settings, texts, np.array([0, 1, 0]), 3, 4, 8, slice(None)).counts == whole.counts).all()
+    assert not (make_batch(settings, texts, np.array([0, 1, 0]), 3, 4, 8, slice(None)).counts == whole.counts).all()
 
 
 def test_labels_keep_their_type(corpus):
@@ -312,23 +312,9 @@ def test_texts_of_weight_0_are_left_out(corpus):
     np.testing.assert_array_equal(found.decision_function(corpus.texts), expected.decision_function(corpus.texts))
 
 
-@pytest.mark.parametrize(
-    ("weights", "sentence"),
-    [
-        (
-            [1, 2],
-            r"`sample_weight` must hold a number, 0 or larger, for each of the 20 texts. Got int64 of",
-        ),
-        (
-            [1.0] * 19 + [-1.0],
-            r"`sample_weight` must .* Got -1.0 at place 19, 1 such in all. Use 0 to",
-        ),
-        ([np.nan] * 20, r"`sample_weight` must .* Got nan at place 0, 20 such in all"),
-        ([0] * 20, r"`sample_weight` must .* Got zero for all of them"),
-    ],
-)
-def test_bad_weights(corpus, weights, sentence):
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("weights", [[1, 2], [1.0] * 19 + [-1.0], [np.nan] * 20, [0] * 20])
+def test_bad_weights(corpus, weights):
+    with pytest.raises(ParameterError, match=r"^`sample_weight`"):
         HardmaxClassifier().fit(corpus.texts[:20], corpus.labels[:20], weights)
 
 
@@ -338,60 +324,42 @@ def test_the_learning_rate_rises_and_falls():
 
 def test_held_back_texts_are_of_every_class():
     labels = np.array([0] * 40 + [1] * 10 + [2] * 3)
-    held = fitting.held_back(labels, 0.2, 0)
+    held = validation.hold_out(labels, 0.2, 0)
     assert np.bincount(labels[held], minlength=3).tolist() == [8, 2, 0]
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    "options",
     [
-        ({"n_heads": 0}, "`n_heads` must be an integer of at least 1"),
-        ({"n_heads": 6}, "`groups` must divide `n_heads`"),
-        ({"select": "best"}, "`select` must be one of telling, frequent"),
-        (
-            {"ngram_range": (2, 1)},
-            "`ngram_range` must be two whole numbers of at least 1, the fewest and the most words",
-        ),
-        ({"ngram_range": 3}, "`ngram_range` must be two whole numbers"),
-        ({"layers": -1}, "`layers` must be an integer of at least 0"),
-        ({"alpha": 0}, "`alpha` must be"),
-        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
-        ({"training": "sparsemax"}, "`training` must be one of hardmax, softmax"),
-        ({"trained_A": True}, '`trained_A` must go with `training="softmax"`'),
-        ({"class_weight": "even"}, '`class_weight` must be None, "balanced" or a dict with a weight for each label'),
-        ({"class_weight": {"positive": 0}}, "`class_weight` must hold positive finite numbers. Got 0 for 'positive'"),
-        (
-            {"class_weight": {"positiv": 2}},
-            "`class_weight` must name labels of `y`, 'negative', 'positive'. Got 'positiv'. Did you mean 'positive'?",
-        ),
-        ({"resume": True}, "`resume` must go with `checkpoint`"),
-        ({"epochs": 0}, "`epochs` must be an integer"),
-        ({"device": "tpu"}, "`device` must be"),
+        *({"n_heads": 0}, {"groups": 3}, {"select": "best"}, {"ngram_range": (2, 1)}, {"ngram_range": 3}),
+        *({"layers": -1}, {"alpha": 0}, {"dropout": 1.0}, {"training": "sparsemax"}, {"trained_A": True}),
+        *({"class_weight": "even"}, {"class_weight": {"positive": 0}}, {"class_weight": {"positiv": 2}}),
+        *({"resume": True}, {"epochs": 0}, {"device": "tpu"}, {"start": "linear", "epochs": 2}),
     ],
 )
-def test_bad_parameters(corpus, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_parameters(corpus, options):
+    with pytest.raises(ParameterError, match=f"^`{next(iter(options))}`"):
         HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
 
 
 @pytest.mark.parametrize(
-    ("texts", "labels", "sentence"),
+    ("texts", "labels", "named"),
     [
-        ("one text", ["a"], "`X` must be a list of texts. Got a single one"),
-        (["a", 3], [0, 1], "`X` must hold texts alone. Got int at place 1"),
-        (["a", None], [None, 1], "`X` and `y` must hold at least one row with a text and a label. Got 2, all without."),
-        ([["a"], ["b"]], [0, 1], "`X` must hold texts alone. Got list"),
-        (np.array([["a"], ["b"]]), [0, 1], "`X` must be one-dimensional"),
-        ([], [], "`X` must hold at least one text"),
-        (3, [0], "`X` must be a list of texts. Got int"),
-        (["a", "b"], [1, 1], "`y` must hold at least two classes"),
-        (["a", "b"], [1], "`y` must hold one label for each of the 2 texts"),
+        ("one text", ["a"], "`X`"),
+        (["a", 3], [0, 1], "`X` .* index 1"),
+        (["a", None], [None, 1], "`X` and `y`"),
+        ([["a"], ["b"]], [0, 1], "`X`"),
+        (np.array([["a"], ["b"]]), [0, 1], "`X`"),
+        ([], [], "`X`"),
+        (3, [0], "`X`"),
+        (["a", "b"], [1, 1], "`y`"),
+        (["a", "b"], [1], "`y`"),
         (["a", "b"], [0.5, 1.5], "Unknown label type"),
-        (["one", "two"], [0, 1], "The texts must share words"),
+        (["one", "two"], [0, 1], "`min_df`"),
     ],
 )
-def test_bad_texts(texts, labels, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_texts(texts, labels, named):
+    with pytest.raises(ValueError, match=named):
         HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(texts, labels)
 
 
@@ -427,7 +395,7 @@ def test_a_frame_without_such_a_column_is_told_so(columns, named, sentence):
 @pytest.mark.parametrize("d", [1, 2])
 def test_training_that_diverges_says_so(corpus, d):
     wild = HardmaxClassifier(n_heads=2, groups=1, d=d, epochs=3, learning_rate=1e38)
-    with pytest.raises(ValueError, match="Training must stay finite"):
+    with pytest.raises(InputError, match="`learning_rate`"):
         wild.fit(corpus.texts[:200], corpus.labels[:200])
 
 
@@ -515,29 +483,28 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "advice"),
     [
-        (["a", 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got int and str."),
-        ([True, 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got bool and int."),
-        (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), "must hold labels of one kind"),
-        ([0.0, np.inf] * 6, "`y` must be finite. Got inf at place 1."),
-        ([["a"], ["a", "b"]] * 6, "`y` must hold one label for each of the 12 texts. Got rows of different lengths."),
-        ([["a"], ["a", "b"]] * 6, SEVERAL),
-        ([{"a"}, {"a", "b"}] * 6, SEVERAL),
-        (np.eye(12, 3, dtype=int), f"Got shape (12, 3). {SEVERAL}"),
-        (["a\0", "b"] * 6, "`y` must hold texts that do not end in a NUL."),
-        ([2**63, -1] * 6, "must hold labels of one kind: text, numbers or booleans. Got float64."),
-        (np.array([b"a", b"b"] * 6), "must hold labels of one kind: text, numbers or booleans. Got bytes."),
+        (["a", 1] * 6, ""),
+        ([True, 1] * 6, ""),
+        (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), ""),
+        ([0.0, np.inf] * 6, ""),
+        ([["a"], ["a", "b"]] * 6, MULTILABEL),
+        ([{"a"}, {"a", "b"}] * 6, MULTILABEL),
+        (np.eye(12, 3, dtype=int), MULTILABEL),
+        (["a\0", "b"] * 6, ""),
+        ([2**63, -1] * 6, ""),
+        (np.array([b"a", b"b"] * 6), ""),
     ],
 )
-def test_labels_that_cannot_be_are_refused(labels, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+def test_labels_that_cannot_be_are_refused(labels, advice):
+    with pytest.raises(ParameterError, match=f"^`y` .*{re.escape(advice)}$"):
         HardmaxClassifier().fit(["some words"] * 12, labels)
 
 
 def test_there_is_no_partial_fit_and_a_sentence_says_why():
     assert not hasattr(HardmaxClassifier(), "partial_fit")
-    with pytest.raises(AttributeError, match=r"has no partial_fit: .* depend on their order. `fit` all rows"):
+    with pytest.raises(AttributeError, match="order of the rows"):
         HardmaxClassifier().partial_fit(["some words"], ["a"])
 
 
@@ -581,7 +548,7 @@ def test_missing_texts_are_answered_as_empty_ones(fitted):
 
 
 def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatch):
-    monkeypatch.setattr(model, "PART", 20_000)
+    monkeypatch.setattr(model, "MAX_CHARACTERS", 20_000)
     expected = fitted.decision_function(fresh.texts)
 
     def peak(texts):
@@ -598,19 +565,6 @@ def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatc
     assert answers.tobytes() == np.tile(expected, 16).tobytes()  # however they are parted
     assert [part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some] == ["a" * 30_000, "b", "c"]
     assert fitted.explain_many(fresh.texts)[-1].logit == expected[-1]
-
-
-def test_a_model_with_the_names_of_earlier_versions_loads(fitted, fresh, tmp_path):
-    fitted.save(tmp_path)
-    about = json.loads((tmp_path / "model.json").read_text())
-    params = about["params"]
-    for old, new in (("heads", "n_heads"), ("min_texts", "min_df"), ("max_tokens", "max_features")):
-        params[old] = params.pop(new)
-    params["longest"] = params.pop("ngram_range")[1]
-    (tmp_path / "model.json").write_text(json.dumps(about))
-    read = HardmaxClassifier.load(tmp_path)
-    assert read.get_params() == fitted.get_params()
-    assert read.decision_function(fresh.texts).tobytes() == fitted.decision_function(fresh.texts).tobytes()
 
 
 def test_nothing_of_a_run_is_taken_from_a_file(fitted, corpus, tmp_path):
@@ -654,21 +608,24 @@ def test_broken_files_get_a_sentence(fitted, tmp_path):
     def remove(pattern):
         return lambda folder: [file.unlink() for file in folder.glob(pattern)]
 
-    assert "must be JSON" in broken("a", shorten("*.json"))
-    assert "truncated or changed" in broken("b", shorten("*.safetensors"))
-    assert "a newer hardmax wrote it" in broken("c", edit(version=99))
-    assert "must describe a model of hardmax" in broken("d", edit(format="other"))
-    assert "Copy the whole folder" in broken("e", remove("*.safetensors"))
-    assert "with model.json in it" in broken("f", remove("*.json"))
-    assert "Copy the whole folder" in broken("g", edit(weights="../../etc/passwd"))
-    assert "`words` must be there, as list" in broken("h", edit(words=3))
+    for name, change, sentence in (
+        ("a", shorten("*.json"), "must be JSON"),
+        ("b", shorten("*.safetensors"), "truncated or changed"),
+        ("c", edit(version=99), "have version"),
+        ("d", edit(format="other"), "must describe a model of hardmax"),
+        ("e", remove("*.safetensors"), "Copy the whole folder"),
+        ("f", remove("*.json"), "`model` must be a folder"),
+        ("g", edit(weights="../../etc/passwd"), "Copy the whole folder"),
+        ("h", edit(words=3), "`words` must be there"),
+    ):
+        assert sentence in broken(name, change), name
 
 
 ABOUT = [
     ({"layers": -1}, "`layers` must lie between"),
     ({"layers": True}, "`layers` must be there, as int"),
     ({"layers": 1.5}, "`layers` must be there, as int"),
-    ({"version": "1"}, "must say its version"),
+    ({"version": "1"}, "have version"),
     ({"sha256": 3}, "`sha256` must be there, as str"),
     ({"classes": ["a"]}, "at least two different labels"),
     ({"classes": ["a", "a"]}, "at least two different labels"),
@@ -676,8 +633,8 @@ ABOUT = [
     ({"classes_dtype": "<U1"}, "at least two different labels"),
     ({"classes_dtype": "nonsense"}, "`classes` must fit"),
     ({"classes_dtype": "O"}, "at least two different labels"),
-    ({"words": ["a", "a"]}, "`words` must be different"),
-    ({"words": ["a"]}, "`runs` must be made of the words"),
+    ({"words": ["a", "a"]}, "`words` must be distinct"),
+    ({"words": ["a"]}, "`runs` must be indices"),
     ({"distinct": "no"}, "`distinct` must be there, as bool"),
     ({"params": []}, "`params` must be there, as dict"),
     ({"history": [{}]}, "`text` and `history`"),
@@ -707,10 +664,10 @@ NUMBERS = [
     ("alpha", lambda a: -a, "`alpha` must be positive"),
     ("alpha", lambda a: spoiled(a, np.inf), "`alpha` must be finite"),
     ("bias", lambda a: np.zeros(3), "`bias` must have the shape"),
-    ("runs", lambda a: spoiled(a, 60_000), "`runs` must be made of"),
-    ("runs", lambda a: spoiled(a, 0), "`runs` must be made of"),
+    ("runs", lambda a: spoiled(a, 60_000), "`runs` must be indices"),
+    ("runs", lambda a: spoiled(a, 0), "`runs` must be indices"),
     ("runs", lambda a: a.astype(np.float32), "`runs` must be"),
-    ("runs", lambda a: a[[0, *range(len(a) - 1)]], "`runs` must be different"),
+    ("runs", lambda a: a[[0, *range(len(a) - 1)]], "`runs` must be distinct"),
 ]
 
 
@@ -745,7 +702,6 @@ def test_the_record_has_the_median_length(corpus, fitted):
     texts = ["good", "bad film", "a long and good film"]
     record = HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b", "a"]).training_
     assert record.characters == 8.0 != np.mean([len(text) for text in texts])
-    assert re.search(r"characters : float\s+The median length of a text", inspect.getdoc(type(record)))
 
 
 def test_coverage_refuses_labels_that_the_model_does_not_have(corpus, fitted):
@@ -753,15 +709,8 @@ def test_coverage_refuses_labels_that_the_model_does_not_have(corpus, fitted):
     right = fitted.coverage(texts, labels)
     spaced = fitted.coverage(texts, [f" {label} " for label in labels])
     assert spaced.equals(right)
-    for wrong, sentence in (
-        (["Positive", *labels[1:]], "Got 1 of 20 that are not, the first 'Positive'. Did you mean 'positive'?"),
-        (
-            [1] * 20,
-            "`y` must hold labels of the model: 'negative', 'positive'. Got 20 of 20 that are not, the first 1.",
-        ),
-        ([pd.NA, *labels[1:]], "Got 1 of 20 that are not"),
-    ):
-        with pytest.raises(ParameterError, match=re.escape(sentence)):
+    for wrong in (["Positive", *labels[1:]], [1] * 20, [pd.NA, *labels[1:]]):
+        with pytest.raises(ParameterError, match=r"^`y`"):
             fitted.coverage(texts, wrong)
 
 
@@ -778,7 +727,7 @@ def test_spaces_around_labels_are_removed_as_on_the_command_line(corpus):
 
 def test_labels_that_differ_in_case_only_are_warned_of(corpus):
     labels = ["Positive" if i < 10 and label == "positive" else label for i, label in enumerate(corpus.labels[:90])]
-    with pytest.warns(UserWarning, match=r"different classes: 'Positive' and 'positive'\. Write them alike"):
+    with pytest.warns(UserWarning, match=r"different classes: 'Positive' and 'positive'\."):
         classifier = HardmaxClassifier(n_heads=2, groups=1).fit(corpus.texts[:90], labels)
     assert classifier.classes_.tolist() == ["Positive", "negative", "positive"]
 
@@ -786,7 +735,7 @@ def test_labels_that_differ_in_case_only_are_warned_of(corpus):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU")
 @pytest.mark.parametrize("options", [{"device": "cuda"}, {"device": "cuda:3"}, {"device": "cuda", "epochs": 1}])
 def test_a_gpu_that_is_not_there_is_refused(corpus, options):
-    with pytest.raises(ParameterError, match=r"`device` must be a GPU that torch can use\. Got 'cuda.*without one"):
+    with pytest.raises(ParameterError, match=r"`device` must be a GPU that torch can use\. Got 'cuda"):
         HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.classifier import COUNTED, LONG_ENOUGH, PART
 from studies.classifier_page import decided
 
 from hardmax import HardmaxClassifier
 from hardmax.cli.main import main
 from hardmax.figures.shared import by_start, read_results
-from hardmax.text.studies import COUNTED, LONG_ENOUGH, PART
 from tests.shell_pages import number_free
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"

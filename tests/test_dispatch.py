@@ -222,14 +222,14 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
 
 @pytest.mark.slow
 def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
-    monkeypatch.setattr("hardmax.cli.compile.RUNS", {"symmetric": RUNS["symmetric"], "encoding": RUNS["encoding"]})
+    monkeypatch.setattr("hardmax.cli.compile.RUNS", {"symmetric": RUNS["symmetric"], "small": RUNS["small"]})
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, out, _ = run("compile", "--workers", 1)
     assert code == 0
     first, second, last = out.splitlines()
     assert [first.split(":")[0], second.split(":")[0]] == [
         "symmetric",
-        "encoding",
+        "small",
     ]
     assert last.startswith("Compiled code is in ")
     assert run("compile", "--workers", 0)[0] == 2

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax import HardmaxClassifier
-from hardmax.text.corpus import reviews
-from hardmax.text.explanation import by_word, explain
-from hardmax.text.followers import Followers
-from hardmax.text.model import Model, contributions
-from hardmax.text.settings import ModelSettings
+from hardmax.text.attribution import attribute_to_words
+from hardmax.text.datasets import reviews
+from hardmax.text.explanation import explain
+from hardmax.text.model import HeadDynamics, Model, Weights, contributions
+from hardmax.text.parameters import Parameters
 from hardmax.text.vocabulary import Encoded, Vocabulary
-from hardmax.text.weights import Weights
 
 ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
 
@@ -170,10 +169,10 @@ def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, without_n
     for weights, counts in tied_texts(300):
         ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
         said = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[:, 0]
-        followers = Followers.of(weights, ids[None], counts[None])
-        shares, found = followers.shares()[0], followers.following()
+        followers = HeadDynamics.run(weights, ids[None], counts[None])
+        shares, found = followers.shares()[0], followers.find_leaders()
         np.testing.assert_allclose(
-            Followers.of(weights, ids[None], counts[None], beyond=False).shares()[0], shares, atol=1e-13
+            HeadDynamics.run(weights, ids[None], counts[None], beyond=False).shares()[0], shares, atol=1e-13
         )
         held = np.zeros(len(ids))
         for h, alpha in enumerate(weights.alpha.tolist()):
@@ -217,7 +216,7 @@ def test_texts_of_other_lengths_do_not_matter(any_classifier, corpus):
 def by_hand(counts, terms):
     """An explanation with one head on a line and no layers: words speak for themselves, by their counts."""
     names = ["good", "bad", "film"]
-    vocabulary = Vocabulary.build([" ".join(names)], ModelSettings(ngram_range=(1, 1), min_df=1, distinct=False))
+    vocabulary = Vocabulary.build([" ".join(names)], Parameters(ngram_range=(1, 1), min_df=1, distinct=False))
     order = [names.index(vocabulary.name(t)) for t in range(3)]
     embedding = np.array(terms, np.float32)[order][:, None, None]
     weights = Weights(embedding, np.ones(1), None, np.ones((1, 1, 1)), np.zeros(1), 0)
@@ -244,7 +243,7 @@ def test_words_lead_in_as_many_texts_as_counted(classifier, corpus):
 
 
 def test_words_share_their_runs():
-    vocabulary = Vocabulary.build(["not good film"] * 3, ModelSettings(ngram_range=(1, 3), min_df=2))
+    vocabulary = Vocabulary.build(["not good film"] * 3, Parameters(ngram_range=(1, 3), min_df=2))
     names = [vocabulary.name(t) for t in range(len(vocabulary))]
     words = ["not", "good", "film", "not", "good"]
     encoded = vocabulary.encode_words([words], 1)
@@ -253,10 +252,10 @@ def test_words_share_their_runs():
     embedding = np.array([[[{"not": -3.0, "good": 1.0}.get(name, 0.1)]] for name in names])
     weights = Weights(embedding, np.ones(1), None, np.ones((1, 1, 1)), np.zeros(1), 1)
     model = Model(vocabulary, weights, np.array(["no", "yes"]))
-    parts = by_word(model, words, encoded.ids, terms)[:, 0]
+    parts = attribute_to_words(model, words, encoded.ids, terms)[:, 0]
     # "not good" stands twice, and "not" speaks for it; "good film" goes to "good", "not good film" to the first "not"
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
-    even = by_word(model, words, encoded.ids, terms, even=True)[:, 0]
+    even = attribute_to_words(model, words, encoded.ids, terms, even=True)[:, 0]
     third = -0.5 / 3
     np.testing.assert_allclose(even, [-1.5 + third, 1 - 1 + 0.5 + third, 0.1 + 0.5 + third, -1.5, 1 - 1])
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from hardmax._types import FloatArray
-from hardmax.text import explainers
-from hardmax.text.classifier import HardmaxClassifier
-from hardmax.text.corpus import Corpus, reviews
-from hardmax.text.explainers import EXPLAINERS, Question
-from hardmax.text.faithfulness import (
+from studies import explainers
+from studies.__main__ import main
+from studies.explainers import EXPLAINERS, Question
+from studies.faithfulness import (
     Comparison,
     Rationale,
     agreement,
@@ -22,10 +19,14 @@ from hardmax.text.faithfulness import (
     read_rationales,
     top_words,
 )
-from hardmax.text.model import Model
-from hardmax.text.settings import ModelSettings
+
+from hardmax._errors import ParameterError
+from hardmax._types import FloatArray
+from hardmax.text.classifier import HardmaxClassifier
+from hardmax.text.datasets import Corpus, reviews
+from hardmax.text.model import Model, Weights
+from hardmax.text.parameters import Parameters
 from hardmax.text.vocabulary import Vocabulary
-from hardmax.text.weights import Weights
 
 EXACT = ("hardmax", "integrated-gradients", "gradient-times-input")
 QUICK = [*EXACT, "leave-one-out", "random"]
@@ -58,7 +59,7 @@ def planted(corpus: Corpus, count: int) -> list[Rationale]:
 def made(tokens: dict[str, list[float]], *, decoder: Any, layers: int = 0, **parts: Any) -> HardmaxClassifier:
     """A classifier by hand: one head, and no training."""
     distinct, longest = parts.pop("distinct", True), max(len(token.split()) for token in tokens)
-    vocabulary = Vocabulary.build(tokens, ModelSettings(ngram_range=(1, longest), min_df=1, distinct=distinct))
+    vocabulary = Vocabulary.build(tokens, Parameters(ngram_range=(1, longest), min_df=1, distinct=distinct))
     embedding = [tokens[vocabulary.name(i)] for i in range(len(vocabulary))]
     decoder = np.asarray(decoder, np.float64)[:, None, :]
     alpha, A = parts.get("alpha", np.ones(1)), parts.get("A")
@@ -241,3 +242,27 @@ def test_what_cannot_be_compared_is_refused() -> None:
         agreement(plain(), [Rationale("good", 1, ())], methods=["hardmax"])
     with pytest.raises(ValueError, match=r"must be the place of a class, 0 to 1. Got 2"):
         agreement(plain(), [Rationale("good", 2, ((0, 1),))], methods=["hardmax"])
+
+
+def test_the_studies_write_their_rows_and_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for i, (text, label) in enumerate(zip(CORPUS.texts[:120], CORPUS.labels[:120], strict=True)):
+        file = tmp_path / "copy" / ("train" if i < 60 else "test") / label[:3] / f"{i}_7.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    data = ("--data-source", "copy")
+    options = (*data, "--device", "cpu", "--out", "rows.json")
+    main(["ablations", *options, "--only", "1 head", "--only", "no attention: bag of words"])
+    main(["paper", *options, "--only", "2 alpha 1"])
+    main(["ablations", *options, "--only", "1 head"])  # replaces the first row
+    rows = json.loads(Path("rows.json").read_text())
+    assert [row.get("variant") for row in rows] == ["no attention: bag of words", None, "1 head"]
+    assert "leaders" not in rows[0]
+    assert rows[1]["d"] == 2
+    assert len(rows[1]["epochs"]) == 8
+    assert all(epoch["softmax_loss"] > 0 for epoch in rows[1]["epochs"])
+    assert rows[2]["leaders"]["average"] >= 1
+    with pytest.raises(ParameterError, match="only"):
+        main(["ablations", *options, "--only", "2 heads"])
+    main(["explanations", *data, "--count", "2", "--method", "hardmax", "--method", "random", "--out", "found.json"])
+    assert [row["method"] for row in json.loads(Path("found.json").read_text())["rows"]] == ["hardmax", "random"]

@@ -33,7 +33,7 @@ from hardmax.figures import (
     table1_leaders,
 )
 from hardmax.text.classifier import HardmaxClassifier
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 
 _NUMBERS: dict[str, object] = {}
 

@@ -12,8 +12,8 @@ from typing import Any
 import pooch
 import pytest
 
-from hardmax.text import imdb
-from hardmax.text.imdb import FILE, load_imdb
+from hardmax.text import datasets
+from hardmax.text.datasets import FILE, load_imdb
 
 REVIEWS = {
     f"{split}/{label}/{number}_{rating}.txt": f"{split} {label} {number} caf\u00e9<br />"
@@ -98,7 +98,7 @@ def test_download_progress_and_reuse(
     archive: Path, server: tuple[type[Handler], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, url = server
-    monkeypatch.setattr(imdb, "CHUNK", 100)
+    monkeypatch.setattr(datasets, "CHUNK", 100)
     calls: list[tuple[int, int | None]] = []
     cache = tmp_path / "new" / "cache"
     check(load_imdb(cache=cache, url=url, sha256=sha256(archive), progress=lambda *call: calls.append(call)))
@@ -123,7 +123,7 @@ def test_a_server_that_does_not_say_the_length(
 def test_an_interrupted_download(archive: Path, server: tuple[type[Handler], str], tmp_path: Path) -> None:
     handler, url = server
     whole, handler.content = handler.content, handler.content[:50]
-    must = rf"must be downloaded once. Got from {url}: .*50 bytes read, .* Try again, or download it by hand"
+    must = rf"must be downloaded once. Got from {url}: .*50 bytes read, .* Try again, or download it"
     with pytest.raises(OSError, match=must):
         load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive))
     assert list((tmp_path / "c").iterdir()) == []
@@ -156,7 +156,7 @@ def test_no_network(tmp_path: Path, server: tuple[type[Handler], str]) -> None:
 
 def test_a_wrong_hash_leaves_nothing(archive: Path, server: tuple[type[Handler], str], tmp_path: Path) -> None:
     cache, url = tmp_path / "c", server[1]
-    must = rf"Got from {url}: .* expected {imdb.SHA256} but got {sha256(archive)}.* Try again, or download it by hand"
+    must = rf"Got from {url}: .* expected {datasets.SHA256} but got {sha256(archive)}.* Try again, or download it"
     with pytest.raises(OSError, match=must):
         load_imdb(cache=cache, url=url)
     assert list(cache.iterdir()) == []

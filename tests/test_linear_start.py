@@ -4,18 +4,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies import small_files as small
 from studies.classifier_page import small_table
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier
-from hardmax.cli.evaluate import measured
-from hardmax.text import linear, small
-from hardmax.text.corpus import reviews
-from hardmax.text.fitting import LONG, MANY, starts_linear
-from hardmax.text.linear import Linear, encoded, fit_linear, folds, logits, steps
-from hardmax.text.model import contributions, decided, sums_by_text
-from hardmax.text.settings import Settings
-from hardmax.text.start import COST, as_heads, lift_of
+from hardmax.cli.evaluate import measure
+from hardmax.text import linear_init
+from hardmax.text.datasets import reviews
+from hardmax.text.fitting import MIN_CHARACTERS, MIN_TEXTS, uses_linear_start
+from hardmax.text.linear_init import (
+    MAX_ACCURACY_LOSS,
+    Linear,
+    build_heads,
+    count_steps,
+    find_decision_offset,
+    fit_linear,
+    folds,
+    from_matrix,
+    linear_logits,
+)
+from hardmax.text.model import contributions, predicted_classes, sums_by_text
+from hardmax.text.parameters import Parameters
 from hardmax.text.tables import TextTable
 from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
@@ -42,9 +52,9 @@ def test_a_small_file_starts_linear_and_is_cross_validated(classifier, corpus) -
 def test_terms_add_up_and_grow_with_the_length_of_a_text(classifier) -> None:
     why = classifier.explain("The story is not dull, and the acting is superb.")
     assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-12
-    weights, alone = classifier.model_.weights, replace(classifier.model_.weights, power=0.0)
+    weights, alone = classifier.model_.weights, replace(classifier.model_.weights, pooling_exponent=0.0)
     text = Encoded(why.ids, np.array([0, len(why.ids)]), why.counts)
-    assert weights.power == 0.5
+    assert weights.pooling_exponent == 0.5
     mean = contributions(alone, text)
     np.testing.assert_allclose(contributions(weights, text), mean * len(why.ids) ** 0.5, rtol=1e-15)
     rest = Encoded(why.ids[1:], np.array([0, len(why.ids) - 1]), why.counts[1:])  # a shorter text is less loud
@@ -55,8 +65,8 @@ def test_terms_add_up_and_grow_with_the_length_of_a_text(classifier) -> None:
 def test_heads_read_the_scores_of_a_linear_model(outputs: int) -> None:
     random = np.random.default_rng(0)
     scores = random.normal(size=(outputs, 3)) @ random.normal(size=(3, 50))  # nine classes, which differ in three ways
-    linear, settings = Linear(scores, random.normal(size=outputs)), Settings(n_heads=6, d=2)
-    weights = as_heads(linear, settings, 1e-9)
+    linear, settings = Linear(scores, random.normal(size=outputs)), Parameters(n_heads=6, d=2)
+    weights = build_heads(linear, settings, 1e-9)
     read = np.einsum("thd,ohd->ot", weights.embedding.astype(float), weights.decoder)
     np.testing.assert_allclose(read, scores, atol=1e-5)
     texts = Encoded(np.arange(12), np.array([0, 5, 12]), np.ones(12, np.int64))
@@ -70,7 +80,7 @@ def test_heads_read_the_scores_of_a_linear_model(outputs: int) -> None:
 def test_every_class_is_learned_in_every_fold() -> None:
     labels = np.array([0] * 30 + [1] * 2 + [2])
     held = list(folds(labels, 0))
-    assert steps(labels) % (len(held) + 1) == 0
+    assert count_steps(labels) % (len(held) + 1) == 0
     for out, learned in held:
         assert set(labels[learned]) == {0, 1, 2}
         assert not set(out) & set(learned)
@@ -79,16 +89,16 @@ def test_every_class_is_learned_in_every_fold() -> None:
 
 def test_texts_held_out_are_read_without_their_own_tokens(corpus) -> None:
     labels = (np.array(corpus.labels) == "positive").astype(int)
-    vocabulary = Vocabulary.build(corpus.texts, Settings(ngram_range=(1, 2)))
+    vocabulary = Vocabulary.build(corpus.texts, Parameters(ngram_range=(1, 2)))
     data, done = Data(vocabulary.encode(corpus.texts), labels), []
     whole, found = fit_linear(data, len(vocabulary), 2, np.ones(300), seed=0, step=lambda: done.append(1))
-    assert len(done) == steps(labels)
+    assert len(done) == count_steps(labels)
     assert whole.weights.shape == (1, len(vocabulary))
     for fold in found:
         others = np.setdiff1d(np.arange(300), fold.held)
         known = set(data.texts.take(others).ids.tolist())
-        assert set(encoded(fold.texts).ids.tolist()) <= known
-        assert logits(fold.linear, fold.texts).shape == (len(fold.held), 1)
+        assert set(from_matrix(fold.texts).ids.tolist()) <= known
+        assert linear_logits(fold.linear, fold.texts).shape == (len(fold.held), 1)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -99,13 +109,13 @@ def test_rare_classes_are_lifted_at_a_small_cost(classes: int) -> None:
     shown = np.eye(classes)[labels] * 1.2 + random.normal(size=(4000, classes)) * 0.7
     scores = np.log(frequent) + shown * 1.2 / 0.49  # the true probabilities
     scores = scores[:, 1:] - scores[:, :1] if classes == 2 else scores
-    lift = lift_of(scores, labels, np.ones(4000))
-    before, after = decided(scores), decided(scores + lift)
+    lift = find_decision_offset(scores, labels, np.ones(4000))
+    before, after = predicted_classes(scores), predicted_classes(scores + lift)
     assert (after > 0).sum() > (before > 0).sum()
-    assert np.mean(after == labels) > np.mean(before == labels) - 2 * COST
+    assert np.mean(after == labels) > np.mean(before == labels) - 2 * MAX_ACCURACY_LOSS
     even = np.arange(4000) % classes
-    assert not lift_of(scores, even, np.ones(4000)).any()
-    assert not lift_of(scores, labels, 1 / frequent[labels]).any()  # weights that make them even
+    assert not find_decision_offset(scores, even, np.ones(4000)).any()
+    assert not find_decision_offset(scores, labels, 1 / frequent[labels]).any()  # weights that make them even
 
 
 def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
@@ -113,7 +123,7 @@ def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
     some = np.concatenate([np.flatnonzero(labels == "negative"), np.flatnonzero(labels == "positive")[:25]])
     texts = [corpus.texts[i] for i in some]
     found = HardmaxClassifier(n_heads=4, groups=1, ngram_range=(1, 1)).fit(texts, labels[some])
-    lift, model = found.model_.weights.lift, found.model_
+    lift, model = found.model_.weights.decision_offset, found.model_
     assert lift is not None
     assert lift[0] > 0
     scores = found.decision_function(texts)
@@ -124,25 +134,28 @@ def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
     assert why.prediction == "positive"
     assert why.probability == pytest.approx(found.predict_proba([texts[place]])[0, 1])
     sure = found.predict_proba(texts)[np.arange(len(some)), (labels[some] == "positive").astype(int)]
-    assert measured(found, TextTable(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(
+    assert measure(found, TextTable(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(
         -np.log(sure).mean()
     )
     found.save(tmp_path / "model")
     again = HardmaxClassifier.load(tmp_path / "model").model_
-    assert (again.weights.power, again.weights.lift.tolist()) == (model.weights.power, lift.tolist())
+    assert (again.weights.pooling_exponent, again.weights.decision_offset.tolist()) == (
+        model.weights.pooling_exponent,
+        lift.tolist(),
+    )
     assert (again.logits(texts) == model.logits(texts)).all()
 
 
 def test_what_is_trained_and_what_is_not() -> None:
-    long, short, even = ["x" * LONG] * MANY, ["x"] * MANY, np.arange(MANY) % 2
-    assert not starts_linear(long, even, Settings())
-    assert starts_linear(long[1:], even[1:], Settings())
-    assert starts_linear(short, even, Settings())
-    assert starts_linear(long, even, Settings(start="linear"))
-    assert starts_linear(long, np.arange(MANY) % 10 == 0, Settings())  # a rare class, which a linear start lifts
-    assert not starts_linear(short, even, Settings(epochs=1))
-    assert not starts_linear(short, even, Settings(start="random"))
-    assert not starts_linear(short, even, Settings(training="softmax"))
+    long, short, even = ["x" * MIN_CHARACTERS] * MIN_TEXTS, ["x"] * MIN_TEXTS, np.arange(MIN_TEXTS) % 2
+    assert not uses_linear_start(long, even, Parameters())
+    assert uses_linear_start(long[1:], even[1:], Parameters())
+    assert uses_linear_start(short, even, Parameters())
+    assert uses_linear_start(long, even, Parameters(start="linear"))
+    assert uses_linear_start(long, np.arange(MIN_TEXTS) % 10 == 0, Parameters())  # a rare class
+    assert not uses_linear_start(short, even, Parameters(epochs=1))
+    assert not uses_linear_start(short, even, Parameters(start="random"))
+    assert not uses_linear_start(short, even, Parameters(training="softmax"))
 
 
 @pytest.mark.parametrize(
@@ -173,13 +186,13 @@ def test_a_text_for_each_class_is_enough_to_fit() -> None:
 
 
 def test_sums_over_tokens_wait_for_no_other_thread(monkeypatch, corpus) -> None:
-    seen, fitted = [], linear._fitted
+    seen, fitted = [], linear_init._fit_kind
 
     def watched(*given):
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return fitted(*given)
 
-    monkeypatch.setattr(linear, "_fitted", watched)
+    monkeypatch.setattr(linear_init, "_fit_kind", watched)
     with threadpool_limits(2, "blas"):
         HardmaxClassifier(n_heads=4, groups=1, ngram_range=(1, 1)).fit(corpus.texts[:60], corpus.labels[:60])
     assert set(seen) == {1}

@@ -27,7 +27,7 @@ from hardmax.scale import PredictedFiles, slices
 from hardmax.scale.executor import connected
 from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import hash_file
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 from hardmax.text.files import How
 from hardmax.text.tables import read_texts
 from tests.processes import PATIENCE, ROOT, ended, wait_for
@@ -148,7 +148,7 @@ def test_other_programs_read_the_explanations(undisturbed) -> None:
     assert len(read) == total
 
 
-@pytest.mark.filterwarnings("ignore::hardmax.text.splits.DuplicateWarning")
+@pytest.mark.filterwarnings("ignore::hardmax.text.validation.DuplicateWarning")
 def test_with_more_classes_there_is_a_contribution_for_each(client, tmp_path: Path) -> None:
     texts = ["a good film", "a bad film", "a dull film", "good", "bad", "dull"] * 40
     labels = [1 + [kind in text for kind in ("good", "bad", "dull")].index(True) for text in texts]
@@ -387,7 +387,7 @@ from dataclasses import asdict
 from hardmax.scale import slices
 from hardmax.scale.slice_predictor import SlicePredictor
 from hardmax.scale.store import hash_file
-from hardmax.text import MODELS
+from hardmax.text.storage import MODELS
 slices.MAX_BYTES = 1 << 19
 model = MODELS / "imdb-2d"
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)

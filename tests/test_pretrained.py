@@ -9,8 +9,8 @@ import pytest
 import hardmax as hm
 from hardmax.figures.demo import REVIEWS
 from hardmax.figures.shared import read_results
-from hardmax.text import MODELS
-from hardmax.text.imdb import load_imdb
+from hardmax.text.datasets import load_imdb
+from hardmax.text.storage import MODELS
 
 IMDB = Path(__file__).parents[2] / "shared" / "data" / "imdb"
 ACCURACY = {

@@ -8,8 +8,8 @@ import pytest
 
 from hardmax import _display
 from hardmax._display import FIRST_LINE, MIN_UPDATE, NEXT_LINE, progress_bar
+from hardmax.text.fitting import training_bar
 from hardmax.text.model import Epoch
-from hardmax.text.record import training_bar
 
 
 class Terminal(io.StringIO):

@@ -18,7 +18,7 @@ from numpydoc.docscrape import ClassDoc, FunctionDoc
 import hardmax as hm
 from hardmax.cli.main import app
 from hardmax.scale import store
-from hardmax.text import checkpoint, storage
+from hardmax.text import storage, training
 from hardmax.trajectories.base import Trajectory
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -145,7 +145,7 @@ def test_versions_of_files_are_those_of_the_code() -> None:
     table = page.partition("| what |")[2].partition("\n\n")[0]
     told = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
     formats = {*(kind._format for kind in Trajectory.__subclasses__()), import_module("hardmax.limit").FORMAT}
-    assert told == formats | {storage.FORMAT, checkpoint.FORMAT, store.FORMAT}
+    assert told == formats | {storage.FORMAT, training.CHECKPOINT_FORMAT, store.FORMAT}
     assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hardmax import HardmaxClassifier, ParameterError
-from hardmax.text.corpus import reviews
-from hardmax.text.splits import check_groups, folds, held_back, join_groups, number_texts, split_rows
+from hardmax.text.datasets import reviews
+from hardmax.text.validation import check_groups, folds, hold_out, join_groups, number_texts, split_rows
 
 STARTS = {"linear": {}, "random": {"epochs": 8, "ngram_range": (1, 2), "min_df": 1}}
 
@@ -98,7 +98,7 @@ def test_splits_keep_groups_together_and_classes_everywhere(seed: int) -> None:
     labels = np.unique(random.integers(0, classes, n), return_inverse=True)[1]
     groups = np.unique(random.integers(0, max(1, n // int(random.integers(1, 6))), n), return_inverse=True)[1]
     splits = [*folds(labels, seed, groups)]
-    held = held_back(labels, 0.2, seed, groups)
+    held = hold_out(labels, 0.2, seed, groups)
     splits.append((held, np.setdiff1d(np.arange(n), held)))
     for out, learned in splits:
         assert not set(groups[out]) & set(groups[learned])

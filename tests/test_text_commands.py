@@ -24,12 +24,13 @@ pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 import hardmax as hm  # noqa: E402
-from hardmax import HardmaxClassifier, text  # noqa: E402
+from hardmax import HardmaxClassifier  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
+from hardmax.cli.removed import REMOVED  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
-from hardmax.text import training  # noqa: E402
-from hardmax.text.corpus import reviews  # noqa: E402
+from hardmax.text import storage, training  # noqa: E402
+from hardmax.text.datasets import reviews  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
 SMALL = (
@@ -92,7 +93,8 @@ def test_training_says_what_it_read_learned_and_wrote(home) -> None:
     said = (home / "said.txt").read_text()
     assert "texts from column review, labels from column sentiment: negative: 200, positive: 200." in said
     assert re.search(r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is kept\.", said)
-    assert re.search(r"The vocabulary has [\d,]+ tokens\. The model is in .*model\.", said)
+    assert "The model is in " in said
+    assert (home / "model" / "README.md").read_text() in said  # the card
     assert 'Next: hardmax explain "a text" --model ' in said
     assert sorted(path.suffix for path in (home / "model").iterdir()) == [".json", ".md", ".safetensors"]
 
@@ -101,7 +103,9 @@ def test_predictions_are_those_of_the_library(run, model) -> None:
     given = ["a wonderful film", "a dreadful [bold]\n\x1bfilm", ""]
     code, out, err = run("predict", *given, "--model", model)
     sure = HardmaxClassifier.load(model).predict_proba(given).max(axis=1)
-    assert (code, err) == (0, "1 of 3 texts have no word that the model knows; the answer is that of an empty text.\n")
+    assert code == 0
+    assert err.startswith(f"Model {model}. Classes: negative, positive. Trained on 400 texts.")
+    assert err.endswith("1 of 3 texts have no known word; the prediction is that of an empty text.\n")
     assert out.splitlines()[:2] == [
         f"positive   {sure[0]:.3f}   a wonderful film",
         f"negative   {sure[1]:.3f}   a dreadful [bold] film",
@@ -114,7 +118,7 @@ def test_predictions_are_those_of_the_library(run, model) -> None:
 
 
 def test_a_file_of_predictions_has_a_line_for_each_row(run, home, model, monkeypatch) -> None:
-    monkeypatch.setattr(shared, "AT_A_TIME", 150)
+    monkeypatch.setattr(shared, "BATCH", 150)
     code, out, _ = run(
         "predict", "--file", home / "reviews.csv", "--model", model, "--out", "p.csv", "--out", "p.jsonl"
     )
@@ -140,7 +144,7 @@ def test_answers_stand_beside_the_columns_of_the_file(run, model, ending) -> Non
     arguments = ("predict", "--file", "rows.csv", "--model", model, "--keep")
     code, _, err = run(*arguments, "--out", file)
     assert code == 0
-    assert err == "1 of 3 texts have no word that the model knows; the answer is that of an empty text.\n"
+    assert err == "1 of 3 texts have no known word; the prediction is that of an empty text.\n"
     read = {".csv": pd.read_csv, ".jsonl": lambda f, **_: pd.read_json(f, lines=True, dtype=False)}
     read |= {".parquet": lambda f, **_: pd.read_parquet(f), ".xlsx": pd.read_excel}
     found = read[ending](file, dtype={"id": str})
@@ -161,7 +165,7 @@ def test_keeping_needs_columns_and_a_place_for_them(run, model, arguments, got) 
     write_csv("rows.csv", [("a film", "x")])
     code, _, err = run("predict", *arguments, "--model", model, "--keep")
     assert code == 2
-    assert f"`--keep` must go with a table in --file, and with --out or --json. Got {got}. Leave it out." in err
+    assert f"`--keep` must be used with a table in --file, and with --out or --json. Got {got}" in err
 
 
 def test_rows_without_text_keep_their_place(run, model) -> None:
@@ -175,7 +179,7 @@ def test_rows_without_text_keep_their_place(run, model) -> None:
         assert [row["row"] for row in rows] == [1, 2, 3]
         assert [rows[0]["prediction"], rows[2]["prediction"]] == ["positive", "negative"]
         assert rows[1]["probability"] == HardmaxClassifier.load(model).predict_proba([""]).max()
-        assert err.startswith("1 of 3 rows have no text; they count as empty texts.\n1 of 3 texts have no word")
+        assert err.startswith("1 of 3 rows have no text; they count as empty texts.\n1 of 3 texts have no known word")
 
 
 def test_texts_come_from_standard_input(run, model, monkeypatch) -> None:
@@ -201,38 +205,20 @@ def test_an_explanation_is_printed_as_it_is_computed(run, model) -> None:
     assert re.search(rf"^{part.named} +{re.escape(f'{float(found.signed(part.value)):+.4f}')} +█+", out, re.MULTILINE)
     leader = found.leading()[0]
     assert re.search(rf"^{found.as_written[leader.word]} +{leader.heads} +{leader.share:.1%} +\d", out, re.MULTILINE)
-    assert "leave-one-out" not in out
-    assert "Sentence by sentence" not in out  # there is one
-    out = run("explain", f"{text} Dull!", "--model", model, "--terms", "--heads")[1]
-    found = HardmaxClassifier.load(model).explain(f"{text} Dull!")
-    word, value = found.top(1)[0]
-    sign = 1 if found.prediction == "positive" else -1
-    assert re.search(rf"{re.escape(word)} +{re.escape(f'{sign * value:+.4f}')}", out)
-    assert re.search(rf"^1 +{found.leaders[0][0].word} +{found.leaders[0][0].share:.1%} +\d", out, re.MULTILINE)
+    assert "Sentences" not in out  # there is one
+    out = run("explain", f"{text} Dull!", "--model", model)[1]
     assert re.search(r"^Dull! +[+-]\d\.\d{4}", out, re.MULTILINE)
-
-
-def test_leave_one_out_is_the_fall_of_the_logit(run, model) -> None:
-    classifier, text = HardmaxClassifier.load(model), "awful zyxw music"  # no known pair of words
-    _, out, _ = run("explain", text, "--model", model, "--leave-one-out", "--json")
-    result = json.loads(out)
-    without = dict(zip(result["words"], result["leave_one_out"], strict=True))
-    others = dict(zip(("awful", "music"), classifier.decision_function(["music", "awful"]), strict=True))
-    assert without == pytest.approx({word: result["logit"] - others[word] for word in without})
-    _, out, _ = run("explain", text, "--model", model, "--leave-one-out")
-    fall = re.escape(f"{-without['awful']:+.4f}")  # towards negative
-    assert re.search(rf"awful +[+-]\d\.\d+ +{fall}", out)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "zyxw qqqq", "<br />"])
 def test_a_text_without_known_words_is_answered(run, model, text: str) -> None:
-    code, out, _ = run("explain", text, "--model", model, "--leave-one-out")
+    code, out, _ = run("explain", text, "--model", model)
     assert code == 0
     assert "no known word, so the bias alone decides" in out
     assert "Leaders" not in out
-    result = json.loads(run("explain", text, "--model", model, "--leave-one-out", "--json")[1])
+    result = json.loads(run("explain", text, "--model", model, "--json")[1])
     assert result["logit"] == result["bias"]
-    assert result["words"] == result["leave_one_out"] == []
+    assert result["words"] == []
     code, _, err = run("explain", text, "--model", model, "--out", "x.gif")
     assert code == 2
     assert "Got a text without a known word." in err
@@ -241,13 +227,12 @@ def test_a_text_without_known_words_is_answered(run, model, text: str) -> None:
 def test_explanations_are_written_by_their_ending(run, model) -> None:
     names = ("e.png", "e.svg", "e.pdf", "e.json", "e.html", "e.gif")
     wanted = [part for name in names for part in ("--out", name)]
-    code, out, _ = run("explain", "a superb film", "--model", model, *wanted, "--html", "page.html")
+    code, out, _ = run("explain", "a superb film", "--model", model, *wanted)
     assert code == 0
     heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "json": b"{", "html": b"<!doc", "gif": b"GIF8"}
     for ending, head in heads.items():
         assert Path(f"e.{ending}").read_bytes().startswith(head)
         assert f"Wrote e.{ending}" in out
-    assert Path("page.html").read_bytes() == Path("e.html").read_bytes()
     assert json.loads(Path("e.json").read_text())["text"] == "a superb film"
     code, _, err = run("explain", "a superb film", "--model", model, "--out", "e.npz")
     assert code == 2
@@ -340,7 +325,7 @@ def test_warnings_of_training_are_notes(run) -> None:
     write_csv("rows.csv", rows, encoding="utf-8")
     code, _, err = run("train", "rows.csv", "--out", "model")
     assert code == 0, err
-    assert "Labels that differ in case only are different classes: 'Good' and 'good'." in err
+    assert "different classes: 'Good' and 'good'." in err
     assert "Many texts are in a script without spaces between words" in err
     assert "UserWarning" not in err
 
@@ -349,31 +334,29 @@ def test_warnings_of_training_are_notes(run) -> None:
 def test_a_gpu_that_is_not_there_is_refused(run, home) -> None:
     code, _, err = run("train", home / "reviews.csv", "--out", "model", "--device", "cuda")
     assert code == 2
-    assert "`--device` must be a GPU that torch can use. Got 'cuda' on a machine without one." in err
+    assert "`--device` must be a GPU that torch can use. Got 'cuda'" in err
 
 
 def test_a_model_says_what_it_is(run, home, model) -> None:
-    code, out, _ = run("inspect-model", model)
+    code, out, _ = run("predict", "--card", "--model", model)
     assert code == 0
-    assert "It answers with one of 2 classes: negative, positive." in out
-    assert re.search(r"- 400 texts, \d+ characters each in the median \(negative: 200, positive: 200\)", out)
-    assert re.search(r"Accuracy 0\.\d{4}, loss \d\.\d{4}, on texts that were held back", out)
+    assert "Classes: negative, positive." in out
+    assert re.search(r"- 400 texts, median length \d+ characters \(negative: 200, positive: 200\)", out)
+    assert re.search(r"Accuracy 0\.\d{4}, loss \d\.\d{4}, on held-out texts", out)
     assert Path(model, "README.md").read_text() == out
-    found = json.loads(run("inspect-model", model, "--json")[1])
+    found = json.loads(run("predict", "--card", "--model", model, "--json")[1])
     classifier = HardmaxClassifier.load(model)
     assert found["training"] == dataclasses.asdict(classifier.training_)
-    again = hm.text.record.Record.of(CORPUS.texts, CORPUS.labels)
+    again = hm.text.card.Record.of(CORPUS.texts, CORPUS.labels)
     assert found["training"]["sha256"] == again.sha256
-    assert again.sha256 != hm.text.record.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
+    assert again.sha256 != hm.text.card.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
     path = Path(model, "model.json")
     about = json.loads(path.read_text())
-    for bad in (7, {"texts": 3}, about["training"] | {"classes": {"x": "many"}}):
+    for bad in (7, None, {"texts": 3}, about["training"] | {"classes": {"x": "many"}}):
         shutil.copytree(model, "other", dirs_exist_ok=True)
         Path("other", "model.json").write_text(json.dumps(about | {"training": bad}))
-        code, _, err = run("inspect-model", "other")
-        assert (code, "must say of its training what hardmax writes" in err) == (2, True)
-    Path("other", "model.json").write_text(json.dumps(about | {"training": None}))
-    assert "Nothing is recorded of the texts" in run("inspect-model", "other")[1]
+        code, _, err = run("predict", "--card", "--model", "other")
+        assert (code, "`training`" in err) == (2, True)
 
 
 def test_tokens_and_mistakes_are_written(run, home, model) -> None:
@@ -405,7 +388,7 @@ def test_tokens_and_mistakes_are_written(run, home, model) -> None:
     ]
     assert float(rows["superb"]["sum_wrong"]) == pytest.approx(sum(wrong))
     page = Path("m.html").read_text()
-    assert "Text 41: labelled negative, answered positive" in page
+    assert "Text 41: label negative, predicted positive" in page
     assert "<script>alert" not in page
     for option, ending in (("--tokens", "t.html"), ("--mistakes", "m.csv")):
         code, _, err = run("evaluate", "some.csv", "--model", model, option, ending)
@@ -450,8 +433,8 @@ def test_an_evaluation_of_nothing_known_is_still_json(run, model) -> None:
 
 def test_a_sample_comes_from_the_whole_file() -> None:
     numbers = [str(i) for i in range(10)]
-    assert shared.spread(numbers, 4) == ["0", "3", "6", "9"]
-    assert shared.spread(numbers, 10) == shared.spread(numbers, 99) == numbers
+    assert shared.sample_texts(numbers, 4) == ["0", "3", "6", "9"]
+    assert shared.sample_texts(numbers, 10) == shared.sample_texts(numbers, 99) == numbers
 
 
 def test_labels_that_a_model_does_not_know(run, model) -> None:
@@ -464,27 +447,11 @@ def test_labels_that_a_model_does_not_know(run, model) -> None:
     )
 
 
-def test_explanations_are_compared(run, home, model) -> None:
-    compared = ("--explanations", "--count", "5", "--method", "hardmax", "--method", "random")
-    code, out, _ = run("evaluate", home / "reviews.csv", "--model", model, *compared)
-    assert code == 0
-    assert "Explanations of 5 texts" in out
-    assert re.search(r"^hardmax +[\d.-]+", out, re.MULTILINE)
-    spans = pyarrow.array([[[0, 2]]], pyarrow.list_(pyarrow.list_(pyarrow.int64())))
-    parquet.write_table(
-        pyarrow.table({"text": ["superb acting in it"], "label": [1], "spans": spans}), "marked.parquet"
-    )
-    marked = (*compared, "--rationales", "marked.parquet", "--json")
-    result = json.loads(run("evaluate", home / "reviews.csv", "--model", model, *marked)[1], parse_constant=pytest.fail)
-    assert [row["method"] for row in result["explanations"]["rows"]] == ["hardmax", "random"]
-    assert len(result["explanations"]["agreement"]) == 2
-    for wrong in (("--method", "random"), ("--rationales", "marked.parquet")):
-        code, _, err = run("evaluate", home / "reviews.csv", "--model", model, *wrong)
-        assert code == 2
-        assert "must go with --explanations." in err
-    code, _, err = run("evaluate", home / "reviews.csv", "--model", model, "--explanations", "--method", "guess")
-    assert code == 2
-    assert "`--method` must be some of hardmax, " in err
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_command_or_option_names_its_replacement(run, name) -> None:
+    code, out, err = run(*name.split())
+    assert (code, out) == (2, "")
+    assert f"hardmax {name} was removed. {REMOVED[name]}" in err
 
 
 def test_every_kind_of_table_trains_the_same_model(run) -> None:
@@ -511,7 +478,7 @@ def test_json_and_quiet(run, home) -> None:
     assert result["epochs"] == result["kept_epoch"] == 1
     assert result["vocabulary"] == len(HardmaxClassifier.load("loud").model_.vocabulary)
     said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0", "--force")[1]
-    assert "Trained 1 epoch. Nothing was held back to validate with." in said
+    assert "Trained 1 epoch. No texts were held out." in said
 
 
 def test_defaults_are_those_of_the_classifier() -> None:
@@ -570,9 +537,9 @@ def test_more_than_two_classes(run) -> None:
     labels = ["mixed" if i % 3 == 0 else label for i, label in enumerate(CORPUS.labels[:90])]
     write_csv("three.csv", zip(CORPUS.texts, labels, strict=False))
     assert run("train", "three.csv", "--out", "m", *TINY)[0] == 0
-    code, out, _ = run("explain", CORPUS.texts[0], "--model", "m", "--leave-one-out", "--out", "e.png")
+    code, out, _ = run("explain", CORPUS.texts[0], "--model", "m", "--out", "e.png")
     assert code == 0
-    assert re.search(r"for \w+, not \w+ +leave-one-out", out)
+    assert re.search(r"for \w+, not \w+", out)
     result = json.loads(run("evaluate", "three.csv", "--model", "m", "--json")[1])
     assert np.shape(result["confusion"]) == (3, 3)
     assert re.search(r"label +mixed +negative +positive", run("evaluate", "three.csv", "--model", "m")[1])
@@ -594,7 +561,7 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     code, out, _ = run("train", "--data", "imdb", "--data-source", copy, "--out", "models/imdb", *TINY)
     assert code == 0
     assert "Read 60 rows of imdb" in out
-    monkeypatch.setattr(text, "MODELS", Path("models").resolve())
+    monkeypatch.setattr(storage, "MODELS", Path("models").resolve())
     code, out, _ = run("evaluate", "--data", "imdb", "--data-source", copy)
     assert code == 0
     assert "on 60 texts of imdb." in out
@@ -602,30 +569,9 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     assert run("explain", "a superb film", "--model", "imdb")[0] == 0
     code, _, err = run("predict", "a superb film", "--model", "imbd")
     assert code == 2
-    assert "`--model` must be a folder that hardmax train wrote, or one of imdb. Got 'imbd'. Check the path." in err
+    assert "or one of imdb. Got 'imbd'." in err
     Path("folder").mkdir()
     assert run("evaluate", "--data", "imdb", "--data-source", copy, "--model", "folder")[0] == 2
-
-
-def test_a_study_trains_its_rows_and_keeps_the_others(run) -> None:
-    copy = imdb_copy(Path("copy"))
-    small = ("--data-source", copy, "--device", "cpu", "--out", "rows.json")
-    code, out, _ = run("study", "ablations", *small, "--only", "1 head", "--only", "no attention: bag of words")
-    assert code == 0
-    assert re.search(r"^1 head: accuracy \d\.\d{4}, \d+ s$", out, re.MULTILINE)
-    assert run("study", "paper", *small, "--only", "2 alpha 1")[0] == 0
-    assert run("study", "ablations", *small, "--only", "1 head")[0] == 0  # in the place of the first
-    rows = json.loads(Path("rows.json").read_text())
-    assert [row.get("variant") for row in rows] == ["no attention: bag of words", None, "1 head"]
-    assert "leaders" not in rows[0]
-    assert rows[1]["d"] == 2
-    assert len(rows[1]["epochs"]) == 8
-    assert all(epoch["softmax_loss"] > 0 for epoch in rows[1]["epochs"])
-    assert rows[2]["leaders"]["average"] >= 1
-    code, _, err = run("study", "ablations", *small, "--only", "2 heads")
-    assert code == 2
-    assert "`--only` must be one of hardmax (the model), " in err
-    assert "`NAME` must be one of paper, ablations, small. Got 'imdb'." in run("study", "imdb", *small)[2]
 
 
 def test_downloads_are_checked(run, monkeypatch) -> None:
@@ -650,8 +596,8 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         ([], "Either FILE or --data must be given. Got neither. Pass a .csv file, or --data imdb."),
         (["good.csv", "--data", "imdb"], "Either FILE or --data must be given. Got both, good.csv and imdb."),
         (["--data", "yelp"], "`--data` must be imdb. Got 'yelp'. Pass other data as FILE."),
-        (["--data", "imdb", "--label", "x"], "`--label` must go with FILE. Got 'x' without it. Leave it out."),
-        (["good.csv", "--data-source", "x"], "`--data-source` must go with --data. Got 'x' without it."),
+        (["--data", "imdb", "--label", "x"], "`--label` must be used with FILE."),
+        (["good.csv", "--data-source", "x"], "`--data-source` must be used with --data."),
         (["missing.csv"], "`missing.csv` must be a file. Got nothing at that path. Check the spelling."),
         (["good.xls"], "`FILE` must be a file that ends in .csv"),
         (["lines.txt"], "`FILE` must be a table with a column of labels, such as a .csv file."),
@@ -669,20 +615,19 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         (["latin.csv", "--encoding", "utf-8"], "Pass its encoding, such as `--encoding latin-1`."),
         (["good.csv", "--encoding", "klingon"], "`--encoding` must name a text encoding. Got 'klingon'."),
         (["good.csv", "--out", "good.csv"], "`good.csv` must be a folder that can be written. Got: It is a file."),
-        (["good.csv", "--min-df", "99"], "The texts must share words: one must occur in 99 of them."),
         (["good.csv", "--min-df", "99"], "or lower `--min-df`."),
         (
             ["good.csv", "--trained-a"],
-            "`--trained-a` must go with `--training softmax`. Got `--training hardmax`, which has",
+            "`--trained-a` must be used with `--training softmax`. Got `--training hardmax`",
         ),
         (["good.csv", "--training", "soft"], "`--training` must be one of hardmax, softmax. Got 'soft'."),
         (
             ["good.csv", "--n-heads", "6"],
             "`--groups` must divide `--n-heads`. Got 4 groups and 6 heads. Use `--groups 1`,",
         ),
-        (["good.csv", "--ngram-range", "0,2"], "`--ngram-range` must be two whole numbers of at least 1, the fewest"),
-        (["good.csv", "--ngram-range", "three"], "the most words of a token. Got 'three'. 1, 3 is words, pairs"),
-        (["good.csv", "--select", "rare"], "`--select` must be one of telling, frequent. Got 'rare'."),
+        (["good.csv", "--ngram-range", "0,2"], "`--ngram-range` must be two integers"),
+        (["good.csv", "--ngram-range", "three"], "`--ngram-range` must be two integers"),
+        (["good.csv", "--select", "rare"], "`--select` must be one of discriminative, frequent. Got 'rare'."),
         (["good.csv", "--device", "tpu"], '`--device` must be "auto", "cpu" or "cuda". Got \'tpu\'.'),
         (["good.csv", "--scale", "0"], "`--scale` must be a positive"),
         (["good.csv", "--alpha-rate", "0"], "`--alpha-rate` must be a positive"),
@@ -733,7 +678,7 @@ def test_uneven_classes_get_a_note(run) -> None:
     code, _, err = run("train", "uneven.csv", "--out", "m", *TINY)
     assert code == 0
     assert "The classes are uneven: good 97.0 %, bad 3.0 %." in err
-    assert "Pass --balanced to let rare classes weigh as much." in err
+    assert "Pass --balanced" in err
     assert "--balanced" not in run("train", "uneven.csv", "--out", "m", *TINY, "--balanced")[2]
 
 
@@ -744,7 +689,7 @@ def test_predicting_takes_texts_or_a_file(run, home, model) -> None:
         assert f"Either TEXT or --file must be given. Got {got}." in err
     code, _, err = run("predict", "a text", "--text", "review", "--model", model)
     assert code == 2
-    assert "`--text` must go with --file, of which it speaks. Got 'review' alone." in err
+    assert "`--text` must be used with --file." in err
     code, _, err = run("predict", "a text", "--model", model, "--out", "p.doc")
     assert code == 2
     assert "`--out` must end in one of .csv, .jsonl, .parquet, .xlsx. Got 'p.doc'." in err
@@ -794,13 +739,13 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
     passes.clear()
     code, _, err = run(*settings(home, "anew"))
     assert (code, passes) == (2, [])
-    assert "Got anew, which holds an unfinished run. Pass --resume to go on with it, --force to start anew." in err
+    assert "Got anew, which holds an unfinished run. Pass --resume" in err
     assert run(*settings(home, "anew", "--force"))[0] == 0
     assert len(passes) == 8
     assert saved_hash("killed") == saved_hash("anew")
     assert [path for path in Path("killed").iterdir() if "checkpoint" in path.name] == []
     code, _, err = run("train", home / "reviews.csv", "--out", "new", *TINY, "--resume")
-    assert (code, err) == (0, "new holds no unfinished run. Starting at the beginning.\n")
+    assert (code, err) == (0, "new holds no unfinished run. Training starts from the beginning.\n")
 
 
 def test_a_model_is_not_overwritten_unasked(run, home) -> None:
@@ -828,8 +773,8 @@ def test_an_interrupted_run_says_what_is_kept(run, home, monkeypatch, epoch) -> 
     with monkeypatch.context() as patch:
         patch.setattr(training, "batches", interrupted)
         code, _, err = run(*settings(home, "m"))
-    kept = "Stopped. m/checkpoint holds the run up to its last whole epoch: the same command with --resume goes on.\n"
-    assert (code, err) == (130, kept if epoch else "Stopped before the first epoch was done. Nothing is kept.\n")
+    kept = "Stopped. m/checkpoint holds the last complete epoch. Add --resume to the same command to continue.\n"
+    assert (code, err) == (130, kept if epoch else "Stopped before the end of the first epoch. Nothing is saved.\n")
     assert run(*settings(home, "m", *(["--resume"] if epoch else [])))[0] == 0
 
 
@@ -839,7 +784,7 @@ def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> No
         assert run("train", home / "reviews.csv", "--out", "m", *TINY)[0] == 3
     code, _, err = run("train", home / "reviews.csv", "--out", "m", *TINY, "--seed", "1", "--resume")
     assert code == 2
-    assert "must come from a run with the same data and settings." in err
+    assert "must come from a run with the same data and parameters." in err
     assert "or train with no `--resume`." in err
 
 
@@ -866,7 +811,7 @@ def test_names_of_files_are_no_texts(run, home, model) -> None:
     for name in (home / "reviews.csv", "nowhere.xlsx"):
         code, out, err = run("predict", name, "--model", model)
         assert (code, out) == (2, "")
-        assert f"`TEXT` must be texts. Got '{name}', the name of a file. Pass it as --file." in err
+        assert f"`TEXT` must be texts. Got '{name}', the name of a file. Pass it as --file" in err
     assert run("predict", "I like node.txt", "--model", model)[0] == 0
 
 
@@ -898,7 +843,7 @@ def test_an_unfinished_model_is_called_so(run, home, monkeypatch) -> None:
         run("train", home / "reviews.csv", "--out", "m", *TINY)
     code, _, err = run("predict", "a text", "--model", "m")
     assert code == 2
-    assert "must be a folder with a model. Got m, which holds an unfinished run. Go on with it: hardmax train" in err
+    assert "Got 'm', the folder of an unfinished run." in err
 
 
 def test_a_large_class_stands_beside_the_accuracy(run, home) -> None:

@@ -1,4 +1,4 @@
-"""Which files of the package four calls run through: `python tests/walks.py`. docs/developers.md lists the same."""
+"""The files of the package that five calls run through: `python tests/walks.py`. docs/developers.md lists the same."""
 
 import sys
 from collections.abc import Callable
@@ -33,7 +33,11 @@ def files_of(call: Callable[[], Any]) -> list[str]:
 
 
 def walks() -> dict[str, list[str]]:
-    """Return the four calls, and the files of each."""
+    """Return the files of each of the five calls."""
+    from hardmax.text.datasets import reviews
+
+    texts, labels, _ = reviews(300, seed=1)
+    classifier = hm.HardmaxClassifier(device="cpu")
     plane, space = hm.configuration("gaussian", n=10_000), hm.configuration("gaussian", n=1000, d=16)
     rule, flow, start = hm.Hardmax(0.5), hm.SelfAttention(), hm.configuration("gaussian", n=50)
     x, attend = torch.randn(8, 64, 16), hm.hardmax_attention
@@ -42,6 +46,7 @@ def walks() -> dict[str, list[str]]:
         "simulate": lambda: hm.simulate(space, rule, layers=10),
         "attention": lambda: attend(x, x, x),
         "flow": lambda: hm.simulate(start, flow, times=[0, 1, 5]),
+        "fit": lambda: classifier.fit(texts, labels),
     }
     with patch("hardmax.search.dispatch.is_loaded", lambda kernel: True):  # as after many calls
         return {name: files_of(call) for name, call in calls.items()}

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 
 import hardmax as hm
 from hardmax.draw.style import BLUE, GREY
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
 print(f"{train.labels[0]}: {train.texts[0]}\n    decided by {', '.join(train.planted[0])}")

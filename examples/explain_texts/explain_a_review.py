@@ -63,5 +63,5 @@ plt.show()
 # What to try
 # -----------
 # ``why.to_html("why.html")`` writes a page with the text in colour, ``flat.movie("words.gif")`` a movie. On the command
-# line: ``hardmax explain "a text" --html why.html``. An explanation says why this model answered so, not that the words
+# line: ``hardmax explain "a text" --out why.html``. An explanation says why this model answered so, not that the words
 # are a good reason.

@@ -66,4 +66,4 @@ print(whys[0].counterfactual(REVIEWS[0].replace("boring", "moving")))
 # What to try
 # -----------
 # A text of your own. If one word out of fifty flips it, the answer should not be trusted far; ``predict_proba`` says
-# less about that than one would think. ``hardmax explain "a text" --html why.html`` shows the flip, too.
+# less about that than one would think. ``hardmax explain "a text" --out why.html`` shows the flip, too.

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 import hardmax as hm
 from hardmax.draw.style import CLASSES
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
 classifier = hm.HardmaxClassifier().fit(train.texts, train.labels)

@@ -19,7 +19,7 @@ from distributed import Client
 
 import hardmax as hm
 from hardmax.draw.style import AGAINST, FOR
-from hardmax.text.corpus import reviews
+from hardmax.text.datasets import reviews
 
 corpus = reviews(6000, seed=1, negation=0.0, contrast=0.0)
 print(corpus.texts[0])

@@ -109,7 +109,7 @@ def test_the_words_on_the_card_lead_in_every_text(classifier):
 
 
 def test_accuracy_is_on_the_card_where_it_is_known():
-    from hardmax.text.corpus import reviews
+    from hardmax.text.datasets import reviews
 
     corpus = reviews(200, seed=1)
     known, unknown = (

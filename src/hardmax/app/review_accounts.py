@@ -12,8 +12,7 @@ from hardmax._errors import ParameterIndexError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.app.review_texts import along
 from hardmax.text.explanation import Explanation
-from hardmax.text.followers import simulated
-from hardmax.text.model import Model
+from hardmax.text.model import Model, simulate_head
 
 STEPS = 8  # words of a waterfall
 READABLE = {"pos": "positive", "neg": "negative"}
@@ -72,13 +71,13 @@ def plane(explanation: Explanation, head: int) -> Plane | None:
     check_head(explanation.model, head)
     if weights.d != 2 or weights.outputs != 1 or not len(explanation.ids):
         return None
-    run = simulated(weights, explanation.ids, explanation.counts, head)
+    run = simulate_head(weights, explanation.ids, explanation.counts, head)
     first = np.cumsum(explanation.counts) - explanation.counts  # equal tokens stay together
     layers = tuple(sorted({0, 1, run.layers}))
     places = run.array[[run.index(k) for k in layers]]  # (layers, tokens, 2)
-    found = explanation.followers.following()
+    found = explanation.followers.find_leaders()
     side = 1 if explanation.logits[0] > 0 else -1
-    v = weights.decoder[0, head] * weights.loudness(explanation.counts.sum())
+    v = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
     own = float(explanation.shares[head] @ weights.tokens(explanation.ids)[:, head] @ v)
     return Plane(
         layers,

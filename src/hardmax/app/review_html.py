@@ -12,7 +12,7 @@ from hardmax.app.review_accounts import named, waterfall
 from hardmax.app.review_texts import along
 from hardmax.app.reviews import logit, percent
 from hardmax.draw.style import AGAINST, FOR
-from hardmax.text.accounts import Part
+from hardmax.text.attribution import Part
 from hardmax.text.explanation import Explanation
 
 MOST_FOLLOWERS, MOST_LEADERS, MOST_PARTS = 8, 12, 40

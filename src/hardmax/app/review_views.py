@@ -20,8 +20,8 @@ from hardmax.app.review_file_view import FileView
 from hardmax.app.review_html import CSS, key, paragraph
 from hardmax.app.reviews import MOST_TEXTS, Reviews, answer
 from hardmax.app.work import Latest, off_the_loop
+from hardmax.text.counterfactual import Flip
 from hardmax.text.explanation import Explanation
-from hardmax.text.flips import Flip
 
 EXTENSIONS = ("tabulator", "filedropper")  # of Panel, which the server must load
 MODELS = {"imdb": "imdb, the most accurate", "imdb-2d": "imdb-2d, the paper's, one head in the plane"}

@@ -5,7 +5,6 @@ It draws nothing and knows no server. Only models are shared between visitors, a
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from hardmax._errors import InputError, ParameterError
@@ -14,11 +13,11 @@ from hardmax.app.review_accounts import check_head, named
 from hardmax.app.review_files import Answers
 from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.figures.demo import REVIEWS
-from hardmax.text import MODELS, HardmaxClassifier, pretrained
+from hardmax.text import HardmaxClassifier
+from hardmax.text.counterfactual import Flip
 from hardmax.text.explanation import Explanation, explain
-from hardmax.text.flips import Flip
 from hardmax.text.model import Model
-from hardmax.text.storage import FILE
+from hardmax.text.storage import shipped_models
 
 MOST_TEXTS = 6  # side by side
 EXAMPLES = tuple(REVIEWS.values())
@@ -27,13 +26,12 @@ EXAMPLES = tuple(REVIEWS.values())
 @lru_cache(maxsize=8)
 def loaded(name: str) -> Model:
     """A model by its name or folder, read once for all visitors."""
-    folder = (Path(name) / FILE).is_file()
-    return (HardmaxClassifier.load(name) if folder else pretrained(name)).model_
+    return HardmaxClassifier.load(name).model_
 
 
 def model_names(first: str) -> list[str]:
     """What a visitor may choose from: the model that the app was started with, and those of the package."""
-    return list(dict.fromkeys([first, *sorted(path.parent.name for path in MODELS.glob(f"*/{FILE}"))]))
+    return list(dict.fromkeys([first, *shipped_models()]))
 
 
 class Reviews:

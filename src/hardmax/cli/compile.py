@@ -143,14 +143,6 @@ def _contributions() -> None:
         contributions_of_texts((ids, starts, counts), embedding, np.full(3, 0.5), np.ones((1, 3, 2)), 2)
 
 
-def _encoding() -> None:
-    from hardmax.text.compiled_encoding import Options, encode, table_of
-
-    table = table_of(("good", "film"), np.array([[0, -1], [1, -1]]))
-    if table is not None:
-        encode([b"a good film"], [False], table, Options(True, 100, 2, True))
-
-
 def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
     return np.random.default_rng(0).normal(size=(clouds, n, d)).astype(np.float32)
 
@@ -164,5 +156,4 @@ RUNS: dict[str, Callable[[], object]] = {
     "contributions": _contributions,
     "symmetric": _search("symmetric", 16),
     "attention": _attention,
-    "encoding": _encoding,
 }

@@ -9,9 +9,9 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import InputError
 from hardmax.cli import options, output, texts
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -19,125 +19,109 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
     from hardmax.text.tables import TextTable
 
-MOST_LED = 2000  # texts whose leaders are counted
-MOST_COLUMNS = 10  # classes of a confusion table
-MOST_MISTAKES = 20  # that are explained
+MAX_LEADER_TEXTS = 2000  # texts whose leaders are counted
+MAX_COLUMNS = 10  # classes of a printed confusion matrix
+MAX_MISTAKES = 20  # explained errors
 
 
 @options.with_options
 def evaluate(
     given: texts.LabelledOptions,
     model: texts.Model = "imdb",
-    explanations: Annotated[
-        bool, option("--explanations", "Compare the explanations with those of LIME, SHAP and others.")
-    ] = False,
-    methods: Annotated[
-        list[str] | None, option("--method", "Compare this one; may be given several times.", **UNSAID)
-    ] = None,
-    count: Annotated[int, option("--count", "On so many texts, with --explanations.", min=1)] = 200,
-    rationales: Annotated[
-        Path | None, option("--rationales", "And on a Parquet file of words that people marked.", metavar="FILE")
-    ] = None,
     tokens: Annotated[
         Path | None,
-        option("--tokens", "Write which tokens carry the answers, by class, right and wrong.", metavar="FILE"),
+        option(
+            "--tokens",
+            "Write the contributions of tokens, by class and correctness.",
+            metavar="FILE",
+        ),
     ] = None,
     mistakes: Annotated[
         Path | None,
-        option("--mistakes", "Write a page with the mistakes that it is surest of, each explained.", metavar="FILE"),
+        option("--mistakes", "Write a page that explains the errors with the highest probability.", metavar="FILE"),
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb.
 
-    --out writes everything (.json), or the table of classes (.csv, .jsonl, .parquet, .xlsx); --tokens a table, too, and
-    --mistakes a page (.html).
+    --out writes all results (.json) or the table of classes (.csv, .jsonl, .parquet, .xlsx), --tokens a table of the
+    same formats, and --mistakes a page (.html).
     """
     from hardmax.text.files import WRITABLE, write_frame
 
     files = output.check_files(out, (".json", *WRITABLE), read=given.path)
-    counted = output.check_files(None if tokens is None else [tokens], WRITABLE, read=given.path, name="tokens")
-    told = output.check_files(None if mistakes is None else [mistakes], (".html",), read=given.path, name="mistakes")
-    if not explanations and (methods or rationales is not None):
-        raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
+    token_files = output.check_files(None if tokens is None else [tokens], WRITABLE, read=given.path, name="tokens")
+    pages = output.check_files(None if mistakes is None else [mistakes], (".html",), read=given.path, name="mistakes")
     table = given.read("test")
     texts.note_what_was_read(table)
     classifier = texts.load(model)
-    from hardmax.text.faithfulness import compare, read_rationales
-
-    marked = None if rationales is None else read_rationales(rationales)  # before the long work
-    result = measured(classifier, table, given.name)
-    if explanations:
-        some = texts.spread(table.texts, count)
-        with output.progress_bar("Explanations") as progress:
-            found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
-        result["explanations"] = found._asdict()
+    result = measure(classifier, table, given.name)
     for path in files:
         if path.suffix.lower() == ".json":
             output.save_text(json_format.dumps(result, ensure_ascii=False, indent=1), path)
         else:
             write_frame(classes_frame(result), path)
     labels = labels_of(classifier, table)
-    for path in counted:
+    for path in token_files:
         write_frame(classifier.contributions(table.texts, labels), path)
-    for path in told:
+    for path in pages:
         output.save_text(mistakes_page(classifier, table.texts, labels, given.name), path)
     if json:
         print(json_format.dumps(result, ensure_ascii=False))
     else:
         _print(result, given.name)
-        output.say_written([*files, *counted, *told])
+        output.say_written([*files, *token_files, *pages])
 
 
 def labels_of(classifier: "HardmaxClassifier", table: "TextTable") -> list[Any]:
-    """The labels of a file as the model has them: a CSV file holds text alone."""
+    """Return the labels of a file with the types of the model's labels, as CSV holds strings only."""
     by_name = {str(label): label for label in classifier.classes_.tolist()}
     return [by_name[str(label)] for label in table.labels or []]
 
 
 def mistakes_page(classifier: "HardmaxClassifier", given: Sequence[str], labels: Sequence[Any], name: str) -> str:
-    """The mistakes that a model is surest of, each explained."""
+    """Return a page that explains the errors with the highest probability."""
     from hardmax.draw.pages import render
-    from hardmax.draw.text_page import explanation_parts
+    from hardmax.draw.text_page import view_explanation
 
     probabilities = classifier.predict_proba(given)
     places = [classifier.classes_.tolist().index(label) for label in labels]
     answers = classifier.model_.decide(classifier.model_.logits(given)).tolist()
     wrong = [i for i, (answer, label) in enumerate(zip(answers, labels, strict=True)) if answer != label]
-    surest = sorted(wrong, key=lambda i: probabilities[i, places[i]])[:MOST_MISTAKES]
+    surest = sorted(wrong, key=lambda i: probabilities[i, places[i]])[:MAX_MISTAKES]
     found = classifier.explain_many([given[i] for i in surest]) if surest else []
     sections = [
-        (f"Text {i + 1:,}: labelled {labels[i]}, answered {each.prediction}", explanation_parts(each, most_heads=1))
+        (f"Text {i + 1:,}: label {labels[i]}, predicted {each.prediction}", view_explanation(each, heads=1))
         for i, each in zip(surest, found, strict=True)
     ]
-    about = f"{len(wrong):,} of {len(labels):,} texts of {name} are answered wrongly"
-    about += f". These are the {len(sections)} that the model is surest of." if sections else "."
+    about = f"{len(wrong):,} of {len(labels):,} predictions for {name} are wrong."
+    about += f" These are the {len(sections)} with the highest probability." if sections else ""
     return render("mistakes", title="Mistakes", about=about, sections=sections)
 
 
-def measured(classifier: "HardmaxClassifier", table: "TextTable", name: str) -> dict[str, Any]:
-    """Accuracy, loss, what is confused with what, and leaders."""
+def measure(classifier: "HardmaxClassifier", table: "TextTable", name: str) -> dict[str, Any]:
+    """Return accuracy, loss, confusion matrix, coverage and leaders."""
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
-    from hardmax.text.abstention import coverage
-    from hardmax.text.linear import both, loss
+    from hardmax.text.linear_init import class_logits, cross_entropy
+    from hardmax.text.model import coverage
 
     classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
     _check_known(labels, classes, name)  # before the long work
-    scores, known = texts.answered(classifier, table.texts)
+    scores, known = texts.score_texts(classifier, table.texts)
     found = [str(label) for label in classifier.model_.decide(scores).tolist()]
     shares = precision_recall_fscore_support(labels, found, labels=classes, zero_division=np.nan)[:3]
     precision, recall, f1 = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
     truth = np.array([classes.index(label) for label in labels])
     right = np.array(found) == np.array(labels)
-    some = texts.spread(table.texts, MOST_LED)
+    some = texts.sample_texts(table.texts, MAX_LEADER_TEXTS)
     led = classifier.leaders(some)
     return {
         "texts": len(labels),
         "skipped": table.skipped,
         "accuracy": float(accuracy_score(labels, found)),
-        "loss": loss(both(classifier.model_.unlifted(scores)), truth, np.ones(len(truth))),
+        "loss": cross_entropy(class_logits(classifier.model_.remove_offset(scores)), truth, np.ones(len(truth))),
         "classes": classes,
         "confusion": confusion_matrix(labels, found, labels=classes).tolist(),
         "precision": precision,
@@ -164,24 +148,20 @@ def _print(result: dict[str, Any], name: str) -> None:
     measures = f"F1 {result['macro_f1']:.4f}, averaged over classes. Loss {result['loss']:.4f}."
     output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {measures}")
     output.show(classes_table(result))
-    if len(result["classes"]) <= MOST_COLUMNS:
+    if len(result["classes"]) <= MAX_COLUMNS:
         output.show(confusion_table(result))
     output.show(coverage_grid(result))
     if result["no_known_word"]:
-        output.say(f"{result['no_known_word']:,} texts have no word that the model knows.")
+        output.say(f"{result['no_known_word']:,} texts have no known word.")
     if (led := result["leaders"]) is not None:
         output.say(
             f"Leaders of a text in a head: {led['average']:.1f} ± {led['deviation']:.1f}, from {led['min']:.0f} to "
             f"{led['max']:.0f}; {led['initial']:.0%} of them lead from layer 0 on ({led['texts']:,} texts)."
         )
-    if (found := result.get("explanations")) is not None:
-        output.show(rows_table(f"Explanations of {found['texts']:,} texts", found["rows"]))
-        if found["agreement"]:
-            output.show(rows_table("Agreement with what people marked", found["agreement"]))
 
 
 def coverage_grid(result: dict[str, Any]) -> Grid:
-    """What it costs to answer only where the model is sure."""
+    """Return the accuracy of confident predictions as a table."""
     rows = [
         [
             f"{row['at_least']:g}",
@@ -190,15 +170,15 @@ def coverage_grid(result: dict[str, Any]) -> Grid:
         ]
         for row in result["coverage"]
     ]
-    title = "If only sure answers count"
-    return output.table(title, "at least", "answered", "accuracy", rows=rows)
+    title = "Accuracy of confident predictions"
+    return output.table(title, "probability at least", "texts", "accuracy", rows=rows)
 
 
 SHARES = ("precision", "recall", "f1")
 
 
 def classes_table(result: dict[str, Any]) -> Grid:
-    """For each class its precision, recall and F1."""
+    """Return precision, recall and F1 of each class."""
     rows = []
     for name, row, *shares in zip(
         result["classes"], result["confusion"], *(result[key] for key in SHARES), strict=True
@@ -208,27 +188,17 @@ def classes_table(result: dict[str, Any]) -> Grid:
 
 
 def confusion_table(result: dict[str, Any]) -> Grid:
-    """What each class is taken for, in columns."""
+    """Return the confusion matrix as a table."""
     names = [escape(name) for name in result["classes"]]
     rows = [[name, *map(str, row)] for name, row in zip(names, result["confusion"], strict=True)]
-    return output.table("Answers: labels in rows, what they are taken for in columns", "label", *names, rows=rows)
+    return output.table("Confusion matrix: labels in rows, predictions in columns", "label", *names, rows=rows)
 
 
 def classes_frame(result: dict[str, Any]) -> "DataFrame":
-    """The same as a table for files, with every class that it is taken for."""
+    """Return precision, recall, F1 and the confusion matrix as a table for files."""
     import pandas
 
     confusion = np.array(result["confusion"])
     columns = {"label": result["classes"], "texts": confusion.sum(axis=1)} | {key: result[key] for key in SHARES}
     taken = {f"taken_for_{name}": confusion[:, i] for i, name in enumerate(result["classes"])}
     return pandas.DataFrame(columns | taken)
-
-
-def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> Grid:
-    """Rows as they come, with short numbers."""
-    cells = [[_cell(value) for value in row.values()] for row in rows]
-    return output.table(title, *(key.replace("_", " ") for key in rows[0]), rows=cells)
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else escape(str(value))

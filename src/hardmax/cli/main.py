@@ -19,21 +19,19 @@ from hardmax.cli.demo import demo
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
-from hardmax.cli.inspect_model import inspect_model
 from hardmax.cli.limit import limit
 from hardmax.cli.options import NUMBERS
 from hardmax.cli.predict import predict
 from hardmax.cli.removed import find_removed
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.simulate import simulate
-from hardmax.cli.study import study
 from hardmax.cli.sweep import app as sweep
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
 COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
-    *(train, predict, explain, evaluate, inspect_model, study, compile_ahead),
+    *(train, predict, explain, evaluate, compile_ahead),
 )
 EXAMPLES = {
     "app": "hardmax app --model imdb",
@@ -49,8 +47,6 @@ EXAMPLES = {
     "predict": "hardmax predict --file reviews.csv --model my-model --out answers.csv",
     "explain": 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
     "evaluate": "hardmax evaluate reviews.csv --model my-model",
-    "inspect-model": "hardmax inspect-model imdb",
-    "study": "hardmax study small --out small.json",
     "compile": "hardmax compile",
 }
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
     from hardmax.text.tables import TextTable
 
-BEGINNING = 60  # characters of a text
-NOTHING_KNOWN = "(no known word)"
+EXCERPT = 60  # characters of a text
+NO_KNOWN_WORD = "(no known word)"
 
 
 @options.with_options
@@ -28,34 +28,37 @@ def predict(
     chosen: FolderOptions,
     some: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="Texts in quotes, or files for a folder as --out; - reads a text a line."),
+        typer.Argument(metavar="TEXT", help="Texts in quotes, or files with a folder as --out; - reads lines."),
     ] = None,
     path: Annotated[
         str | None,
-        option("--file", "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with one a line.", metavar="FILE"),
+        option("--file", "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with a text per line.", metavar="FILE"),
     ] = None,
     model: texts.Model = "imdb",
     at_least: Annotated[
         float,
-        option("--at-least", 'Answer "not sure" where the probability is smaller.', metavar="P", min=0.0, max=1.0),
+        option("--at-least", 'Write "not sure" below this probability.', metavar="P", min=0.0, max=1.0),
     ] = 0.0,
-    keep: Annotated[bool, option("--keep", "Write all columns of --file in front of the answers.")] = False,
-    json: Annotated[bool, option("--json", "Print a JSON object a line.")] = False,
+    keep: Annotated[bool, option("--keep", "Write all columns of --file before the predictions.")] = False,
+    json: Annotated[bool, option("--json", "Print one JSON object per line.")] = False,
     stream: Annotated[
-        bool, option("--stream", "Answer each line of standard input as it comes, in JSON, until it ends.")
+        bool, option("--stream", "Print the prediction for each line of standard input at once, as JSON.")
     ] = False,
-    explain: Annotated[bool, option("--explain", "With --stream or a folder, add what each word says.")] = False,
+    explain: Annotated[bool, option("--explain", "With --stream or a folder, add the contributions of words.")] = False,
+    card: Annotated[bool, option("--card", "Print the card of the model, and classify nothing.")] = False,
     out: options.Out = None,
 ) -> None:
-    """Classify texts: a line for each, with label, probability and how the text begins.
+    """Classify texts: print label, probability and the beginning of each text.
 
-    --out writes row, prediction, its probability, that of every class, and whether the text has no word that the model
-    knows, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text, and each row of --file has its line: a row
-    without text is answered as an empty text.
+    --out writes row, prediction, its probability, that of every class, and whether the text has no known word, as .csv,
+    .jsonl, .parquet or .xlsx. Row 1 is the first text. A row of --file without text counts as an empty text.
 
-    A folder as --out takes files, and folders of files, of any size: hardmax predict big.parquet --out scored/ writes
-    Parquet parts, on every core or on a cluster. The same command goes on after a stop.
+    With a folder as --out, files and folders of any size are classified: hardmax predict big.parquet --out scored/
+    writes Parquet parts, on every core or on a cluster. The same command resumes after a stop.
     """
+    if card:
+        _print_card(texts.load(model), json=json)
+        return
     inputs = None if stream else find_inputs(some, path, out)
     if inputs is not None and out:
         predict_into_folder(
@@ -72,24 +75,31 @@ def predict(
         return
     chosen.check_unused()
     if explain and not stream:
-        must = "go with --stream, or with files and a folder as --out"
-        raise ParameterError("explain", must, "it alone", "Use hardmax explain for one text.")
+        must = "be used with --stream, or with files and a folder as --out"
+        raise ParameterError("explain", must, "neither", "Use hardmax explain for one text.")
     if stream:
         if some or path or out or keep:
-            raise ParameterError("stream", "stand alone: texts come from standard input", "more", "Leave it out.")
-        _stream(texts.load(model), explain=explain, at_least=at_least)
+            must = "be used alone, as texts come from standard input"
+            raise ParameterError("stream", must, "texts, --file, --out or --keep", "Leave it out.")
+        _print_stream(texts.load(model), explain=explain, at_least=at_least)
         return
     from hardmax.text.files import WRITABLE, as_json_lines, write_frame
 
     files = output.check_files(out, WRITABLE, read=path)
     table = _read(some, path, how)
     if keep and (table.frame is None or not (files or json)):
-        must, got = "go with a table in --file, and with --out or --json", "no table" if files or json else "neither"
+        must = "be used with a table in --file, and with --out or --json"
+        got = "no table" if files or json else "neither --out nor --json"
         raise ParameterError("keep", must, got, "Leave it out.")
     texts.note_what_was_read(table)
-    answers = _answers(texts.load(model), table.texts, at_least)
+    classifier = texts.load(model)
+    if not (json or files):
+        from hardmax.text.card import card_line
+
+        output.note(f"Model {model}. {card_line(classifier.model_, classifier.history_, classifier.training_)}")
+    answers = _predict_texts(classifier, table.texts, at_least)
     _note_unknown(answers)
-    written = _beside(table.frame, answers) if keep and table.frame is not None else answers
+    written = _join_columns(table.frame, answers) if keep and table.frame is not None else answers
     for file in files:
         write_frame(written, file)
     if json:
@@ -100,9 +110,23 @@ def predict(
     output.say_written(files)
 
 
-def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
+def _print_card(classifier: "HardmaxClassifier", *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from hardmax.text.card import model_card
+
+    if not json:
+        output.say(model_card(classifier.model_, classifier.history_, classifier.training_).rstrip())
+        return
+    known = {"classes": classifier.classes_.tolist(), "tokens": len(classifier.model_.vocabulary)}
+    known |= {"params": classifier.get_params(), "history": [asdict(epoch) for epoch in classifier.history_]}
+    known["training"] = asdict(classifier.training_)
+    print(json_format.dumps(known, ensure_ascii=False, default=str))
+
+
+def _print_stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
     from hardmax.cli.stream import answers
-    from hardmax.text.answers import NOT_SURE
+    from hardmax.text.model import NOT_SURE
 
     for found in answers(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
@@ -118,30 +142,30 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
         got = "both" if path else "neither"
         raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
     for name in ("text", "delimiter", "sheet"):
-        if path is None and (said := getattr(how, name)) is not None:
-            raise ParameterError(name, "go with --file, of which it speaks", f"{said!r} alone", "Leave it out.")
+        if path is None and (value := getattr(how, name)) is not None:
+            raise ParameterError(name, "be used with --file", f"{value!r} without a file", "Leave it out.")
     for one in given or []:
         if Path(one).suffix.lower() in ENDINGS and " " not in one:
-            advice = "Pass it as --file. Or write into a folder: --out scored/."
+            advice = "Pass it as --file, or write into a folder: --out scored/."
             raise ParameterError("some", "be texts", f"{one!r}, the name of a file", advice)
     if given and given != ["-"]:
         return TextTable(given, None)
     return how.read_file(path or "-", labelled=False)
 
 
-def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float) -> "DataFrame":
-    """A row for each text."""
+def _predict_texts(classifier: "HardmaxClassifier", given: list[str], at_least: float) -> "DataFrame":
+    """Return a row for each text."""
     import pandas
 
-    from hardmax.text.answers import answer_columns
+    from hardmax.text.model import answer_columns
 
-    scores, known = texts.answered(classifier, given)
+    scores, known = texts.score_texts(classifier, given)
     columns = answer_columns(classifier.model_, scores, known, at_least)
     return pandas.DataFrame({"row": range(1, len(given) + 1), **columns})
 
 
-def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
-    """The columns of a file, then the answers; under other names, where the file has theirs."""
+def _join_columns(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
+    """Return the columns of a file, then the predictions, with a prefix if the file has columns of the same name."""
     import pandas
 
     from hardmax.text.files import as_numbers
@@ -149,35 +173,37 @@ def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
     added, kept = answers.drop(columns="row"), frame.reset_index(drop=True)
     if set(added) & set(frame):
         added = added.add_prefix("hardmax_")
-    kept.columns = _told_apart(kept.columns.tolist())
+    kept.columns = _make_unique(kept.columns.tolist())
     return pandas.concat([kept.apply(as_numbers), added], axis=1)
 
 
-def _told_apart(names: list[str]) -> list[str]:
-    """Names of columns, each once: x, x becomes x, x_2."""
+def _make_unique(names: list[str]) -> list[str]:
+    """Return unique names of columns: x, x becomes x, x_2."""
     count: dict[str, int] = {}
-    apart = []
+    unique = []
     for name in names:
         count[name] = count.get(name, 0) + 1
-        apart.append(name if count[name] == 1 else f"{name}_{count[name]}")
-    return apart
+        unique.append(name if count[name] == 1 else f"{name}_{count[name]}")
+    return unique
 
 
 def _note_unknown(answers: "DataFrame") -> None:
     count, several = int(answers["no_known_word"].sum()), len(answers) > 1
     if count:
         which = f"{count} of {len(answers)} texts have" if several else "The text has"
-        output.note(f"{which} no word that the model knows; the answer is that of an empty text.")
+        output.note(f"{which} no known word; the prediction is that of an empty text.")
 
 
 def _print(answers: "DataFrame", given: list[str]) -> None:
     width = max(map(len, answers["prediction"].astype(str)))
     for row, text in zip(answers.itertuples(), given, strict=True):
-        begins = f"{_beginning(text)}   {NOTHING_KNOWN}".lstrip() if row.no_known_word else _beginning(text)
+        begins = f"{_excerpt(text)}   {NO_KNOWN_WORD}".lstrip() if row.no_known_word else _excerpt(text)
         print(f"{row.prediction!s:{width}}   {row.probability:.3f}   {begins}".rstrip())
 
 
-def _beginning(text: str) -> str:
-    """The first words on one line, without signs that would move a terminal's cursor."""
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * BEGINNING]).split())
-    return plain if len(plain) <= BEGINNING else f"{plain[: BEGINNING - 3]}..."
+def _excerpt(text: str) -> str:
+    """Return the beginning of a text on one line, without control characters."""
+    plain = " ".join(
+        "".join(character if character.isprintable() else " " for character in text[: 4 * EXCERPT]).split()
+    )
+    return plain if len(plain) <= EXCERPT else f"{plain[: EXCERPT - 3]}..."

@@ -13,7 +13,17 @@ REMOVED: dict[str, str] = {
     "verify --cloud": "Use --batch-index.",
     "control --cloud": "Use --batch-index.",
     "cluster --cloud": "Use --batch-index.",
+    "explain --heads": "Use `--out FILE.html` or `--json`, which have the leaders of every head.",
+    "explain --html": "Use `--out FILE.html`.",
+    "explain --leave-one-out": "Use `classifier.explain(text).leave_one_out()` in Python.",
+    "explain --terms": "Use `--out FILE.html` or `--json`, which have every term.",
+    "inspect-model": "Use `hardmax predict --card --model MODEL`, or read README.md in its folder.",
     "sweep --NAME": "Write parameters of a cell as --set NAME=VALUES.",
+    "evaluate --count": "Run `python -m studies explanations --count N` in a clone of the repository.",
+    "evaluate --explanations": "Run `python -m studies explanations` in a clone of the repository.",
+    "evaluate --method": "Run `python -m studies explanations --method NAME` in a clone of the repository.",
+    "evaluate --rationales": "Run `python -m studies explanations --rationales FILE` in a clone of the repository.",
+    "study": "Run `python -m studies paper`, `ablations` or `small` in a clone of the repository.",
     "topics": (
         "Embed the texts with `hardmax.transformers.embed` and cluster the vectors with "
         "`HardmaxClustering(metric='cosine')`: docs/how-to/cluster-embeddings.md."

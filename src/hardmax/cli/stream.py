@@ -1,4 +1,4 @@
-"""`hardmax predict --stream`: texts as they come, each answered at once, so that another program can ask."""
+"""`hardmax predict --stream`: one prediction per line of standard input, for use by another program."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def answers(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: bool) -> Iterator[dict[str, Any]]:
-    """An answer for each line; one that cannot be read is answered by a sentence, and the next one is read."""
+    """Yield a prediction for each line; a line that cannot be read yields an error, and the next line is read."""
     for row, line in enumerate(lines, 1):
         try:
             yield {"row": row, **answer(classifier, text_of(line.rstrip("\r\n")), explain=explain)}
@@ -38,7 +38,7 @@ def text_of(line: str) -> str:
 
 
 def answer(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
-    """Prediction and probabilities, and what each word says for the answer if that is asked for."""
+    """Return prediction and probabilities, with `explain` also the contributions of words."""
     found = classifier.explain(text)
     shares = found.model.probabilities(found.logits[None])[0].tolist()
     result = {

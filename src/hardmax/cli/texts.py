@@ -1,8 +1,7 @@
-"""What the commands on texts share: their options, labelled texts, models and answers."""
+"""Options and functions that the commands on texts share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -18,32 +17,34 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
     from hardmax.text.tables import TextTable
 
-CHECKPOINT = "checkpoint"  # of an unfinished run, beside the model that it will be
-AT_A_TIME = 500  # texts between two moves of the bar
+BATCH = 500  # texts between two updates of the progress bar
 
-DataSource = Annotated[
-    str | None, option("--data-source", "A copy of --data: its archive, or a folder.", metavar="PATH")
+DataSource = Annotated[str | None, option("--data-source", "Archive or folder with a copy of --data.", metavar="PATH")]
+Model = Annotated[
+    str, option("--model", "Folder of a model, or the name of a shipped one: imdb or imdb-2d.", metavar="MODEL")
 ]
-Model = Annotated[str, option("--model", "A folder of hardmax train, or one at hand: imdb, imdb-2d.", metavar="MODEL")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """How a file of texts is read, where that is not found out."""
+    """Options for reading a file of texts."""
 
     text: Annotated[
-        str | None, typer.Option("--text", "--column", help="Column of the texts, if not guessed.", metavar="COLUMN")
+        str | None,
+        typer.Option("--text", "--column", help="Column of texts; guessed if left out.", metavar="COLUMN"),
     ] = None
     delimiter: Annotated[
-        str | None, option("--delimiter", "What separates the fields of CSV, if not found: a sign, or tab.")
+        str | None, option("--delimiter", "Delimiter of CSV, one character or tab; detected if left out.")
     ] = None
     encoding: Annotated[
-        str | None, option("--encoding", "How the file writes letters, if not guessed: utf-8, latin-1, utf-16.")
+        str | None, option("--encoding", "Encoding, such as utf-8 or latin-1; detected if left out.")
     ] = None
-    sheet: Annotated[str | None, option("--sheet", "Sheet of an .xlsx file, if not the first.", metavar="NAME")] = None
+    sheet: Annotated[str | None, option("--sheet", "Sheet of an .xlsx file; the first by default.", metavar="NAME")] = (
+        None
+    )
 
     def read_file(self, path: str, **more: Any) -> "TextTable":
-        """The texts of a file."""
+        """Return the texts of a file."""
         from hardmax.text.tables import read_texts
 
         how: dict[str, Any] = {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
@@ -52,15 +53,17 @@ class FileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledOptions(FileOptions):
-    """Texts with labels: a file, or a data set by its name."""
+    """Options of texts with labels: a file, or a data set by its name."""
 
     path: Annotated[
         str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl, .parquet or .xlsx file of texts.")
     ] = None
-    label: Annotated[str | None, option("--label", "Column of the labels, if not guessed.", metavar="COLUMN")] = None
+    label: Annotated[str | None, option("--label", "Column of labels; guessed if left out.", metavar="COLUMN")] = None
     data: Annotated[
         str | None,
-        option("--data", "Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB).", metavar="NAME"),
+        option(
+            "--data", "Data set instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB).", metavar="NAME"
+        ),
     ] = None
     source: DataSource = None
 
@@ -74,8 +77,8 @@ class LabelledOptions(FileOptions):
         return str(self.path or self.data)
 
     def read(self, split: str) -> "TextTable":
-        """Texts and labels of FILE, or of a split of --data; not of both, nor with options of the other one."""
-        from hardmax.text import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
+        """Return texts and labels of FILE, or of a split of --data."""
+        from hardmax.text import HardmaxClassifier  # noqa: F401 (raises for a missing extra before a download)
 
         if (self.path is None) == (self.data is None):
             got = "neither" if self.path is None else f"both, {self.path} and {self.data}"
@@ -85,7 +88,9 @@ class LabelledOptions(FileOptions):
         others, owner = (self.of_file, "FILE") if self.path is None else (("source",), "--data")
         for name in others:
             if getattr(self, name) is not None:
-                raise ParameterError(name, f"go with {owner}", f"{getattr(self, name)!r} without it", "Leave it out.")
+                raise ParameterError(
+                    name, f"be used with {owner}", f"{getattr(self, name)!r} without it", "Leave it out."
+                )
         if self.path is None:
             return imdb(self.source)[split]
         return self.read_file(self.path, **self.columns())
@@ -96,51 +101,41 @@ class LabelledOptions(FileOptions):
 
 
 def note_what_was_read(table: "TextTable") -> None:
-    """Say what was guessed or left out, if anything."""
+    """Print what was guessed or left out when reading a table."""
     if table.note:
         output.note(respell(table.note, output.spell))
 
 
 def load(model: str) -> "HardmaxClassifier":
-    """A model from its folder, or one that comes with the package."""
-    from hardmax.text import HardmaxClassifier, pretrained
-    from hardmax.text.storage import FILE
+    """Return a model from its folder, or one inside the package."""
+    from hardmax.text import HardmaxClassifier
 
-    if (Path(model) / FILE).is_file():
-        return HardmaxClassifier.load(model)
-    if (Path(model) / CHECKPOINT).is_file():
-        advice = "Go on with it: hardmax train --resume."
-        raise ParameterError("model", "be a folder with a model", f"{model}, which holds an unfinished run", advice)
-    try:
-        return pretrained(model)
-    except ParameterError as problem:
-        must = f"be a folder that hardmax train wrote, or {problem.must.removeprefix('be ')}"
-        raise ParameterError("model", must, problem.got, "Check the path.") from None
+    return HardmaxClassifier.load(model)
 
 
-def imdb(source: str | None, *, ratings: bool = False) -> "dict[str, TextTable]":
-    """Both splits of IMDb, labels or ratings, with a bar while it is downloaded."""
-    from hardmax.text.imdb import load_imdb
+def imdb(source: str | None) -> "dict[str, TextTable]":
+    """Return both splits of IMDb, with a progress bar for the download."""
+    from hardmax.text.datasets import load_imdb
 
     with output.progress_bar("Megabytes") as progress:
 
         def moved(done: int, total: int | None) -> None:
             progress(done // 10**6, (total or done) // 10**6)
 
-        return load_imdb(source=source, ratings=ratings, progress=moved)
+        return load_imdb(source=source, progress=moved)
 
 
-def answered(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
-    """(texts, outputs) logits and (texts,) numbers of known tokens, with a sign of life."""
+def score_texts(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
+    """Return (texts, outputs) logits and (texts,) counts of known tokens, with a progress bar."""
     parts = []
     with output.progress_bar("Texts") as progress:
-        for start in range(0, len(texts), AT_A_TIME):
-            parts.append(classifier.model_.answers(texts[start : start + AT_A_TIME]))
-            progress(min(start + AT_A_TIME, len(texts)), len(texts))
+        for start in range(0, len(texts), BATCH):
+            parts.append(classifier.model_.score(texts[start : start + BATCH]))
+            progress(min(start + BATCH, len(texts)), len(texts))
     logits, known = zip(*parts, strict=True)
     return np.concatenate(logits), np.concatenate(known)
 
 
-def spread(texts: Sequence[str], count: int) -> list[str]:
-    """At most `count` texts, evenly from the whole: a file may be sorted by label."""
+def sample_texts(texts: Sequence[str], count: int) -> list[str]:
+    """Return at most `count` texts at regular distances, as a file may be sorted by label."""
     return list(texts[:: max(1, -(-len(texts) // count))])

@@ -1,4 +1,4 @@
-"""`hardmax train`. Its options are the settings of the classifier, with their defaults and their sentences."""
+"""`hardmax train`. Its options are the parameters of the classifier, with their defaults and descriptions."""
 
 import json as json_format
 import shlex
@@ -17,29 +17,28 @@ from hardmax._files import check_writable
 from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
-from hardmax.cli.texts import CHECKPOINT
-from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
+from hardmax.text.parameters import Parameters, check_parameters
+from hardmax.text.storage import CHECKPOINT, FILE
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
     from hardmax.text.tables import TextTable
 
-TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
-PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
-LEFT_OUT = ("checkpoint", "verbose", "tokenizer", "text_column")  # in --out, unless --quiet, in Python, as --text
-FLAGS = {  # where they are not the name of the setting
+MIN_LARGE_SHARE = 0.6  # share of the largest class from which on it is printed beside the accuracy
+PYTHON_ONLY = ("checkpoint", "verbose", "tokenizer", "text_column")  # the command has --out, --quiet and --text
+FLAGS = {  # that differ from the name of the parameter
     "random_state": ["--seed"],
     "class_weight": ["--balanced"],
     "trained_A": ["--trained-a", "--trained-A"],
     "distinct": ["--distinct/--all-occurrences"],
     "punctuation": ["--punctuation/--no-punctuation"],
 }
-HELP = {"class_weight": "Let rare classes weigh as much as frequent ones."}  # where the sentence of a setting says more
+HELP = {"class_weight": "Give rare classes the same total weight as frequent ones."}
 TYPES = {"ngram_range": str | None, "class_weight": bool, "stop_words": str | None}
 
 
-def _setting_options() -> Iterator[Parameter]:
-    """An option for each setting, as Typer reads them from a signature."""
+def _parameter_options() -> Iterator[Parameter]:
+    """Yield an option for each parameter, as Typer reads them from a signature."""
 
     def flags(name: str) -> list[str]:
         return FLAGS.get(name, [f"--{name.replace('_', '-')}"])
@@ -47,21 +46,20 @@ def _setting_options() -> Iterator[Parameter]:
     def mentioned(name: str, value: str | None) -> str:
         return " ".join([flags(name)[0], *([] if value is None else [value])])
 
-    for panel, kind in PANELS.items():
-        for each in fields(kind):
-            if each.name in LEFT_OUT:
-                continue
-            about = HELP.get(each.name) or respell(each.metadata["about"], mentioned).replace('"', "")
-            described = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
-            form: Any = Annotated[TYPES.get(each.name, each.type), described]
-            default = False if each.name == "class_weight" else each.default
-            default = ",".join(map(str, default)) if isinstance(default, tuple) else default
-            yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
+    for each in fields(Parameters):
+        if each.name in PYTHON_ONLY:
+            continue
+        about = HELP.get(each.name) or respell(each.metadata["about"], mentioned).replace('"', "")
+        described = typer.Option(*flags(each.name), help=about, rich_help_panel=each.metadata["group"])
+        form: Any = Annotated[TYPES.get(each.name, each.type), described]
+        default = False if each.name == "class_weight" else each.default
+        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedOptions(texts.LabelledOptions):
-    """Texts with labels, and their groups."""
+    """Options of texts with labels and groups."""
 
     group: Annotated[
         str | None,
@@ -82,51 +80,54 @@ def train(
     context: typer.Context,
     out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER", **UNSAID)],
     given: GroupedOptions,
-    paper: Annotated[bool, option("--paper", "Start from the model of arXiv 2407.01602: 1 head, 8 layers.")] = False,
+    paper: Annotated[
+        bool, option("--paper", "Use the parameters of arXiv 2407.01602 as defaults: 1 head, 8 layers.")
+    ] = False,
     force: Annotated[bool, option("--force", "Replace the model or the unfinished run in the folder.")] = False,
-    compact: Annotated[bool, option("--compact", "Round the embedding to a byte a number.")] = False,
-    quiet: Annotated[bool, option("--quiet", "Print notes and errors alone.")] = False,
+    compact: Annotated[bool, option("--compact", "Round the embedding to one byte per coordinate.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Print only notes and errors.")] = False,
     json: options.Json = False,
     **settings: Any,
 ) -> None:
-    """Train a text classifier on FILE, or on --data imdb, and save it in a folder.
+    """Train a text classifier on FILE, or on --data imdb, save it in a folder, and print its card.
 
-    A run that is stopped or killed goes on with --resume, and ends with the same model. Several processes train
-    together under torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
+    --resume continues a run that was stopped or killed, with the same result. Several processes train together under
+    torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
     check_writable(out, folder=True)
-    _keep_what_is_there(out, resume=settings["resume"], force=force)
+    _check_folder(out, resume=settings["resume"], force=force)
+    from hardmax.text.card import model_card
     from hardmax.text.tables import class_counts
 
     classifier = configured(context, checkpoint=out / CHECKPOINT)
-    check_settings(classifier)  # before anything is read or downloaded
+    check_parameters(classifier)  # before reading or downloading data
     table = given.read("train")
     counts = class_counts(table.labels or [])
-    from hardmax.text.splits import find_duplicates, number_texts
-    from hardmax.text.training import joined
+    from hardmax.text.training import join_processes
+    from hardmax.text.validation import find_duplicates, number_texts
 
     duplicates = find_duplicates(number_texts(table.texts)).tolist()
-    with joined(settings["device"]) as process:
+    with join_processes(settings["device"]) as process:
         classifier.set_params(verbose=process.is_first and not quiet)
-        talks = process.is_first and not (quiet or json)
+        prints = process.is_first and not (quiet or json)
         if process.is_first:
             texts.note_what_was_read(table)
             _notes(counts, out, balanced=settings["class_weight"], resume=settings["resume"])
             _note_duplicates(duplicates, table)
             if force and not settings["resume"]:
                 (out / CHECKPOINT).unlink(missing_ok=True)
-        if talks:
-            output.say(_what_was_read(table, counts, given.name))
+        if prints:
+            output.say(_describe_data(table, counts, given.name))
         try:
             with _warnings_as_notes(process.is_first):
                 classifier.fit(table.texts, table.labels or [], groups=table.groups)
         except KeyboardInterrupt:
             if process.is_first:
-                output.note(_what_is_kept(out))
+                output.note(_describe_stop(out))
             raise typer.Exit(output.INTERRUPTED) from None
         if process.is_first:
             classifier.save(out, compact=compact)
-            # the checkpoint goes once the model is there, and what a kill may have left of one
+            # with the model saved, the checkpoint and temporary files of a killed run are deleted
             for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
                 path.unlink(missing_ok=True)
         kept = next(epoch for epoch in classifier.history_ if epoch.kept)
@@ -144,17 +145,17 @@ def train(
         }
         if process.is_first and json:
             print(json_format.dumps(done, ensure_ascii=False))
-        if talks:
-            _say(done)
+        if prints:
+            _print_result(done, model_card(classifier.model_, classifier.history_, classifier.training_))
 
 
 _own = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-train.__signature__ = signature(train).replace(parameters=[*_own, *_setting_options()])  # type: ignore[attr-defined]
+train.__signature__ = signature(train).replace(parameters=[*_own, *_parameter_options()])  # type: ignore[attr-defined]
 train = options.with_options(train)
 
 
 def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
-    """The classifier that the options describe; what is not given stays as it is there, or as in the paper."""
+    """Return the classifier of the given options; others keep their default, or that of the paper."""
     from hardmax.text import HardmaxClassifier
 
     known = HardmaxClassifier().get_params()
@@ -165,18 +166,19 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
         given["class_weight"] = "balanced"
     sizes = given.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
-        given["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
+        given["ngram_range"] = tuple(map(int, sizes))  # else the check of the parameter raises an error
     return (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**given, **more)
 
 
-def _keep_what_is_there(out: Path, *, resume: bool, force: bool) -> None:
-    """Refuse a folder with a model or an unfinished run in it, unless a person says what to do with that."""
-    from hardmax.text.storage import FILE
-
+def _check_folder(out: Path, *, resume: bool, force: bool) -> None:
+    """Raise an error for a folder with a model or an unfinished run, unless an option decides what to do."""
     if force or (resume and (out / CHECKPOINT).exists()):
         return
     if (out / CHECKPOINT).exists():
-        got, advice = f"{out}, which holds an unfinished run", "Pass --resume to go on with it, --force to start anew."
+        got, advice = (
+            f"{out}, which holds an unfinished run",
+            "Pass --resume to continue it, or --force to start again.",
+        )
     elif (out / FILE).exists():
         got, advice = f"{out}, which holds a model", "Choose another name, or pass --force to replace it."
     else:
@@ -184,27 +186,25 @@ def _keep_what_is_there(out: Path, *, resume: bool, force: bool) -> None:
     raise ParameterError("out", "be a folder without a model", got, advice)
 
 
-def _what_is_kept(out: Path) -> str:
+def _describe_stop(out: Path) -> str:
     if not (out / CHECKPOINT).exists():
-        return "Stopped before the first epoch was done. Nothing is kept."
-    return (
-        f"Stopped. {out / CHECKPOINT} holds the run up to its last whole epoch: the same command with --resume goes on."
-    )
+        return "Stopped before the end of the first epoch. Nothing is saved."
+    return f"Stopped. {out / CHECKPOINT} holds the last complete epoch. Add --resume to the same command to continue."
 
 
 def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:
-    """What is unusual about the classes or the folder."""
+    """Print notes about uneven classes and about a missing run."""
     from hardmax.text.tables import imbalance_note
 
     if uneven := imbalance_note(counts):
-        output.note(uneven + ("" if balanced else " Pass --balanced to let rare classes weigh as much."))
+        output.note(uneven + ("" if balanced else " Pass --balanced to give rare classes the same weight."))
     if resume and not (out / CHECKPOINT).exists():
-        output.note(f"{out} holds no unfinished run. Starting at the beginning.")
+        output.note(f"{out} holds no unfinished run. Training starts from the beginning.")
 
 
 def _note_duplicates(duplicates: list[int], table: "TextTable") -> None:
-    """Print how many texts are duplicates, and the first of their row numbers in the file."""
-    from hardmax.text.splits import duplicate_note
+    """Print the number of duplicates, and the first of their row numbers in the file."""
+    from hardmax.text.validation import duplicate_note
 
     if duplicates:
         rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
@@ -213,8 +213,8 @@ def _note_duplicates(duplicates: list[int], table: "TextTable") -> None:
 
 @contextmanager
 def _warnings_as_notes(shown: bool) -> Iterator[None]:
-    """Print warnings as notes, but for that of duplicates, whose row numbers would not be those of the file."""
-    from hardmax.text.splits import DuplicateWarning
+    """Print warnings as notes, except that of duplicates, as its row numbers are not those of the file."""
+    from hardmax.text.validation import DuplicateWarning
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if shown:
@@ -227,14 +227,14 @@ def _warnings_as_notes(shown: bool) -> Iterator[None]:
         yield
 
 
-def _what_was_read(table: "TextTable", counts: dict[str, int], name: str) -> str:
+def _describe_data(table: "TextTable", counts: dict[str, int], name: str) -> str:
     listed = [f"{label}: {count:,}" for label, count in counts.items()]
     more = f" and {len(listed) - output.MOST_ROWS} more" if len(listed) > output.MOST_ROWS else ""
     columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
     return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MOST_ROWS])}{more}."
 
 
-def _say(done: dict[str, Any]) -> None:
+def _print_result(done: dict[str, Any], card: str) -> None:
     accuracy = done["validation_accuracy"] or 0.0
     share = max(done["classes"].values()) / sum(done["classes"].values())
     if done["start"] == "linear":
@@ -242,7 +242,8 @@ def _say(done: dict[str, Any]) -> None:
     else:
         trained = f"Trained {done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}."
         kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept."
-    kept += f" (The largest class has {share:.3f} of the rows.)" if share > TELLING else ""
-    output.say(f"{trained} {kept if accuracy else 'Nothing was held back to validate with.'}")
-    output.say(f"The vocabulary has {done['vocabulary']:,} tokens. The model is in {done['model']}.")
+    kept += f" (The largest class has {share:.3f} of the rows.)" if share > MIN_LARGE_SHARE else ""
+    output.say(f"{trained} {kept if accuracy else 'No texts were held out.'}")
+    output.say(f"\n{card}")
+    output.say(f"The model is in {done['model']}.")
     output.say(f'Next: hardmax explain "a text" --model {shlex.quote(done["model"])}')

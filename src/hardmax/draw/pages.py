@@ -28,6 +28,7 @@ from hardmax.draw.flows import describe_expected_limit
 from hardmax.draw.player import make_player
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
+from hardmax.draw.text_page import ExplanationView
 from hardmax.draw.tokens import check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
 from hardmax.limit import Limit
 from hardmax.theorems import Verdict, check, limit_of
@@ -180,7 +181,7 @@ class Section(NamedTuple):
     about: str = ""
     status: str = ""
     player: Mapping[str, str] | None = None  # from `make_player`
-    explanation: Mapping[str, object] | None = None  # from `explanation_parts`
+    explanation: ExplanationView | None = None
     pictures: Sequence[Picture] = ()
     table: Table | None = None  # beside pictures that are not as wide as the page
     verdicts: Sequence[Verdict] | None = None
@@ -328,7 +329,7 @@ def card(
     head: Sequence[str] = (),
     rows: Sequence[Sequence[object]] = (),
     verdicts: Sequence[Verdict] = (),
-    explanation: dict[str, object] | None = None,
+    explanation: ExplanationView | None = None,
 ) -> str:
     """Return HTML for a notebook: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
     shown: dict[str, object] = {"facts": facts, "head": head, "rows": rows, "verdicts": verdicts}

@@ -1,66 +1,93 @@
-"""An explanation as a page: the answer, the text in colour, words and sentences that count, then the leaders."""
+"""The view model of an explanation, which the page, the notebook card and the terminal show."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation
 
-FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # those of `draw.style`, which would load Matplotlib
-MOST_WORDS, MOST_SENTENCES, MOST_TOKENS, MOST_LEADERS, MOST_FOLLOWERS, MOST_HEADS = 15, 40, 60, 10, 12, 4
-LONGEST = 160  # characters of a sentence that are shown
-FAINTEST = 0.02  # of the largest contribution: smaller ones have no background
+FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # RGB of `draw.style`, which would load Matplotlib
+MAX_TOKENS, MAX_FOLLOWERS = 60, 12
+MAX_SENTENCE = 160  # characters
+MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no background
+
+Row = tuple[object, ...]
+
+
+class Piece(NamedTuple):
+    """A word of the text, or the characters between two words."""
+
+    text: str
+    value: float | None = None  # part of the logit; None between words
+    strength: float = 0.0  # |value| divided by the largest; 0 for small ones
 
 
 class Bar(NamedTuple):
-    """A part of the text, what it says for the answer, and where its bar begins and ends, in per cent."""
+    """A part of the text, its part of the logit, and the left end and the width of its bar in per cent."""
 
     name: str
-    value: str
+    value: float
     left: float
     width: float
-    side: str  # for or against
-    run: str = ""  # of a word, the run of words in which it says most
+    ngram: str = ""  # in which a word contributes most, if not alone
 
 
-def explanation_parts(
-    explanation: "Explanation", *, words: int = MOST_WORDS, most_heads: int = MOST_HEADS
-) -> dict[str, object]:
-    """What the template shows of an explanation, in the order in which a reader asks."""
+@dataclass(frozen=True)
+class ExplanationView:
+    """What every rendering of an explanation shows; values are positive if they support the prediction."""
+
+    sentence: str
+    prediction: str
+    second: str  # the second best class, empty with two classes
+    pieces: list[Piece]
+    words: list[Bar]
+    sentences: list[Bar]  # empty for a single sentence
+    has_ngrams: bool
+    heads: int
+    leading: list[Row]  # leader, number of heads, mean share, mean number of followers
+    more_leaders: int
+    leaders: list[Row]  # head, leader, share, layer, followers
+    more_heads: int
+    tokens: list[tuple[str, float]]  # terms of the sum, the sum of the remaining terms, and the bias
+    for_colour: str = FOR
+    against_colour: str = AGAINST
+
+
+def view_explanation(
+    explanation: "Explanation", *, words: int = 15, sentences: int = 40, leaders: int = 10, heads: int = 4
+) -> ExplanationView:
+    """Return the view model of an explanation, with at most the given number of rows."""
     e, written = explanation, explanation.as_written
-    sentences = e.by_sentence()
-    return {
-        "sentence": sentence(e),
-        "prediction": e.prediction,
-        "rather": f", {e.prediction} rather than {e.second}" if len(e.classes) > 2 else "",
-        "pieces": _pieces(e),
-        "words": _word_bars(e, words),
-        "has_runs": e.model.vocabulary.longest > 1,
-        "sentences": _bars(e, [(_short(part.text), part.value) for part in sentences], MOST_SENTENCES, "sentences")
-        if len(sentences) > 1
+    cut, leading = e.by_sentence(), e.leading()
+    return ExplanationView(
+        sentence=describe_prediction(e),
+        prediction=str(e.prediction),
+        second=str(e.second) if len(e.classes) > 2 else "",
+        pieces=_split_into_pieces(e),
+        words=_make_word_bars(e, words),
+        sentences=_make_bars(e, [(_shorten(part.text), part.value) for part in cut], sentences, "sentences")
+        if len(cut) > 1
         else [],
-        "heads": len(e.leaders),
-        "leading": [
-            (written[row.word], row.heads, f"{row.share:.1%}", f"{row.followers:.0f}")
-            for row in e.leading()[:MOST_LEADERS]
+        has_ngrams=e.model.vocabulary.max_ngram > 1,
+        heads=len(e.leaders),
+        leading=[
+            (written[row.word], row.heads, f"{row.share:.1%}", f"{row.followers:.0f}") for row in leading[:leaders]
         ],
-        "leaders": [
-            (h, written[one.word], f"{one.share:.1%}", one.since, _names([written[name] for name in one.followers]))
-            for h, leaders in enumerate(e.leaders[:most_heads], 1)
-            for one in leaders
+        more_leaders=max(0, len(leading) - leaders),
+        leaders=[
+            (h, written[one.word], f"{one.share:.1%}", one.since, _join_names([written[n] for n in one.followers]))
+            for h, found in enumerate(e.leaders[:heads], 1)
+            for one in found
         ],
-        "more_heads": len(e.leaders) - most_heads,
-        "tokens": _tokens(e),
-        "for_colour": FOR,
-        "against_colour": AGAINST,
-    }
+        more_heads=len(e.leaders) - heads,
+        tokens=_list_tokens(e),
+    )
 
 
-def sentence(explanation: "Explanation") -> str:
-    """The answer in words."""
+def describe_prediction(explanation: "Explanation") -> str:
+    """Return the prediction, its probability and the logit in one sentence."""
     e, n = explanation, len(explanation.ids)
     known = f"{n} known token{'s' if n > 1 else ''}" if n else "no known word, so the bias alone decides"
     parts = f"logit {float(e.signed(e.logit)):.4f}, bias {float(e.signed(e.bias)):.4f}"
@@ -68,70 +95,51 @@ def sentence(explanation: "Explanation") -> str:
     return f"{e.prediction}{other} with probability {e.probability:.1%} ({parts}; {known})."
 
 
-def _pieces(explanation: "Explanation") -> list[dict[str, str]]:
-    """The text in pieces, words with a title and a shade: the darker, the larger their part of the logit."""
+def _split_into_pieces(explanation: "Explanation") -> list[Piece]:
     text, marks = explanation.text, explanation.highlights
-    towards = [float(explanation.signed(mark.contribution)) for mark in marks]
-    largest = max(map(abs, towards), default=0.0) or 1.0
+    values = [float(explanation.signed(mark.contribution)) for mark in marks]
+    largest = max(map(abs, values), default=0.0) or 1.0
     pieces, at = [], 0
-    for mark, value in zip(marks, towards, strict=True):
-        strength = abs(value) / largest
-        shade = f"{FOR if value > 0 else AGAINST}, {0.75 * strength:.3f}" if strength >= FAINTEST else ""
-        pieces.append({"text": text[at : mark.start], "title": "", "shade": ""})
-        pieces.append(
-            {
-                "text": text[mark.start : mark.end],
-                "title": f"{text[mark.start : mark.end]}: {value:+.4f}",
-                "shade": shade,
-            }
-        )
+    for mark, value in zip(marks, values, strict=True):
+        strength = abs(value) / largest if abs(value) >= MIN_STRENGTH * largest else 0.0
+        pieces += [Piece(text[at : mark.start]), Piece(text[mark.start : mark.end], value, strength)]
         at = mark.end
-    return [*pieces, {"text": text[at:], "title": "", "shade": ""}]
+    return [*pieces, Piece(text[at:])]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 1]}…"
 
 
-def _bars(explanation: "Explanation", parts: list[tuple[str, Any]], most: int, kind: str) -> list[Bar]:
-    """The first parts as bars on one scale, and the sum of all others."""
-    rows = [(name, float(explanation.signed(value))) for name, value in parts[:most]]
-    if rest := parts[most:]:
+def _make_bars(explanation: "Explanation", parts: list[tuple[str, Any]], count: int, kind: str) -> list[Bar]:
+    """Return the first parts as bars on one scale, and the sum of all others."""
+    rows = [(name, float(explanation.signed(value))) for name, value in parts[:count]]
+    if rest := parts[count:]:
         rows.append((f"{len(rest)} other {kind}", sum(float(explanation.signed(value)) for _, value in rest)))
     values = [value for _, value in rows]
     low, high = min([0.0, *values]), max([0.0, *values])
     scale = 100 / ((high - low) or 1.0)
-    return [
-        Bar(
-            name,
-            f"{value:+.2f}",
-            (min(value, 0.0) - low) * scale,
-            abs(value) * scale,
-            "for" if value > 0 else "against",
-        )
-        for name, value in rows
-    ]
+    return [Bar(name, value, (min(value, 0.0) - low) * scale, abs(value) * scale) for name, value in rows]
 
 
-def _word_bars(explanation: "Explanation", most: int) -> list[Bar]:
-    """Words that count most, each with the run in which it says most, if it says more there than alone."""
-    parts, runs = explanation.by_word(), explanation.strongest_runs()
-    bars = _bars(explanation, [(part.named, part.value) for part in parts], most, "words")
-    found = [bar._replace(run=runs.get(part.places[0], "")) for bar, part in zip(bars, parts[:most], strict=False)]
-    return found + bars[most:]  # the sum of the others
+def _make_word_bars(explanation: "Explanation", count: int) -> list[Bar]:
+    """Return the words with the largest parts, each with the n-gram in which it contributes most."""
+    parts, ngrams = explanation.by_word(), explanation.strongest_runs()
+    bars = _make_bars(explanation, [(part.named, part.value) for part in parts], count, "words")
+    found = [bar._replace(ngram=ngrams.get(part.places[0], "")) for bar, part in zip(bars, parts[:count], strict=False)]
+    return found + bars[count:]  # the sum of the others
 
 
-def _tokens(explanation: "Explanation") -> list[tuple[object, ...]]:
-    """The terms of the sum: tokens as they are written, those with the largest contributions, and all others."""
+def _list_tokens(explanation: "Explanation") -> list[tuple[str, float]]:
     e = explanation
     order = np.argsort(-np.abs(e.towards), kind="stable")
-    largest, others = order[:MOST_TOKENS], order[MOST_TOKENS:]
-    rows: list[tuple[object, ...]] = [(e.as_written[e.words[i]], f"{e.towards[i]:+.4f}") for i in largest]
+    largest, others = order[:MAX_TOKENS], order[MAX_TOKENS:]
+    rows = [(e.as_written[e.words[i]], float(e.towards[i])) for i in largest]
     if len(others):
-        rows.append((Markup(f"<small>{len(others)} others</small>"), f"{float(e.towards[others].sum()):+.4f}"))
-    return [*rows, (Markup("<small>bias</small>"), f"{float(e.signed(e.bias)):+.4f}")]
+        rows.append((f"({len(others)} other tokens)", float(e.towards[others].sum())))
+    return [*rows, ("(bias)", float(e.signed(e.bias)))]
 
 
-def _names(followers: Sequence[str]) -> str:
-    more = len(followers) - MOST_FOLLOWERS
-    return ", ".join(followers[:MOST_FOLLOWERS]) + (f" and {more} more" if more > 0 else "")
+def _join_names(followers: list[str]) -> str:
+    more = len(followers) - MAX_FOLLOWERS
+    return ", ".join(followers[:MAX_FOLLOWERS]) + (f" and {more} more" if more > 0 else "")

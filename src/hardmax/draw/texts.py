@@ -101,7 +101,7 @@ def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None 
     With several heads beta holds what the others say of this text, so that the side of the mean is still the answer.
     """
     weights = explanation.model.weights
-    v = weights.decoder[0, head] * weights.loudness(explanation.counts.sum())
+    v = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
     shares, tokens = explanation.shares[head], weights.tokens(explanation.ids)[:, head]
     beta = float(explanation.logits[0] - shares @ tokens @ v)
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()

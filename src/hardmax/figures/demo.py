@@ -13,7 +13,7 @@ from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
 from hardmax.draw.pages import Picture, Section, make_flow_section, make_hardmax_section, make_verdicts_table, render
 from hardmax.draw.style import LAYERS
-from hardmax.draw.text_page import explanation_parts
+from hardmax.draw.text_page import view_explanation
 
 REVIEWS = {  # written for this report
     "A review that praises": (
@@ -100,5 +100,5 @@ def _review_section(title: str, text: str) -> Section:
         "all words; its side of the dashed line is the predicted class."
     )
     plane = hm.pretrained("imdb-2d").explain(text).plot(kind="plane")
-    explanation = explanation_parts(hm.pretrained("imdb").explain(text), words=8, most_heads=1)
+    explanation = view_explanation(hm.pretrained("imdb").explain(text), words=8, heads=1)
     return Section(title, explanation=explanation, pictures=[Picture.of(plane, f"{title}: the plane", caption)])

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.style import COLOURS
 
-RESULTS = Path(__file__).parents[1] / "text" / "results"
+RESULTS = Path(__file__).with_name("results")
 PAPER_BEST = {2: 0.791, 4: 0.823, 8: 0.851, 16: 0.882}  # Table 1 of arXiv 2407.01602
 COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by dimension d
 

@@ -245,7 +245,7 @@ def classifier(
     """Measure the accuracy of the classifier on generated reviews, half of them for training, half for testing."""
     with needed_for("the cell `classifier`", None, "text"):
         from hardmax.text.classifier import HardmaxClassifier
-        from hardmax.text.corpus import reviews as made
+        from hardmax.text.datasets import reviews as made
     seed = int(rng.integers(1 << 31))
     corpus = made(2 * reviews, seed=seed, negation=negation, contrast=contrast)
     settings: dict[str, Any] = {"n_heads": n_heads, "d": d, "layers": layers, "groups": groups, "alpha": alpha}

@@ -16,7 +16,7 @@ from warnings import warn
 
 import numpy as np
 
-from hardmax._errors import InputError, ParameterError, ParameterTypeError, needed_for
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_writable
 from hardmax._types import Progress
 from hardmax.scale.design import Design
@@ -26,10 +26,9 @@ from hardmax.scale.slices import Slice, find_files, make_slices
 from hardmax.scale.store import FILE as MANIFEST
 from hardmax.scale.store import Configuration, Manifest, hash_file
 from hardmax.scale.sweep import SweepTable, check_shared, run
-from hardmax.text import MODELS
 from hardmax.text.files import How
-from hardmax.text.storage import FILE, load_model
-from hardmax.text.token_table import TokenSums, frame_of, logit_classes
+from hardmax.text.statistics import TokenSums, frame_of, logit_classes
+from hardmax.text.storage import FILE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,7 +246,8 @@ def predict_files(
     if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 <= at_least <= 1:
         raise ParameterError("at_least", "be a probability, 0 to 1", repr(at_least))
     check_engine(engine, workers)
-    folder, target = _find_model(model), Path(out).resolve()
+    folder, target = find_model(model).resolve(), Path(out).resolve()
+    load_model(folder)  # refuse a damaged model before any work
     check_writable(target, folder=True)
     cell = SlicePredictor(str(target), str(folder), hash_file(folder / FILE), bool(explain), float(at_least))
     source = sha256(json.dumps(cell.settings).encode()).hexdigest()[:12]
@@ -276,19 +276,6 @@ def predict_files(
     for part in slices:
         check_shared(target, answers_name(part.number))
     return PredictedFiles(found)
-
-
-def _find_model(model: object) -> Path:
-    """Return the folder of a model that can be loaded."""
-    if not isinstance(model, str | PathLike):
-        must, advice = "be the folder of a model, or a name", "Save the classifier first, and pass the folder."
-        raise ParameterTypeError("model", must, type(model).__name__, advice)
-    for folder in (Path(model), MODELS / str(model)):
-        if (folder / FILE).is_file():
-            load_model(folder)  # refuse a damaged one before any work
-            return folder.resolve()
-    names = ", ".join(sorted(path.parent.name for path in MODELS.glob(f"*/{FILE}")))
-    raise ParameterError("model", f"be a folder with a model, or one of {names}", f"{str(model)!r}", "Check the path.")
 
 
 def _check_folder(folder: Path, configuration: Configuration) -> None:

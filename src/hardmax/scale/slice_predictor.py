@@ -17,10 +17,9 @@ from hardmax._version import __version__
 from hardmax.scale.design import Params
 from hardmax.scale.slices import Slice, read_slice
 from hardmax.scale.store import hash_file
-from hardmax.text.answers import answer_columns
-from hardmax.text.model import Model, contributions, decided, in_parts, sums_by_text
+from hardmax.text.model import Model, answer_columns, contributions, in_parts, predicted_classes, sums_by_text
+from hardmax.text.statistics import TokenSums, logit_classes
 from hardmax.text.storage import FILE, load_model
-from hardmax.text.token_table import TokenSums, logit_classes
 from hardmax.text.vocabulary import Encoded
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class SlicePredictor:
             terms = contributions(model.weights, encoded)
             scores.append(model.weights.bias + sums_by_text(terms, encoded))
             known.append(encoded.sizes)
-            answers = np.repeat(decided(scores[-1]), encoded.sizes)
+            answers = np.repeat(predicted_classes(scores[-1]), encoded.sizes)
             for number, each in enumerate(sums):
                 rows = answers == number
                 each.add(encoded.ids[rows], terms[rows])

@@ -49,7 +49,6 @@ LAST_COMPILED = {  # each kernel, and the function that is compiled last of all 
     "attention": "attention.layers_compiled._attend",
     "layers": "attention.layers_compiled._forward",
     "contributions": "attention.layers_compiled._contributions",
-    "encoding": "text.compiled_encoding._encode",
 }
 _numpy_work: Counter[str] = Counter()  # products that NumPy found in this process in place of each kernel
 

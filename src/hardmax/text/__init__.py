@@ -1,9 +1,8 @@
-"""Text classifiers whose prediction is the hardmax dynamics, and which therefore explain themselves.
+"""Text classifiers whose prediction is the hardmax dynamics, so that the words it follows explain it exactly.
 
 Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, and torch to be trained.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import ParameterError, needed_for
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
 
 __all__ = ["HardmaxClassifier", "pretrained"]
-
-MODELS = Path(__file__).with_name("models")
 
 
 def __getattr__(name: str) -> Any:
@@ -25,13 +22,13 @@ def __getattr__(name: str) -> Any:
 
 
 def pretrained(name: str = "imdb") -> "HardmaxClassifier":
-    """A trained `HardmaxClassifier` from inside the package; no network.
+    """Return a trained `HardmaxClassifier` from inside the package, without the network.
 
     Parameters
     ----------
     name : str
         "imdb": sentiment of film reviews, the most accurate. "imdb-2d": the paper's model with one head in the plane,
-        for pictures. Their cards, with recipe, data, metrics and limits, lie beside them.
+        for figures. The README.md in each folder states recipe, data, metrics and limits.
 
     Returns
     -------
@@ -43,7 +40,7 @@ def pretrained(name: str = "imdb") -> "HardmaxClassifier":
     ParameterError
         If there is no such model.
     MissingExtra
-        If scikit-learn or what reads the files is not installed.
+        If scikit-learn or safetensors is not installed.
 
     Examples
     --------
@@ -51,10 +48,10 @@ def pretrained(name: str = "imdb") -> "HardmaxClassifier":
     >>> hm.pretrained("imdb").predict(["A wonderful film, moving and funny."]).tolist()
     ['pos']
     """
-    from hardmax.text import HardmaxClassifier  # or the extra that it needs
+    from hardmax.text import HardmaxClassifier  # or the error that names the missing extra
+    from hardmax.text.storage import MODELS, shipped_models
 
-    names = sorted(path.parent.name for path in MODELS.glob("*/model.json"))
-    if name not in names:
+    if name not in shipped_models():
         advice = "For a folder use HardmaxClassifier.load."
-        raise ParameterError("name", f"be one of {', '.join(names)}", f"{name!r}", advice)
+        raise ParameterError("name", f"be one of {', '.join(shipped_models())}", f"{name!r}", advice)
     return HardmaxClassifier.load(MODELS / name)

@@ -1,35 +1,164 @@
-"""What a notebook shows of a trained classifier: what it knows, how good it was, which words lead in every text."""
+"""The record of a training, and the card of a model: classes, training data, scores and limits."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from statistics import median
+from typing import Any
 
 import numpy as np
 
+from hardmax._errors import InputError
+from hardmax._version import __version__
 from hardmax.draw.pages import card
 from hardmax.text.model import Epoch, Model
+from hardmax.text.tokenizer import full_name
 
-MOST_LEADERS, MOST_CLASSES = 8, 12
+MAX_CLASSES, MAX_LEADERS = 20, 8
+MIN_TEXTS_PER_CLASS = 30  # below it the card warns
 
 
-def classifier_card(model: Model, history: Sequence[Epoch]) -> str:
-    """A piece of HTML about a model and the training that made it."""
-    weights, classes = model.weights, model.classes.tolist()
-    shown = ", ".join(map(str, classes[:MOST_CLASSES]))
+@dataclass(frozen=True)
+class Record:
+    """The training data of a model, as plain data, and the date of the training.
+
+    Attributes
+    ----------
+    texts : int
+        Number of texts.
+    classes : dict of str to int
+        Number of texts of each class.
+    characters : float
+        Median length of a text.
+    sha256 : str
+        Hash of all texts and labels, in their order.
+    date : str
+        Date of the training, as 2025-01-31.
+    version : str
+        Version of hardmax.
+    about : str
+        Description of the data, if a person wrote one.
+
+    Examples
+    --------
+    >>> from hardmax.text.card import Record
+    >>> record = Record.of(["good", "bad film"], ["pos", "neg"])
+    >>> record.texts, dict(record.classes), record.characters
+    (2, {'neg': 1, 'pos': 1}, 6.0)
+    """
+
+    texts: int
+    classes: Mapping[str, int]
+    characters: float
+    sha256: str
+    date: str
+    version: str = __version__
+    about: str = field(default="")
+
+    @classmethod
+    def of(cls, texts: Sequence[str], labels: Sequence[Any]) -> "Record":
+        """Return the record of texts and labels that a model was trained on today."""
+        digest = sha256()
+        for text, label in zip(texts, labels, strict=True):
+            for part in (text, str(label)):
+                data = part.encode("utf-8", "surrogatepass")
+                digest.update(len(data).to_bytes(8, "little") + data)
+        counts = Counter(map(str, labels))
+        today = datetime.now(UTC).date().isoformat()
+        return cls(len(texts), dict(sorted(counts.items())), float(median(map(len, texts))), digest.hexdigest(), today)
+
+    @classmethod
+    def from_data(cls, data: Any, path: str) -> "Record":
+        """Return the record in a file; every entry is checked."""
+        kinds: dict[str, Any] = {
+            "texts": int,
+            "classes": dict,
+            "characters": int | float,
+            **dict.fromkeys(("sha256", "date", "version", "about"), str),
+        }
+        known = isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
+        if not known or not all(isinstance(count, int) for count in data["classes"].values()):
+            raise InputError(f"`{path}` must hold a record in `training`. It does not. Copy the folder again.")
+        return cls(**{name: data[name] for name in kinds})
+
+
+def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
+    """Return the card of a model in Markdown: classes, training data, scores and limits."""
+    weights, vocabulary = model.weights, model.vocabulary
+    counts = ", ".join(f"{name}: {count:,}" for name, count in list(record.classes.items())[:MAX_CLASSES])
+    heads = f"{_count(weights.heads, 'head')} of {_count(weights.d, 'coordinate')}, {_count(weights.layers, 'layer')}"
+    limits = [
+        "- It uses the words of its training texts only; every text without such a word gets the same prediction.",
+        "- Its accuracy holds for texts like those it was trained on. Measure it on others: hardmax evaluate.",
+    ]
+    rare = [name for name, count in record.classes.items() if count < MIN_TEXTS_PER_CLASS]
+    if rare:
+        limits.append(f"- It has seen fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}.")
+    explain = 'hardmax explain "a text" --model FOLDER'
+    if vocabulary.splitter.tokenizer is not None:
+        name = full_name(vocabulary.splitter.tokenizer)
+        limits.append(f"- It works in Python only, with the tokenizer that it was trained with: {name}.")
+        explain = "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
+    lines = [
+        "# A text classifier made by hardmax",
+        f"\nClasses: {_list_classes(model)}.",
+        "\n## Training\n",
+        *([f"{record.about}\n"] if record.about else []),
+        f"- {record.texts:,} texts, median length {record.characters:,.0f} characters ({counts})",
+        f"- on {record.date}, by hardmax {record.version}",
+        f"- SHA-256 of texts and labels: {record.sha256}",
+        f"- {heads}",
+        f"- {len(vocabulary):,} tokens of up to {_count(vocabulary.max_ngram, 'word')}",
+        f"\n## Scores\n\n{_describe_scores(history)}",
+        "\n## Limits\n",
+        *limits,
+        f"\nEvery prediction is a sum over words: {explain}.\n",
+    ]
+    return "\n".join(lines)
+
+
+def card_line(model: Model, history: Sequence[Epoch], record: Record) -> str:
+    """Return the card of a model in one sentence."""
+    return f"Classes: {_list_classes(model)}. Trained on {record.texts:,} texts. {_describe_scores(history)}"
+
+
+def _count(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
+
+
+def _list_classes(model: Model) -> str:
+    classes = list(map(str, model.classes.tolist()))
+    more = f" and {len(classes) - MAX_CLASSES} more" if len(classes) > MAX_CLASSES else ""
+    return ", ".join(classes[:MAX_CLASSES]) + more
+
+
+def _describe_scores(history: Sequence[Epoch]) -> str:
+    kept = [epoch for epoch in history if epoch.kept and epoch.accuracy is not None]
+    if not kept:
+        return "No texts were held out; hardmax evaluate measures the accuracy."
+    loss = f", loss {kept[-1].loss:.4f}" if kept[-1].loss is not None else ""
+    return f"Accuracy {kept[-1].accuracy:.4f}{loss}, on held-out texts."
+
+
+def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
+    """Return HTML about a model and its training."""
+    weights = model.weights
     facts: dict[str, object] = {
-        "classes": f"{shown}, ..." if len(classes) > MOST_CLASSES else shown,
+        "classes": _list_classes(model),
         "vocabulary": f"{len(model.vocabulary):,} tokens",
-        "heads": f"{weights.heads} of {weights.d} coordinates, {weights.layers} layers",
+        "heads": f"{weights.heads} of {_count(weights.d, 'coordinate')}, {_count(weights.layers, 'layer')}",
     }
     known = [epoch.accuracy for epoch in history if epoch.kept and epoch.accuracy is not None]
     if known:
-        facts["accuracy"] = f"{known[0]:.1%} on texts that were held back"
-    head = ("leads wherever it is", "speaks for")
-    return card(
-        "Classifies texts by the words that others gather around.", facts=facts, head=head, rows=_leading(model)
-    )
+        facts["accuracy"] = f"{known[0]:.1%} on held-out texts"
+    about = "Classifies texts by the words that others gather around."
+    return card(about, facts=facts, head=("leads in every text that has it", "counts for"), rows=_find_leaders(model))
 
 
-def _leading(model: Model) -> list[list[object]]:
-    """The longest token of each head: no other has a larger product with it, so it leads in every text that has it."""
+def _find_leaders(model: Model) -> list[list[object]]:
+    """Return the longest token of each head and its class: no product with it is larger, so it always leads."""
     weights = model.weights
     z = weights.embedding.astype(np.float64)  # (tokens, heads, d)
     images = z if weights.A is None else np.einsum("hij,thj->thi", weights.A, z)
@@ -40,4 +169,4 @@ def _leading(model: Model) -> list[list[object]]:
     for h in order.tolist():
         word = model.vocabulary.name(int(longest[h]))
         rows.setdefault(word, [word, model.decide(scores[h][None])[0]])
-    return list(rows.values())[:MOST_LEADERS]
+    return list(rows.values())[:MAX_LEADERS]

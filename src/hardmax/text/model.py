@@ -1,30 +1,178 @@
 """A trained classifier as plain data, and what every token of a text adds to its logit, in NumPy and float64.
 
 z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the mean that
-token j holds in the end times its own score. With a power p all terms of a text are times n^p.
+token j holds after the last layer times its own score. With a pooling exponent p all terms of a text of n tokens are
+multiplied by n^p.
 
-A text goes through its layers in compiled code where that knows the answer; else `followers` has the record of them.
+Texts go through their layers in compiled code where that decides every argmax set. The others go through
+`HeadDynamics`, and a head in which rounding may have decided a set is simulated exactly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.attention.layers_numpy import Layer, join_steps, layers_of, shares
+from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import products_of_batch, use_compiled
-from hardmax.text.followers import Followers
+from hardmax.simulate import simulate
 from hardmax.text.vocabulary import Encoded, Vocabulary
-from hardmax.text.weights import Weights
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
-PART = 1 << 21  # characters: some tens of megabytes of tokens
-CELLS = 1 << 19  # numbers of tokens times heads at a time: fast memory holds them
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # probabilities of `coverage`
+NOT_SURE = "not sure"
+MAX_CHARACTERS = 1 << 21  # of a batch of texts: some tens of megabytes of tokens
+Report = Callable[[int, int, Any, Any], object]  # steps done, all steps, loss, and after an epoch its `Epoch`
+MAX_CELLS = 1 << 19  # tokens times heads of a batch: they fit into the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Numbers of a trained classifier: embedding, heads, layers and decoder."""
+
+    embedding: AnyArray  # (tokens, heads, d) float32
+    alpha: FloatArray  # (heads,) positive
+    A: FloatArray | None  # (heads, d, d) symmetric positive definite; None is the identity
+    decoder: FloatArray  # (outputs, heads, d)
+    bias: FloatArray  # (outputs,)
+    layers: int
+    pooling_exponent: float = 0.0  # p: terms of n tokens are multiplied by n^p; 0 for the mean, 1 for the sum
+    decision_offset: FloatArray | None = None  # (outputs,) part of the bias that counts in the decision only
+
+    @property
+    def step(self) -> FloatArray:
+        """Return the (heads,) step sizes b = alpha / (1 + alpha)."""
+        return np.asarray(self.alpha / (1 + self.alpha))
+
+    @property
+    def heads(self) -> int:
+        return self.embedding.shape[1]
+
+    @property
+    def d(self) -> int:
+        return self.embedding.shape[2]
+
+    @property
+    def outputs(self) -> int:
+        return len(self.bias)  # 1 for two classes, else the number of classes
+
+    def tokens(self, ids: IntArray) -> FloatArray:
+        return self.embedding[ids].astype(np.float64)  # (..., heads, d)
+
+    def pooling_factor(self, n: IntArray) -> FloatArray:
+        """Return n^pooling_exponent for texts of n tokens, the factor of their mean."""
+        return np.asarray(np.maximum(n, 1.0) ** self.pooling_exponent)
+
+
+class LeaderRecord(NamedTuple):
+    """Leaders of texts in each head. Padding neither leads nor follows."""
+
+    emerged: IntArray  # (texts, heads, n) layer at which a token first followed only itself; -1 for never
+    follows: IntArray  # (texts, heads, n) token that each follows after the last layer, the first of a tie
+    decided: IntArray  # (texts, heads) layer at which every token had a single leader; -1 for not yet
+
+
+@dataclass(frozen=True, eq=False)
+class HeadDynamics:
+    """The layers of all heads of a batch of texts, padded as by `Encoded.padded`."""
+
+    weights: Weights
+    ids: IntArray  # (texts, n)
+    counts: IntArray  # (texts, n) 0 is padding
+    layers: list[Layer]  # of (texts * heads) token sets
+    simulated: dict[int, HardmaxTrajectory]  # by token set, where rounding may have decided an argmax set
+
+    @classmethod
+    def run(cls, weights: Weights, ids: IntArray, counts: IntArray, *, beyond: bool = True) -> "HeadDynamics":
+        """Apply the layers to texts, and with `beyond` find the argmax sets of the outputs, too."""
+        (texts, n), heads = ids.shape, weights.heads
+        z = weights.tokens(ids).transpose(0, 2, 1, 3).reshape(texts * heads, n, weights.d)
+        step, sure = np.tile(weights.step, texts), np.ones(texts * heads, bool)
+        A = None if weights.A is None else np.tile(weights.A, (texts, 1, 1))
+        head_counts = np.repeat(counts, heads, axis=0)
+        layers = list(layers_of(z, step, weights.layers + beyond, A=A, counts=head_counts, sure=sure))
+        unsure = ((i, *divmod(i, heads)) for i in np.flatnonzero(~sure).tolist())
+        simulated = {i: simulate_head(weights, ids[t], counts[t], h) for i, t, h in unsure}
+        return cls(weights, ids, counts, layers, simulated)
+
+    def shares(self) -> FloatArray:
+        """Return (texts, heads, n) shares of the mean that each token holds after the last layer; they sum to 1.
+
+        They are the mean row of M, where z^K = M z^0, computed from the last layer to the first.
+        """
+        steps = np.tile(self.weights.step, len(self.ids))
+        until_last = []
+        for k, layer in enumerate(self.layers[: self.weights.layers]):
+            ahead = np.where(layer.decided, self.weights.layers - k, 1)  # without the layer beyond
+            until_last.append(layer._replace(step=join_steps(steps[layer.elements], ahead)))
+        found = shares(until_last, np.repeat(self.counts, self.weights.heads, axis=0))
+        found = found.reshape(len(self.ids), self.weights.heads, -1)
+        for i, run in self.simulated.items():
+            text, h = divmod(i, self.weights.heads)
+            found[text, h] = _simulated_shares(run, float(self.weights.step[h]), self.counts[text])
+        return found
+
+    def find_leaders(self) -> LeaderRecord:
+        """Return the leaders, and the token that each token follows after the last layer; needs the layer `beyond`."""
+        (texts, n), heads = self.ids.shape, self.weights.heads
+        emerged, follows = np.full((2, texts * heads, n), -1)
+        decided = np.full(texts * heads, -1)
+        for k, layer in enumerate(self.layers):
+            some = layer.elements
+            first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
+            follows[some] = first
+            leads = alone & (first == np.arange(n))
+            emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
+            decided[some[layer.decided]] = k
+        for i, run in self.simulated.items():
+            emerged[i], follows[i], decided[i] = _simulated_leaders(run, self.counts[i // heads])
+        shape, real = (texts, heads, n), (self.counts > 0)[:, None, :]
+        return LeaderRecord(
+            np.where(real, emerged.reshape(shape), -1),
+            np.where(real, follows.reshape(shape), -1),
+            decided.reshape(shape[:2]),
+        )
+
+
+def simulate_head(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> HardmaxTrajectory:
+    """Simulate one head of one text exactly, each token as often as it counts."""
+    tokens = weights.embedding[np.repeat(ids, counts), h].astype(np.float64)
+    rule = Hardmax(float(weights.alpha[h]), None if weights.A is None else weights.A[h])
+    return simulate(tokens, rule, layers=weights.layers)
+
+
+def _simulated_shares(run: HardmaxTrajectory, step: float, counts: IntArray) -> FloatArray:
+    """Return (n,) shares of the tokens of a text from a simulation that has each as often as it counts."""
+    share = np.full(run.n, 1 / run.n)
+    for k in reversed(range(run.layers)):
+        share = share + step * (share @ run.attention(k, sparse=True) - share)
+    return np.asarray(np.bincount(np.repeat(np.arange(len(counts)), counts), share, len(counts)), np.float64)
+
+
+def _simulated_leaders(run: HardmaxTrajectory, counts: IntArray) -> tuple[IntArray, IntArray, int]:
+    """Return (n,) emerged, (n,) follows and decided, as in `LeaderRecord`."""
+    emerged, follows, decided = np.full(len(counts), -1), np.full(len(counts), -1), -1
+    owners, rows = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
+    real = np.flatnonzero(counts > 0).tolist()
+    for k in range(run.layers + 1):
+        tokens = run.sets(k)
+        sets = {i: set(owners[tokens[rows[i]]].tolist()) for i in real}  # the words that each word follows
+        leaders = {i for i in real if sets[i] == {i}}
+        emerged[[i for i in leaders if emerged[i] < 0]] = k
+        if decided < 0 and all(len(words) == 1 and words <= leaders for words in sets.values()):
+            decided = k
+    follows[real] = [min(sets[i]) for i in real]
+    return emerged, follows, decided
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is known after an epoch of training; of validation only where something was held back."""
+    """Loss of an epoch; validation loss and accuracy if texts were held out."""
 
     number: int
     train_loss: float
@@ -34,7 +182,7 @@ class Epoch:
 
     @property
     def quality(self) -> tuple[float, float]:
-        """By which epochs are compared: accuracy, then loss."""
+        """Return the key by which epochs are compared: accuracy, then loss."""
         if self.accuracy is None or self.loss is None:
             return float(self.number), 0.0  # the last one
         return self.accuracy, -self.loss
@@ -42,7 +190,7 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """From texts to logits and probabilities, with NumPy alone."""
+    """Vocabulary, weights and labels: texts to logits and probabilities, in NumPy."""
 
     vocabulary: Vocabulary
     weights: Weights
@@ -50,15 +198,15 @@ class Model:
 
     @property
     def start(self) -> str:
-        """Where training began, "linear" or "random": only a linear start has a pooling exponent above 0."""
-        return "linear" if self.weights.power else "random"
+        """Return the initialisation, "linear" or "random": only a linear one has a pooling exponent above 0."""
+        return "linear" if self.weights.pooling_exponent else "random"
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
-        """(texts, outputs): the bias plus what each token contributes."""
-        return self.answers(texts)[0]
+        """Return (texts, outputs) logits: the bias plus the contributions of the tokens."""
+        return self.score(texts)[0]
 
-    def answers(self, texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
-        """(texts, outputs) logits, and (texts,) how many known tokens they come from; with none, it is the bias."""
+    def score(self, texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
+        """Return (texts, outputs) logits, and (texts,) counts of known tokens; without any, the logit is the bias."""
         encoded = (self.vocabulary.encode(some) for some in in_parts(texts))
         parts = [(logits(self.weights, some), some.sizes) for some in encoded]
         scores, sizes = zip(*parts, strict=True) if parts else ((), ())
@@ -66,33 +214,33 @@ class Model:
         return np.concatenate([nothing[0], *scores]), np.concatenate([nothing[1], *sizes])
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """(texts, classes) from (texts, outputs) logits, less the lift of rare classes."""
-        scores = self.unlifted(scores)
+        """Return (texts, classes) probabilities from (texts, outputs) logits, without the decision offset."""
+        scores = self.remove_offset(scores)
         return np.asarray(expit(scores * [-1, 1]) if scores.shape[1] == 1 else softmax(scores, axis=1))
 
-    def unlifted(self, scores: FloatArray) -> FloatArray:
-        """(texts, outputs) logits as they are believed, from those that decide."""
-        return scores if self.weights.lift is None else scores - self.weights.lift
+    def remove_offset(self, scores: FloatArray) -> FloatArray:
+        """Return calibrated (texts, outputs) logits: those that decide, less the offset of rare classes."""
+        return scores if self.weights.decision_offset is None else scores - self.weights.decision_offset
 
     def certainty(self, scores: FloatArray) -> FloatArray:
-        """(texts,) probabilities of what (texts, outputs) logits decide for."""
-        return np.asarray(self.probabilities(scores)[np.arange(len(scores)), decided(scores)])
+        """Return (texts,) probabilities of the predicted classes from (texts, outputs) logits."""
+        return np.asarray(self.probabilities(scores)[np.arange(len(scores)), predicted_classes(scores)])
 
     def decide(self, scores: FloatArray) -> AnyArray:
-        """(texts,) labels from (texts, outputs) logits; a logit of 0 means the first class."""
-        return self.classes[decided(scores)]
+        """Return (texts,) labels from (texts, outputs) logits; a single logit of 0 means the first class."""
+        return self.classes[predicted_classes(scores)]
 
 
-def decided(scores: FloatArray) -> IntArray:
-    """(texts,) numbers of the classes that (texts, outputs) logits decide for."""
+def predicted_classes(scores: FloatArray) -> IntArray:
+    """Return the (texts,) indices of the classes with the largest of (texts, outputs) logits."""
     return (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
 def in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Texts, as many at a time as have `PART` characters together: memory does not grow with their number."""
+    """Yield batches of texts with at most `MAX_CHARACTERS` together, so that memory does not grow with their number."""
     start = size = 0
     for end, text in enumerate(texts):
-        if size + len(text) > PART and end > start:
+        if size + len(text) > MAX_CHARACTERS and end > start:
             yield texts[start:end]
             start, size = end, 0
         size += len(text)
@@ -101,50 +249,99 @@ def in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
-    """(tokens of all texts, outputs) what each adds to the logits of its text."""
+    """Return (tokens of all texts, outputs) terms that the tokens add to the logits of their texts."""
     result, left = np.empty((len(encoded.ids), weights.outputs)), np.arange(len(encoded))
-    long = float(np.sqrt(np.square(encoded.sizes).sum() / max(1, len(encoded))))  # a text; NumPy takes the square
+    long = float(np.sqrt(np.square(encoded.sizes).sum() / max(1, len(encoded))))  # tokens of a text
     work = max(1, weights.layers) * products_of_batch(len(encoded) * weights.heads, long, long)
     if weights.d <= 2 and weights.A is None and use_compiled("contributions", work):
         from hardmax.attention.layers_compiled import contributions_of_texts
 
-        result, clear = contributions_of_texts(
+        result, is_decided = contributions_of_texts(
             encoded, weights.embedding, weights.step, weights.decoder, weights.layers
         )
-        left = np.flatnonzero(~clear)  # some tokens tie, or nearly
+        left = np.flatnonzero(~is_decided)  # products tie, or nearly
     for some in batches(encoded.sizes[left], weights.heads):
         ids, counts = encoded.take(left[some]).padded()
-        share, tokens = Followers.of(weights, ids, counts, beyond=False).shares(), weights.tokens(ids)
+        share, tokens = HeadDynamics.run(weights, ids, counts, beyond=False).shares(), weights.tokens(ids)
         total = np.zeros((*ids.shape, weights.outputs))  # (texts, n, outputs)
-        for h in range(weights.heads):  # in this order whatever the batch
+        for h in range(weights.heads):  # a fixed order, so that sums do not depend on the batch
             for r in range(weights.d):
                 total += share[:, h, :, None] * (tokens[:, :, h, r, None] * weights.decoder[:, h, r])
         result[encoded.places(left[some])] = total[counts > 0]
-    return result if weights.power == 0 else result * _loudness(weights, encoded)
+    return result if weights.pooling_exponent == 0 else result * _pooling_factors(weights, encoded)
 
 
-def _loudness(weights: Weights, encoded: Encoded) -> FloatArray:
-    """(tokens of all texts, 1) how loud the text of each speaks."""
+def _pooling_factors(weights: Weights, encoded: Encoded) -> FloatArray:
+    """Return (tokens of all texts, 1) pooling factors of their texts."""
     owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
-    return weights.loudness(np.bincount(owners, encoded.counts, len(encoded)))[owners, None]
+    return weights.pooling_factor(np.bincount(owners, encoded.counts, len(encoded)))[owners, None]
 
 
 def logits(weights: Weights, encoded: Encoded) -> FloatArray:
-    """(texts, outputs) bias and contributions of every text, summed."""
+    """Return (texts, outputs) sums of the bias and the contributions of every text."""
     return weights.bias + sums_by_text(contributions(weights, encoded), encoded)
 
 
 def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
-    """(texts, outputs) sums of the rows of each text, in their order."""
+    """Return (texts, outputs) sums of the rows of each text, in their order."""
     owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
     return np.stack([np.bincount(owners, column, len(encoded)) for column in parts.T], axis=1)
 
 
 def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:
-    """Texts of like length together, as many as fit; texts without tokens are left out."""
+    """Yield indices of texts of similar length, as many as fit into a batch; texts without tokens are left out."""
     order = np.argsort(sizes, kind="stable")
     order = order[sizes[order] > 0][::-1]
     while len(order):
-        count = max(1, CELLS // (int(sizes[order[0]]) * heads))
+        count = max(1, MAX_CELLS // (int(sizes[order[0]]) * heads))
         yield order[:count]
         order = order[count:]
+
+
+def answer_columns(model: Model, scores: FloatArray, known: IntArray, at_least: float) -> dict[str, Any]:
+    """Return columns with an answer for each text, from (texts, outputs) logits and (texts,) numbers of known tokens.
+
+    With `at_least` above 0 all predictions are texts, also of labels that are numbers: a column has one type.
+    """
+    probabilities, best = model.probabilities(scores), model.certainty(scores)
+    labels = model.decide(scores).tolist()
+    if at_least > 0:
+        confident = is_confident(best, at_least).tolist()
+        labels = [str(label) if kept else NOT_SURE for label, kept in zip(labels, confident, strict=True)]
+    return {
+        "prediction": labels,
+        "probability": best,
+        **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(model.classes.tolist())},
+        "no_known_word": known == 0,
+    }
+
+
+def is_confident(certainty: FloatArray, at_least: float) -> BoolArray:
+    """Return (texts,) booleans: whether the probability of the prediction is at least `at_least`."""
+    if not isinstance(at_least, int | float) or isinstance(at_least, bool) or not 0 <= at_least <= 1:
+        raise ParameterError("at_least", "be a probability between 0 and 1", repr(at_least))
+    return np.asarray(certainty >= at_least)
+
+
+def confident_predictions(predictions: AnyArray, certainty: FloatArray, at_least: float) -> AnyArray:
+    """Return (texts,) predictions, None where the probability is below `at_least`."""
+    found = predictions.astype(object)
+    found[~is_confident(certainty, at_least)] = None
+    return found
+
+
+class Coverage(NamedTuple):
+    """A threshold, the fraction of texts with at least that probability, and the accuracy on these, if any."""
+
+    at_least: float
+    coverage: float
+    accuracy: float | None
+
+
+def coverage(certainty: FloatArray, right: BoolArray) -> list[Coverage]:
+    """Return coverage and accuracy for each of `LEVELS`, from (texts,) probabilities and correctness."""
+    rows = []
+    for level in LEVELS:
+        kept = is_confident(certainty, level)
+        rows.append(Coverage(level, float(kept.mean()), float(right[kept].mean()) if kept.any() else None))
+    return rows

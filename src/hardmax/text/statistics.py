@@ -1,18 +1,22 @@
-"""Who leads in a collection of texts: the global view of a classifier."""
+"""Statistics of a collection of texts: leaders, and the tokens that contribute most.
 
-from collections.abc import Sequence
+Sums over some texts can be added to those over others, so that a collection may be larger than memory.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.text.followers import Followers
-from hardmax.text.model import Model, batches, in_parts
+from hardmax._errors import ParameterError, needed_for
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.text.model import HeadDynamics, Model, batches, contributions, in_parts, sums_by_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,7 @@ class LeaderStatistics:
     texts_led : (m,) array of int
         In how many texts each of them leads, in some head.
     scores : (m,) or (m, classes) array
-        v . z of each, summed over heads: what the word would say alone, less the bias.
+        v . z of each, summed over heads: the logit of the word alone, less the bias.
 
     Examples
     --------
@@ -51,21 +55,21 @@ class LeaderStatistics:
 
     @property
     def mean(self) -> float:
-        """Leaders of a text in a head, on average."""
+        """Return the mean number of leaders of a text in a head."""
         return self.summary()["average"]
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the same."""
+        """Return the standard deviation of the number of leaders."""
         return self.summary()["deviation"]
 
     @property
     def share_initial(self) -> float:
-        """Which part of all leaders leads from layer 0 on."""
+        """Return the fraction of all leaders that lead from layer 0 on."""
         return float(self.initial.sum() / max(1, self.leaders.sum()))
 
     def summary(self) -> dict[str, float]:
-        """Average, deviation, least and most leaders of a text in a head, and the share that leads from layer 0."""
+        """Return statistics of the number of leaders of a text in a head, and the fraction from layer 0."""
         counts = self.leaders if self.leaders.size else np.full(1, np.nan)
         numbers = {"average": counts.mean(), "deviation": counts.std(), "min": counts.min(), "max": counts.max()}
         return {name: float(number) for name, number in numbers.items()} | {"initial": self.share_initial}
@@ -77,7 +81,7 @@ class LeaderStatistics:
         )
 
     def plot(self, *, count: int = 20, ax: "Axes | None" = None) -> "Figure":
-        """Histogram of the most frequent leaders, coloured by what they say; returns the figure."""
+        """Draw a histogram of the most frequent leaders, coloured by their class; return the figure."""
         from hardmax.draw.texts import plot_leaders
 
         return plot_leaders(self, count=count, ax=ax)
@@ -92,7 +96,7 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     parts = (model.vocabulary.encode(some) for some in in_parts(texts))
     clouds = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
     for ids, counts in clouds:
-        found = Followers.of(weights, ids, counts).following()
+        found = HeadDynamics.run(weights, ids, counts).find_leaders()
         leads = found.emerged >= 0  # (texts, heads, n)
         counted.append((leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided))
         somewhere = leads.any(axis=1)  # (texts, n)
@@ -103,3 +107,95 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     names = np.array(model.vocabulary.names(order), dtype=np.str_)
     scores = scores[:, 0] if weights.outputs == 1 else scores
     return LeaderStatistics(leaders, initial, decided, names, led[order], scores)
+
+
+class TokenSums:
+    """Counts and sums of the contributions of each token, over some texts."""
+
+    def __init__(self, tokens: int, outputs: int) -> None:
+        self.count = np.zeros(tokens, np.int64)
+        self.sum, self.absolute = np.zeros((2, tokens, outputs))
+
+    def add(self, ids: AnyArray, terms: FloatArray) -> None:
+        """Add (m, outputs) contributions of the tokens with (m,) indices, which may repeat."""
+        self.count += np.bincount(ids, minlength=len(self.count))
+        for output, column in enumerate(terms.T):
+            self.sum[:, output] += np.bincount(ids, column, len(self.count))
+            self.absolute[:, output] += np.bincount(ids, np.abs(column), len(self.count))
+
+    def add_sums(self, ids: IntArray, count: IntArray, total: FloatArray, absolute: FloatArray) -> None:
+        """Add sums over other texts: (m,) distinct indices, (m,) counts, (m, outputs) sums."""
+        self.count[ids] += count
+        self.sum[ids] += total
+        self.absolute[ids] += absolute
+
+
+def token_table(model: Model, texts: Sequence[str], labels: Sequence[Any] | None) -> "DataFrame":
+    """Return the table of `HardmaxClassifier.contributions`."""
+    with needed_for("`contributions`", "pandas", "text"):
+        import pandas  # noqa: F401
+
+    if labels is not None and len(labels) != len(texts):
+        raise ParameterError("labels", f"hold one label for each of the {len(texts)} texts", str(len(labels)))
+    truth = None if labels is None else np.asarray(labels)
+    groups = {} if truth is None else _groups(model, truth)
+    tokens, outputs = len(model.weights.embedding), model.weights.outputs
+    names = ("", *groups, *(("right", "wrong") if truth is not None else ()))
+    sums = {name: TokenSums(tokens, outputs) for name in names}
+    start = 0
+    for some in in_parts(texts):
+        encoded = model.vocabulary.encode(some)
+        terms = contributions(model.weights, encoded)
+        owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
+        sums[""].add(encoded.ids, terms)
+        if truth is not None:
+            here = slice(start, start + len(some))
+            right = model.decide(model.weights.bias + sums_by_text(terms, encoded)) == truth[here]
+            parts: dict[str, BoolArray] = {name: mask[here] for name, mask in groups.items()}
+            for name, mask in (parts | {"right": right, "wrong": ~right}).items():
+                rows = mask[owners]
+                sums[name].add(encoded.ids[rows], terms[rows])
+        start += len(some)
+    seen = np.flatnonzero(sums[""].count)
+    return frame_of(sums, seen, model.vocabulary.names(seen), logit_classes(model.classes))
+
+
+def logit_classes(classes: AnyArray) -> list[Any]:
+    """Return the class of each logit: with two classes there is one, of the second."""
+    return classes.tolist() if len(classes) > 2 else classes.tolist()[1:]
+
+
+def frame_of(
+    sums: Mapping[str, TokenSums], seen: IntArray, names: Sequence[str], classes: Sequence[Any]
+) -> "DataFrame":
+    """Return a table of the tokens `seen`, with their `names`, sorted by the size of their sums.
+
+    The sums under "" are those over all texts, others are over the texts that their key describes. `share` is the
+    fraction of the absolute contributions of all tokens.
+    """
+    import pandas
+
+    tables = []
+    for output, label in enumerate(classes):
+        columns: dict[str, Any] = {"token": names, "for": label}
+        for name, found in sums.items():
+            ending = f"_{name}" if name else ""
+            count, total = found.count[seen], found.sum[seen, output]
+            with np.errstate(invalid="ignore"):
+                columns |= {f"count{ending}": count, f"sum{ending}": total, f"mean{ending}": total / count}
+                columns[f"mean_abs{ending}"] = (absolute := found.absolute[seen, output]) / count
+                if not name:
+                    columns["share"] = absolute / absolute.sum()
+        tables.append(pandas.DataFrame(columns))
+    table = pandas.concat(tables, ignore_index=True)
+    order = np.argsort(-np.abs(table["sum"].to_numpy()), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
+
+
+def _groups(model: Model, truth: AnyArray) -> dict[str, BoolArray]:
+    """Return (texts,) masks of the texts of each label."""
+    unknown = [label for label in np.unique(truth).tolist() if label not in model.classes.tolist()]
+    if unknown:
+        must = f"be labels of the model: {', '.join(map(str, model.classes.tolist()))}"
+        raise ParameterError("labels", must, repr(unknown[0]), "Rename them.")
+    return {f"in_{label}": truth == label for label in model.classes.tolist()}

@@ -5,23 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
-from hardmax.search.dispatch import use_compiled
-from hardmax.text.settings import ModelSettings
-from hardmax.text.text import Splitter
-
-if TYPE_CHECKING:
-    from hardmax.text.compiled_encoding import Table
+from hardmax.text.parameters import Parameters
+from hardmax.text.tokenizer import Splitter
 
 UNKNOWN = -1
-LENGTHS, LEAST = (1, 3), 1  # words of a token, and texts that have it, where settings say nothing
-COMMON = 10  # one in so many tokens is a common word
-CHARACTER = 25  # products in the time that Python takes to read a letter
+DEFAULT_NGRAMS, DEFAULT_MIN_DF = (1, 3), 1
+FREQUENT_SHARE = 10  # at least one in 10 tokens is a frequent word
 
 
 class Encoded(NamedTuple):
@@ -48,7 +43,7 @@ class Encoded(NamedTuple):
         return np.repeat(self.starts[:-1][texts] - before, sizes) + np.arange(sizes.sum())
 
     def padded(self) -> tuple[IntArray, IntArray]:
-        """(texts, longest) token numbers, and how often each counts: 0 behind the end of a text.
+        """(texts, max_ngram) token numbers, and how often each counts: 0 behind the end of a text.
 
         There its first token is repeated: zeros would tie with everything.
         """
@@ -74,43 +69,43 @@ class Vocabulary:
 
     splitter: Splitter
     words: tuple[str, ...]  # that tokens are made of
-    runs: IntArray  # (tokens, longest) word numbers of each token, in their order; -1 behind shorter ones
+    ngrams: IntArray  # (tokens, max_ngram) word indices of each token; -1 fills up shorter n-grams
     distinct: bool = True  # whether a token that occurs several times in a text counts once
 
     def __len__(self) -> int:
-        return len(self.runs)
+        return len(self.ngrams)
 
     @classmethod
-    def build(cls, texts: Iterable[str], settings: ModelSettings, labels: IntArray | None = None) -> "Vocabulary":
+    def build(cls, texts: Iterable[str], parameters: Parameters, labels: IntArray | None = None) -> "Vocabulary":
         """Tokens of as many words as `ngram_range` says that occur in at least `min_df` texts.
 
         Of more than `max_features` those are kept that tell most of the labels, or the most frequent ones without them.
         A tenth of the places is for the most frequent words: a classifier that does not know "good" surprises people.
         """
-        splitter = Splitter(**{each.name: getattr(settings, each.name) for each in fields(Splitter)})
-        (shortest, longest), most = settings.ngram_range or LENGTHS, settings.max_features
-        labels = labels if settings.select == "telling" else None
+        splitter = Splitter(**{each.name: getattr(parameters, each.name) for each in fields(Splitter)})
+        (shortest, max_ngram), most = parameters.ngram_range or DEFAULT_NGRAMS, parameters.max_features
+        labels = labels if parameters.select == "discriminative" else None
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
-        least = settings.min_df or LEAST
+        least = parameters.min_df or DEFAULT_MIN_DF
         words = sorted((w for w, count in counts.items() if count >= least), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
-        if len(words) ** longest >= 2**62:
-            must, got = f"be smaller for a vocabulary of {len(words):,} words", f"runs of {longest} words"
+        if len(words) ** max_ngram >= 2**62:
+            must, got = f"be smaller for a vocabulary of {len(words):,} words", f"runs of {max_ngram} words"
             raise ParameterError("ngram_range", must, f"{got}, too many to number", "Use 1, 3, or raise `min_df`.")
-        runs, frequency = frequent_runs(stream, owner, len(words), settings, labels)
+        runs, frequency = count_ngrams(stream, owner, len(words), parameters, labels)
         if most is not None and len(runs) > most:
-            value = frequency.sum(axis=1).astype(np.float64) if labels is None else telling(frequency)
+            value = frequency.sum(axis=1).astype(np.float64) if labels is None else discriminative_scores(frequency)
             if shortest == 1:  # the most frequent words come first in runs
-                value[: min(len(words), most // COMMON)] = np.inf
+                value[: min(len(words), most // FREQUENT_SHARE)] = np.inf
             runs = runs[np.sort(np.argsort(-value, kind="stable")[:most])]
         used = np.unique(runs[runs != UNKNOWN])
         runs = np.where(runs == UNKNOWN, UNKNOWN, np.searchsorted(used, runs))
-        return cls(splitter, tuple(words[w] for w in used), runs, settings.distinct)
+        return cls(splitter, tuple(words[w] for w in used), runs, parameters.distinct)
 
     @property
-    def longest(self) -> int:
-        return self.runs.shape[1]
+    def max_ngram(self) -> int:
+        return self.ngrams.shape[1]
 
     def name(self, token: int) -> str:
         """The token as text: a word, or words with spaces between."""
@@ -118,20 +113,11 @@ class Vocabulary:
 
     def names(self, tokens: IntArray) -> list[str]:
         """Tokens as text."""
-        return [" ".join([self.words[w] for w in run if w != UNKNOWN]) for run in self.runs[tokens].tolist()]
+        return [" ".join([self.words[w] for w in run if w != UNKNOWN]) for run in self.ngrams[tokens].tolist()]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        if not use_compiled("encoding", CHARACTER * sum(map(len, texts))) or self._table is None:
-            return self.encode_words(map(self.splitter.words, texts), len(texts))
-        from hardmax.text.compiled_encoding import Options, encode
-
-        plain = [self.splitter.plain(text) for text in texts]
-        split = [not text.isascii() for text in plain]
-        spelled = (" ".join(self.splitter.words(t)) if own else t for t, own in zip(plain, split, strict=True))
-        letters = [text.encode() for text in spelled]
-        most = np.iinfo(np.int64).max if self.splitter.max_words is None else self.splitter.max_words
-        options = Options(self.splitter.punctuation, int(most), self.longest, self.distinct)
-        return Encoded(*encode(letters, split, self._table, options))
+        """Return the tokens of texts."""
+        return self.encode_words(map(self.splitter.words, texts), len(texts))
 
     def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
         """As `encode`, of texts that are split already. A word that is not known, "" say, ends all runs."""
@@ -149,33 +135,24 @@ class Vocabulary:
         return self._occurrences(_stream([words], self._numbers)[0])
 
     @cached_property
-    def _table(self) -> "Table | None":
-        """For the compiled way to encode texts; None where there is none."""
-        if not (self.splitter.is_plain and len(self)):
-            return None
-        from hardmax.text.compiled_encoding import table_of
-
-        return table_of(self.words, self.runs)
-
-    @cached_property
     def _numbers(self) -> dict[str, int]:
         return dict(zip(self.words, range(len(self.words)), strict=True))
 
     @cached_property
     def _tables(self) -> dict[int, tuple[IntArray, IntArray]]:
         """For each length the keys of tokens in order, then one that no token has, and their numbers."""
-        sizes = (self.runs != UNKNOWN).sum(axis=1)
+        sizes = (self.ngrams != UNKNOWN).sum(axis=1)
         tables = {}
-        for size in range(1, self.longest + 1):
+        for size in range(1, self.max_ngram + 1):
             which = np.flatnonzero(sizes == size)
-            keys = _key(self.runs[which, :size].T, len(self.words))
+            keys = _key(self.ngrams[which, :size].T, len(self.words))
             order = np.argsort(keys)
             tables[size] = np.append(keys[order], np.iinfo(np.int64).max), which[order]
         return tables
 
     def _occurrences(self, stream: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
         for size, (keys, numbers) in self._tables.items():
-            starts = _whole_runs(stream, size)
+            starts = _ngram_starts(stream, size)
             wanted = _key([stream[starts + k] for k in range(size)], len(self.words))
             at = np.searchsorted(keys, wanted)
             known = np.flatnonzero(keys[at] == wanted)
@@ -193,7 +170,7 @@ def _stream(documents: Iterable[Sequence[str]], numbers: dict[str, int]) -> tupl
     return np.array(stream, np.int64), np.repeat(np.arange(len(lengths)), lengths)
 
 
-def _whole_runs(stream: IntArray, size: int) -> IntArray:
+def _ngram_starts(stream: IntArray, size: int) -> IntArray:
     """Where runs of `size` known words start."""
     whole = stream != UNKNOWN
     for k in range(1, size):
@@ -208,19 +185,19 @@ def _key(parts: Iterable[IntArray], base: int) -> IntArray:
     return total
 
 
-def frequent_runs(
-    stream: IntArray, owner: IntArray, base: int, settings: ModelSettings, labels: IntArray | None
+def count_ngrams(
+    stream: IntArray, owner: IntArray, base: int, parameters: Parameters, labels: IntArray | None
 ) -> tuple[IntArray, IntArray]:
     """Runs of words in enough texts, by falling frequency within a length.
 
-    They are (tokens, longest) word numbers, and (tokens, classes) how many texts of each class have them.
+    They are (tokens, max_ngram) word numbers, and (tokens, classes) how many texts of each class have them.
     """
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
-    shortest, longest = settings.ngram_range or LENGTHS
-    runs, frequency = [np.empty((0, longest), np.int64)], [np.empty((0, classes), np.int64)]
-    for size in range(shortest, longest + 1):
-        starts = _whole_runs(stream, size)
+    shortest, max_ngram = parameters.ngram_range or DEFAULT_NGRAMS
+    runs, frequency = [np.empty((0, max_ngram), np.int64)], [np.empty((0, classes), np.int64)]
+    for size in range(shortest, max_ngram + 1):
+        starts = _ngram_starts(stream, size)
         if not len(starts):
             break
         names, place = np.unique(_key([stream[starts + k] for k in range(size)], base), return_inverse=True)
@@ -228,9 +205,9 @@ def frequent_runs(
         cells = pairs % len(names) * classes + kind[pairs // len(names)]
         counts = np.bincount(cells, minlength=len(names) * classes).reshape(-1, classes)
         total = counts.sum(axis=1)
-        kept = np.flatnonzero(total >= (settings.min_df or LEAST))
+        kept = np.flatnonzero(total >= (parameters.min_df or DEFAULT_MIN_DF))
         kept = kept[np.lexsort((names[kept], -total[kept]))]
-        table = np.full((len(kept), longest), UNKNOWN)
+        table = np.full((len(kept), max_ngram), UNKNOWN)
         for k in range(size):
             table[:, k] = names[kept] // base ** (size - 1 - k) % base
         runs.append(table)
@@ -238,7 +215,7 @@ def frequent_runs(
     return np.concatenate(runs), np.concatenate(frequency)
 
 
-def telling(frequency: IntArray) -> FloatArray:
+def discriminative_scores(frequency: IntArray) -> FloatArray:
     """(tokens,) |log ratio| sqrt(texts): by how much a token tells one class from the others, the largest over classes.
 
     The ratio is that of naive Bayes, with one text added to every count.

@@ -1,4 +1,4 @@
-"""Parts of a text and what they add to the logit: words, sentences, phrases; all of them and the bias sum to it."""
+"""Parts of the logit that belong to words, sentences and phrases of a text; with the bias they sum to the logit."""
 
 import re
 from collections import defaultdict
@@ -8,30 +8,31 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray
+from hardmax._types import FloatArray, IntArray
+from hardmax.text.model import Model
 
 if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation, Highlight
 
-STOPS, CLOSING = r"\u3002\uff01\uff1f", r"\u300d\u300f\uff09"  # of scripts without spaces
-FULL = rf"(?<=[{STOPS}])[{CLOSING}]*(?![{STOPS}{CLOSING}])\s*"
-SENTENCE = re.compile(rf"\n+|(?<=[.!?])[\"')\]]*\s+|{FULL}")  # what lies between two sentences
+FULL_STOPS, CLOSING = r"\u3002\uff01\uff1f", r"\u300d\u300f\uff09"  # of scripts without spaces
+UNSPACED_END = rf"(?<=[{FULL_STOPS}])[{CLOSING}]*(?![{FULL_STOPS}{CLOSING}])\s*"
+SENTENCE = re.compile(rf"\n+|(?<=[.!?])[\"')\]]*\s+|{UNSPACED_END}")  # separators of sentences
 CLAUSE = re.compile(
     rf"{SENTENCE.pattern}|(?<=[,;:])\s+|\s+(?=[(\[])|(?<=[)\]])\s+|(?<=[\u3001\uff0c\uff1b\uff1a])|\s[-\u2013\u2014]+\s"
-)  # and two phrases
+)  # separators of phrases
 
 
 class Part(NamedTuple):
-    """A part of a text, as it stands there, and what it adds to the logit.
+    """A part of a text and its part of the logit.
 
     Attributes
     ----------
     text : str
-        A word, phrase or sentence as it stands there.
+        A word, phrase or sentence, as written.
     value : float, or (classes,) array
-        What it adds to the logit.
+        Its part of the logit.
     places : tuple of (start, end)
-        Where it stands.
+        Offsets of its occurrences: `text[start:end]`.
 
     Examples
     --------
@@ -44,17 +45,49 @@ class Part(NamedTuple):
     """
 
     text: str
-    value: float | FloatArray  # a number, or an array with one for each class
-    places: tuple[tuple[int, int], ...]  # where it stands: text[start:end]
+    value: float | FloatArray
+    places: tuple[tuple[int, int], ...]
 
     @property
     def named(self) -> str:
-        """The text, and how often it stands there if more than once."""
+        """Return the text, with the number of occurrences if there are several."""
         return self.text if len(self.places) == 1 else f"{self.text} ({len(self.places)} times)"
 
 
+def attribute_to_words(
+    model: Model, words: Sequence[str], ids: IntArray, terms: FloatArray, *, even: bool = False
+) -> FloatArray:
+    """Return (words, outputs) parts of the logits for each word of a text; they have the same sum as `terms`.
+
+    The text is split into `words`; its distinct tokens are `ids`, (n,), with the contributions `terms`, (n, outputs).
+    A token that occurs several times is shared evenly by its occurrences. Erasing one word of an n-gram removes the
+    whole n-gram, so its term goes to one word: the one whose own score v . z as a single token is largest for that
+    class. With `even` the term is shared by the words of the n-gram, or by its punctuation if it has no word.
+    """
+    parts, scores = np.zeros((2, len(words), terms.shape[1]))
+    order, columns = np.argsort(ids), np.arange(terms.shape[1])
+    is_word = np.array([any(map(str.isalnum, word)) for word in words], bool)
+    for size, places, tokens in model.vocabulary.occurrences(words):
+        if not len(places):
+            continue
+        place = order[np.searchsorted(ids[order], tokens)]  # indices of the tokens in ids
+        times = np.bincount(place, minlength=len(ids))[place]
+        part = terms[place] / times[:, None]  # (m, outputs)
+        if size == 1:
+            scores[places] = np.einsum("mhd,ohd->mo", model.weights.tokens(tokens), model.weights.decoder)
+        window = places[:, None] + np.arange(size)  # (m, size)
+        if even:
+            receives = is_word[window]
+            receives[~receives.any(axis=1)] = True
+            np.add.at(parts, window, part[:, None] * (receives / receives.sum(axis=1, keepdims=True))[..., None])
+            continue
+        chosen = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
+        np.add.at(parts, (places[:, None] + chosen, columns), part)
+    return parts
+
+
 def by_word(explanation: "Explanation", *, even: bool) -> list[Part]:
-    """Distinct words, each with all its places; those that say most first."""
+    """Return distinct words with all their offsets, the largest parts first."""
     found: dict[str, list[Highlight]] = defaultdict(list)
     for mark in explanation.highlighted(even=even):
         found[mark.word].append(mark)
@@ -63,10 +96,10 @@ def by_word(explanation: "Explanation", *, even: bool) -> list[Part]:
 
 
 def strongest_runs(explanation: "Explanation") -> dict[tuple[int, int], str]:
-    """For words that say most in a run: the run as written, by the first place of the word."""
+    """Return the n-gram, as written, in which a word contributes most, by offsets of the word."""
     spans = explanation.model.vocabulary.splitter.spans(explanation.text)
     words, order = [span.word for span in spans], np.argsort(explanation.ids)
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, and by word or run
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, then by token
     for size, places, tokens in explanation.model.vocabulary.occurrences(words):
         at = order[np.searchsorted(explanation.ids[order], tokens)]
         parts = explanation.towards[at] / np.bincount(at, minlength=len(order))[at]
@@ -81,27 +114,27 @@ def strongest_runs(explanation: "Explanation") -> dict[tuple[int, int], str]:
 
 
 def by_sentence(explanation: "Explanation", *, even: bool) -> list[Part]:
-    """Sentences in their order."""
+    """Return the sentences in their order."""
     return _cut(explanation, SENTENCE, even)
 
 
 def by_phrase(explanation: "Explanation", phrases: Iterable[str] | None, *, even: bool) -> list[Part]:
-    """Phrases that were asked for, each with all its places, or what lies between commas and the like."""
+    """Return the given phrases with all their offsets, or the parts between punctuation."""
     if phrases is None:
         return _cut(explanation, CLAUSE, even)
     if isinstance(phrases, str):
-        raise ParameterError("phrases", "be a list of texts", "one text", "Put it into a list.")
+        raise ParameterError("phrases", "be a list of strings", "one string", "Put it into a list.")
     marks = explanation.highlighted(even=even)
     return [_phrase(explanation, marks, phrase) for phrase in phrases]
 
 
 def _cut(explanation: "Explanation", between: re.Pattern[str], even: bool) -> list[Part]:
-    """The text in pieces; a word belongs to the piece in which it begins, or to the last one behind all of them."""
+    """Split the text; a word belongs to the piece in which it begins, or to the last piece."""
     text, marks = explanation.text, explanation.highlighted(even=even)
     ends = [match.end() for match in between.finditer(text)] + [len(text)]
     cuts = [(start, end) for start, end in zip([0, *ends], ends, strict=False) if text[start:end].strip()]
     if not cuts and marks:
-        cuts = [(0, len(text))]  # words that stand nowhere, or blanks that are words
+        cuts = [(0, len(text))]  # tokens without offsets, or tokens that are spaces
     parts, at = [], 0
     for start, end in cuts:
         own = []
@@ -116,13 +149,15 @@ def _cut(explanation: "Explanation", between: re.Pattern[str], even: bool) -> li
 
 def _phrase(explanation: "Explanation", marks: "Sequence[Highlight]", phrase: str) -> Part:
     if not isinstance(phrase, str) or not phrase.split():
-        raise ParameterError("phrases", "hold words", repr(phrase))
+        raise ParameterError("phrases", "hold phrases with words", repr(phrase))
     words = r"\s+".join(map(re.escape, phrase.split()))
-    if explanation.model.vocabulary.splitter.tokenizer is None:  # else words may have no spaces between them
+    if (
+        explanation.model.vocabulary.splitter.tokenizer is None
+    ):  # words of other tokenizers may have no spaces between them
         words = rf"(?<!\w){words}(?!\w)"
     places = [match.span() for match in re.finditer(words, explanation.text, re.IGNORECASE)]
     if not places:
-        raise ParameterError("phrases", "stand in the text", repr(phrase), "Copy it from there.")
+        raise ParameterError("phrases", "occur in the text", repr(phrase), "Copy it from the text.")
     own = [mark for mark in marks if any(start <= mark.start < end for start, end in places)]
     return Part(explanation.text[slice(*places[0])], _sum(explanation, own), tuple(places))
 
@@ -143,18 +178,18 @@ def _sum(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | Fl
 
 
 class Leading(NamedTuple):
-    """A token that leads, over all heads.
+    """A token that leads in some head.
 
     Attributes
     ----------
     word : str
         The token.
     heads : int
-        In how many heads it leads.
+        Number of heads in which it leads.
     share : float
-        Its part of the means, over all heads.
+        Mean of its share of these heads' means.
     followers : float
-        How many tokens follow it, on average over the heads in which it leads.
+        Mean number of its followers in these heads.
 
     Examples
     --------
@@ -166,13 +201,13 @@ class Leading(NamedTuple):
     """
 
     word: str
-    heads: int  # in how many it leads
-    share: float  # of the mean in these, on average
-    followers: float  # in these, on average
+    heads: int
+    share: float
+    followers: float
 
 
 def leading(explanation: "Explanation") -> list[Leading]:
-    """Who leads in how many heads, those who lead in most first."""
+    """Return the leaders, sorted by the number of heads in which they lead."""
     found = defaultdict(list)
     for leaders in explanation.leaders:
         for leader in leaders:
@@ -182,7 +217,7 @@ def leading(explanation: "Explanation") -> list[Leading]:
 
 
 def as_written(explanation: "Explanation") -> dict[str, str]:
-    """Tokens as they stand in the text where they come first: "wonderful . i" may be written "wonderful. I"."""
+    """Return tokens as first written in the text: "wonderful . i" may be written "wonderful. I"."""
     vocabulary, text = explanation.model.vocabulary, explanation.text
     spans = vocabulary.splitter.spans(text)
     found: dict[str, str] = {}

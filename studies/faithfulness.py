@@ -21,8 +21,8 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax._validation import check_count
 from hardmax.text.classifier import HardmaxClassifier, check_texts
-from hardmax.text.explainers import EXPLAINERS, Question, check_methods
 from hardmax.text.files import read_parquet
+from studies.explainers import EXPLAINERS, Question, check_methods
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by
@@ -83,7 +83,7 @@ def compare(
     Examples
     --------
     >>> from hardmax import HardmaxClassifier
-    >>> from hardmax.text.corpus import reviews
+    >>> from hardmax.text.datasets import reviews
     >>> corpus = reviews(400, seed=1)
     >>> classifier = HardmaxClassifier(n_heads=4, epochs=10).fit(corpus.texts, corpus.labels)
     >>> ours, chance = compare(classifier, corpus.texts[:20], methods=["hardmax", "random"]).rows

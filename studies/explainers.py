@@ -137,7 +137,7 @@ def gradients(question: Question, scales: FloatArray) -> FloatArray:
     A = None if weights.A is None else torch.tensor(np.tile(weights.A, (copies, 1, 1)))
     many = torch.tensor(counts).expand(copies * heads, n)
     last = hardmax_layers(scaled.reshape(copies * heads, n, d), alpha, weights.layers, A=A, counts=many)
-    loud = weights.loudness(counts.sum()) / (max(1, counts.sum()) * copies)
+    loud = weights.pooling_factor(counts.sum()) / (max(1, counts.sum()) * copies)
     share, decoder = torch.tensor(counts * loud), torch.tensor(weights.decoder)
     totals = torch.einsum("chnd,n,ohd->o", last.view(scaled.shape), share, decoder)  # logits less the bias
     slopes = [torch.autograd.grad(total, scaled, retain_graph=True)[0].numpy().sum(axis=0) for total in totals]

@@ -1,24 +1,34 @@
-"""Studies on IMDb: the paper's models for several d, what each part of the model is worth, and files of every size.
+"""Studies of the classifier on IMDb: the paper's models for several d, ablations, files of every size, explanations.
 
-Each returns plain rows, to be kept as JSON; the tables of the docs and the figures are made from those.
+Each writes plain rows as JSON. The tables of the docs and the figures are made from `src/hardmax/figures/results`.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._display import progress_bar
+from hardmax._errors import ParameterError
+from hardmax._files import save_text
 from hardmax._types import IntArray
 from hardmax.text.classifier import HardmaxClassifier
+from hardmax.text.datasets import load_imdb
 from hardmax.text.fitting import Problem, prepare
 from hardmax.text.model import Epoch, Model
-from hardmax.text.settings import Settings
-from hardmax.text.small import NAMES, small_row
-from hardmax.text.splits import number_texts, split_rows
+from hardmax.text.parameters import Parameters
 from hardmax.text.statistics import leader_statistics
 from hardmax.text.tables import TextTable
+from hardmax.text.validation import number_texts, split_rows
+from studies.faithfulness import compare, read_rationales
+from studies.small_files import NAMES, small_row
+
+if TYPE_CHECKING:
+    from hardmax.text.network import Network
 
 DIMENSIONS = (2, 4, 8, 16)
 STARTS: dict[str, dict[str, Any]] = {
@@ -62,7 +72,7 @@ def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int, de
     problem = _prepared(texts, labels, replace(classifier, random_state=0))
     model, history, _ = _trained(problem, classifier, served)
     row = {"variant": name, "seed": seed, "accuracy": _kept(history).accuracy, "seconds": perf_counter() - start}
-    return row | (_leaders(model, [texts[i] for i in problem.held_places[:COUNTED]]) if served == "hardmax" else {})
+    return row | (_leaders(model, [texts[i] for i in problem.held_rows[:COUNTED]]) if served == "hardmax" else {})
 
 
 def paper_run(d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
@@ -90,7 +100,7 @@ def _kept(history: Sequence[Epoch]) -> Epoch:
     return next(epoch for epoch in history if epoch.kept)
 
 
-def _prepared(texts: Sequence[str], labels: IntArray, settings: Settings) -> Problem:
+def _prepared(texts: Sequence[str], labels: IntArray, settings: Parameters) -> Problem:
     """Texts as tokens; most variants read them alike, so the last ones are kept."""
     key = (id(texts), settings.max_words, settings.ngram_range, settings.min_df, settings.max_features)
     if key not in _PREPARED:
@@ -99,7 +109,28 @@ def _prepared(texts: Sequence[str], labels: IntArray, settings: Settings) -> Pro
     return _PREPARED[key]
 
 
-def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, list[Epoch], list[float]]:
+def ablated_network() -> "type[Network]":
+    """Return a network that also has no attention at all, "none", or attention to a random token, "random"."""
+    import torch
+
+    from hardmax.text.network import Network
+
+    class Ablated(Network):
+        def _apply_layers(self, z: torch.Tensor, counts: torch.Tensor, attention: str, temperature: float) -> Any:
+            if attention not in ("none", "random"):
+                return super()._apply_layers(z, counts, attention, temperature)
+            alpha, real = self.alpha.repeat(len(z) // self.heads), counts > 0
+            step, first = (alpha / (1 + alpha))[:, None, None], (~real).to(torch.uint8).argsort(dim=1, stable=True)
+            for _ in range(self.layers if attention == "random" else 0):
+                draws = torch.rand(z.shape[:2], device=z.device)
+                picks = first.gather(1, (draws * real.sum(1, keepdim=True)).long())  # real tokens are first
+                z = z + step * (z.gather(1, picks[..., None].expand_as(z)) - z)
+            return z
+
+    return Ablated
+
+
+def _trained(problem: Problem, settings: Parameters, served: str) -> tuple[Model, list[Epoch], list[float]]:
     """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
     import torch
 
@@ -107,7 +138,7 @@ def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, 
     from hardmax.text.training import evaluate, train
 
     held = problem.held
-    network = new_network(len(problem.vocabulary), 2, settings)
+    network = new_network(len(problem.vocabulary), 2, settings, ablated_network())
     others: list[float] = []
 
     def report(done: int, total: int, loss: Any, epoch: Epoch | None) -> None:
@@ -138,8 +169,8 @@ def rows_of(
 ) -> Iterator[Row]:
     """Rows of a study, "paper", "ablations" or "small", all or those whose names are given, each as it is done.
 
-    `splits` are those of IMDb, as `imdb.load_imdb` gives them; with ratings for "small", which leaves rows out that
-    they have too few texts for. Ablations see the first alone.
+    `splits` are those of `load_imdb`, with ratings for "small", which leaves out rows that need more texts than there
+    are. Ablations use the training split alone.
     """
     if study == "small":
         found = (small_row(name, splits, seed=seed, device=device) for name in only or names_of(study))
@@ -161,3 +192,41 @@ def names_of(study: str) -> list[str]:
     if study == "small":
         return list(NAMES)
     return list(ABLATIONS) if study == "ablations" else [f"{d} {start}" for start in STARTS for d in DIMENSIONS]
+
+
+def add_row(path: Path, row: Row) -> None:
+    """Write a row into a JSON file, in place of a row of the same name and seed."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    kept = [old for old in rows if (label_of(old), old["seed"]) != (label_of(row), row["seed"])]
+    save_text(json.dumps([*kept, row], indent=1), path)
+
+
+def label_of(row: Row) -> str:
+    """Return the name of a row."""
+    return str(row["variant"]) if "variant" in row else f"{row['d']} {row['start']}"
+
+
+def run(study: str, out: Path, *, source: str | None, only: Sequence[str], seed: int, device: str) -> None:
+    """Train the models of a study, and write each row when it is finished; other rows of the file are kept."""
+    unknown = [row for row in only if row not in names_of(study)]
+    if unknown:
+        raise ParameterError("only", f"be one of {', '.join(names_of(study))}", f"{unknown[0]!r}")
+    splits = load_imdb(source=source, ratings=study == "small")
+    for row in rows_of(study, splits, only=only, seed=seed, device=device):
+        add_row(out, row)
+        print(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")
+
+
+def explain(
+    out: Path, *, source: str | None, model: str, count: int, methods: Sequence[str], rationales: Path | None
+) -> None:
+    """Compare explanations of test reviews with those of other methods, and write the result as JSON."""
+    marked = None if rationales is None else read_rationales(rationales)
+    texts = load_imdb(source=source)["test"].texts
+    some = texts[:: max(1, -(-len(texts) // count))]  # evenly: the reviews are sorted by label
+    classifier = HardmaxClassifier.load(model)
+    with progress_bar("Explanations") as progress:
+        found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
+    save_text(json.dumps(found._asdict(), indent=1), out)
+    for row in [*found.rows, *found.agreement]:
+        print(", ".join(f"{key} {value:.3g}" if isinstance(value, float) else f"{value}" for key, value in row.items()))
