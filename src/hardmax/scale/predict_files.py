@@ -28,7 +28,7 @@ from hardmax.scale.store import Configuration, Manifest, hash_file
 from hardmax.scale.sweep import SweepTable, check_shared, run
 from hardmax.text.files import How
 from hardmax.text.statistics import TokenSums, frame_of, logit_classes
-from hardmax.text.storage import FILE
+from hardmax.text.storage import FILE, find_model, load_model
 
 if TYPE_CHECKING:
     import pandas as pd
