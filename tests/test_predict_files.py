@@ -300,6 +300,9 @@ def test_large_row_groups_are_cut_and_small_ones_joined(tmp_path: Path) -> None:
         found = cut(tmp_path / "a.parquet", 100)
         assert [part.rows for part, _ in found] == sizes
         assert [text for _, some in found for text in some] == texts
+        for number in np.random.default_rng(0).permutation(len(found)):
+            part, some = found[number]
+            assert read_slice(part) == some  # in any order
 
 
 def test_invalid_input_is_refused_before_any_work(tmp_path: Path, client) -> None:

@@ -5,9 +5,10 @@ is refused before any prediction, and so that workers read all formats alike.
 """
 
 import codecs
+from bisect import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import accumulate, count, islice, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
@@ -230,26 +231,50 @@ def _write_groups(texts: Iterator[str], target: Path) -> list[int]:
 
 def read_slice(part: Slice) -> list[str]:
     """Return the texts of a slice; a missing one is an empty text."""
-    import pyarrow.parquet as pq
-
     path = Path(part.file)
     if part.parquet == part.file:
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) != (part.size, part.modified_ns):
             raise _changed(path)
-    values: list[Any] = []
-    with pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
-        first, groups = 0, list[int]()  # row groups that overlap the slice, and the first row of the first one
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            if not groups and first + rows <= part.start:
-                first += rows
-            else:
-                groups.append(group)
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column]):
-            if first + batch.num_rows > part.start:
-                values += batch.column(0)[max(part.start - first, 0) : part.stop - first].to_pylist()
-            first += batch.num_rows
-            if first >= part.stop:
-                break
+    reader = _readers.pop() if _readers else _Reader(part)
+    if not reader.is_just_before(part):
+        reader = _Reader(part)
+    values = reader.read(part.start, part.stop)
+    _readers.append(reader)
     return [text_of(value, path, row) or "" for row, value in enumerate(values, part.start + 1)]
+
+
+class _Reader:
+    """A column of a Parquet file, read forwards: a process usually reads slices of one row group in their order."""
+
+    def __init__(self, part: Slice) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.source = part.parquet, part.modified_ns, part.column
+        file = pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False)
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        self.group_starts = list(accumulate(sizes, initial=0))[:-1]
+        group = bisect(self.group_starts, part.start) - 1
+        groups = list(range(group, len(sizes)))
+        self.batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column])
+        self.first, self.batch = self.group_starts[group], pa.array([])  # the last batch and its first row
+
+    def is_just_before(self, part: Slice) -> bool:
+        """Return whether reading on leads to the slice, and no row group starts between."""
+        same = self.source == (part.parquet, part.modified_ns, part.column)
+        return same and self.group_starts[bisect(self.group_starts, part.start) - 1] <= self.first <= part.start
+
+    def read(self, start: int, stop: int) -> list[Any]:
+        """Return the values of rows `start` to `stop` - 1."""
+        values: list[Any] = []
+        while True:
+            end = self.first + len(self.batch)
+            if end > start:
+                values += self.batch[max(start - self.first, 0) : stop - self.first].to_pylist()
+            if end >= stop:
+                return values
+            self.first, self.batch = end, next(self.batches).column(0)
+
+
+_readers: list[_Reader] = []  # of this process, at most one
