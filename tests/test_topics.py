@@ -321,7 +321,7 @@ def test_the_command(run, monkeypatch):
         (["e.csv", "--noise", "1"], "`--noise` must be larger than 1. Got 1.0. 20 is a good start."),
         (["e.csv", "--topics", "0"], "`--topics` must be an integer of at least 1. Got 0."),
         (["e.csv", "--out", "x.png"], "`--out` must end in one of .html, .json, .csv"),
-        (["e.csv", "--out", "e.csv"], "`--out` must be another file than the one that is read."),
+        (["e.csv", "--out", "e.csv"], "`--out` must differ from the input file."),
         (["e.csv", "--column", "txt"], "`--text` must name one column of e.csv. Got 'txt'. Did you mean 'text'?"),
         (["t.csv", "--model", "mini"], "`--model` must be a folder with config.json"),
     ],
