@@ -32,7 +32,7 @@ def test_a_port_that_is_taken_gets_a_sentence(run) -> None:
         port = taken.getsockname()[1]
         code, _, err = run("app", "--no-browser", "--port", port)
     assert code == 2
-    assert f"`--port` must be one that is free. Got {port}: " in err
+    assert f"`--port` must be free. Got {port}: " in err
 
 
 SOCKET = {

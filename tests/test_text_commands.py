@@ -819,7 +819,7 @@ def test_answers_do_not_replace_the_file_they_are_about(run, home, model) -> Non
     shutil.copy(home / "reviews.csv", "own.csv")
     code, _, err = run("predict", "--file", "own.csv", "--model", model, "--out", "own.csv")
     assert code == 2
-    assert "`--out` must be another file than the one that is read. Got 'own.csv'." in err
+    assert "`--out` must differ from the input file. Got 'own.csv'." in err
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "xlsx"])

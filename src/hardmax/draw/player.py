@@ -15,8 +15,8 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import flows
 from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours, drawn_rows, thinned_line
-from hardmax.draw.tokens import Palette, is_leading_class
+from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours, thinned_line
+from hardmax.draw.tokens import Palette, choose_shown_rows, is_leading_class
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
@@ -70,7 +70,7 @@ def _legend(trajectory: Trajectory, figure: Spec) -> str:
 def make_figure(trajectory: Trajectory) -> Spec:
     """Return data, layout and frames for Plotly, as a dictionary."""
     projection = Projection.of_trajectory(trajectory)
-    real = choose_shown_tokens(trajectory, projection)
+    real = np.flatnonzero(trajectory.mask)[choose_shown_rows(trajectory, projection, MAX_TOKENS)]
     look = (
         _hardmax_look(trajectory, real)
         if isinstance(trajectory, HardmaxTrajectory)
@@ -95,13 +95,6 @@ def make_figure(trajectory: Trajectory) -> Spec:
     if isinstance(trajectory.rule, Sphere) and projection.source in (2, 3):
         data.append(_sphere(projection.source))
     return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
-
-
-def choose_shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
-    """Choose the tokens to draw."""
-    real = np.flatnonzero(trajectory.mask)
-    start = projection(trajectory.drawn[0, real].astype(np.float64))
-    return real[drawn_rows(start, np.searchsorted(real, trajectory.leaders), MAX_TOKENS)]
 
 
 class Look(NamedTuple):

@@ -186,11 +186,11 @@ def plot_tokens(
     return ax
 
 
-def choose_shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
-    """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at layer 0, and a sample."""
+def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int | None = None) -> IntArray:
+    """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at the start, and a sample."""
     real = np.flatnonzero(trajectory.mask)
-    points = projection(trajectory.array[0, real].astype(np.float64))
-    return drawn_rows(points, np.searchsorted(real, trajectory.leaders))
+    points = projection(trajectory.drawn[0, real].astype(np.float64))
+    return drawn_rows(points, np.searchsorted(real, trajectory.leaders), most)
 
 
 def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
