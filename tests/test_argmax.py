@@ -288,7 +288,7 @@ def test_without_numba_everything_works(monkeypatch):
         hm.limit(tokens, hm.Hardmax(0.5), kernel="hull")
 
 
-def test_bad_input_gets_a_sentence():
+def test_an_invalid_argument_is_named():
     with pytest.raises(ValueError, match="`kernel`"):
         hm.simulate([[1.0]], hm.Hardmax(1), layers=1, kernel="fast")
     with pytest.raises(ValueError, match=r"`kernel=\"hull\"`"):

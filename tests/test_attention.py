@@ -115,7 +115,7 @@ def test_torch_vmap_is_one_more_axis():
     torch.testing.assert_close(each(v.detach(), q, k).transpose(0, 1), grad)
 
 
-def test_it_is_at_hand_without_loading_torch():
+def test_public_names():
     assert hm.hardmax_attention is hardmax_attention
     assert hm.HardmaxAttention is HardmaxAttention
 
@@ -256,7 +256,7 @@ def test_an_invalid_argument_is_named(parameter, change):
         hardmax_attention(**given)
 
 
-def test_the_module_says_what_it_is():
+def test_the_representation_of_the_module():
     assert repr(HardmaxAttention(causal=True)) == "HardmaxAttention(causal=True)"
 
 

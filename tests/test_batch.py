@@ -169,7 +169,7 @@ def test_progress_of_a_batch():
     assert calls[-1] == (20, 20)
 
 
-def test_what_limits_say():
+def test_the_representation_of_limits():
     batch = np.random.default_rng(0).normal(size=(3, 20, 2))
     limits = hm.limit(batch, hm.Hardmax(0.5))
     assert repr(limits) == f"Certified for 3 of 3 token sets, the last at layer {limits.layer.max()}."

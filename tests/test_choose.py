@@ -343,7 +343,7 @@ def test_opposite_tokens_are_no_contradiction() -> None:
     assert hm.control.choose_A([[1, 0], [-1, 0], [0.5, 0], [-0.5, 0]], leaders=[0, 1], followers={2: 0, 3: 1}).found
 
 
-def test_without_cvxpy_it_says_what_to_install() -> None:
+def test_a_missing_cvxpy_names_the_extra() -> None:
     code = "import sys; sys.modules['cvxpy'] = None; import hardmax as hm;"
     code += "print(hm.control.can_lead([[1.0]])); hm.control.choose_A([[1.0], [-1.0]], leaders=[0])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -35,12 +35,12 @@ GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
         (np.zeros((2, 2)), "still", True),
     ],
 )
-def test_kinds(V, kind, proved):
+def test_the_kind_follows_from_the_spectrum(V, kind, proved):
     found = hm.classify(V=V)
     assert (found.kind, found.proved) == (kind, proved)
 
 
-def test_sentences():
+def test_representations_state_what_is_proved_open_or_conjectured():
     assert repr(hm.classify(V=np.zeros((1, 1)))) == "Tokens do not move. Proved: V = 0."
     assert repr(hm.classify(V=np.diag([-1.0, -2.0]))) == "OPEN: no theorem says where tokens end."
     assert repr(hm.classify(V=GROWING_PAIR)).startswith("CONJECTURE: rescaled tokens settle in the plane")

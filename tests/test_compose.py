@@ -55,7 +55,7 @@ def test_attention_of_a_flow_in_a_composition_is_taken_at_its_time():
 
 
 # Hardmax inside a composition meets tokens that have overflowed: a sentence in the status, no crash.
-def test_overflow_before_a_hardmax_part_is_said():
+def test_the_status_reports_overflow_before_a_hardmax_part():
     mlp = hm.FeedForward(np.eye(3) * 1e100, np.eye(3) * 1e100)
     run = hm.simulate(TOKENS, hm.Compose([mlp, hm.Hardmax(1)]), layers=4)
     assert "Tokens leave the range of float64 from layer" in run.status
@@ -144,7 +144,7 @@ def test_flows_on_their_own_coordinates():
         np.testing.assert_array_equal(run.attention(1)[h], alone.attention(1))
 
 
-def test_failure_of_one_head_is_said():
+def test_the_status_reports_a_head_that_failed():
     broken = hm.SelfAttention(V=lambda t: np.eye(2) * (np.nan if t > 0.5 else 1))
     run = hm.simulate(RNG.normal(size=(4, 4)), hm.MultiHead([hm.SelfAttention(), broken]), times=[0, 0.1, 2])
     assert "The integrator stopped at t = " in run.status

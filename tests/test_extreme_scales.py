@@ -154,7 +154,7 @@ def test_every_cloud_can_be_drawn(tokens: list) -> None:
     plt.close("all")
 
 
-def test_what_cannot_be_drawn_says_why(tmp_path) -> None:
+def test_what_cannot_be_drawn_is_refused(tmp_path) -> None:
     mpl.use("Agg")
     endless = hm.simulate([[1.0, 2.0]], hm.Hardmax(1, normalize=False), layers=1100)
     with pytest.raises(ValueError, match=r"Tokens must be finite to be drawn. Got infinities"):
@@ -178,7 +178,7 @@ def test_pages_are_of_the_exact_input(tmp_path, monkeypatch) -> None:
         assert "5 cluster points" in (tmp_path / f"{command}.html").read_text()
 
 
-def test_the_command_line_survives_odd_numbers(tmp_path, monkeypatch, capsys) -> None:
+def test_the_command_line_refuses_complex_numbers_and_words(tmp_path, monkeypatch, capsys) -> None:
     from hardmax.cli.main import main
 
     monkeypatch.chdir(tmp_path)

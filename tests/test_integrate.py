@@ -136,7 +136,7 @@ def test_which_times_are_saved(options):
 
 @pytest.mark.parametrize("name", ["identity", "waves"])
 @pytest.mark.parametrize("options", [{}, {"method": "euler", "dt": 0.1}], ids=["adaptive", "fixed"])
-def test_progress_is_told_of_each_time(name, options):
+def test_progress_is_called_for_each_time(name, options):
     calls, rule = [], hm.SelfAttention(**RULES[name])
     hm.simulate(TOKENS, rule, times=[0, 0.5, 1, 3], progress=lambda *call: calls.append(call), **options)
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -179,7 +179,7 @@ def test_values_that_turn_into_nan(method):
 
 
 # The matrix keeps its name in the sentence.
-def test_the_sentence_of_a_failed_callable_is_as_written():
+def test_the_status_names_a_callable_that_failed():
     rule = hm.SelfAttention(V=lambda t: np.eye(2) * (np.nan if t > 1 else 1))
     run = hm.simulate(TOKENS, rule, times=[0, 0.1, 3])
     assert "`V` must hold finite real numbers. Got NaN or infinite ones. Clean it first." in run.status
@@ -192,7 +192,7 @@ def test_values_that_change_their_shape():
         hm.simulate(TOKENS, rule, times=[0, 3], method="rk4", dt=0.1)
 
 
-def test_one_bad_cloud_of_a_batch_is_named():
+def test_the_status_names_the_token_set_that_failed():
     run = hm.simulate(np.stack([0 * TOKENS, 5 * TOKENS]), hm.SelfAttention(), times=[0, 20], max_steps=12)
     assert "Token set 1: The integrator stopped at t = " in run.status
     assert (run.tokens[1, 0] == 0).all()
@@ -279,7 +279,7 @@ def test_half_precision_keeps_the_input():
     assert torch.equal(run.tokens[0], tokens)
 
 
-def test_each_cloud_has_its_own_trouble():
+def test_each_token_set_has_its_own_problem():
     batch = np.stack([TOKENS, TOKENS * 1e3])
     run = hm.simulate(batch, hm.SelfAttention(V=-np.eye(2)), times=[0, 0.01, 30], max_steps=50)
     assert "Token set 1: The integrator stopped" in run.problem

@@ -197,7 +197,7 @@ def test_too_few_layers():
         limit.exact()
 
 
-def test_no_layer_at_all():
+def test_zero_layers():
     limit = hm.limit(theory.DEPENDS_ON_ALPHA, hm.Hardmax(0.5), max_layers=0)
     assert (limit.certified, limit.layer) == (False, 0)
     assert "within 0 layers" in limit.status
@@ -236,7 +236,7 @@ def test_alpha_per_layer():
     np.testing.assert_allclose(run.tokens[-1], limit.tokens, atol=1e-9)
 
 
-def test_decided_tokens_cost_no_queries_and_progress_is_told():
+def test_decided_tokens_need_no_queries_and_progress_is_called():
     calls = []
     tokens = clouds.ball(np.random.default_rng(0), 500, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.1), progress=lambda *at: calls.append(at))

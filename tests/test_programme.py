@@ -225,7 +225,7 @@ def test_an_answer_is_brought_within_the_bound() -> None:
     assert values[-1] / values[0] == pytest.approx(100, rel=1e-9)
 
 
-def test_a_solver_that_fails_says_so() -> None:
+def test_the_status_reports_a_solver_that_failed() -> None:
     tokens, leaders = planted(30, 4, 0)
     result = hm.control.choose_A(tokens, leaders=leaders, solver_options={"max_iter": 1})
     assert not result.found

@@ -87,7 +87,7 @@ def test_an_invalid_argument_is_named(name):
         call()
 
 
-def test_rules_print_what_they_are():
+def test_representations_of_rules():
     assert repr(hm.Softmax(0.5, temperature=0.1)) == "Softmax(alpha=0.5, temperature=0.1)"
     assert repr(hm.Softmax(0.5, EYE)) == "Softmax(alpha=0.5, A=[[1.0, 0.0], [0.0, 1.0]])"
     assert repr(hm.FeedForward.random(2)) == "FeedForward(W1=8 by 2, W2=2 by 8)"

@@ -159,7 +159,7 @@ def test_an_invalid_argument_is_named(name):
         call()
 
 
-def test_flows_print_what_they_are():
+def test_representations_of_flows():
     assert repr(hm.SelfAttention()) == "SelfAttention()"
     assert repr(hm.SelfAttention(V=waves, causal=True)) == "SelfAttention(V=waves(t), causal=True)"
 

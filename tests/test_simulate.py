@@ -97,7 +97,7 @@ def test_without_normalisation_growth_is_exact(alpha):
         factor *= 1 + (alpha if not isinstance(alpha, list) else alpha[min(k, 1)])
 
 
-def test_growth_beyond_the_range_of_floats_is_said():
+def test_the_status_reports_growth_beyond_the_range_of_floats():
     run = hm.simulate([[1.0, 0.0], [-2.0, 1.0]], hm.Hardmax(1, normalize=False), layers=1100)
     assert "tokens leave the range of float64 from layer 1023 on" in run.status
     assert run.tokens[-1, 0].tolist() == [np.inf, 0.0]
@@ -216,7 +216,7 @@ def test_a_kernel_is_refused_where_another_arithmetic_runs():
             hm.limit(np.eye(2), rule, kernel="numpy")
 
 
-def test_heads_get_the_kernel_and_tell_how_far_they_are():
+def test_heads_use_the_kernel_and_report_progress():
     tokens, rule = np.random.default_rng(0).normal(size=(2, 6, 4)), hm.MultiHead([hm.Hardmax(1), hm.Softmax(1)])
     seen = []
     run = hm.simulate(tokens, rule, layers=3, kernel="scan", progress=lambda done, total: seen.append((done, total)))

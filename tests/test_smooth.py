@@ -291,7 +291,7 @@ def test_rules_with_python_code_must_be_given_again(rule, tmp_path):
         np.testing.assert_allclose(again.attention(1), run.attention(1), rtol=0, atol=1e-12)
 
 
-def test_trouble_of_heads_belongs_to_its_cloud(tmp_path):
+def test_problems_of_heads_belong_to_their_token_set(tmp_path):
     batch = np.stack([TOKENS, TOKENS * 1e3])
     rule = hm.MultiHead([hm.SelfAttention(V=-np.eye(2)), hm.SelfAttention(V=-np.eye(2))])
     run = hm.simulate(batch, rule, times=[0, 0.01, 30], max_steps=50)

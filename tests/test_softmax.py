@@ -171,7 +171,7 @@ def test_save_last_and_no_layers():
     assert none.status.startswith("Ran 0 layers on 6 tokens of dimension 3.")
 
 
-def test_progress_is_told_of_each_layer():
+def test_progress_is_called_for_each_layer():
     calls = []
     hm.simulate(TOKENS, hm.Softmax(0.5), layers=3, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]

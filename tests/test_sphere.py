@@ -213,7 +213,7 @@ def test_an_invalid_argument_is_named(name):
         call()
 
 
-def test_what_is_not_bad():
+def test_valid_arguments():
     slightly_off = TOKENS * (1 + 5e-7)
     run = hm.simulate(slightly_off, hm.Sphere(1), times=[0.5, 1])
     np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, atol=1e-12)

@@ -60,7 +60,7 @@ def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
     assert evaluate(np.eye(2), 0.5).cost[0] == 1  # the same leaders, without a proof
 
 
-def test_steering_says_when_it_fails() -> None:
+def test_the_status_reports_steering_that_failed() -> None:
     """Of opposite tokens both lead or none does, for every A."""
     result = hm.control.steer([[1, 0], [-1, 0], [0, 1], [0, -1]], leaders=[0], evaluations=20)
     assert result.A is None
@@ -82,7 +82,7 @@ def test_steering_may_choose_alpha() -> None:
     assert result.stats["limits"] <= 3
 
 
-def test_steer_checks_its_input() -> None:
+def test_an_invalid_argument_of_steer_is_named() -> None:
     with pytest.raises(ValueError, match="`alpha`"):
         hm.control.steer(TRIANGLE, leaders=[0], alpha=[0.5, -1])
     with pytest.raises(ValueError, match="`evaluations`"):

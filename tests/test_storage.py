@@ -120,7 +120,7 @@ def test_a_missing_file_is_reported(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_flipped_bytes_are_harmless_or_get_the_sentence(saved):
+def test_flipped_bytes_are_harmless_or_refused(saved):
     whole = saved.read_bytes()
     for at in range(0, len(whole), 23):
         saved.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])

@@ -71,7 +71,7 @@ def test_no_attention_where_tokens_move_by_themselves(rule):
     assert "eader" not in run.status
 
 
-def test_overflow_in_layers_is_said():
+def test_the_status_reports_overflow_in_layers():
     run = hm.simulate(TOKENS, hm.FeedForward(np.eye(3) * 1e60, np.eye(3) * 1e60), layers=5)
     assert run.reached == 3
     assert not np.isfinite(run.tokens[3]).all()

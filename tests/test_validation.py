@@ -183,7 +183,7 @@ def test_an_invalid_argument_is_named(name):
             call()
 
 
-def test_what_is_not_bad():
+def test_valid_tokens_and_steps():
     assert _validation.check_tokens([[True, 2]])[0].tolist() == [[1.0, 2.0]]
     assert _validation.check_tokens(np.ones((1, 1), np.float16))[0].dtype == np.float16
     assert _validation.check_tokens([[2**53 + 1]])[0].dtype == object

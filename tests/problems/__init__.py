@@ -1,6 +1,9 @@
-"""Inputs with exact answers, and the definition to compare with.
+"""Inputs with exact answers, and the definitions to compare with.
 
-oracle.py  the triple loop of the definition in Fractions
-clouds.py  seeded clouds of every kind
-theory.py  small examples whose answers are known in closed form
+oracle.py          the triple loop of the definition in Fractions
+clouds.py          seeded token sets of every kind
+theory.py          small examples whose answers are known in closed form
+softmax.py         softmax layers by loops
+self_attention.py  self-attention in time by loops and by SciPy
+requests.py        requests for an A that can be met
 """
