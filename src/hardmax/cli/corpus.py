@@ -68,7 +68,6 @@ def predict_corpus(
     for name, said in (("sheet", how.sheet), ("keep", keep)):
         if said:
             raise ParameterError(name, "go with a file as --out", "it with a folder", "Leave it out.")
-    texts.load(model)  # a wrong name is said as everywhere
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         try:
