@@ -117,7 +117,7 @@ def test_accuracy_is_on_the_card_where_it_is_known():
         for part in (0.2, 0.0)
     )
     kept = next(epoch for epoch in known.history_ if epoch.kept)
-    assert f"accuracy {kept.accuracy:.1%} on texts that were held back" in words(shown(known))
+    assert f"accuracy {kept.accuracy:.1%} on held-out texts" in words(shown(known))
     assert "accuracy" not in words(unknown._card())
 
 

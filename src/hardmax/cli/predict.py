@@ -146,7 +146,7 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
             raise ParameterError(name, "be used with --file", f"{value!r} without a file", "Leave it out.")
     for one in given or []:
         if Path(one).suffix.lower() in ENDINGS and " " not in one:
-            advice = "Pass it as --file, or write into a folder: --out scored/."
+            advice = "Pass it as --file. Or write into a folder: --out scored/."
             raise ParameterError("some", "be texts", f"{one!r}, the name of a file", advice)
     if given and given != ["-"]:
         return TextTable(given, None)

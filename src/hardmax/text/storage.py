@@ -106,7 +106,7 @@ def find_model(model: str | PathLike[str]) -> Path:
         return Path(model)
     if str(model) in shipped_models():
         return MODELS / str(model)
-    must = f"be a folder that HardmaxClassifier.save or hardmax train wrote, or one of {', '.join(shipped_models())}"
+    must = f"be a folder that hardmax train wrote (or HardmaxClassifier.save), or one of {', '.join(shipped_models())}"
     if (Path(model) / CHECKPOINT).is_file():
         got = f"{str(model)!r}, the folder of an unfinished run"
         raise ParameterError("model", must, got, "Resume it: hardmax train --resume.")

@@ -1,0 +1,144 @@
+"""Training in torch: the network, batches, dropout, validation."""
+
+import numpy as np
+import pytest
+import torch
+
+from hardmax import HardmaxClassifier, InputError
+from hardmax.text import model
+from hardmax.text.datasets import reviews
+from hardmax.text.network import Network
+from hardmax.text.parameters import Parameters
+from hardmax.text.training import make_batch, rate
+from hardmax.text.vocabulary import Encoded
+
+SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return reviews(600, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return reviews(300, seed=2)
+
+
+@pytest.fixture(scope="module")
+def fitted(corpus):
+    return HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
+
+
+def test_network_and_inference_agree(fitted, fresh):
+    weights, vocabulary = fitted.model_.weights, fitted.model_.vocabulary
+    network = Network(len(vocabulary), 1, Parameters(n_heads=4, groups=2)).double()
+    with torch.no_grad():
+        network.embedding.copy_(torch.from_numpy(weights.embedding.reshape(len(vocabulary), -1)))
+        network.raw_alpha.copy_(torch.from_numpy(weights.alpha).expm1().log())
+        network.decoder.copy_(2 * torch.from_numpy(weights.decoder))
+        network.bias.copy_(torch.from_numpy(weights.bias))
+        ids, counts = (torch.from_numpy(x) for x in vocabulary.encode(fresh.texts).padded())
+        scores = network(ids, counts[:, None]).mean(1)[:, 0].numpy()
+    np.testing.assert_allclose(scores, fitted.decision_function(fresh.texts), atol=1e-12)
+
+
+def network_of(groups=2):
+    torch.manual_seed(0)
+    network = Network(9, 1, Parameters(n_heads=4, groups=groups))
+    with torch.no_grad():
+        network.bias.copy_(torch.randn(groups, 1))
+    return network.double()
+
+
+def test_the_weights_of_a_network_say_what_it_says():
+    network = network_of()
+    texts = Encoded(np.array([3, 1, 4, 8, 5]), np.array([0, 3, 5, 5]), np.array([1, 2, 1, 1, 1]))
+    ids, counts = (torch.from_numpy(x) for x in texts.padded())
+    with torch.no_grad():
+        expected = network(ids, counts[:, None]).mean(1).numpy()
+    np.testing.assert_allclose(model.logits(network.weights(), texts), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("attention", ["hardmax", "softmax"])
+def test_counts_stand_for_repeated_tokens(attention):
+    network = network_of()
+    options = {"attention": attention, "temperature": 0.5}
+    with torch.no_grad():
+        once = network(torch.tensor([[3, 1, 4]]), torch.tensor([[[1, 3, 2]]]), **options)
+        many = network(torch.tensor([[3, 1, 1, 1, 4, 4]]), torch.ones(1, 1, 6, dtype=torch.long), **options)
+    torch.testing.assert_close(once, many, rtol=0, atol=1e-12)
+
+
+def test_a_text_never_loses_all_its_tokens():
+    texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))  # one token each
+    batch = make_batch(Parameters(dropout=0.9), texts, np.zeros(50, int), 2, 4, 0, slice(None))
+    assert (batch.counts == 1).all()
+
+
+def test_dropped_numbers_keep_their_mean():
+    texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))
+    settings = Parameters(dropout=0.0, embedding_dropout=0.75)
+    noise = make_batch(settings, texts, np.zeros(50, int), 1, 40, 0, slice(None)).kept
+    assert set(np.unique(noise)) == {0.0, 4.0}
+    assert abs(noise.mean() - 1) < 0.1
+
+
+@pytest.mark.parametrize("options", [{"training": "softmax"}, {"training": "softmax", "trained_A": True}])
+def test_softmax_training_serves_hardmax(corpus, options):
+    few, labels = corpus.texts[:300], corpus.labels[:300]
+    classifier = HardmaxClassifier(
+        n_heads=2, groups=1, ngram_range=(1, 2), epochs=40, temperature=1.0, validation=0.0, **options
+    ).fit(few, labels)
+    assert classifier.score(few, labels) > 0.85
+    A = classifier.model_.weights.A
+    assert (A is not None) == ("trained_A" in options)
+    if A is not None:
+        assert np.abs(A - np.eye(2)).max() > 1e-3
+        assert np.linalg.eigvalsh(A).min() > 0
+
+
+def test_groups_see_different_tokens():
+    texts = Encoded(np.arange(12), np.array([0, 5, 12, 12]), np.ones(12, int))
+    settings = Parameters(dropout=0.5)
+    whole = make_batch(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(None))
+    assert (whole.counts.any(axis=2).T == [True, True, False]).all()  # none loses all its tokens
+    assert not (whole.counts[:, 0] == whole.counts[:, 1]).all()
+    halves = [make_batch(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(k, None, 2)) for k in range(2)]
+    assert (halves[1].counts[0] == whole.counts[1]).all()  # however it is dealt out
+    assert not (make_batch(settings, texts, np.array([0, 1, 0]), 3, 4, 8, slice(None)).counts == whole.counts).all()
+
+
+def test_early_stopping_and_history(corpus):
+    classifier = HardmaxClassifier(**SMALL | {"patience": 3}).fit(corpus.texts, corpus.labels)
+    best = max(range(classifier.n_iter_), key=lambda k: classifier.history_[k].quality)
+    assert classifier.n_iter_ == best + 4 < 30
+    assert classifier.history_[-1].train_loss < classifier.history_[0].train_loss
+
+
+def test_balanced_classes_weigh_the_same(corpus):
+    rare = [i for i, label in enumerate(corpus.labels) if label == "negative" or i % 12 == 0]
+    texts, labels = [corpus.texts[i] for i in rare], [corpus.labels[i] for i in rare]
+    found = {}
+    for weight in (None, "balanced"):
+        classifier = HardmaxClassifier(**SMALL | {"epochs": 3, "class_weight": weight}).fit(texts, labels)
+        found[weight] = (classifier.predict(corpus.texts) == "positive").mean()
+    assert found["balanced"] > found[None]
+
+
+def test_the_learning_rate_rises_and_falls():
+    np.testing.assert_allclose([rate(t, warm_up=0.25) for t in (0, 0.125, 0.25, 0.625, 1)], [0, 0.5, 1, 0.5, 0])
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_training_that_diverges_says_so(corpus, d):
+    wild = HardmaxClassifier(n_heads=2, groups=1, d=d, epochs=3, learning_rate=1e38)
+    with pytest.raises(InputError, match="`learning_rate`"):
+        wild.fit(corpus.texts[:200], corpus.labels[:200])
+
+
+def test_a_large_alpha_is_no_trouble(corpus):
+    classifier = HardmaxClassifier(n_heads=2, groups=1, epochs=1, alpha=1000.0).fit(
+        corpus.texts[:200], corpus.labels[:200]
+    )
+    assert classifier.model_.weights.alpha == pytest.approx([1000.0] * 2, rel=1e-3)
