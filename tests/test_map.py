@@ -19,8 +19,8 @@ CALLS = {
     "flow": "hm.simulate(tokens, hm.SelfAttention()",
     "fit": "hm.HardmaxClassifier().fit(",
 }
-MAX_FILES = 13  # of one call
-MAX_FILES_OF_FIT = 20  # half of them in text/
+MAX_FILES = 12  # of one call
+MAX_FILES_OF_FIT = 19  # half of them in text/
 
 
 def rows() -> list[str]:

@@ -4,38 +4,17 @@ Smooth rules are written once for both: with operators, methods that arrays and 
 """
 
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from hardmax._types import AnyArray, Array
+from hardmax._validation import is_tensor, library_of, like, to_numpy
 
 MAX_PLAIN_LOG = 200.0  # e^{2 log} far below the largest float
 MAX_BLOCK = 1 << 15  # scores at a time: 256 kB, which fit into the cache of a core
 MIN_EXPONENTS = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e^x is negligible, no underflow
 MAX_SCALE_POWER = 865  # the scale of scores is at most 2 to that power, about e^600
-
-
-def is_tensor(value: object) -> bool:
-    """Return whether a value is a torch tensor."""
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
-
-
-def to_numpy(value: Any) -> Any:
-    """Return a tensor of any device as an array, without its gradient; other values unchanged."""
-    if not is_tensor(value):
-        return value
-    plain = value.detach().cpu()
-    return (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()  # NumPy has no bfloat16
-
-
-def like(array: AnyArray, value: Array) -> Array:
-    """Return the array as a tensor with the dtype and device of `value`, if that is one; else the array itself."""
-    if not is_tensor(value):
-        return array
-    tensor = library_of(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
-    return tensor.to(value.dtype) if value.dtype.is_floating_point else tensor
 
 
 def match_array(weight: Array, tokens: Array) -> Array:
@@ -190,11 +169,6 @@ def stack(parts: list[Array], axis: int = 0) -> Array:
 def join(parts: list[Array], axis: int = -1) -> Array:
     """Concatenate arrays or tensors along an axis."""
     return library_of(parts[0]).concatenate(parts, axis)
-
-
-def library_of(value: Array) -> Any:
-    """Return torch for a tensor, else NumPy: the functions used here have the same arguments in both."""
-    return import_module("torch") if is_tensor(value) else np
 
 
 def weighted_sums(P: Array, values: Array) -> Array:

@@ -1,16 +1,16 @@
-"""Checks of arguments. Each error says what must hold, what was given, and what to do."""
+"""Checks and conversions of arguments. Each error says what must hold, what was given, and what to do."""
 
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
+from importlib import import_module
 from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
 import scipy  # whose parts load when they are used
 
-from hardmax._arrays import is_tensor, to_numpy
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._exact import has_positive_pivots
 from hardmax._types import AnyArray, Array, BoolArray
@@ -23,6 +23,32 @@ ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
     "A": "Check how it was computed.",
 }
+
+
+def is_tensor(value: object) -> bool:
+    """Return whether a value is a torch tensor."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def to_numpy(value: Any) -> Any:
+    """Return a tensor of any device as an array, without its gradient; other values unchanged."""
+    if not is_tensor(value):
+        return value
+    plain = value.detach().cpu()
+    return (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()  # NumPy has no bfloat16
+
+
+def like(array: AnyArray, value: Array) -> Array:
+    """Return the array as a tensor with the dtype and device of `value`, if that is one; else the array itself."""
+    if not is_tensor(value):
+        return array
+    tensor = library_of(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
+    return tensor.to(value.dtype) if value.dtype.is_floating_point else tensor
+
+
+def library_of(value: Array) -> Any:
+    """Return torch for a tensor, else NumPy: the functions used here have the same arguments in both."""
+    return import_module("torch") if is_tensor(value) else np
 
 
 def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray]:

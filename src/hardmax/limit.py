@@ -14,11 +14,11 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax import _validation
-from hardmax._arrays import like, to_numpy
 from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
+from hardmax._validation import like, to_numpy
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
 from hardmax.exact.certificates import Point
 from hardmax.exact.run import LimitSet, Proof, Run, merge_stats

@@ -9,9 +9,10 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 import numpy as np
 
 from hardmax import _validation
-from hardmax._arrays import as_mask, is_tensor, join, like, needs_gradient, stack, where
+from hardmax._arrays import as_mask, join, needs_gradient, stack, where
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
+from hardmax._validation import is_tensor, like
 from hardmax.exact.batch import Batch, can_share_pass
 from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate

@@ -15,9 +15,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
-from hardmax._arrays import to_numpy
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._validation import to_numpy
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once

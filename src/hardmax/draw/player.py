@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from markupsafe import Markup
 
-from hardmax._arrays import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax._validation import to_numpy
 from hardmax.draw import flows
 from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection

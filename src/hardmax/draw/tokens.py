@@ -16,10 +16,9 @@ from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
 from numpy.typing import ArrayLike
 
-from hardmax._arrays import to_numpy
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax._validation import as_array
+from hardmax._validation import as_array, to_numpy
 from hardmax.draw import style
 from hardmax.draw.flows import plot_flow, plot_times
 from hardmax.draw.projection import Projection

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax import _validation
-from hardmax._arrays import to_numpy
 from hardmax._errors import InputError
 from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, Array, FloatArray
+from hardmax._validation import to_numpy
 from hardmax.flows import eigenvalues
 from hardmax.flows.coordinates import cache_per_rule
 from hardmax.flows.eigenvalues import EQUAL_TOL, Eigenvalues, frobenius_norm

@@ -24,9 +24,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy  # submodules load on first use
 
-from hardmax._arrays import is_tensor, join, library_of, match_array, needs_gradient, to_numpy, where
+from hardmax._arrays import join, match_array, needs_gradient, where
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
+from hardmax._validation import is_tensor, library_of, to_numpy
 from hardmax.rules.base import Flow
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention

@@ -12,9 +12,10 @@ import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax import _validation
-from hardmax._arrays import stack, to_numpy
+from hardmax._arrays import stack
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, Array, FloatArray
+from hardmax._validation import to_numpy
 from hardmax.flows.coordinates import Coordinates, Rescaled
 
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")

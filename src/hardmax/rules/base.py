@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._arrays import as_mask, is_tensor, to_numpy
+from hardmax._arrays import as_mask
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import Array
+from hardmax._validation import is_tensor, to_numpy
 
 
 class Rule(ABC):

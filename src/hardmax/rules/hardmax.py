@@ -12,9 +12,10 @@ import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
 from hardmax import _validation
-from hardmax._arrays import like, to_numpy, weighted_sums
+from hardmax._arrays import weighted_sums
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._validation import like, to_numpy
 from hardmax.exact.argmax import SEES_ALL, Metric, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.token_wise import check_normalize

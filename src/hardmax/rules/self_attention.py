@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means, to_numpy
+from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
-from hardmax._validation import check_weight
+from hardmax._validation import check_weight, to_numpy
 from hardmax.rules.base import Flow, seen_keys
 
 Weight: TypeAlias = Array | Callable[[float], Array] | None

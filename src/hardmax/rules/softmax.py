@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hardmax import _validation
-from hardmax._arrays import is_tensor, match_array, scale_into_range, softmax, softmax_means, to_numpy
+from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means
 from hardmax._types import Array
+from hardmax._validation import is_tensor, to_numpy
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.token_wise import apply_norm, check_normalize
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax import _validation
-from hardmax._arrays import is_tensor, library_of, softmax, softmax_means, to_numpy
+from hardmax._arrays import softmax, softmax_means
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
+from hardmax._validation import is_tensor, library_of, to_numpy
 from hardmax.rules.base import Flow, seen_keys
 
 OFF_SPHERE = 1e-6  # largest distance of a norm from 1 on input

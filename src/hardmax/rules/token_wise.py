@@ -7,9 +7,10 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax import _validation
-from hardmax._arrays import is_tensor, largest, match_array
+from hardmax._arrays import largest, match_array
 from hardmax._errors import ParameterError
 from hardmax._types import Array
+from hardmax._validation import is_tensor
 from hardmax.rules.base import Layered, no_attention
 
 NORMALIZATIONS = ("none", "rescaling", "rms", "layer")

@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from hardmax._arrays import to_numpy
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray
+from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
 from hardmax.text.explanation import Explanation, explain, explain_many
 from hardmax.text.fitting import fit_model, training_bar

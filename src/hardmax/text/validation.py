@@ -13,10 +13,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from hardmax._arrays import to_numpy
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax._validation import as_array
+from hardmax._validation import as_array, to_numpy
 from hardmax.text.tables import TEXT_NAMES, is_missing, left_out_note
 from hardmax.text.tokenizer import Splitter
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy  # submodules load on first use
 
-from hardmax._arrays import to_numpy
 from hardmax._exact import format_down, format_up
 from hardmax._types import FloatArray, IntArray
+from hardmax._validation import to_numpy
 from hardmax.flows.classify import Expectation, classify_rule
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from hardmax._arrays import to_numpy
 from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray
+from hardmax._validation import to_numpy
 from hardmax.rules.base import Rule
 from hardmax.trajectories import storage
 from hardmax.trajectories.storage import Arrays, require

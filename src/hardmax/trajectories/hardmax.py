@@ -10,11 +10,12 @@ import numpy as np
 import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
-from hardmax._arrays import like, unit_rows
+from hardmax._arrays import unit_rows
 from hardmax._display import count
 from hardmax._errors import InputError, ParameterIndexError
 from hardmax._exact import apply, as_floats
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
+from hardmax._validation import like
 from hardmax.exact.arithmetic import History
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax, attention_over_tokens

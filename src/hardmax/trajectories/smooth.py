@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 import scipy  # submodules load on first use
 
-from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
+from hardmax._arrays import as_mask, match_array, unit_rows, where
 from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
+from hardmax._validation import like, to_numpy
 from hardmax.flows.classify import classify_values
 from hardmax.flows.coordinates import Growth, find_growth
 from hardmax.rules.base import Rule

@@ -17,10 +17,10 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from hardmax import rules
-from hardmax._arrays import is_tensor, to_numpy
 from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
+from hardmax._validation import is_tensor, to_numpy
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 
