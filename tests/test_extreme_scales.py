@@ -160,7 +160,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"Tokens must be finite to be drawn. Got infinities"):
         plot_tokens(endless)
     last = hm.simulate([[1.0, 2.0]], hm.Hardmax(1), layers=5, save="last")
-    with pytest.raises(ValueError, match=r'A movie needs every layer. Got the last alone. Simulate with `save="all"`'):
+    with pytest.raises(ValueError, match='Simulate with `save="all"`'):
         movie(last, tmp_path / "film.gif")
     tolerant = hm.limit([[1.0, 2.0], [0, 1]], hm.Hardmax(1, ties=0.1), max_layers=2)
     with pytest.raises(ValueError, match="Exact points need exact ties"):

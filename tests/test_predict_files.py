@@ -353,13 +353,13 @@ def test_the_command(client, run, tmp_path: Path) -> None:
     code, out, _ = run("predict", "--file", "a.csv", *where, "--engine", engine, "--explain", "--json")
     assert json.loads(out) == {"out": str(tmp_path / "scored"), "rows": len(TEXTS), "parts": 7}
     for arguments, said in (
-        (("a.csv", *where, "--keep"), "`--keep` must go with a file as --out"),
-        (("a text", "--model", MODEL, "--workers", "2"), "`--workers` must go with a file or folder of texts"),
-        (("a.csv", "--model", MODEL), "the name of a file. Pass it as --file. Or write into a folder"),
-        (("a.csv", *where), "`--out` must be empty, or hold the same predictions. Got some of another model, or"),
-        (("b.csv", *where), "`b.csv` must be a file or a folder. Got nothing at that path"),
+        (("a.csv", *where, "--keep"), "`--keep` must"),
+        (("a text", "--model", MODEL, "--workers", "2"), "`--workers` must"),
+        (("a.csv", "--model", MODEL), "Pass it as --file"),
+        (("a.csv", *where), "`--out` must be empty, or hold the same predictions"),
+        (("b.csv", *where), "`b.csv` must be a file or a folder"),
         (("a.csv", *where, "--tokens", "t.doc"), "`--tokens` must end in one of"),
-        (("a.csv", "--model", "imbd", "--out", "scored/"), "`--model` must be a folder with a model, or one of imdb"),
+        (("a.csv", "--model", "imbd", "--out", "scored/"), "`--model` must be a folder"),
     ):
         code, _, err = run("predict", *arguments)
         assert (code, said in err) == (2, True), err

@@ -19,7 +19,6 @@ pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 from hardmax import HardmaxClassifier  # noqa: E402
-from hardmax.cli.removed import REMOVED  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
 from hardmax.text import storage, training  # noqa: E402
 from tests.text_home import CORPUS, COUNTS, SMALL, TINY, find_model, make_home, write_csv  # noqa: E402, F401
@@ -44,13 +43,6 @@ def test_warnings_of_training_are_notes(run) -> None:
     assert "different classes: 'Good' and 'good'." in err
     assert "Many texts are in a script without spaces between words" in err
     assert "UserWarning" not in err
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_a_removed_command_or_option_names_its_replacement(run, name) -> None:
-    code, out, err = run(*name.split())
-    assert (code, out) == (2, "")
-    assert f"hardmax {name} was removed. {REMOVED[name]}" in err
 
 
 def test_every_kind_of_table_trains_the_same_model(run) -> None:
