@@ -20,6 +20,7 @@ from hardmax._types import BoolArray, IntArray
 from hardmax.search.sets import Sets, TooMany
 
 PROCESS = os.getpid()
+IS_FORKED = bool(multiprocessing.parent_process()) and "--multiprocessing-fork" not in sys.orig_argv  # not spawned
 MIN_PARALLEL = 2e7  # multiplications below which one thread is done before others have started ...
 MIN_OPENMP = 4e6  # ... and before those of torch have, which run already
 PARTS_PER_THREAD, FEW_PARTS, MIN_LONG = 4, 2, 2e8  # tasks come in more parts from MIN_LONG multiplications on
@@ -69,7 +70,7 @@ def _find_openmp() -> Callable[..., None] | None:
     After an operation of torch its threads spin for milliseconds, and threads of our own would wait for a core. They
     do not survive a fork.
     """
-    if "torch" not in sys.modules or os.getpid() != PROCESS or multiprocessing.parent_process():
+    if "torch" not in sys.modules or os.getpid() != PROCESS or IS_FORKED:
         return None
     return _load_openmp()
 
