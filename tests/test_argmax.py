@@ -252,7 +252,7 @@ def test_a_million_tokens_are_certified():
     limit = hm.limit(tokens, hm.Hardmax(0.5))
     assert limit.certified
     assert limit.stats["kernel"].startswith("hull")
-    some = tokens[::50000]  # whom they follow at first, by the definition
+    some = tokens[::50000]  # whose first sets are computed by the definition
     first = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).token_sets[0]
     followed = tokens[first.classes.first[first.sets[0].targets]][first.classes.labels][::50000]
     assert np.allclose((some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15)

@@ -179,7 +179,7 @@ def test_a_movie_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(movies, "write_movie", noted)
     movies.movie(hm.simulate(hm.configuration("ball", n=60), RULE, layers=2), tmp_path / "movie.gif")
-    line = "stars lead; colours: whom they follow; grey: beyond eight colours; shaded: hull of the leaders"
+    line = "stars lead; colours: the leader of each token; grey: beyond eight colours; shaded: hull of the leaders"
     assert " ".join(said[0].split()) == line
 
 

@@ -74,7 +74,7 @@ def test_reports_have_the_player_where_plotly_is_installed(monkeypatch: pytest.M
     page = trajectory_page(run, "x")
     assert "Plotly.addFrames" in page
     assert '"label":"Play"' in page
-    assert "Stars lead; colours: whom they follow; white: several; shaded: hull of the leaders. Drag" in page
+    assert "Stars lead; colours: the leader of each token; white: several; shaded: hull of the leaders. Drag" in page
     assert 'alt="x: layers"' not in page
     monkeypatch.setattr(pages, "find_spec", lambda name: None)
     page = trajectory_page(run, "x")

@@ -58,7 +58,7 @@ def _legend(trajectory: Trajectory, figure: Spec) -> str:
         clusters = flows.rank_clusters(trajectory)[trajectory.mask]
         line = flows.make_flow_legend(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
     else:
-        parts = ["stars lead", "colours: whom they follow"]
+        parts = ["stars lead", "colours: the leader of each token"]
         parts += ["white: several"] if "#FFFFFF" in colours else []
         parts += ["grey: beyond eight colours"] if REST in colours else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)

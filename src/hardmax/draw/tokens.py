@@ -194,7 +194,7 @@ def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int 
 
 def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
     """Return a legend of markers, colours and shading, in one line."""
-    parts = ["stars lead", "colours: whom they follow"]
+    parts = ["stars lead", "colours: the leader of each token"]
     parts += ["grey: beyond eight colours"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
     return "; ".join(filter(None, [*parts, thinned_line(shown, int(trajectory.mask.sum()))]))
