@@ -137,10 +137,6 @@ class State(ABC):
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
         """Return C_i for the given rows, and, if the search has gaps, a lower bound of each one's, for `radius`."""
 
-    def from_centroids(self, sets: Sets) -> Sets:
-        """Return the maximisers that a token at the centroid of each set of classes would have; needs a history."""
-        raise NotImplementedError
-
     def radius(self, gap: float) -> float:
         """Return how far each input row may move, in the units of the input, such that gaps of `gap` stay positive."""
         return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))

@@ -16,7 +16,7 @@ import scipy  # whose parts load when they are used
 from hardmax._errors import ParameterError
 from hardmax._exact import as_floats
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Row
-from hardmax.exact.arithmetic import Adaptive, Rational, State, Tolerant
+from hardmax.exact.arithmetic import Adaptive, Rational, Tolerant
 from hardmax.exact.certificates import Frozen, Point, certify
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
@@ -57,7 +57,9 @@ class Run:
             must, advice = "have keys that are the queries, all of them", 'Use `kernel="auto"`.'
             raise ParameterError('kernel="symmetric"', must, got, advice)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
-        self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
+        self.state: Adaptive | Rational | Tolerant = arithmetic(
+            rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps)
+        )
         self.classes, self.shortcuts, self.rule = self.state.classes, shortcuts, rule
         self.sets = Sets.of([])  # until the first `choose`
         m = len(self.classes)
@@ -138,6 +140,7 @@ class Run:
                 followers.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
         if followers:
             leading = Sets.of([np.frombuffer(key, np.intp) for key in followers])
+            assert not isinstance(self.state, Tolerant)
             seen = self.state.from_centroids(leading)
             for r, members in enumerate(followers.values()):
                 if set(leading[r].tolist()) <= set(seen[r].tolist()):
