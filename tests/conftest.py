@@ -63,3 +63,27 @@ def run(capsys, tmp_path, monkeypatch):
         return code, out, err
 
     return call
+
+
+SMALL_MODEL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    """Return made-up reviews with labels."""
+    datasets = pytest.importorskip("hardmax.text.datasets")
+    return datasets.reviews(600, seed=1)
+
+
+@pytest.fixture(scope="session")
+def fresh():
+    """Return reviews that `fitted` has not seen."""
+    datasets = pytest.importorskip("hardmax.text.datasets")
+    return datasets.reviews(300, seed=2)
+
+
+@pytest.fixture(scope="session")
+def fitted(corpus):
+    """Return a small trained classifier, which tests must not change."""
+    classifier = pytest.importorskip("hardmax.text.classifier")
+    return classifier.HardmaxClassifier(**SMALL_MODEL).fit(corpus.texts, corpus.labels)

@@ -24,24 +24,9 @@ from hardmax.text import model, validation
 from hardmax.text.datasets import reviews
 from hardmax.text.parameters import Parameters
 from hardmax.text.validation import MULTILABEL
+from tests.conftest import SMALL_MODEL as SMALL
 
 WORDS = [f"word{i % 3} other{i % 2} number{i}" for i in range(12)]
-SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
-
-
-@pytest.fixture(scope="module")
-def corpus():
-    return reviews(600, seed=1)
-
-
-@pytest.fixture(scope="module")
-def fresh():
-    return reviews(300, seed=2)
-
-
-@pytest.fixture(scope="module")
-def fitted(corpus):
-    return HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
 
 
 # scikit-learn's checks feed matrices of numbers, and run just one on an estimator of texts. This twin reads each number

@@ -11,24 +11,6 @@ from safetensors.numpy import load, save
 from sklearn.base import clone
 
 from hardmax import HardmaxClassifier
-from hardmax.text.datasets import reviews
-
-SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
-
-
-@pytest.fixture(scope="module")
-def corpus():
-    return reviews(600, seed=1)
-
-
-@pytest.fixture(scope="module")
-def fresh():
-    return reviews(300, seed=2)
-
-
-@pytest.fixture(scope="module")
-def fitted(corpus):
-    return HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
 
 
 def test_files_give_the_same_answers(fitted, fresh, tmp_path):

@@ -6,28 +6,11 @@ import torch
 
 from hardmax import HardmaxClassifier, InputError
 from hardmax.text import model
-from hardmax.text.datasets import reviews
 from hardmax.text.network import Network
 from hardmax.text.parameters import Parameters
 from hardmax.text.training import make_batch, rate
 from hardmax.text.vocabulary import Encoded
-
-SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
-
-
-@pytest.fixture(scope="module")
-def corpus():
-    return reviews(600, seed=1)
-
-
-@pytest.fixture(scope="module")
-def fresh():
-    return reviews(300, seed=2)
-
-
-@pytest.fixture(scope="module")
-def fitted(corpus):
-    return HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
+from tests.conftest import SMALL_MODEL as SMALL
 
 
 def test_network_and_inference_agree(fitted, fresh):
