@@ -5,8 +5,8 @@ BIN := .venv/bin
 PIP := -m pip install -q --disable-pip-version-check
 TEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q  # a worker without tests takes some of the other's
 
-# Files with tests of a marker: the others may import what is not installed.
-marked = $(shell grep -l 'mark\.$(1)\b' tests/*.py)
+# Files with tests of a marker. Other files take time to import, or import packages that are not installed.
+marked = $(shell grep -rl --include='*.py' 'mark\.$(1)\b' tests)
 
 # Other Pythons that this version may run on: by name, or where pyenv keeps them.
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
@@ -110,7 +110,7 @@ docs-open: docs
 
 # The site in a browser: no request to another host, links, search, both colour schemes, a narrow screen.
 test-docs: docs
-	$(TEST) -m site
+	$(TEST) -m site $(call marked,site)
 
 .venv/docs: .venv/installed
 	$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'

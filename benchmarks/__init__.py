@@ -1,6 +1,6 @@
 """Speed as ratios to peers, measured in one run: `python -m benchmarks`.
 
-`registry` says what a case is, `runner` measures it, `report` writes results and tables. The other files hold the
+`registry` defines a case, `runner` measures it, `report` writes results and tables. The other files hold the
 cases, one file per family. What is measured without a peer, such as curves and accuracies, is in `studies/`.
 """
 

@@ -22,7 +22,7 @@ def hardmax(q: Any, z: Any) -> Any:
 
 
 def all_at_once(A: Any, z: Any) -> Any:
-    """Ours for all layers: clouds in which each token follows one leader go through those to come in one step."""
+    """Run ours on all layers. Where each token follows one leader, the remaining layers are one step."""
     import torch
 
     from hardmax.attention.layers import hardmax_layers

@@ -44,7 +44,7 @@ def new_paper_network(d: int) -> tuple[Any, Any]:
     import torch
 
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.network import new_network
+    from hardmax.text.training import new_network
 
     torch.set_num_threads(THREADS)
     plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
@@ -56,21 +56,22 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
     """Prepare a step as the library trains. The learning rate is 0, so that each run does the same."""
     import torch
 
-    from hardmax.text.training import _optimiser, _set_rates, _step
+    from hardmax.text.training import _optimiser, _step
     from hardmax.text.vocabulary import Data
 
     network, settings = new_paper_network(d)
     drawn, labels = words(quick)
-    data, batch, factors = Data(encode(drawn), labels), np.arange(len(drawn)), torch.ones(2)
+    data, batch = Data(encode(drawn), labels, np.ones(len(drawn), np.float32)), np.arange(len(drawn))
     optimiser = _optimiser(network, settings)
-    _set_rates(optimiser, 0.0)
+    for part in optimiser.param_groups:
+        part["lr"] = 0.0
 
     def logits() -> Any:
         ids, counts = map(torch.from_numpy, data.texts.padded())
         return network(ids, counts[:, None], attention="hardmax")[:, 0, 0]
 
     def run() -> Any:
-        _step(network, optimiser, data, batch, settings, 0, factors)
+        _step(network, optimiser, data, batch, settings, 0)
         return logits
 
     run()
@@ -156,7 +157,7 @@ def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
         chances: FloatArray = np.cumsum(1 / np.arange(1.0, len(known) + 1))
         ranks = np.searchsorted(chances / chances[-1], random.random(int(wanted.sum())))
         tokens[wanted] = known[ranks.clip(max=len(known) - 1)]
-    names = np.array([vocabulary.name(token) for token in range(len(vocabulary))], dtype=object)[tokens]
+    names = np.array(vocabulary.names(np.arange(len(vocabulary))), dtype=object)[tokens]
     return [" ".join(text) for text in np.split(names, np.cumsum(sizes)[:-1])]
 
 

@@ -166,7 +166,7 @@ def faiss(make: Make) -> Method:
 
     It runs with three settings in turn: its matrix products are faster than its own loops, which it takes for
     n d < 128,000, and one thread is faster than two where another process uses a core. Its OpenBLAS does not recognise
-    recent processors and is fastest when told that it runs on a Haswell.
+    recent processors and is fastest when set to run on a Haswell.
     """
 
     def prepare() -> Callable[[], Any]:

@@ -1,4 +1,4 @@
-"""Labelled sentences to cluster: each topic has things to speak of, and all share the ways to speak of them.
+"""Labelled sentences to cluster: each topic has its own nouns, and all topics share the sentence patterns.
 
 So sentences are alike in two ways, by what they are about and by how they are built, and only the first is the label.
 """

@@ -18,17 +18,16 @@ from hardmax._files import save_text
 from hardmax._types import IntArray
 from hardmax.text.classifier import HardmaxClassifier
 from hardmax.text.datasets import load_imdb
-from hardmax.text.fitting import Problem, prepare
 from hardmax.text.model import Epoch, Model
 from hardmax.text.parameters import Parameters
 from hardmax.text.statistics import leader_statistics
 from hardmax.text.tables import TextTable
-from hardmax.text.validation import number_texts, split_rows
+from hardmax.text.validation import TrainingSet, number_texts
 from studies.faithfulness import compare, read_rationales
 from studies.small_files import NAMES, small_row
 
 if TYPE_CHECKING:
-    from hardmax.text.network import Network
+    from hardmax.text.training import Network, Problem
 
 DIMENSIONS = (2, 4, 8, 16)
 STARTS: dict[str, dict[str, Any]] = {
@@ -37,11 +36,11 @@ STARTS: dict[str, dict[str, Any]] = {
     "alpha 1": {"alpha": 1.0, "alpha_rate": 1e-4, "learning_rate": 0.2, "scale": 2.0},
 }
 PART = 0.7  # of all reviews, to train with
-LONG_ENOUGH = 200  # layers in which trained models have all tokens decided, or are said not to
+LONG_ENOUGH = 200  # layers after which trained models have all tokens decided; a token beyond counts as undecided
 COUNTED = 2000  # texts whose leaders are counted
 
 Row = dict[str, Any]
-_PREPARED: dict[tuple[Any, ...], Problem] = {}
+_PREPARED: "dict[tuple[Any, ...], Problem]" = {}
 
 BASE: dict[str, Any] = {"max_words": 400}  # softmax attention needs n by n numbers: texts of 2,000 words do not fit
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -80,40 +79,56 @@ def paper_run(d: int, start: str, texts: Sequence[str], labels: IntArray, *, see
     classifier = HardmaxClassifier.paper(d, epochs=8, random_state=seed, device=device, **STARTS[start])
     learned, tested = split_rows(number_texts(texts), PART, seed)
     began = perf_counter()
-    problem = prepare([texts[i] for i in learned], labels[learned], classifier)
+    problem = _prepare([texts[i] for i in learned], labels[learned], classifier)
     model, history, others = _trained(problem, classifier, "hardmax")
-    asked = [texts[i] for i in tested]
+    tested_texts = [texts[i] for i in tested]
     return {
         "d": d,
         "start": start,
         "seed": seed,
         "training": classifier.training,
-        "accuracy": float(np.mean((model.logits(asked)[:, 0] > 0) == labels[tested])),
+        "accuracy": float(np.mean((model.logits(tested_texts)[:, 0] > 0) == labels[tested])),
         "validation": _kept(history).accuracy,
         "alpha": float(model.weights.alpha[0]),
         "seconds": perf_counter() - began,
         "epochs": [asdict(epoch) | {"softmax_loss": other} for epoch, other in zip(history, others, strict=True)],
-    } | _leaders(model, asked[:COUNTED])
+    } | _leaders(model, tested_texts[:COUNTED])
 
 
 def _kept(history: Sequence[Epoch]) -> Epoch:
     return next(epoch for epoch in history if epoch.kept)
 
 
-def _prepared(texts: Sequence[str], labels: IntArray, settings: Parameters) -> Problem:
+def _prepared(texts: Sequence[str], labels: IntArray, settings: Parameters) -> "Problem":
     """Texts as tokens; most variants read them alike, so the last ones are kept."""
     key = (id(texts), settings.max_words, settings.ngram_range, settings.min_df, settings.max_features)
     if key not in _PREPARED:
         _PREPARED.clear()
-        _PREPARED[key] = prepare(texts, labels, settings)
+        _PREPARED[key] = _prepare(texts, labels, settings)
     return _PREPARED[key]
+
+
+def _prepare(texts: Sequence[str], labels: IntArray, settings: Parameters) -> "Problem":
+    from hardmax.text.training import prepare
+
+    return prepare(TrainingSet(texts, labels, np.array([0, 1]), None, number_texts(texts)), settings)
+
+
+def split_rows(groups: IntArray, part: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Return about that part of the rows, and the others, at random and in whole groups."""
+    rows = np.random.default_rng(seed).permutation(len(groups))
+    shuffled = groups[rows]
+    order = shuffled[np.sort(np.unique(shuffled, return_index=True)[1])]
+    ends = np.cumsum(np.bincount(groups)[order])
+    first = np.isin(shuffled, order[ends <= round(part * len(groups))])
+    return rows[first], rows[~first]
 
 
 def ablated_network() -> "type[Network]":
     """Return a network that also has no attention at all, "none", or attention to a random token, "random"."""
     import torch
 
-    from hardmax.text.network import Network
+    from hardmax.text.training import Network
 
     class Ablated(Network):
         def _apply_layers(self, z: torch.Tensor, counts: torch.Tensor, attention: str, temperature: float) -> Any:
@@ -130,12 +145,9 @@ def ablated_network() -> "type[Network]":
     return Ablated
 
 
-def _trained(problem: Problem, settings: Parameters, served: str) -> tuple[Model, list[Epoch], list[float]]:
+def _trained(problem: "Problem", settings: Parameters, served: str) -> tuple[Model, list[Epoch], list[float]]:
     """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
-    import torch
-
-    from hardmax.text.network import new_network
-    from hardmax.text.training import evaluate, train
+    from hardmax.text.training import evaluate, new_network, train
 
     held = problem.held
     network = new_network(len(problem.vocabulary), 2, settings, ablated_network())
@@ -143,11 +155,9 @@ def _trained(problem: Problem, settings: Parameters, served: str) -> tuple[Model
 
     def report(done: int, total: int, loss: Any, epoch: Epoch | None) -> None:
         if epoch is not None and held is not None and settings.n_heads == 1:
-            factors = torch.ones(2, device=network.embedding.device)
-            others.append(evaluate(network, held, "softmax", settings.temperature, factors)[0])
+            others.append(evaluate(network, held, "softmax", settings.temperature)[0])
 
-    epochs = settings.epochs or 1
-    history = train(network, problem.learned, held, settings, epochs=epochs, served=served, report=report)
+    history = train(network, problem, settings, report, served=served)
     return Model(problem.vocabulary, network.weights(), np.array([0, 1])), history, others
 
 

@@ -2,7 +2,7 @@
 
 `IMDB=FOLDER python -m studies.classifier_rivals small small.json [ROW ...]` measures them on the draws and the test
 texts of `hardmax study small`, and puts them into the rows of the file that this command wrote: into all rows, or into
-those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and asks about all test reviews.
+those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and predicts all test reviews.
 Without `IMDB` the reviews are downloaded once.
 """
 
@@ -135,7 +135,7 @@ def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[st
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])
-    asked, wanted = drawn(test, kind, min(MEASURED, largest(test, kind)), np.random.default_rng([seed, 1]))
+    queries, wanted = drawn(test, kind, min(MEASURED, largest(test, kind)), np.random.default_rng([seed, 1]))
     methods: dict[str, Callable[[], Regression]] = {"TF-IDF": tf_idf}
     if kind.uneven:
         methods["TF-IDF, balanced"] = lambda: tf_idf(mean_f1, "balanced")
@@ -148,7 +148,7 @@ def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[st
             start = process_time()
             fitted = make().fit(texts, labels)
             seconds = process_time() - start
-            features = embed_once(tuple(asked)) if method == "embeddings" else fitted.features(asked)
+            features = embed_once(tuple(queries)) if method == "embeddings" else fitted.features(queries)
             found[method].append(quality(fitted.model_, features, wanted) | {"seconds": seconds, "C": fitted.C_})
     return {method: _summary(rows) for method, rows in found.items()}
 

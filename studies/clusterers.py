@@ -1,6 +1,6 @@
 """Clusterers on known clusters: adjusted Rand index, seconds and memory of hardmax and of scikit-learn's.
 
-Peers are told the number of clusters where they take it. The others get the best of a small grid of their parameter,
+Peers get the number of clusters where they take it. The others get the best of a small grid of their parameter,
 chosen by the true labels, which no user has: their row is the best they could do.
 
 `python -m studies.clusterers METHOD DATA N` prints one fit of the study of sizes, in a process of its own. Its

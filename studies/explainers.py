@@ -1,6 +1,6 @@
 """What each word of a text counts for, by our own sums and by the methods that they are compared with.
 
-All methods answer one question: how much does each word, where it stands, speak for a class? All erase alike: an erased
+All methods compute the contribution of each occurrence of a word to a class. All erase alike: an erased
 word becomes an unknown one, so that its neighbours make no new pairs.
 """
 
@@ -26,7 +26,7 @@ BATCH = 500  # erased texts at a time: their words fit into memory whatever the 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """How much does each word of a text speak for one of the classes?"""
+    """Return the contribution of each word of a text to one of the classes."""
 
     classifier: HardmaxClassifier
     text: str
@@ -44,7 +44,7 @@ class Question:
         return self.classifier.model_.vocabulary.splitter.words(self.text)
 
     def logits(self, kept: AnyArray) -> FloatArray:
-        """(m, outputs) logits of m erased texts; row r of `kept`, (m, words), says which words are left in text r."""
+        """(m, outputs) logits of m erased texts; row r of `kept`, (m, words), marks the words that remain in text r."""
         words = np.array(self.words, dtype=object)
         batches = np.split(kept.astype(bool), range(BATCH, len(kept), BATCH))
         return np.concatenate([self.logits_of_words(np.where(rows, words, "").tolist()) for rows in batches])
@@ -123,7 +123,7 @@ def shap(question: Question, seed: int, *, tree: bool) -> FloatArray:
 def gradients(question: Question, scales: FloatArray) -> FloatArray:
     """Gradient of the logit times the embedding, averaged over scales of the text's embedding.
 
-    Who follows whom does not change when all tokens are scaled alike, so this equals ours: a check of both.
+    Argmax sets do not change when all tokens are scaled alike, so this equals ours: a check of both.
     """
     import torch
 
@@ -154,7 +154,7 @@ EXPLAINERS: dict[str, Callable[[Question, int], FloatArray]] = {
     "shap-permutation": partial(shap, tree=False),
     "integrated-gradients": lambda question, seed: gradients(question, (np.arange(STEPS) + 0.5) / STEPS),  # from 0
     "gradient-times-input": lambda question, seed: gradients(question, np.ones(1)),
-    # knows nothing of the text: what every method must beat
+    # independent of the text: a baseline for every method
     "random": lambda question, seed: np.random.default_rng([seed, len(question.text)]).random(len(question.words)),
 }
 

@@ -72,7 +72,7 @@ def compare(
     Parameters
     ----------
     methods : names, optional
-        Some of `EXPLAINERS`; all of them unless said.
+        Some of `EXPLAINERS`; default: all of them.
     samples, again : int
         Erased texts that LIME looks at to explain one, and how many texts are explained again, with another seed.
     progress : callable

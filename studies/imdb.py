@@ -33,16 +33,16 @@ def linear() -> Any:
 
 
 def row(model: str, make: Callable[[], Any], train: Any, test: Any) -> dict[str, Any]:
-    """Train if it is not trained yet, and ask about every test review: accuracy, seconds of the processor, memory."""
+    """Train if needed and predict every test review; return accuracy, processor seconds and memory."""
     classifier, training, fitting = make(), None, None
     if not hasattr(classifier, "model_"):
         (training, _), fitting = with_peak(lambda: _timed(classifier.fit, train.texts, train.labels))
     classifier.predict(test.texts[:100])  # loads what it needs
-    (asked, labels), asking = with_peak(lambda: _timed(classifier.predict, test.texts))
+    (seconds, labels), asking = with_peak(lambda: _timed(classifier.predict, test.texts))
     right = np.mean(labels == np.asarray(test.labels))
     found = getattr(classifier, "model_", None)
     tokens = len(classifier[0].vocabulary_) if found is None else len(found.vocabulary)
-    numbers = {"training seconds": training, "test seconds": asked, "tokens": tokens}
+    numbers = {"training seconds": training, "test seconds": seconds, "tokens": tokens}
     numbers |= {"training peak": fitting, "test peak": asking}
     return {"model": model, "accuracy": round(float(right), 6), **numbers}
 
@@ -62,10 +62,10 @@ def measure(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     train, test = splits["train"], splits["test"]
     if quick:
         train, test = (type(part)(part.texts[::50], part.labels[::50]) for part in (train, test))
-    asked: dict[str, Callable[[], Any]] = {LINEAR: linear}
-    asked |= {name: partial(hm.pretrained, folder) for name, folder in SHIPPED.items()}
+    classifiers: dict[str, Callable[[], Any]] = {LINEAR: linear}
+    classifiers |= {name: partial(hm.pretrained, folder) for name, folder in SHIPPED.items()}
     rows = []
-    for name, make in asked.items():
+    for name, make in classifiers.items():
         progress(f"imdb: {name}")
         with ProcessPoolExecutor(1, get_context("spawn")) as own:
             rows.append(own.submit(row, name, make, train, test).result())

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from benchmarks import gpu, report
+from benchmarks import app_load, gpu, report
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.registry import Result, Row
 
 from hardmax.figures.shared import read_results
-from studies import app_load, classifier_page, imdb
+from studies import classifier_page, imdb
 from studies.clusterers import NO_NUMBER, shape
 from studies.measure import STUDIES, mark
 
@@ -71,7 +71,7 @@ def against(peers: Sequence[str], names: Iterable[str], file: str = "cpu") -> st
                     first, peer = (_row(cases, name, method) for method in (ours.method, row.method))
                     cells += [report.milliseconds(first), report.milliseconds(peer), report.times(peer)]
                 body.append([title, row.label, *cells])
-                title = ""  # said once
+                title = ""  # printed once
     return report.lines(columns, body, ["the other"])
 
 

@@ -21,7 +21,7 @@ SIZES = (100, 300, 1000, 3000, 10_000)
 DRAWS, MEASURED, BINS = 5, 3000, 15
 END = re.compile(r"(?<=[.!?])\s+|<br\s*/?>")
 SHORTEST, LONGEST = 6, 40  # words of a sentence
-RATINGS, EXTREMES = ("1", "4", "7", "10"), ("1", "10")  # a sentence of a mild review says little of its label
+RATINGS, EXTREMES = ("1", "4", "7", "10"), ("1", "10")  # a sentence of a mild review tells little about its label
 UNEVEN = 0.9
 OWN = {"sentences": 0.25, "reviews": 1.0}  # of NB-SVM: as published, and what is better of long training reviews
 
@@ -94,12 +94,12 @@ METHODS: dict[str, Callable[[Kind, int, str], Any]] = {
 
 
 def small_row(name: str, splits: dict[str, TextTable], *, seed: int, device: str) -> Row | None:
-    """Every method on several draws of so many texts: means and standard errors. None where texts are too few."""
+    """Return means and standard errors of every method over several draws; None where there are too few texts."""
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])
     most = min(MEASURED, largest(test, kind))
-    asked, wanted = drawn(test, kind, most, np.random.default_rng([seed, 1]))
+    queries, wanted = drawn(test, kind, most, np.random.default_rng([seed, 1]))
     if size > largest(train, kind):
         return None
     found: dict[str, list[Row]] = {method: [] for method in METHODS}
@@ -109,7 +109,7 @@ def small_row(name: str, splits: dict[str, TextTable], *, seed: int, device: str
             start = process_time()
             model = make(kind, seed + draw, device).fit(texts, labels)
             seconds = process_time() - start
-            found[method].append(quality(model, asked, wanted) | {"seconds": seconds})
+            found[method].append(quality(model, queries, wanted) | {"seconds": seconds})
     methods = {method: _summary(rows) for method, rows in found.items()}
     ours = methods["hardmax"]
     head = {"variant": name, "seed": seed, "accuracy": ours["accuracy"][0], "seconds": ours["seconds"][0]}
@@ -149,7 +149,7 @@ def largest(texts: tuple[list[str], AnyArray], kind: Kind) -> int:
 def drawn(
     texts: tuple[list[str], AnyArray], kind: Kind, size: int, random: np.random.Generator
 ) -> tuple[list[str], AnyArray]:
-    """So many texts and labels, none twice, in random order."""
+    """Draw distinct texts and their labels, in random order."""
     found: list[IntArray] = []
     for label, part in zip(np.unique(texts[1]), shares(kind), strict=True):
         found.append(random.permutation(np.flatnonzero(texts[1] == label))[: round(part * size)])

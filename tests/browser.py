@@ -20,11 +20,11 @@ needed = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get insta
 
 @contextmanager
 def served(*options: str) -> Iterator[str]:
-    """The address of an app of its own."""
+    """Start an app, and yield its address."""
     command = [sys.executable, "-u", "-m", "hardmax.cli.main", "app", "--port", "0", "--no-browser", *options]
     with (
-        tempfile.TemporaryFile("w+") as said,  # not a pipe, which nobody would empty
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as server,
+        tempfile.TemporaryFile("w+") as log,  # a pipe that is not read would fill up
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
     ):
         late = threading.Timer(LATE, server.kill)
         late.start()
@@ -41,18 +41,14 @@ def served(*options: str) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 server.kill()
                 raise
-        said.seek(0)
-        errors = said.read()
+        log.seek(0)
+        errors = log.read()
     assert "Traceback" not in errors, errors
 
 
 @contextmanager
 def started() -> Iterator[Any]:
-    """Chromium, for many pages: it takes seconds to start.
-
-    With a profile, as a person has one: what it has compiled of the scripts of a page it keeps for the next, which
-    takes half as long.
-    """
+    """Start Chromium for many pages, with a profile: compiled scripts are cached, which halves the time of a page."""
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=1000 * LATE)
@@ -67,7 +63,7 @@ def started() -> Iterator[Any]:
 
 @contextmanager
 def opened(chromium: Any, size: tuple[int, int] = (1280, 900), color_scheme: str = "light") -> Iterator[Any]:
-    """A page that notes what goes wrong on it in `page.problems`: errors, and requests to other hosts."""
+    """Open a page that collects errors and requests to other hosts in `page.problems`."""
     page = chromium.new_page()
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.emulate_media(color_scheme=color_scheme)
@@ -86,30 +82,16 @@ def opened(chromium: Any, size: tuple[int, int] = (1280, 900), color_scheme: str
 
 
 def unfriendly(page: Any) -> list[str]:
-    """What axe-core finds on a page that keeps people out, of serious and critical weight."""
+    """Return the serious and critical violations that axe-core finds on a page."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
 
 
-def tab_to(page: Any, name: str, most: int = 60) -> None:
-    """Press Tab until what has the focus is called so, as somebody would who has no mouse."""
-    seen = []
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        seen.append(page.evaluate(FOCUSED))
-        if seen[-1].startswith(name):
-            return
-    raise AssertionError(f"Tab does not come to {name}, but to {seen}")
-
-
-FOCUSED = """() => {
-  let at = document.activeElement;
-  while (at && at.shadowRoot && at.shadowRoot.activeElement) at = at.shadowRoot.activeElement;
-  const label = at.id && at.getRootNode().querySelector(`label[for="${at.id}"]`);
-  return at.getAttribute("aria-label") || (label ? label.textContent : "") || at.textContent.trim() || at.value || "";
-}"""
+def reopen(page: Any, link: str) -> None:
+    page.goto("about:blank")
+    page.goto(link)
 
 
 def _is_foreign(url: str) -> bool:

@@ -6,40 +6,40 @@ import sys
 
 import pytest
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # so that commands under test hear Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start background jobs like this
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # commands under test must receive Ctrl-C
 
-# The suite runs one process a core; more threads in each would only wait for each other, those of OpenMP (torch,
-# scikit-learn, FAISS) by turning a core in circles: training takes ten times as long. Set before NumPy loads.
+# The suite runs one process per core. More threads per process compete for the cores, and threads of OpenMP (torch,
+# scikit-learn, FAISS) spin while they wait: training takes ten times as long. Set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")  # asked how many threads it has, the other sets OpenMP's
+os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")  # the OpenMP layer changes the number of threads
 
 
 @pytest.fixture(autouse=True)
-def _as_many_threads_as_before():
-    """Benchmarks give torch two threads, and so would every test after them have."""
+def _restore_torch_threads():
+    """Restore the number of threads of torch, which benchmarks change."""
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 @pytest.fixture(autouse=True)
-def _compiled_code_at_once(request, monkeypatch):
-    """Kernels run however small the input is, as if they were loaded; but for tests of when they are."""
+def _use_compiled_kernels(request, monkeypatch):
+    """Run compiled kernels for inputs of any size, except in tests of the size from which they are loaded."""
     if "by_size" not in request.keywords:
         monkeypatch.setattr("hardmax.search.dispatch.is_loaded", lambda kernel: True)
 
 
 @pytest.fixture
 def without_numba(monkeypatch):
-    """A function to call when compiled code shall be gone."""
+    """Return a function that disables compiled code."""
     return lambda: monkeypatch.setattr("hardmax.search.dispatch.has_numba", lambda: False)
 
 
 @pytest.fixture
 def headless():
-    """Pictures without a window, and none left over."""
+    """Draw without a window, and close all figures afterwards."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
@@ -50,12 +50,12 @@ def headless():
 
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
-    """The command line in an empty folder: exit code, standard output and standard error."""
+    """Return a function that runs a command in an empty folder: exit code, standard output, standard error."""
     from hardmax.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("hardmax._display.FIRST_LINE", float("inf"))  # on a busy machine lines would come and go
+    monkeypatch.setattr("hardmax._display.FIRST_LINE", float("inf"))  # progress lines depend on the load
 
     def call(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])

@@ -1,9 +1,9 @@
 """The same answers on every processor: ask them under several kernels of OpenBLAS, and count the differences.
 
-    python tests/machines.py [matrices]     6000 unless said; prints the number of differences, and fails unless it is 0
+    python tests/machines.py [matrices]     default 6000; prints the number of differences, and fails unless it is 0
 
 Each process builds the same inputs without BLAS, and prints what `classify` says of matrices (random, defective, with
-multiple eigenvalues, whole or rounded) and what `limit` proves of clouds with and without ties.
+multiple eigenvalues, whole or rounded) and what `limit` proves of token sets with and without ties.
 """
 
 import os
@@ -29,11 +29,11 @@ MACHINES = (
     {"OPENBLAS_CORETYPE": "Sandybridge"},
     {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": NO_AVX512},
 )
-MATRICES, CLOUDS = 6000, 200
+N_MATRICES, N_TOKEN_SETS = 6000, 200
 
 
 def jordan(rng: np.random.Generator, d: int) -> list[list[Fraction]]:
-    """A block-diagonal matrix with few eigenvalues, some defective, some complex."""
+    """Return a block-diagonal matrix with few eigenvalues, some defective, some complex."""
     J = [[Fraction(0)] * d for _ in range(d)]
     values = [Fraction(int(x), 4) for x in rng.integers(-8, 9, 2)]
     k = 0
@@ -51,7 +51,7 @@ def jordan(rng: np.random.Generator, d: int) -> list[list[Fraction]]:
 
 
 def sheared(rng: np.random.Generator, J: list[list[Fraction]], times: int) -> list[list[Fraction]]:
-    """S J S^{-1} for a product S of so many shears with whole numbers, without rounding."""
+    """Return S J S^{-1} for a product S of `times` integer shears, without rounding."""
     d = len(J)
     for _ in range(times if d > 1 else 0):
         i, j = rng.choice(d, 2, replace=False).tolist()
@@ -63,7 +63,7 @@ def sheared(rng: np.random.Generator, J: list[list[Fraction]], times: int) -> li
 
 
 def matrices(count: int) -> Iterator[np.ndarray]:
-    """Matrices that are the same in every process."""
+    """Yield matrices that are the same in every process."""
     for seed in range(count):
         rng = np.random.default_rng(seed)
         d = int(rng.integers(1, 7))
@@ -79,14 +79,14 @@ def matrices(count: int) -> Iterator[np.ndarray]:
         yield V
 
 
-def answers(count: int, clouds: int) -> Iterator[str]:
-    """What is said of each input, a line each."""
+def answers(count: int, n_sets: int) -> Iterator[str]:
+    """Yield one line with the results of each input."""
     import hardmax as hm
 
     for V in matrices(count):
         found = hm.classify(V=V)
         yield f"{found!r} {found.kind} {found.multiplicity} {found.positive} {[complex(x) for x in found.eigenvalues]}"
-    for seed in range(clouds):
+    for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         n, d = int(rng.integers(1, 40)), int(rng.integers(1, 6))
         tokens = rng.integers(-3, 4, (n, d)) * 0.1 if seed % 2 else rng.normal(size=(n, d))
@@ -94,28 +94,29 @@ def answers(count: int, clouds: int) -> Iterator[str]:
         yield f"{limit!r} {limit.leaders.tolist()} {limit.clusters.tolist()} {limit.tokens.tolist()}"
 
 
-def answers_on(machine: dict[str, str], count: int, clouds: int) -> list[str]:
-    """The same, from a process that believes to run on another processor."""
+def answers_on(machine: dict[str, str], count: int, n_sets: int) -> list[str]:
+    """Return the lines of a process that is set to run as on another processor."""
     script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import machines\n"
-    script += f"for line in machines.answers({count}, {clouds}): print(line)"
+    script += f"for line in machines.answers({count}, {n_sets}): print(line)"
     done = run([sys.executable, "-c", script], env=os.environ | machine, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout.splitlines()
 
 
-def differences(count: int = MATRICES, clouds: int = CLOUDS) -> list[tuple[str, ...]]:
-    """The answers that are not the same everywhere."""
+def differences(count: int = N_MATRICES, n_sets: int = N_TOKEN_SETS) -> list[tuple[str, ...]]:
+    """Return the lines that differ between processors."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        everywhere = list(pool.map(lambda machine: answers_on(machine, count, clouds), MACHINES))
-    assert {len(lines) for lines in everywhere} == {count + clouds}
+        everywhere = list(pool.map(lambda machine: answers_on(machine, count, n_sets), MACHINES))
+    assert {len(lines) for lines in everywhere} == {count + n_sets}
     return [each for each in zip(*everywhere, strict=True) if len(set(each)) > 1]
 
 
 if __name__ == "__main__":
-    matrices_asked = int(sys.argv[1]) if len(sys.argv) > 1 else MATRICES
-    found = differences(matrices_asked)
+    n_matrices = int(sys.argv[1]) if len(sys.argv) > 1 else N_MATRICES
+    found = differences(n_matrices)
     for each in found[:10]:
         print(*sorted(set(each)), sep="\n", end="\n\n")
-    print(f"{matrices_asked} matrices and {CLOUDS} clouds under {len(MACHINES)} processors: {len(found)} differences")
+    inputs = f"{n_matrices} matrices and {N_TOKEN_SETS} token sets"
+    print(f"{inputs} under {len(MACHINES)} processors: {len(found)} differences")
     sys.exit(bool(found))

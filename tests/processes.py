@@ -1,4 +1,4 @@
-"""Processes that end with their test, whatever happens: one that is left can hold up a whole suite."""
+"""Processes that end with their test, also if it fails: one that is left can block the whole suite."""
 
 import os
 import subprocess
@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 120.0  # seconds, for a machine with much else to do
+PATIENCE = 120.0  # seconds, for a machine under load
 
 
 def wait_for(condition: Callable[[], object], child: "subprocess.Popen | None" = None) -> None:
-    """Wait until a condition holds, and fail if that takes too long, or if the process that should see to it ended."""
+    """Wait until a condition holds; fail after PATIENCE, or if the process that should meet it has ended."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert child is None or child.poll() is None, f"the process ended with {child and child.returncode}"
@@ -23,7 +23,7 @@ def wait_for(condition: Callable[[], object], child: "subprocess.Popen | None" =
 
 @contextmanager
 def ended(child: subprocess.Popen) -> Iterator[subprocess.Popen]:
-    """Kill a process, and those that it has started, when the block ends, also those that were stopped by a signal."""
+    """Kill a process and its children when the block ends, also those that were stopped by a signal."""
     import psutil
 
     with child:
@@ -38,7 +38,7 @@ def ended(child: subprocess.Popen) -> Iterator[subprocess.Popen]:
 
 @contextmanager
 def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Popen]:
-    """A scheduler or worker of Dask, as people start it."""
+    """Start a Dask scheduler or worker as users do; `path` comes first in its PYTHONPATH."""
     folders = [path and str(path), str(ROOT / "src"), os.environ.get("PYTHONPATH")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -1,53 +1,64 @@
-"""Pictures of the app for the docs: `make screenshots` writes them to docs/images, or to a folder that is named."""
+"""Screenshots of the app: `make screenshots` writes those of the docs.
+
+`python -m tests.screenshots FOLDER` writes every page in light and dark, wide and narrow.
+"""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from hardmax.app.links import to_link
-from hardmax.app.scene import Scene
+from benchmarks.app_load import make_link
+
+import hardmax as hm
 from tests import browser
 
 DOCS = Path(__file__).parents[1] / "docs" / "images"
 SIZES = {"": (1280, 800), "-narrow": (800, 1000)}
-PLAYGROUNDS = {
-    "playground": Scene.of_cloud("ball", n=60, seed=3).changed(shown=2, overlays=["trails", "polytope", "cells"]),
-    "attention": Scene.of_cloud("gaussian", n=24, seed=4).changed(
-        shown=1, selected=3, overlays=["trails", "hulls", "half-space", "attention", "numbers"]
+
+
+def make_scene(name: str, overlays: tuple[str, ...] = ("trails", "polytope"), **values: Any) -> dict[str, Any]:
+    """Return a scene of a configuration; `n`, `d` and `seed` are those of random tokens."""
+    random = {key: values.pop(key) for key in ("n", "d", "seed") if key in values}
+    return {"tokens": hm.configuration(name, **random).round(4).tolist(), "overlays": list(overlays), **values}
+
+
+PAGES = {  # with the hash of the address
+    "playground": make_link(make_scene("ball", ("trails", "polytope", "cells"), n=60, seed=3, shown=2)),
+    "attention": make_link(
+        make_scene(
+            "gaussian", ("trails", "hulls", "half-space", "attention", "numbers"), n=24, seed=4, shown=1, selected=3
+        )
     ),
-    "turning": Scene.of_cloud("ball", n=60, d=3, seed=1),
-    "softmax": Scene.of_cloud("square").changed(rule="softmax", temperature=0.3, shown=4),
-}
-PATHS = {
-    "reviews": "reviews?",
-    "clusters": f"clusters?c={to_link({'example': 'moons', 'settings': {}, 'chosen': 113})}",
+    "turning": make_link(make_scene("ball", n=60, d=3, seed=1)),
+    "softmax": make_link(make_scene("square", rule="softmax", temperature=0.3, shown=4)),
+    "reviews": "",
 }
 
 
-def shoot(chromium: Any, address: str, folder: Path, name: str, size: str, theme: str) -> None:
-    """One picture of one page."""
-    path = f"playground?s={PLAYGROUNDS[name].to_link()}" if name in PLAYGROUNDS else PATHS[name]
-    with browser.opened(chromium, SIZES[size]) as page:
-        page.goto(f"{address}/{path}&theme={theme}")
-        page.locator(".hm-status, .word").first.wait_for()
-        if name not in PLAYGROUNDS:
-            page.locator(".bars, img").first.wait_for()
-        page.wait_for_timeout(3000 if name == "turning" else 1200)  # fonts, and what Plotly turns in
-        page.screenshot(path=folder / f"app-{name}{size}{'-dark' if theme == 'dark' else ''}.png")
+def take(chromium: Any, address: str, folder: Path, name: str, size: str = "", scheme: str = "light") -> None:
+    """Write one screenshot of one page."""
+    path = f"reviews{PAGES[name]}" if name == "reviews" else f"playground{PAGES[name]}"
+    with browser.opened(chromium, SIZES[size], scheme) as page:
+        page.goto(f"{address}/{path}")
+        page.locator(".hm-word, .hm-verdict h2").first.wait_for()
+        time.sleep(0.5)  # until the picture is drawn
+        if name == "attention":
+            page.locator(".hm-attention canvas").scroll_into_view_if_needed()
+        page.screenshot(path=folder / f"app-{name}{size}{'-dark' if scheme == 'dark' else ''}.png")
 
 
-def main(folder: Path, *, everything: bool) -> None:
-    """Those of the docs; or every page, light and dark, wide and narrow, to look at."""
-    folder.mkdir(parents=True, exist_ok=True)
-    some = [("playground", "", "default"), ("attention", "", "dark"), ("reviews", "", "default")]
-    some += [("clusters", "", "default")]
-    names = [*PLAYGROUNDS, *PATHS]
-    every = [(name, size, theme) for name in names for size in SIZES for theme in ("default", "dark")]
+def main(folder: Path | None) -> None:
+    """Write the screenshots of the docs, or every page to a folder."""
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        shots = [(name, size, scheme) for name in PAGES for size in SIZES for scheme in ("light", "dark")]
+    else:
+        shots = [("playground", "", "light"), ("attention", "", "dark"), ("reviews", "", "light")]
     with browser.served() as address, browser.started() as chromium:
-        for name, size, theme in every if everything else some:
-            shoot(chromium, address, folder, name, size, theme)
+        for shot in shots:
+            take(chromium, address, folder or DOCS, *shot)
 
 
 if __name__ == "__main__":
-    elsewhere = sys.argv[1:]
-    main(Path(elsewhere[0]) if elsewhere else DOCS, everything=bool(elsewhere))
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)

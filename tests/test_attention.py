@@ -1,27 +1,27 @@
 """Hardmax attention of torch on the CPU: exact sets, gradients, compilation, errors."""
 
 import os
-from fractions import Fraction
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import hardmax as hm  # noqa: E402
+from hardmax import HardmaxAttention, hardmax_attention  # noqa: E402
 from hardmax.attention import cpu  # noqa: E402
-from hardmax.attention.functional import HardmaxAttention, hardmax_attention  # noqa: E402
+from tests.problems.oracle import dot, fractions  # noqa: E402
 
 pytestmark = pytest.mark.portable
 
 
 def weights(q, k, mask=None, causal=False):
-    """The matrix P with P_ij = 1/|C_i| for j in C_i, by rational arithmetic; (B, n, m)."""
+    """Return P with P_ij = 1/|C_i| for j in C_i, by rational arithmetic; (B, n, m)."""
     P = torch.zeros(q.shape[0], q.shape[1], k.shape[1], dtype=torch.float64)
-    Q, K = ([[[Fraction(x) for x in row] for row in entry] for entry in z.double().tolist()] for z in (q, k))
+    Q, K = ([fractions(element) for element in z.double().tolist()] for z in (q, k))
     for b, i in ((b, i) for b in range(P.shape[0]) for i in range(P.shape[1])):
         own = None if mask is None else mask[b] if mask.ndim == 2 else mask[b, i]
         seen = [j for j in range(P.shape[2]) if (own is None or own[j]) and (not causal or j <= i)]
-        scores = {j: sum(x * y for x, y in zip(Q[b][i], K[b][j], strict=True)) for j in seen}
+        scores = {j: dot(Q[b][i], K[b][j]) for j in seen}
         chosen = [j for j in seen if scores[j] == max(scores.values())]
         P[b, i, chosen] = 1 / max(1, len(chosen))
     return P
@@ -33,55 +33,39 @@ def tokens(kind, shape, generator):
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
+def run(q, k, v, g, mask=None, **options):
+    """Return the output, and the gradient of the values."""
+    v = v.detach().requires_grad_()
+    out = hardmax_attention(q, k, v, mask, **options)
+    return out.detach(), torch.autograd.grad(out, v, g)[0]
+
+
+def check(q, k, v, g, mask=None, causal=False, close=1e-5):
+    """Compare outputs and gradients with those of the dense matrix."""
+    out, grad = run(q, k, v, g, mask, causal=causal)
+    P = weights(q, k, mask, causal)
+    assert out.dtype == grad.dtype == v.dtype
+    torch.testing.assert_close(out.double(), P @ v.double(), rtol=close, atol=close)
+    torch.testing.assert_close(grad.double(), P.mT @ g.double(), rtol=close, atol=close)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("mask", [None, (6, 7), (6, 7, 7)])  # one for all queries, or one for each
 @pytest.mark.parametrize("kind", ["random", "lattice"])
-def test_outputs_and_gradients_are_those_of_the_dense_matrix(kind, masked, causal, dtype):
+@pytest.mark.parametrize("d", [1, 3])
+def test_outputs_and_gradients_are_those_of_the_dense_matrix(d, kind, mask, causal, dtype):
     generator = torch.Generator().manual_seed(1)
     dtype = getattr(torch, dtype)
-    q, k = (tokens(kind, (2, 7, 3), generator).to(dtype) for _ in range(2))
-    v = tokens("random", (2, 7, 5), generator).to(dtype).requires_grad_()
-    g = tokens("random", (2, 7, 5), generator).to(dtype)
-    mask = torch.rand(2, 7, generator=generator) < 0.5 if masked else None
-    out = hardmax_attention(q, k, v, mask, causal=causal)
-    (grad,) = torch.autograd.grad(out, v, g)
-    P = weights(q, k, mask, causal)
-    close = {"rtol": 1e-2, "atol": 2e-2} if dtype.itemsize == 2 else {"rtol": 1e-6, "atol": 1e-6}
-    assert out.dtype == grad.dtype == dtype
-    torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
-    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", ["random", "lattice"])
-def test_hidden_keys_of_a_line_are_not_followed(kind, causal):
-    generator = torch.Generator().manual_seed(4)
-    q, k, v = (tokens(kind, (20, 7, 1), generator) for _ in range(3))
-    mask = torch.rand(20, 7, generator=generator) < 0.5
-    out = hardmax_attention(q, k, v, mask, causal=causal)
-    torch.testing.assert_close(out, weights(q, k, mask, causal) @ v, rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", ["random", "lattice"])
-def test_each_query_may_see_its_own_keys(kind, causal):
-    generator = torch.Generator().manual_seed(8)
-    q, k = (tokens(kind, (2, 7, 3), generator) for _ in range(2))
-    v, g = (tokens("random", (2, 7, 5), generator) for _ in range(2))
-    v.requires_grad_()
-    mask = torch.rand(2, 7, 7, generator=generator) < 0.4
-    mask[:, 3] = False  # sees nothing
-    mask[:, 5] = mask[:, 4]
-    P = weights(q, k, mask, causal)
-    for out in (
-        hardmax_attention(q, k, v, mask, causal=causal),
-        hardmax_attention(q, k, v, attn_mask=mask, is_causal=causal),
-    ):
-        (grad,) = torch.autograd.grad(out, v, g)
-        torch.testing.assert_close(out, P @ v.detach())
-        torch.testing.assert_close(grad, P.transpose(1, 2) @ g)
-    assert hardmax_attention(q[:, :0], k, v, mask[:, :0]).shape == (2, 0, 5)
+    q, k = (tokens(kind, (6, 7, d), generator).to(dtype) for _ in range(2))
+    v, g = (tokens("random", (6, 7, 5), generator).to(dtype) for _ in range(2))
+    if mask is not None:
+        mask = torch.rand(mask, generator=generator) < 0.4
+        mask[:, 3] = False  # a key that no query sees, or a query that sees no key
+    check(q, k, v, g, mask, causal, close={8: 1e-14, 4: 1e-6, 2: 2e-2}[dtype.itemsize])
+    if mask is not None and mask.ndim == 3:
+        sdpa = run(q, k, v, g, attn_mask=mask, is_causal=causal)
+        assert all(torch.equal(a, b) for a, b in zip(run(q, k, v, g, mask, causal=causal), sdpa, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (1, 5), (3, 1, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (2, 1, 4, 1)])
@@ -94,7 +78,7 @@ def test_masks_broadcast_as_in_scaled_dot_product_attention(shape):
     torch.testing.assert_close(hardmax_attention(q, k, v, attn_mask=mask), sharp)
 
 
-def test_one_cloud_takes_a_square_mask_and_a_batch_one_for_all():
+def test_a_square_mask_is_for_one_token_set_and_for_a_whole_batch():
     generator = torch.Generator().manual_seed(10)
     q, k, v = (torch.randn(2, n, 3, generator=generator) for n in (4, 5, 5))
     mask = torch.rand(4, 5, generator=generator) < 0.5
@@ -115,11 +99,6 @@ def test_torch_vmap_is_one_more_axis():
     torch.testing.assert_close(each(v.detach(), q, k).transpose(0, 1), grad)
 
 
-def test_public_names():
-    assert hm.hardmax_attention is hardmax_attention
-    assert hm.HardmaxAttention is HardmaxAttention
-
-
 def test_near_ties_are_decided_as_in_real_arithmetic():
     q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]])
     k = torch.tensor([[[1.0, 1.0, 0.0], [1.0, 0.5, 0.5], [1.0, 0.5, 0.5 - 2.0**-24], [1.0, 0.0, 1.0]]])
@@ -137,38 +116,17 @@ def test_leading_axes_broadcast():
     torch.testing.assert_close(out, (P @ v.detach()).view(2, 3, 6, 2))
     out.sum().backward()
     torch.testing.assert_close(v.grad, P.sum((0, 1))[:, None].expand(5, 2))
+    strided = [x.mT.contiguous().mT for x in (q, k, v)]
+    assert torch.equal(hardmax_attention(*strided, mask), out)
 
 
-def test_inputs_need_not_be_contiguous():
-    x = torch.randn(4, 2, 9, generator=torch.Generator().manual_seed(3))
-    q = k = v = x.permute(1, 2, 0)
-    torch.testing.assert_close(hardmax_attention(q, k, v), hardmax_attention(*(z.contiguous() for z in (q, k, v))))
-
-
-def test_a_query_that_sees_no_key_gets_zero_and_sends_no_gradient():
-    v = torch.ones(1, 3, 2, requires_grad=True)
-    out = hardmax_attention(torch.ones(1, 2, 2), torch.ones(1, 3, 2), v, torch.zeros(1, 3, dtype=torch.bool))
-    out.sum().backward()
-    assert not out.any()
-    assert not v.grad.any()
-
-
-@pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0)])
-def test_nothing_to_do(n, m):
-    v = torch.ones(1, m, 2, requires_grad=True)
-    out = hardmax_attention(torch.ones(1, n, 2), torch.ones(1, m, 2), v)
-    out.sum().backward()
+@pytest.mark.parametrize(("n", "m", "hidden"), [(0, 3, False), (3, 0, False), (2, 3, True)])
+def test_without_a_query_or_a_visible_key_everything_is_zero(n, m, hidden):
+    mask = torch.zeros(1, m, dtype=torch.bool) if hidden else None
+    out, grad = run(torch.ones(1, n, 2), torch.ones(1, m, 2), torch.ones(1, m, 2), torch.ones(1, n, 2), mask)
     assert out.shape == (1, n, 2)
     assert not out.any()
-    assert not v.grad.any()
-
-
-def test_sets_follow_a_permutation_of_the_keys():
-    generator = torch.Generator().manual_seed(4)
-    q, k = (tokens("lattice", (1, 20, 3), generator) for _ in range(2))
-    v = torch.randint(0, 9, (1, 20, 2), generator=generator).double()
-    order = torch.randperm(20, generator=generator)
-    torch.testing.assert_close(hardmax_attention(q, k, v), hardmax_attention(q, k[:, order], v[:, order]))
+    assert not grad.any()
 
 
 def test_gradcheck():
@@ -186,18 +144,13 @@ def test_the_gradient_has_a_gradient(masked):
     mask = torch.rand(2, 5, 5, generator=generator) < 0.7 if masked else None
     assert torch.autograd.gradgradcheck(lambda v: hardmax_attention(q, k, v, mask) ** 2, (v,))
 
-    def slopes(attend):
-        loss = (attend(v) ** 3).sum()
-        (g,) = torch.autograd.grad(loss, v, create_graph=True)
-        return torch.autograd.grad(loss + (g**2).sum(), v)[0]
-
-    def mapped(attend):
+    def differentiate_twice(attend):
         once = torch.func.grad(lambda v: (attend(v) ** 3).sum())
         return torch.func.grad(lambda v: (once(v) ** 2).sum())(v.detach())
 
     P = weights(q, k, mask)
-    for way in (slopes, mapped):
-        torch.testing.assert_close(way(lambda v: hardmax_attention(q, k, v, mask)), way(lambda v: P @ v))
+    ours = differentiate_twice(lambda v: hardmax_attention(q, k, v, mask))
+    torch.testing.assert_close(ours, differentiate_twice(lambda v: P @ v))
 
 
 def test_the_operators_meet_the_contracts_of_torch():
@@ -228,6 +181,7 @@ def test_compiled_in_one_graph(shape):
     (expected,), (grad,) = (torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled))
     assert torch.equal(expected, grad)
     assert torch.equal(loss(q, k, v), compiled(q, k, v))
+    assert repr(layer) == "HardmaxAttention(causal=True)"
 
 
 @pytest.mark.parametrize(
@@ -248,22 +202,19 @@ def test_compiled_in_one_graph(shape):
         ("attn_mask", {"attn_mask": torch.ones(4, 5).bool(), "mask": torch.ones(2, 5).bool()}),
         ("k", {"k": torch.full((2, 5, 3), torch.nan)}),
         ("v", {"v": torch.ones(2, 5, 3, device="meta")}),
+        ("q", {name: torch.empty(2, 5, 3, device="meta") for name in "qkv"}),
     ],
 )
 def test_an_invalid_argument_is_named(parameter, change):
     given = {"q": torch.ones(2, 4, 3), "k": torch.ones(2, 5, 3), "v": torch.ones(2, 5, 2)} | change
-    with pytest.raises(ValueError, match=f"^`{parameter}`"):
+    with pytest.raises(hm.InputError, match=f"^`{parameter}`"):
         hardmax_attention(**given)
-
-
-def test_the_representation_of_the_module():
-    assert repr(HardmaxAttention(causal=True)) == "HardmaxAttention(causal=True)"
 
 
 @pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 4), (5, 16, 4), (17, 33, 5), (40, 16, 19), (9, 20, 2), (16, 64, 16)])
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e-41, 1e19])
 @pytest.mark.parametrize("masked", [False, True])
-def test_small_clouds_of_every_shape_and_size(n, m, d, scale, masked):
+def test_small_token_sets_of_every_shape_and_size(n, m, d, scale, masked):
     generator = torch.Generator().manual_seed(n * m + d)
     q, k = (scale * torch.randn(4, rows, d, generator=generator) for rows in (n, m))
     k[1, m // 2 :] = k[1, : m - m // 2].clone()  # copies
@@ -271,45 +222,33 @@ def test_small_clouds_of_every_shape_and_size(n, m, d, scale, masked):
     q[2] = torch.randint(-1, 2, (n, d), generator=generator)
     q[3, 0] = 0  # ties with all
     v, g = (torch.randn(4, rows, 3, generator=generator) for rows in (m, n))
-    mask = torch.rand(4, m, generator=generator) < 0.6 if masked else None
-    v.requires_grad_()
-    out = hardmax_attention(q, k, v, mask)
-    (grad,) = torch.autograd.grad(out, v, g)
-    P = weights(q, k, mask).float()
-    torch.testing.assert_close(out, P @ v.detach(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(grad, P.mT @ g, rtol=1e-5, atol=1e-5)
+    check(q, k, v, g, torch.rand(4, m, generator=generator) < 0.6 if masked else None)
 
 
 @pytest.mark.parametrize("width", [1, 15, 16, 33])
-def test_a_cloud_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(width, monkeypatch):
+def test_a_token_set_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(width, monkeypatch):
+    threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(12)
     q, k = (torch.randn(9, 50, 8, generator=generator) for _ in range(2))
     q[4] = q[4].round()
     k[4] = k[4].round()  # full of ties
     v, g = (torch.randn(9, 50, width, generator=generator) for _ in range(2))
-    v.requires_grad_()
-    out = hardmax_attention(q, k, v)
-    (grad,) = torch.autograd.grad(out, v, g)
+    whole = run(q, k, v, g)
     for b in range(9):
-        own = v[b].detach().requires_grad_()
-        one = hardmax_attention(q[b], k[b], own)
-        assert torch.equal(one, out[b])
-        assert torch.equal(torch.autograd.grad(one, own, g[b])[0], grad[b])
-    compiled = pytest.importorskip("hardmax.search.threads")
-    monkeypatch.setattr(compiled, "MIN_PARALLEL", 0)
-    again = hardmax_attention(q, k, v)
-    assert torch.equal(again, out)
-    assert torch.equal(torch.autograd.grad(again, v, g)[0], grad)
+        one = run(q[b], k[b], v[b], g[b])
+        assert all(torch.equal(a, both[b]) for a, both in zip(one, whole, strict=True))
+    monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
+    assert all(torch.equal(a, b) for a, b in zip(run(q, k, v, g), whole, strict=True))
 
 
 @pytest.mark.parametrize("d", [4, 7, 16])
-def test_clouds_that_have_gathered_more_or_less(d):
+def test_clusters_of_every_width(d):
     generator = torch.Generator().manual_seed(d)
-    k = torch.randn(9, 60, d, generator=generator)
+    k = torch.randn(9, 40, d, generator=generator)
     widths = 10.0 ** -torch.arange(9)  # some are decided by integers, some by float32, some by neither
-    k += (k[:, :4].repeat(1, 15, 1) - k) * (1 - widths[:, None, None])
-    q, v = torch.randn(9, 40, d, generator=generator), torch.randn(9, 60, 3, generator=generator)
-    torch.testing.assert_close(hardmax_attention(q, k, v), weights(q, k).float() @ v)
+    k += (k[:, :4].repeat(1, 10, 1) - k) * (1 - widths[:, None, None])
+    q, v, g = (torch.randn(9, *shape, generator=generator) for shape in ((20, d), (40, 3), (20, 3)))
+    check(q, k, v, g)
 
 
 @pytest.mark.parametrize("openmp", [False, True])
@@ -318,17 +257,12 @@ def test_every_batch_element_is_done_by_some_thread(count, openmp, monkeypatch):
     threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(14)
     q, k, v, g = (torch.randn(11, 20, 8, generator=generator) for _ in range(4))
-    P = weights(q, k).float()
-    out, grad = P @ v, P.mT @ g
-    v.requires_grad_()
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
     monkeypatch.setattr(threads, "MIN_OPENMP", 0 if openmp else float("inf"))
     monkeypatch.setattr(threads.numba, "get_num_threads", lambda: count)
     monkeypatch.setattr(cpu, "_attend_by_sets", None)  # so that a call raises
     monkeypatch.setattr(cpu, "_spread_by_sets", None)
-    found = hardmax_attention(q, k, v)
-    torch.testing.assert_close(found, out)
-    torch.testing.assert_close(torch.autograd.grad(found, v, g)[0], grad)
+    check(q, k, v, g)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -356,7 +290,7 @@ def test_one_number_that_is_not_finite_is_found(name, number, d):
     given = {"q": torch.randn(20, 30, d), "k": torch.randn(20, 30, d), "v": torch.randn(20, 30, 2)}
     given[name][13, 29, 1] = number
     for mask in (None, torch.arange(30) < 20):  # also in a key that is not seen
-        with pytest.raises(ValueError, match=f"`{name}` must be finite"):
+        with pytest.raises(hm.ParameterError, match=f"^`{name}`"):
             hardmax_attention(**given, mask=mask)
 
 
@@ -365,23 +299,18 @@ def test_without_numba_outputs_and_gradients_have_the_same_bits(without_numba):
     q, k = (torch.randn(6, 20, 8, generator=generator) for _ in range(2))
     k[2, 10:] = k[2, :10].clone()
     v, g = (torch.randn(6, 20, 5, generator=generator) for _ in range(2))
-    v.requires_grad_()
-    out = hardmax_attention(q, k, v)
-    (grad,) = torch.autograd.grad(out, v, g)
+    compiled = run(q, k, v, g)
     without_numba()
-    plain = hardmax_attention(q, k, v)
-    assert torch.equal(plain, out)
-    assert torch.equal(torch.autograd.grad(plain, v, g)[0], grad)
+    assert all(torch.equal(a, b) for a, b in zip(run(q, k, v, g), compiled, strict=True))
 
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=(pytest.mark.gpu, NEEDS_GPU))]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
     torch.manual_seed(0)
     x, project = torch.randn(2, 9, 16, device=device, requires_grad=True), torch.nn.Linear(16, 16, device=device)
     with torch.autocast(device, dtype=dtype):
@@ -396,12 +325,9 @@ def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
     assert grad.dtype == torch.float32
     with torch.autocast(device, enabled=False), pytest.raises(hm.ParameterError, match="`k`"):
         hardmax_attention(x.to(dtype), x, x)
-
-
-def test_autocast_leaves_float64():
-    x = torch.randn(2, 5, 3, dtype=torch.float64)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert hardmax_attention(x, x, x).dtype == torch.float64
+    wide = x.cpu().double()
+    with torch.autocast("cpu", dtype=dtype):
+        assert hardmax_attention(wide, wide, wide).dtype == torch.float64
 
 
 def test_autocast_in_a_compiled_function():
@@ -418,8 +344,6 @@ def test_autocast_in_a_compiled_function():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_values_without_columns(device, causal, masked):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
     x = torch.randn(2, 3, 5, 4, device=device)
     v = torch.empty(2, 3, 5, 0, device=device, requires_grad=True)
     mask = torch.ones(2, 3, 5, dtype=torch.bool, device=device) if masked else None
@@ -436,25 +360,13 @@ def test_the_mean_of_large_values_does_not_overflow(large):
     v = torch.full((3, 1), large, dtype=torch.float64)
     assert hardmax_attention(q, k, v).item() == pytest.approx(large, rel=1e-15)
     assert hardmax_attention(q, k[:2], torch.tensor([[large], [1.0]], dtype=torch.float64)).item() == large / 2
-
-
-def test_a_large_value_does_not_change_other_means():
-    q, k = torch.eye(2).double(), torch.eye(2).double().repeat_interleave(2, 0)
-    v = torch.tensor([[1e308], [1e308], [5e-324], [5e-324]], dtype=torch.float64)
-    assert hardmax_attention(q, k, v).tolist() == [[1e308], [5e-324]]
-
-
-def test_tensors_on_other_devices_get_a_sentence():
-    x = torch.empty(1, 2, 3, device="meta")
-    with pytest.raises(hm.ParameterError, match="`q`"):
-        hardmax_attention(x, x, x)
+    eye, v = torch.eye(2).double(), torch.tensor([[large], [large], [5e-324], [5e-324]], dtype=torch.float64)
+    assert hardmax_attention(eye, eye.repeat_interleave(2, 0), v).tolist() == [[large], [5e-324]]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
 def test_outputs_may_be_changed_in_place(device, leading):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
     x = torch.randn(*leading, 5, 4, device=device)
     v = torch.randn(*leading, 5, 3, device=device, requires_grad=True)
     out, changed = hardmax_attention(x, x, v), hardmax_attention(x, x, v)

@@ -1,4 +1,6 @@
-"""Batches in one pass: every cloud has exactly what it has by itself, to the last bit."""
+"""Batches in one pass: every token set has the results it has by itself, to the last bit."""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,16 +10,16 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.exact import batch as one_pass
 from hardmax.exact.batch import Batch
-from tests.problems import clouds
+from tests.problems import token_sets
 
 settings.register_profile("hardmax", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("hardmax")
 
 KINDS = {
-    "gaussian": lambda rng, n, d: rng.normal(size=(n, d)),
-    "ball": lambda rng, n, d: clouds.ball(rng, n, d),
-    "lattice": lambda rng, n, d: clouds.lattice(rng, n, d).astype(float),
-    "duplicates": clouds.duplicates,
+    "gaussian": token_sets.gaussian,
+    "ball": token_sets.ball,
+    "lattice": lambda rng, n, d: token_sets.lattice(rng, n, d).astype(float),
+    "duplicates": token_sets.duplicates,
     "huge": lambda rng, n, d: rng.normal(size=(n, d)) * 1e300,
     "tiny": lambda rng, n, d: rng.normal(size=(n, d)) * 1e-310,
     "apart": lambda rng, n, d: rng.normal(size=(n, d)) * 10.0 ** rng.integers(-9, 9),
@@ -27,18 +29,21 @@ NUMBERS = ("certified", "layer", "pace", "proofs", "status", "radius")
 FIELDS = ("tokens", "leaders", "emerged", "clusters", "points", "weights", "start")
 
 
-def batch_of(seed, n, d, kinds, dtype=np.float64):
+def make_batch(seed, n, d, kinds, dtype, masked):
+    """Return a batch, a mask with at least one token for each token set, and the generator."""
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore"):
         batch = np.stack([KINDS[kind](rng, n, d) for kind in kinds]).astype(dtype)
-    return np.where(np.isfinite(batch), batch, 1), rng
+    real = (rng.uniform(size=batch.shape[:2]) < 0.6) | (not masked)
+    real[:, rng.integers(n)] = True
+    return np.where(np.isfinite(batch), batch, 1), real, rng
 
 
 def same_bits(one, other):
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
-def same_clouds(whole, b, alone, real):
+def assert_same(whole, b, alone, real):
     one, other = whole[b].token_sets[0], alone.token_sets[0]
     assert len(one.sets) == len(other.sets)
     assert all(mine == theirs for mine, theirs in zip(one.sets, other.sets, strict=True))
@@ -60,18 +65,14 @@ batches = st.tuples(
 )
 
 
-kernels = st.sampled_from(["auto", "scan"])  # NumPy and compiled, for so few
+kernels = st.sampled_from(["auto", "scan"])  # NumPy and compiled, for this few
 dtypes = st.sampled_from([np.float64, np.float32])
 
 
 @given(batches, dtypes, kernels, st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_a_batch_is_its_clouds(shape, dtype, kernel, masked, causal, with_A, last):
-    batch, rng = batch_of(*shape, dtype)
-    (count, n, d), real = batch.shape, np.ones(batch.shape[:2], bool)
-    if masked:
-        real = rng.uniform(size=real.shape) < 0.6
-        real[:, rng.integers(n)] = True
-        batch[~real] = np.nan
+def test_a_batch_is_its_token_sets(shape, dtype, kernel, masked, causal, with_A, last):
+    batch, real, rng = make_batch(*shape, dtype, masked)
+    (count, _, d), batch[~real] = batch.shape, np.nan
     A = np.diag(np.arange(1.0, d + 1)) + 0.25 if with_A else None
     rule = hm.Hardmax([0.5, 0.1, 2.0], A, causal=causal, normalize=bool(rng.integers(2)))
     options = {"layers": 4, "save": "last" if last else "all"}
@@ -81,28 +82,19 @@ def test_a_batch_is_its_clouds(shape, dtype, kernel, masked, causal, with_A, las
     assert np.array_equal(whole.array[:, ~real], np.full_like(whole.array[:, ~real], np.nan), equal_nan=True)
     assert whole.stats["queries"] == sum(one.stats["queries"] for one in each)
     for b, one in enumerate(each):
-        same_clouds(whole, b, one, real[b])
+        assert_same(whole, b, one, real[b])
 
 
 @given(batches, dtypes, kernels, st.booleans(), st.booleans(), st.sampled_from([0, 2, 1000]))
-def test_limits_of_a_batch_are_those_of_its_clouds(shape, dtype, kernel, masked, with_A, max_layers):
-    batch, rng = batch_of(*shape, dtype)
-    (count, n, d), real = batch.shape, np.ones(batch.shape[:2], bool)
-    if masked:
-        real = rng.uniform(size=real.shape) < 0.6
-        real[:, rng.integers(n)] = True
+def test_limits_of_a_batch_are_those_of_its_token_sets(shape, dtype, kernel, masked, with_A, max_layers):
+    batch, real, _ = make_batch(*shape, dtype, masked)
+    count, _, d = batch.shape
     rule = hm.Hardmax([0.5, 0.1], np.diag(np.arange(1.0, d + 1)) + 0.25 if with_A else None)
     limits = hm.limit(batch, rule, mask=real, kernel=kernel, max_layers=max_layers)
     assert len(limits) == count
     for b in range(count):
-        one, other = limits[b], hm.limit(batch[b, real[b]], rule, max_layers=max_layers)
-        assert (one.certified, one.layer, one.pace, one.proofs) == (
-            other.certified,
-            other.layer,
-            other.pace,
-            other.proofs,
-        )
-        assert (one.status, one.radius) == (other.status, other.radius)
+        one, other = limits[b], hm.limit(batch[b], rule, mask=real[b], max_layers=max_layers)
+        assert [getattr(one, name) for name in NUMBERS] == [getattr(other, name) for name in NUMBERS]
         assert all(same_bits(getattr(one, name), getattr(other, name)) for name in FIELDS)
         assert (limits.certified[b], limits.layer[b]) == (other.certified, other.layer)
         assert same_bits(limits.tokens[b, real[b]], other.tokens)
@@ -114,7 +106,7 @@ def test_limits_of_a_batch_are_those_of_its_clouds(shape, dtype, kernel, masked,
             assert (one.exact() == other.exact()).all()
 
 
-def test_generic_clouds_stay_in_the_pass_and_late_leaders_are_exact():
+def test_generic_token_sets_stay_in_the_pass_and_late_leaders_are_exact():
     batch = np.random.default_rng(0).normal(size=(200, 60, 2))
     limits = hm.limit(batch, hm.Hardmax(0.5))
     assert limits.stats["sets_in_one_pass"] == 200
@@ -129,8 +121,8 @@ def test_generic_clouds_stay_in_the_pass_and_late_leaders_are_exact():
 @pytest.mark.parametrize("kernel", ["auto", "scan"])
 def test_close_comparisons_leave_the_pass(kernel):
     batch = np.random.default_rng(0).normal(size=(4, 10, 2))
-    batch[1, :2] = [[9.0, 9.0], [9.0 + 2e-15, 9.0 - 2e-15]]  # floats cannot tell their products with others apart
-    batch[2, 3] = batch[2, 4] = [0.01, 0.02]  # whom nobody follows
+    batch[1, :2] = [[9.0, 9.0], [9.0 + 2e-15, 9.0 - 2e-15]]  # floats cannot separate their products with others
+    batch[2, 3] = batch[2, 4] = [0.01, 0.02]  # that no token follows
     passed = Batch(hm.Hardmax(0.5), batch, np.ones((4, 10), bool), kernel)
     passed.choose()
     assert passed.in_pass.tolist() == [True, False, False, True]
@@ -140,7 +132,7 @@ def test_close_comparisons_leave_the_pass(kernel):
 
 
 @pytest.mark.parametrize("kernel", ["auto", "scan"])
-def test_positions_that_are_known_less_well_are_compared_with_more_care(kernel):
+def test_positions_with_larger_errors_are_compared_with_a_larger_slack(kernel):
     batch = np.array([[[1.0, 0.0], [1 - 1e-12, 0.5], [0.9, 1e-13]]] * 2)  # the last sees the others nearly level
     passed = Batch(hm.Hardmax(0.5), batch, np.ones((2, 3), bool), kernel)
     passed.error = 1e-11
@@ -148,7 +140,7 @@ def test_positions_that_are_known_less_well_are_compared_with_more_care(kernel):
     assert not passed.in_pass.any()
 
 
-def test_large_clouds_and_named_kernels_go_one_by_one(monkeypatch):
+def test_large_token_sets_and_named_kernels_go_one_by_one(monkeypatch):
     batch = np.random.default_rng(0).normal(size=(2, 30, 2))
     assert hm.limit(batch, hm.Hardmax(0.5), kernel="numpy").stats["sets_in_one_pass"] == 0
     assert hm.limit(batch, hm.Hardmax(0.5, exact=True)).stats["arithmetic"] == "rational"
@@ -158,15 +150,13 @@ def test_large_clouds_and_named_kernels_go_one_by_one(monkeypatch):
 
 
 def test_progress_of_a_batch():
-    batch, calls = np.random.default_rng(0).normal(size=(5, 20, 2)), []
+    batch = np.random.default_rng(0).normal(size=(5, 20, 2))
     batch[2] = np.round(batch[2])
-    hm.limit(batch, hm.Hardmax(0.5), progress=lambda *at: calls.append(at))
-    assert {total for _, total in calls} == {100}
-    assert calls[-1] == (100, 100)
-    calls.clear()
-    hm.simulate(batch, hm.Hardmax(0.5), layers=3, progress=lambda *at: calls.append(at))
-    assert {total for _, total in calls} == {20}
-    assert calls[-1] == (20, 20)
+    for run, total in ((hm.limit, 100), (partial(hm.simulate, layers=3), 20)):
+        calls = []
+        run(batch, hm.Hardmax(0.5), progress=lambda *at, to=calls: to.append(at))
+        assert {all_of_them for _, all_of_them in calls} == {total}
+        assert calls[-1] == (total, total)
 
 
 def test_the_representation_of_limits():
@@ -191,11 +181,3 @@ def test_tensors_come_back_as_tensors():
     for b in range(3):
         assert torch.equal(limits.tokens[b], hm.limit(batch[b], hm.Hardmax(0.5)).tokens)
         assert torch.equal(limits[b].tokens, limits.tokens[b])
-
-
-def test_a_mask_for_one_cloud():
-    tokens = np.random.default_rng(0).normal(size=(20, 2))
-    real = np.arange(20) % 3 > 0
-    assert same_bits(
-        hm.limit(tokens, hm.Hardmax(0.5), mask=real).tokens, hm.limit(tokens[real], hm.Hardmax(0.5)).tokens
-    )

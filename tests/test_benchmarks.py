@@ -10,29 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import (
-    CASES,
-    FAMILIES,
-    Case,
-    Method,
-    Result,
-    Row,
-    Target,
-    attention,
-    avx2,
-    classifier,
-    clustering,
-    data,
-    engine,
-    flows,
-    machine,
-    measure,
-    report,
-    runner,
-)
+from benchmarks import CASES, FAMILIES, attention, avx2, classifier, data, engine, flows, machine, report, runner
 from benchmarks.__main__ import main
+from benchmarks.clustering import are_same_partitions, growth_row
 from benchmarks.machine import AVX2_ONLY, instructions
 from benchmarks.memory import with_peak
+from benchmarks.registry import Case, Method, Result, Row, Target
+from benchmarks.runner import measure
 from benchmarks.search import choice, float_choice, loop_over_tokens, same_sets, triple_loop
 
 import hardmax as hm
@@ -65,10 +49,12 @@ def test_ratios_are_relative_to_ours_and_only_for_equal_answers():
     assert measure(case(method("ours", 3), method("softmax", 4, compared=False)), local=True).rows[1].ratio is not None
 
 
-def test_a_missing_peer_is_reported_and_the_others_are_measured():
+def test_a_missing_peer_is_reported_and_an_error_refuses_the_case():
     rows = measure(case(method("ours", 1), method("peer", 1, package="no_such"), method("last", 1)), local=True).rows
     assert rows[1].measured.startswith("not installed")
     assert rows[2].ratio is not None
+    assert measure(case(Method("ours", lambda: lambda: int("x"), lambda result: {})), local=True).refused
+    assert len(CASES) == sum(len(family.CASES) for family in FAMILIES)  # names are distinct
 
 
 def test_slow_methods_need_slow_and_quick_has_no_targets():
@@ -84,13 +70,6 @@ def test_the_number_of_turns_depends_on_the_speed(seconds, runs):
     toy = Method("ours", lambda: lambda: calls.append(1), lambda result: {}, seconds=lambda wall, result: seconds)
     measure(case(toy), local=True)
     assert len(calls) == runs
-
-
-def test_an_error_of_a_method_refuses_the_case():
-    def fail():
-        raise ValueError("It broke.")
-
-    assert measure(case(Method("ours", lambda: fail, lambda result: {})), local=True).refused == "It broke."
 
 
 def test_a_child_process_measures_and_a_lost_one_is_an_error():
@@ -117,16 +96,12 @@ def test_float_answers_agree_only_within_the_rounding_of_their_type():
     for wrong in ([2, 1, 1, 3], [-1, 1, 1, 3], [1, 1, 1]):
         assert not same_sets(ours, float_choice(np.array(wrong), "float32"))
     assert not same_sets(ours, choice(sets.starts, np.array([0, 1, 1, 3])))
-
-
-def test_a_batch_is_compared_token_set_by_token_set():
     tokens = data.tokens("gaussian", 60, 2).reshape(3, 20, 2)
     sets = hm.argmax_sets(tokens)
-    ours = choice(sets.starts, sets.members, tokens)
     theirs = (tokens @ tokens.swapaxes(1, 2)).argmax(-1)
-    assert same_sets(ours, float_choice(theirs, "float64"))
-    theirs[2] = theirs[2, ::-1]
-    assert not same_sets(ours, float_choice(theirs, "float64"))
+    for last, agrees in ((theirs[2], True), (theirs[2, ::-1], False)):  # a batch is compared set by set
+        found = float_choice(np.stack([*theirs[:2], last]), "float64")
+        assert same_sets(choice(sets.starts, sets.members, tokens), found) is agrees
 
 
 def test_loops_agree_with_the_definition():
@@ -176,28 +151,21 @@ def test_a_case_of_each_family_agrees_at_a_small_size(name):
     assert not measure(CASES[name], quick=True, local=True).refused
 
 
-def test_partitions_agree_up_to_the_names_of_their_clusters():
-    labels = np.arange(100) % 5
-    assert clustering.are_same_partitions({"labels": labels}, {"labels": 7 - labels})
-    assert not clustering.are_same_partitions({"labels": labels}, {"labels": labels // 2})
-
-
-def test_growth_is_the_slope():
+def test_growth_is_the_slope_and_partitions_agree_up_to_names():
     rows = [Row(f"limit, n = {n:,}", 1e-6 * n**1.5 * 7, facts={"layers": 7}) for n in engine.LIMIT_SIZES]
     (row,) = engine.limit_growth(rows)
     assert (row.measured, row.reached) == ("n^1.50", False)
     rows = [Row("hardmax", 20.0), *(Row(f"hardmax, n = {n:,}", n / 1000) for n in (1000, 2000, 10_000))]
-    assert [row.measured for row in clustering.growth_row(rows)] == ["n^1.00"]
+    assert [row.measured for row in growth_row(rows)] == ["n^1.00"]
+    labels = np.arange(100) % 5
+    assert are_same_partitions({"labels": labels}, {"labels": 7 - labels})
+    assert not are_same_partitions({"labels": labels}, {"labels": labels // 2})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the peak")
 def test_peak_memory_includes_what_numpy_allocates():
     _, peak = with_peak(lambda: np.ones(10_000_000).sum())
     assert peak == pytest.approx(80, abs=8)
-
-
-def test_names_of_cases_are_distinct():
-    assert len(CASES) == sum(len(family.CASES) for family in FAMILIES)
 
 
 RESULT = Result("toy", "Toy tokens", "2026-01-01", [Row("ours", 0.001, 2.0), Row("peer", 0.1, 3.0, 100.0)])
@@ -256,12 +224,6 @@ def test_restricted_libraries_use_no_avx512(monkeypatch, tmp_path):
     assert machine.machine()["instructions"] == "AVX2 (kept from AVX-512)"
 
 
-def test_avx2_on_a_processor_without_avx512_measures_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(avx2, "instructions", lambda: "AVX2")
-    assert avx2.main(["gaussian"]) == 0
-    assert "no AVX-512" in capsys.readouterr().out
-
-
 def test_the_command_measures_and_writes(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("table.md").write_text(f"{report.BEGIN}\n{report.END}\n")
@@ -283,14 +245,14 @@ def test_answers_that_differ_give_exit_code_1(capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["cases"][0]["refused"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parameter"),
-    [
-        (["no_such"], "`NAME`"),
-        (["gaussian", "--out", "a.csv"], "`--out`"),
-        (["gaussian", "--markdown", "a"], "`--markdown`"),
-    ],
-)
-def test_invalid_arguments_are_named(capsys, arguments, parameter):
-    assert main(arguments) == 2
-    assert parameter in capsys.readouterr().err
+def test_invalid_arguments_are_named(capsys, monkeypatch):
+    for arguments, name in (
+        (["no_such"], "NAME"),
+        (["gaussian", "--out", "a"], "--out"),
+        (["--markdown", "a"], "--mark"),
+    ):
+        assert main(arguments) == 2
+        assert f"`{name}" in capsys.readouterr().err
+    monkeypatch.setattr(avx2, "instructions", lambda: "AVX2")
+    assert avx2.main(["gaussian"]) == 0
+    assert "no AVX-512" in capsys.readouterr().out

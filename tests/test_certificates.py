@@ -1,4 +1,4 @@
-"""The proofs that end an infinite run: examples with exact answers, and hundreds of tied clouds run on as a check."""
+"""Certificates of limits: examples with exact answers, and hundreds of tied token sets run on as a check."""
 
 import itertools
 from collections import Counter
@@ -9,48 +9,43 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.exact.certificates import (
-    Frozen,
-    _chain,
-    _gap,
-    _levels,
-    _peak,
-    _positive_parabola,
-    _standing,
-    _stays_positive,
-    _vanishes,
-    _worst,
-    certify,
-)
+from hardmax.exact import certificates
+from hardmax.exact.certificates import Frozen, certify
 from hardmax.exact.run import Run
 from hardmax.search.sets import Sets
-from tests.problems import clouds, theory
+from tests.problems import theory, token_sets
 
 HALF = Fraction(1, 2)
-
-
-def exact_limits(limit):
-    return [tuple(row) for row in limit.exact()]
+CHAIN_AND_T = [  # at right angles: neither part sees the other
+    *((*row, 0, 0) for row in theory.FOLLOWS_FOLLOWERS),
+    *((0, 0, 0, *row) for row in theory.MIDDLE),
+]
+EXAMPLES = {  # tokens, numbers of proofs, leaders, exact limits by token
+    "theorem 4": (theory.SQUARE, {"Theorem 1": 4, "Theorem 4": 2}, [0, 1, 2, 3], dict(enumerate(theory.SQUARE_LIMITS))),
+    "T": (theory.MIDDLE, {"Theorem 1": 4, "T": 2}, [0, 1, 2, 3], dict(enumerate(theory.MIDDLE_LIMITS))),
+    "one leader": (theory.ONE_LEADER, {"Theorem 1": 4}, [2], dict.fromkeys(range(4), (100, 30))),
+    "equal products": (theory.EQUAL_PRODUCTS, {"Theorem 1": 5}, None, {4: (Fraction(3, 2), 0, -HALF)}),
+    "chain and T": (CHAIN_AND_T, None, None, {12: (0, 3, -3, 0, 0), 17: (0, 0, 0, 1, 0)}),
+}
 
 
 @pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_with_known_limits(name, exact):
+    tokens, proofs, leaders, limits = EXAMPLES[name]
+    limit = hm.limit(tokens, hm.Hardmax(HALF, exact=exact), max_layers=60)
+    assert limit.certified
+    assert {i: tuple(limit.exact()[i]) for i in limits} == limits
+    assert proofs in (None, limit.proofs)
+    assert leaders in (None, limit.leaders.tolist())
+
+
 @pytest.mark.parametrize("alpha", [Fraction(1, 10), HALF, 5], ids=str)
-def test_square_by_theorem_4_at_layer_0(alpha, exact):
-    limit = hm.limit(theory.SQUARE, hm.Hardmax(alpha, exact=exact))
-    assert (limit.certified, limit.layer, limit.proofs) == (True, 0, {"Theorem 1": 4, "Theorem 4": 2})
-    assert exact_limits(limit) == theory.SQUARE_LIMITS
-    assert limit.weights.tolist() == theory.SQUARE_WEIGHTS
-    assert limit.leaders.tolist() == [0, 1, 2, 3]
-    assert limit.radius == 0
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_token_in_the_middle_of_an_edge_by_t(exact):
-    limit = hm.limit(theory.MIDDLE, hm.Hardmax(HALF, exact=exact))
-    assert (limit.certified, limit.proofs) == (True, {"Theorem 1": 4, "T": 2})
-    assert exact_limits(limit) == theory.MIDDLE_LIMITS
-    assert limit.leaders.tolist() == [0, 1, 2, 3]
-    np.testing.assert_allclose(limit.weights[4:], [[0.5, 0.5, 0, 0]] * 2, atol=1e-15)
+def test_weights_of_the_square_at_layer_0(alpha):
+    limit = hm.limit(theory.SQUARE, hm.Hardmax(alpha))
+    assert (limit.layer, limit.weights.tolist()) == (0, theory.SQUARE_WEIGHTS)
+    middle = hm.limit(theory.MIDDLE, hm.Hardmax(alpha))
+    np.testing.assert_allclose(middle.weights[4:], [[0.5, 0.5, 0, 0]] * 2, atol=1e-15)
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -65,7 +60,7 @@ def test_token_that_follows_followers_by_chain(exact):
     assert limit.certified
     assert 7 < limit.layer <= 10
     assert limit.proofs == {"Theorem 1": 12, "chain": 1}
-    assert exact_limits(limit)[12] == theory.FOLLOWS_FOLLOWERS_LIMIT
+    assert tuple(limit.exact()[12]) == theory.FOLLOWS_FOLLOWERS_LIMIT
     assert limit.tokens[12].tolist() == list(theory.FOLLOWS_FOLLOWERS_LIMIT)
 
 
@@ -73,30 +68,12 @@ def test_equal_products_do_not_freeze_a_tie():
     run = hm.simulate(theory.EQUAL_PRODUCTS, hm.Hardmax(HALF), layers=1)
     assert [run.sets(0)[4].tolist(), run.sets(1)[4].tolist()] == [[0, 1], [3]]
     assert run.decided[4] == 1
-    limit = hm.limit(theory.EQUAL_PRODUCTS, hm.Hardmax(HALF))
-    assert (limit.layer, limit.proofs) == (1, {"Theorem 1": 5})
-    assert exact_limits(limit)[4] == (Fraction(3, 2), 0, -HALF)
 
 
-def test_zero_inside_the_hull_with_one_leader():
-    limit = hm.limit(theory.ONE_LEADER, hm.Hardmax(HALF))
-    assert limit.certified
-    assert limit.leaders.tolist() == [2]
-    assert exact_limits(limit) == [(100, 30)] * 4
-
-
-def test_t_and_chain_side_by_side():
-    chain = [(*row, 0, 0) for row in theory.FOLLOWS_FOLLOWERS]
-    middle = [(0, 0, 0, *row) for row in theory.MIDDLE]  # at right angles: neither part sees the other
-    limit = hm.limit(chain + middle, hm.Hardmax(HALF), max_layers=60)
-    assert exact_limits(limit)[12] == (0, 3, -3, 0, 0)
-    assert exact_limits(limit)[17] == (0, 0, 0, 1, 0)
-
-
-def tied_cloud(seed):
+def tied_tokens(seed):
     rng = np.random.default_rng(seed)
     d = int(rng.integers(2, 4))
-    tokens = clouds.mirrored(rng, int(rng.integers(6, 15)), d, int(rng.integers(2, 6)))
+    tokens = token_sets.mirrored(rng, int(rng.integers(6, 15)), d, int(rng.integers(2, 6)))
     A = rng.integers(1, 4, size=d)  # a diagonal A keeps the mirror
     return tokens, [Fraction(1, 10), HALF, Fraction(1), Fraction(5)][seed % 4], np.diag(A) if seed % 3 == 0 else None
 
@@ -105,7 +82,7 @@ CHAIN_SEEDS = [354, 2773, 3553, 5120, 5300, 5752, 7165, 7465, 9025, 9046, 9114, 
 
 
 def unaided(tokens, rule, layers):
-    """The sets of every layer with every token asked again, decided or not, and the last positions."""
+    """Return the sets of every layer, found for every token, decided or not, and the last positions."""
     run = Run(rule, np.asarray(tokens, float))
     run.shortcuts = False
     sets = [run.choose()]
@@ -120,10 +97,10 @@ def unaided(tokens, rule, layers):
     [range(50), pytest.param(range(50, 400), marks=(pytest.mark.slow, pytest.mark.exhaustive)), CHAIN_SEEDS],
     ids=str,
 )
-def test_tied_clouds_end_where_their_certificate_says(seeds):
+def test_tied_tokens_end_at_their_certified_limits(seeds):
     proofs = Counter()
     for seed in seeds:
-        tokens, alpha, A = tied_cloud(seed)
+        tokens, alpha, A = tied_tokens(seed)
         rule = hm.Hardmax(alpha, A)
         limit = hm.limit(tokens, rule, max_layers=300)
         assert limit.certified, (seed, limit.status)
@@ -142,7 +119,7 @@ def test_tied_clouds_end_where_their_certificate_says(seeds):
 
 @pytest.mark.parametrize("seed", [354, 2773, 5300, 7165])
 def test_no_chain_before_alpha_is_constant(seed):
-    tokens, alpha, A = tied_cloud(seed)
+    tokens, alpha, A = tied_tokens(seed)
     for small in range(3, 8):  # layers with a step under which a chain would hold, then one that breaks it
         rule = hm.Hardmax([alpha] * small + [Fraction(100)], A)
         limit = hm.limit(tokens, rule)
@@ -155,7 +132,7 @@ def test_no_chain_before_alpha_is_constant(seed):
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 354, 2773])
 def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(seed):
-    tokens, alpha, A = tied_cloud(seed)
+    tokens, alpha, A = tied_tokens(seed)
     rule = hm.Hardmax(alpha, A)
     limit = hm.limit(tokens, rule)
     run = hm.simulate(tokens, rule, layers=limit.layer + 20)
@@ -168,7 +145,7 @@ def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(see
 
 
 def frozen_at(layer, tokens, alpha, A=None):
-    """What a certificate sees at a layer with all followers undecided, and the run to go on with."""
+    """Return the frozen sets of a layer with all followers undecided, and the run."""
     run = Run(hm.Hardmax(alpha, A), np.asarray(tokens, float))
     run.shortcuts = False
     sets = run.choose()
@@ -187,7 +164,7 @@ def frozen_at(layer, tokens, alpha, A=None):
 def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     proofs = Counter()
     for seed in [*seeds, *CHAIN_SEEDS]:
-        frozen, run = frozen_at(0 if seed % 2 and seed < 1000 else 4, *tied_cloud(seed))
+        frozen, run = frozen_at(0 if seed % 2 and seed < 1000 else 4, *tied_tokens(seed))
         proved = certify(frozen) if frozen.undecided else None
         proofs[None if proved is None else "chain" if proved[0] else "T"] += 1
         for _ in range(20 if proved else 0):
@@ -200,12 +177,12 @@ def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     "tokens",
     [
         [(10 * x, 10 * y, 10 * z) for x, y, z in theory.EQUAL_PRODUCTS],  # another token overtakes: T3
-        [(1, 2), (1, -1), (Fraction(1, 2), 0)],  # the two members do not stay level: T2
+        [(1, 2), (1, -1), (HALF, 0)],  # the two members do not stay level: T2
     ],
     ids=["overtaken", "not level"],
 )
 def test_ties_that_will_break_are_not_certified(tokens):
-    frozen, run = frozen_at(0, tokens, Fraction(1, 2))
+    frozen, run = frozen_at(0, tokens, HALF)
     assert run.sets.sizes.max() == 2
     assert certify(frozen) is None
 
@@ -214,10 +191,10 @@ def test_levels_are_the_positions_of_later_layers():
     frozen, run = frozen_at(8, theory.FOLLOWS_FOLLOWERS, HALF)
     points = [tuple(map(Fraction, z)) for z in frozen.positions]
     limits = [frozen.mean(i, points) for i in range(len(points))]
-    order = _chain(frozen, _standing(frozen, limits))
+    order = certificates._chain(frozen, certificates._standing(frozen, limits))
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    levels, start = _levels(frozen, points, limits, order), run.state.history.denominator(8)
+    levels, start = certificates._levels(frozen, points, limits, order), run.state.history.denominator(8)
     assert len(levels) > 1
     for m in range(1, 6):
         run.advance()
@@ -237,7 +214,7 @@ def test_gap_in_closed_form_is_the_product_of_the_moving_tokens(seed):
     rng = np.random.default_rng(seed)
     As, S = (tuple(map(int, row)) for row in rng.integers(-5, 6, size=(2, 3)))
     Aa, q = ([tuple(map(int, row)) for row in rng.integers(-5, 6, size=(4, 3))] for _ in range(2))
-    constant, first, second = _gap(As, Aa, S, q)
+    constant, first, second = certificates._gap(As, Aa, S, q)
     rho = Fraction(2, 3)
     for m in range(8):
         left = [s + rho**m * binomials([row[r] for row in Aa], m) for r, s in enumerate(As)]
@@ -247,39 +224,39 @@ def test_gap_in_closed_form_is_the_product_of_the_moving_tokens(seed):
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 6), Fraction(2, 3), Fraction(10, 11)])
-def test_sign_test_never_promises_too_much(rho):
+def test_the_sign_test_is_never_wrong(rho):
     rng = np.random.default_rng(0)
-    promised = 0
+    positive = 0
     for _ in range(300):
         constant = int(rng.integers(0, 9)) * int(rng.integers(0, 9))
         first, second = rng.integers(-3, 6, size=(2, 3)).tolist()
         values = [constant + rho**m * binomials(first, m) + rho ** (2 * m) * binomials(second, m) for m in range(60)]
-        if _stays_positive((constant, first, second), rho):
-            promised += 1
+        if certificates._stays_positive((constant, first, second), rho):
+            positive += 1
             assert min(values) > 0
-        assert _worst(first, rho) >= max(-(rho**m) * binomials(first, m) for m in range(60))
-    assert promised > 20
+        assert certificates._worst(first, rho) >= max(-(rho**m) * binomials(first, m) for m in range(60))
+    assert positive > 20
 
 
 def test_signs_by_hand():
     rho = HALF
-    assert _vanishes((0, [0, 0], [0, 0, 0]))
-    assert not _vanishes((0, [0, 0], [0, 0, 1]))
-    assert _stays_positive((2, [-1], [0]), rho)
-    assert not _stays_positive((1, [-1], [0]), rho)  # 0 at m = 0
-    assert _stays_positive((0, [1, 1], [0, 0, 0]), rho)
-    assert _stays_positive((0, [0], [1]), rho)
-    assert not _stays_positive((0, [0], [0]), rho)
-    assert not _stays_positive((-1, [5], [5]), rho)
+    assert certificates._vanishes((0, [0, 0], [0, 0, 0]))
+    assert not certificates._vanishes((0, [0, 0], [0, 0, 1]))
+    assert certificates._stays_positive((2, [-1], [0]), rho)
+    assert not certificates._stays_positive((1, [-1], [0]), rho)  # 0 at m = 0
+    assert certificates._stays_positive((0, [1, 1], [0, 0, 0]), rho)
+    assert certificates._stays_positive((0, [0], [1]), rho)
+    assert not certificates._stays_positive((0, [0], [0]), rho)
+    assert not certificates._stays_positive((-1, [5], [5]), rho)
     slow = Fraction(10, 11)
-    assert _stays_positive((0, [4, 0], [0, -1, 0]), slow)
-    assert not _stays_positive((0, [3, 0], [0, -1, 0]), slow)  # 3 - m rho^m, which is negative at m = 11
+    assert certificates._stays_positive((0, [4, 0], [0, -1, 0]), slow)
+    assert not certificates._stays_positive((0, [3, 0], [0, -1, 0]), slow)  # 3 - m rho^m, which is negative at m = 11
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 6), HALF, Fraction(5, 7), Fraction(10, 11)])
 def test_the_peak_is_the_largest_value(rho):
     for r in range(6):
-        assert _peak(r, rho) == max(comb(m, r) * rho**m for m in range(100))
+        assert certificates._peak(r, rho) == max(comb(m, r) * rho**m for m in range(100))
 
 
 def test_a_parabola_is_positive_where_its_values_are():
@@ -288,28 +265,28 @@ def test_a_parabola_is_positive_where_its_values_are():
         lowest = Fraction(-f1, 2 * f2) if f2 else Fraction(1)  # where the slope is 0
         least = [f0 + f1 * t + f2 * t * t for t in (Fraction(1), lowest) if 0 < t <= 1]
         positive = min(least) > 0 and (f0 > 0 or (f0 == 0 and (f1 > 0 or (f1 == 0 and f2 > 0))))
-        assert _positive_parabola(f0, f1, f2) == positive, (f0, f1, f2)
+        assert certificates._positive_parabola(f0, f1, f2) == positive, (f0, f1, f2)
         answers[positive] += 1
     assert min(answers.values()) > 300
-    assert not _stays_positive((2, [-9], [9]), HALF)  # -1/4 at m = 1
+    assert not certificates._stays_positive((2, [-9], [9]), HALF)  # -1/4 at m = 1
 
 
-def test_standing_goes_on_to_its_fixed_point():
+def test_standing_is_a_fixed_point():
     """Token 6 rests on 5, which rests on 3 and 4. These two balance now, and move differently soon."""
     positions = [(3,), (-4,), (2,), (-2,), (1,), (-1,), (0,), (5,), (2,)]
     leads, follows = [[0], [1]], [[0], [1], [2], [3], [4, 5], [7], [6, 7]]
     frozen = Frozen(positions, Sets.of(leads + follows), np.ones(9, int), [4, 5, 6, 8], HALF, None)
     means = [frozen.mean(i, [tuple(map(Fraction, z)) for z in positions]) for i in range(9)]
     still = [i for i in frozen.undecided if frozen.mean(i, means) == means[i]]
-    assert still == [6, 8]  # by the looks of this layer
-    assert _standing(frozen, means) == set()
+    assert still == [6, 8]  # at this layer alone
+    assert certificates._standing(frozen, means) == set()
 
 
 LATTICE = [[-2, -1], [-2, 2], [-1, -3], [-1, 0], [-1, 3], [0, -3], [1, -3], [1, 0], [1, 3], [2, -1], [2, 2]]
 
 
 @pytest.mark.parametrize("alpha", [1e-5, 1e-12, Fraction(1, 10**9)])
-def test_small_steps_do_not_hang_the_certificate(alpha: float) -> None:
+def test_small_steps_do_not_hang_the_certificate(alpha: float):
     assert not hm.limit(LATTICE, hm.Hardmax(alpha), max_layers=3).certified
     rho = 1 / (1 + Fraction(alpha))
-    assert _peak(2, rho) == rho**2 / (1 - rho) ** 3  # and not a power of rho with millions of digits
+    assert certificates._peak(2, rho) == rho**2 / (1 - rho) ** 3  # and not a power of rho with millions of digits

@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial import ConvexHull
 
 import hardmax as hm
+from hardmax.control.choose import _meets_demands
 from hardmax.control.request import Vertices, check_request
-from tests.problems.requests import PROFILE, TRIANGLE, _meets, cloud, planted, sees
+from tests.problems.requests import PROFILE, TRIANGLE, normal, planted, sees
 
 pytestmark = pytest.mark.portable
 
 
-@settings(max_examples=40, **PROFILE)
+@settings(max_examples=25, **PROFILE)
 @given(n=st.integers(2, 14), d=st.integers(1, 5), seed=st.integers(0, 10_000))
 def test_leaders_of_some_A_are_found_again(n: int, d: int, seed: int) -> None:
     tokens, leaders = planted(n, d, seed)
@@ -31,70 +33,46 @@ def test_leaders_of_some_A_are_found_again(n: int, d: int, seed: int) -> None:
     assert np.trace(result.A) == pytest.approx(d)
 
 
-@settings(max_examples=30, **PROFILE)
-@given(n=st.integers(4, 12), d=st.integers(2, 5), seed=st.integers(0, 10_000))
-def test_followers_follow(n: int, d: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    tokens, leaders = planted(n, d, seed)
-    others = np.setdiff1d(np.arange(n), leaders)
-    B = rng.normal(size=(d, d))
-    followers = {int(i): int(leaders[(tokens[i] @ B @ B.T @ tokens[leaders].T).argmax()]) for i in others[:2]}
-    result = hm.control.choose_A(tokens, leaders=leaders, followers=followers)
-    assert result.found or result.proved, result.status
-    if result.found:
-        chosen = sees(tokens, result.A)
-        assert all(chosen[i] == [t] for i, t in followers.items())
-    else:
-        assert result.conflict
-        assert not any(_meets(tokens, leaders, followers, rng.normal(size=(d, d))) for _ in range(200))
-
-
-def test_identity_is_kept_where_it_does() -> None:
+def test_preferring_the_identity_keeps_the_margin_and_comes_closer() -> None:
     result = hm.control.choose_A(TRIANGLE, leaders=[0, 1, 2], prefer="identity", margin=0.01)
-    assert result.found
     assert np.allclose(result.A, np.eye(2))
     assert "distance to the identity" in result.status
-
-
-def test_preferring_the_identity_keeps_the_margin_and_comes_closer() -> None:
     tokens, leaders = planted(30, 4, 5)
-    far = hm.control.choose_A(tokens, leaders=leaders)
-    near = hm.control.choose_A(tokens, leaders=leaders, prefer="identity")
+    far, near = (hm.control.choose_A(tokens, leaders=leaders, prefer=prefer) for prefer in ("margin", "identity"))
     assert near.margin == pytest.approx(far.margin / 2, rel=1e-4)
     assert np.linalg.norm(near.A - np.eye(4)) < np.linalg.norm(far.A - np.eye(4))
 
 
-def test_can_lead_are_the_vertices_of_the_hull_with_zero() -> None:
-    from scipy.spatial import ConvexHull
+@pytest.mark.parametrize("seed", range(6))
+def test_the_vertices_of_the_hull_with_zero_can_lead(seed: int) -> None:
+    """Theorem 5: they lead for some A, and of the others it is proved that they do not."""
+    tokens = (normal(30, 2 + seed % 3, seed) + seed % 2) * 3.0 ** np.arange(2 + seed % 3)
+    hull = ConvexHull(np.vstack([tokens, np.zeros(tokens.shape[1])]))
+    expected = np.isin(np.arange(30), hull.vertices)
+    assert (hm.control.can_lead(tokens) == expected).all()
+    for i in (*np.flatnonzero(expected)[:3], *np.flatnonzero(~expected)[:2]):
+        result = hm.control.choose_A(tokens, leaders=[i])
+        assert (result.found, result.proved) == (expected[i], not expected[i])
+        assert result.cannot_lead == (() if expected[i] else (i,))
 
-    for seed in range(6):
-        tokens = cloud(30, 2 + seed % 3, seed) + (seed % 2)
-        hull = ConvexHull(np.vstack([tokens, np.zeros(tokens.shape[1])]))
-        expected = np.isin(np.arange(30), hull.vertices)
-        assert (hm.control.can_lead(tokens) == expected).all()
 
-
-def test_a_token_between_zero_and_others_cannot_lead() -> None:
-    assert hm.control.can_lead([[1, 0], [3, 1], [3, -1], [2, 0]]).tolist() == [False, True, True, False]
-
-
-def test_can_lead_on_lattices_with_ties_duplicates_and_zero() -> None:
-    tokens = np.array([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], float)
-    assert hm.control.can_lead(tokens).tolist() == [False, False, False, True, False, True, False, True]
-    assert hm.control.can_lead([[0.0]]).tolist() == [True]  # alone, it follows itself
-    assert hm.control.can_lead([[0.0], [0.0], [1.0]]).tolist() == [False, False, True]
-    assert hm.control.can_lead([[3.0], [-1.0], [2.0]]).tolist() == [True, True, False]
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([[1, 0], [3, 1], [3, -1], [2, 0]], [1, 2]),  # between 0 and others
+        ([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], [3, 5, 7]),  # ties, duplicates and zero
+        ([[0.0]], [0]),  # alone, it follows itself
+        ([[0.0], [0.0], [1.0]], [2]),
+        ([[3.0], [-1.0], [2.0]], [0, 1]),
+    ],
+)
+def test_can_lead_with_ties_duplicates_and_zero(tokens: list, expected: list) -> None:
+    assert np.flatnonzero(hm.control.can_lead(tokens)).tolist() == expected
 
 
 def test_the_farthest_token_is_a_vertex_of_its_face() -> None:
     tokens = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, -1.0], [1.0, 0.5]])
     assert Vertices(tokens)._farthest(np.array([1.0, 0.0])) in (1, 2)
-
-
-def test_who_can_lead_leads_for_the_A_of_theorem_5() -> None:
-    tokens = cloud(12, 3, 7)
-    for i in np.flatnonzero(hm.control.can_lead(tokens)):
-        assert hm.control.choose_A(tokens, leaders=[i]).found
 
 
 def test_a_token_inside_is_impossible_and_named() -> None:
@@ -106,42 +84,29 @@ def test_a_token_inside_is_impossible_and_named() -> None:
     )
 
 
-def test_a_bound_on_the_condition_number_is_named() -> None:
-    tokens = np.array([[0.3, 0.0], [0.8, 1.0], [-0.3, -1.1], [-1.3, -3.0]])
-    tight = hm.control.choose_A(tokens, leaders=[0], condition=1.01)
-    assert not tight.found
-    assert not tight.proved
-    assert tight.status.endswith("There is such an A without that bound. Raise `condition`.")
-    assert hm.control.choose_A(tokens, leaders=[0]).found
+LEANING = [[0.3, 0.0], [0.8, 1.0], [-0.3, -1.1], [-1.3, -3.0]]
+SHORT = [[1.05, 1.78], [-2.55e-11, -1.4e-12], [1e-11, 1.35e-11], [0.65, 1.5]]
+SHORT += [[0.29, 0.55], [0.18, -1.07], [-0.85, 0.38]]
 
 
-def test_short_followers_count_as_much_as_long_ones() -> None:
-    tokens = [[1.05, 1.78], [-2.55e-11, -1.4e-12], [1e-11, 1.35e-11], [0.65, 1.5], [0.29, 0.55], [0.18, -1.07]]
-    request = {"leaders": [0], "followers": {1: 0, 2: 0}}
-    tight = hm.control.choose_A([*tokens, [-0.85, 0.38]], **request, condition=1.0001)
-    assert not tight.found
-    assert not tight.proved
-    assert hm.control.choose_A([*tokens, [-0.85, 0.38]], **request).found
-
-
-def test_tokens_inside_the_hull_are_proved_to_be_there() -> None:
-    for d in (2, 3, 5):
-        tokens = cloud(30, d, d) * 3.0 ** np.arange(d)
-        for i in np.flatnonzero(~hm.control.can_lead(tokens))[:3]:
-            result = hm.control.choose_A(tokens, leaders=[i])
-            assert result.proved
-            assert result.cannot_lead == (i,)
-
-
-def test_a_token_behind_zero_cannot_follow() -> None:
-    assert hm.control.choose_A([[1, 0], [-2, 0]], leaders=[0], followers={1: 0}).proved
+# A short follower counts as much as a long one.
+@pytest.mark.parametrize(
+    ("tokens", "asked", "tight"),
+    [(LEANING, {"leaders": [0]}, 1.01), (SHORT, {"leaders": [0], "followers": {1: 0, 2: 0}}, 1.0001)],
+    ids=["leader", "short followers"],
+)
+def test_a_bound_on_the_condition_number_is_named(tokens: list, asked: dict, tight: float) -> None:
+    bounded = hm.control.choose_A(tokens, **asked, condition=tight)
+    assert (bounded.found, bounded.proved) == (False, False)
+    assert bounded.status.endswith("There is such an A without that bound. Raise `condition`.")
+    assert hm.control.choose_A(tokens, **asked).found
 
 
 def test_only_decides_every_token_at_layer_0() -> None:
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
-        tokens = rng.normal(size=(20, 16))
-        leaders = rng.choice(20, 3, replace=False)
+        tokens = rng.normal(size=(14, 10))
+        leaders = rng.choice(14, 3, replace=False)
         result = hm.control.choose_A(tokens, leaders=leaders, only=True)
         assert result.found, result.status
         limit = hm.limit(tokens, hm.Hardmax(0.3, result.A))
@@ -162,7 +127,7 @@ def test_independent_tokens_allow_any_wish() -> None:
 
 def test_one_leader_for_all_where_zero_is_outside() -> None:
     """Theorem 7: in a half-space one leader decides everything at layer 0; around 0 that is impossible."""
-    tokens = cloud(15, 3) + np.array([4.0, 0.0, 0.0])
+    tokens = normal(15, 3) + np.array([4.0, 0.0, 0.0])
     lead = int(tokens[:, 0].argmax())
     result = hm.control.choose_A(tokens, leaders=[lead], only=True)
     assert result.found
@@ -176,48 +141,36 @@ def test_one_leader_for_all_where_zero_is_outside() -> None:
 def test_only_that_fails_is_not_called_impossible() -> None:
     tokens = np.random.default_rng(0).normal(size=(12, 4))
     result = hm.control.choose_A(tokens, leaders=[1, 0], only=True, attempts=0)
-    assert not result.found
-    assert not result.proved
+    assert (result.found, result.proved) == (False, False)
     assert result.status.startswith("Not found: tokens 1 and 0 lead, and no others.")
     assert "that is no proof" in result.status
 
 
-def test_only_refuses_a_zero_token() -> None:
-    """Where it goes from layer 0 depends on alpha, so nothing could be promised for all of them."""
-    with pytest.raises(ValueError, match="`tokens`"):
-        hm.control.choose_A([[10, 0], [-10, 1], [0, 0], [1, 1]], leaders=[0, 1], only=True)
-
-
 def test_what_does_not_work_is_not_found() -> None:
-    from hardmax.control.choose import _meets_demands
-
     request = check_request(TRIANGLE, [0, 1], {3: 0})
     good = hm.control.choose_A(TRIANGLE, leaders=[0, 1], followers={3: 0}).A
     assert _meets_demands(request, request.demands(), good)
-    assert not _meets_demands(request, request.demands(), np.eye(2))  # token 3 is tied
-    assert not _meets_demands(request, request.demands(), good @ [[1.0, 0.0], [0.0, -1.0]])
-    assert not _meets_demands(request, request.demands(), np.diag([1.0, 0.0]))
+    for A in (np.eye(2), good @ [[1.0, 0.0], [0.0, -1.0]], np.diag([1.0, 0.0])):  # with the identity token 3 is tied
+        assert not _meets_demands(request, request.demands(), A)
 
 
 def test_exact_sets_have_the_last_word() -> None:
     """Token 0 is tied between 1 and 2 under A; rounding of the gap may be of either sign."""
-    from hardmax.control.choose import _meets_demands
-
     A = np.array([[2.0, 1.0], [1.0, 3.0]])
-    for a, b in itertools.product(range(1, 20), repeat=2):
+    for a, b in itertools.product(range(1, 12), repeat=2):
         level = np.array([a + 3 * b, -2 * a - b])  # at right angles to A (a, b)
         top = 3 * np.array([a, b]) - level
         request = check_request([[a, b], top, top + level], [1], {0: 1})
         assert not _meets_demands(request, request.demands(), A)
 
 
-def test_who_follows_by_request_is_not_free() -> None:
+def test_a_requested_follower_is_not_free() -> None:
     request = check_request([[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1})
     assert request.classes.first[request.free].tolist() == [3]
 
 
 def test_the_same_seed_gives_the_same_A() -> None:
-    tokens = cloud(12, 4, 9)
+    tokens = normal(12, 4, 9)
     leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2]
     one, two = (hm.control.steer(tokens, leaders=leaders, evaluations=50, seed=3) for _ in range(2))
     assert one.status == two.status
@@ -241,17 +194,28 @@ def test_equal_tokens_lead_as_one() -> None:
     assert sees(tokens, result.A)[4] == [0, 4]
 
 
-def test_one_token_and_one_dimension() -> None:
-    assert hm.control.choose_A([[2.0, 1.0]], leaders=[0]).found
-    assert hm.control.choose_A([[2.0, 1.0]], leaders=[0], only=True, prefer="identity").found
-    line = [[3.0], [1.0], [-2.0]]
-    assert hm.control.choose_A(line, leaders=[0, 2], followers={1: 0}, only=True).found
-    assert hm.control.choose_A(line, leaders=[1]).proved
+LINE, THIRD = [[3.0], [1.0], [-2.0]], Fraction(1, 3)
+DIAGONAL = [[1, 0], [0, 1], [0.1, 0.1], [0.3, 0.3]]  # 0.3 is not three times 0.1 in floats
 
 
-def test_fractions_and_lists_are_tokens() -> None:
-    tokens = [[Fraction(1, 3), Fraction(1)], [Fraction(-1), Fraction(0)], [Fraction(1, 10), Fraction(1, 7)]]
-    assert hm.control.choose_A(tokens, leaders=[0, 1], followers={2: 0}).found
+@pytest.mark.parametrize(
+    ("tokens", "asked", "found"),
+    [
+        ([[2.0, 1.0]], {"leaders": [0]}, True),
+        ([[2.0, 1.0]], {"leaders": [0], "only": True, "prefer": "identity"}, True),
+        (LINE, {"leaders": [0, 2], "followers": {1: 0}, "only": True}, True),
+        (LINE, {"leaders": [1]}, False),
+        ([[1, 0], [-2, 0]], {"leaders": [0], "followers": {1: 0}}, False),  # 0 is between them
+        ([[1, 0], [-1, 0], [0.5, 0], [-0.5, 0]], {"leaders": [0, 1], "followers": {2: 0, 3: 1}}, True),
+        ([[THIRD, 1], [-1, 0], [Fraction(1, 10), Fraction(1, 7)]], {"leaders": [0, 1], "followers": {2: 0}}, True),
+        ([[1e100, 0.0], [0.0, 1e-70]], {"leaders": [0, 1]}, True),  # of very different size
+        ([[1e100, 0.0], [0.0, 1e-150]], {"leaders": [0, 1]}, True),
+    ],
+)
+def test_small_requests_are_decided(tokens: list, asked: dict, found: bool) -> None:
+    result = hm.control.choose_A(tokens, **asked)
+    assert (result.found, result.proved) == (found, not found), result.status
+    assert not found or result.margin > 0.1
 
 
 def test_result_as_json() -> None:
@@ -266,35 +230,17 @@ def test_result_as_json() -> None:
     assert set(failed["conflict"][0]) == {"token", "target", "rival", "weight"}
 
 
-WRONG = [
-    ({"leaders": []}, "leaders"),
-    ({"leaders": [4]}, "leaders"),
-    ({"leaders": [-1]}, "leaders"),
-    ({"leaders": [0, 0]}, "leaders"),
-    ({"leaders": [0.5]}, "leaders"),
-    ({"leaders": "0,1"}, "leaders"),
-    ({"leaders": [0], "followers": {0: 0}}, "leaders"),
-    ({"leaders": [0], "followers": {3: 1}}, "followers"),
-    ({"leaders": [0], "followers": {9: 0}}, "followers"),
-    ({"leaders": [0], "followers": [3]}, "followers"),
-    ({"leaders": [0], "prefer": "best"}, "prefer"),
-    ({"leaders": [0], "method": "all"}, "method"),
-    ({"leaders": [0], "condition": 0.5}, "condition"),
-    ({"leaders": [0], "condition": 1e17}, "condition"),
-    ({"leaders": [0], "condition": np.inf}, "condition"),
-    ({"leaders": [0], "seed": -1}, "seed"),
-    ({"leaders": None}, "leaders"),
-    ({"leaders": [0, 1], "solver_options": {"foo": 1}}, "solver_options"),
-    ({"leaders": [0], "margin": 0.1}, "margin"),
-    ({"leaders": [0], "prefer": "identity", "margin": 9.0}, "margin"),
-    ({"leaders": [0], "attempts": -1}, "attempts"),
-]
-
-
-@pytest.mark.parametrize(("asked", "parameter"), WRONG, ids=lambda value: str(value)[:40])
-def test_an_invalid_request_names_its_parameter(asked: dict, parameter: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=f"^`{parameter}`"):
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"leaders": [0, 1], "solver_options": {"foo": 1}}, "solver_options"),
+        ({"leaders": [0], "prefer": "identity", "margin": 9.0}, "margin"),
+    ],
+)
+def test_an_argument_that_the_solver_refuses_is_named(asked: dict, name: str) -> None:
+    with pytest.raises(hm.ParameterError) as refused:
         hm.control.choose_A(TRIANGLE, **asked)
+    assert refused.value.names == (name,)
 
 
 @pytest.mark.parametrize(
@@ -304,43 +250,18 @@ def test_an_invalid_request_names_its_parameter(asked: dict, parameter: str) -> 
         ([[1, 0], [0, 0]], {"leaders": [0], "followers": {1: 0}}, "Token 1 must not be zero to follow"),
         ([[1, 0], [0, 1], [1, 0]], {"leaders": [0, 2]}, "`leaders`.* 0 and 2"),
         ([[1, 0], [3, 0]], {"leaders": [0, 1]}, "Tokens 0 and 1 must have one target"),
-        # 0.3 is not three times 0.1 in floats, but both points lie on the diagonal
-        (
-            [[1, 0], [0, 1], [0.1, 0.1], [0.3, 0.3]],
-            {"leaders": [0, 1], "followers": {2: 0, 3: 1}},
-            "Tokens 2 and 3 must have one target",
-        ),
-        ([[[1, 0], [0, 1]]], {"leaders": [0]}, "`tokens`"),
-        ([[1, np.nan]], {"leaders": [0]}, "`tokens`"),
+        (DIAGONAL, {"leaders": [0, 1], "followers": {2: 0, 3: 1}}, "Tokens 2 and 3 must have one target"),
+        # floats cannot tell these tokens apart, or from 0
+        ([[THIRD, 1], [THIRD + Fraction(1, 10**30), 1], [-1, 0]], {"leaders": [1]}, "`tokens`"),
+        ([[1e300, 0], [0, 1e-300]], {"leaders": [1]}, "`tokens`"),
     ],
 )
 def test_tokens_that_cannot_meet_a_request_are_named(tokens: list, asked: dict, named: str) -> None:
     with pytest.raises(ValueError, match=f"^{named}"):
         hm.control.choose_A(tokens, **asked)
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [
-        [[Fraction(1, 3), 1], [Fraction(1, 3) + Fraction(1, 10**30), 1], [-1, 0]],
-        [[1e300, 0], [0, 1e-300]],
-    ],
-)
-def test_tokens_that_floats_cannot_tell_apart(tokens: list) -> None:
-    for ask in (hm.control.can_lead, lambda Z: hm.control.choose_A(Z, leaders=[1])):
-        with pytest.raises(ValueError, match="`tokens`"):
-            ask(tokens)
-
-
-def test_tokens_of_very_different_size() -> None:
-    for small in (1e-70, 1e-150):
-        result = hm.control.choose_A([[1e100, 0.0], [0.0, small]], leaders=[0, 1])
-        assert result.found
-        assert result.margin > 0.1
-
-
-def test_opposite_tokens_are_no_contradiction() -> None:
-    assert hm.control.choose_A([[1, 0], [-1, 0], [0.5, 0], [-0.5, 0]], leaders=[0, 1], followers={2: 0, 3: 1}).found
+    if named == "`tokens`":
+        with pytest.raises(hm.ParameterError, match=named):
+            hm.control.can_lead(tokens)
 
 
 def test_a_missing_cvxpy_names_the_extra() -> None:
@@ -351,7 +272,7 @@ def test_a_missing_cvxpy_names_the_extra() -> None:
     assert "hardmax.MissingExtra: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'." in done.stderr
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("d", [1, 2, 5])
 def test_pictures_before_and_after(d: int) -> None:
     import matplotlib.pyplot as plt
 

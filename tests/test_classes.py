@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hardmax.search.sets import Classes
-from tests.problems import clouds
+from tests.problems import token_sets
 
 
 def test_classes_are_sorted_and_point_back():
@@ -41,7 +41,7 @@ def test_fractions_beyond_floats_are_told_apart():
 @pytest.mark.parametrize("seed", range(5))
 def test_order_of_tokens_changes_labels_alone(seed):
     rng = np.random.default_rng(seed)
-    tokens = clouds.duplicates(rng, 30) + 0.0
+    tokens = token_sets.duplicates(rng, 30) + 0.0
     order = rng.permutation(30)
     one, other = Classes.of(tokens), Classes.of(tokens[order])
     assert np.array_equal(one.rows, other.rows)

@@ -29,22 +29,14 @@ from tests.conftest import SMALL_MODEL as SMALL
 WORDS = [f"word{i % 3} other{i % 2} number{i}" for i in range(12)]
 
 
-# scikit-learn's checks feed matrices of numbers, and run just one on an estimator of texts. This twin reads each number
-# of a row as a word, so that all of them run: of fitting, labels, shapes, copies, pickles, errors.
+# scikit-learn's checks use matrices of numbers, and run just one on an estimator of texts. This subclass turns each
+# number of a row into a word, so that all checks run: of fitting, labels, shapes, copies, pickles and errors.
 class OfRows(HardmaxClassifier):
     """A classifier of rows of numbers."""
 
     def __init__(self, *, n_heads=2, epochs=20, random_state=0):
-        super().__init__(
-            n_heads=n_heads,
-            epochs=epochs,
-            random_state=random_state,
-            min_df=1,
-            validation=0.0,
-            dropout=0.0,
-            ngram_range=(1, 1),
-            groups=1,
-        )
+        options = {"min_df": 1, "validation": 0.0, "dropout": 0.0, "ngram_range": (1, 1), "groups": 1}
+        super().__init__(n_heads=n_heads, epochs=epochs, random_state=random_state, **options)
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y)
@@ -75,17 +67,16 @@ def as_texts(X):
     return [" ".join(f"column{j}value{x}" for j, x in enumerate(row)) for row in bins]
 
 
-FAILING = {
-    "check_sample_weight_equivalence_on_dense_data": "a text of weight 2 is not one that is met twice: batches differ",
-}
+# A text of weight 2 is not a text that occurs twice: batches differ.
+FAILING = {"check_sample_weight_equivalence_on_dense_data"}
 
 
 def checks(estimator):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # says that an estimator of texts has one check
+        warnings.simplefilter("ignore")  # an estimator of texts has one check
         pairs = list(estimator_checks_generator(estimator))
     names = [getattr(check, "func", check).__name__ for _, check in pairs]
-    marks = [[pytest.mark.xfail(reason=FAILING[name], strict=True)] if name in FAILING else [] for name in names]
+    marks = [[pytest.mark.xfail(strict=True)] if name in FAILING else [] for name in names]
     return [pytest.param(*pair, id=name, marks=mark) for pair, name, mark in zip(pairs, names, marks, strict=True)]
 
 
@@ -97,14 +88,15 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_it_learns_negations_from_pairs(fresh):
-    corpus = reviews(2000, seed=1)
-    words = HardmaxClassifier(**SMALL | {"ngram_range": (1, 1), "epochs": 15}).fit(corpus.texts, corpus.labels)
-    pairs = HardmaxClassifier(**SMALL | {"epochs": 15}).fit(corpus.texts, corpus.labels)
-    assert pairs.score(fresh.texts, fresh.labels) > max(0.8, words.score(fresh.texts, fresh.labels) + 0.05)
+    corpus = reviews(1500, seed=1)
+    scores = []
+    for ngram_range in ((1, 1), (1, 2)):
+        classifier = HardmaxClassifier(**SMALL | {"ngram_range": ngram_range, "epochs": 10})
+        scores.append(classifier.fit(corpus.texts, corpus.labels).score(fresh.texts, fresh.labels))
+    assert scores[1] > max(0.8, scores[0] + 0.05)
 
 
-def test_every_setting_is_written_once(tmp_path):
-    """The signature, the checks and the docstring of the classifier are those of its settings."""
+def test_signature_and_docstring_come_from_the_parameters():
     every = fields(Parameters)
     signature = inspect.signature(HardmaxClassifier)
     assert {each.name: each.default for each in every} == HardmaxClassifier().get_params()
@@ -118,7 +110,7 @@ def test_every_setting_is_written_once(tmp_path):
         HardmaxClassifier(heads=4)
     chosen = HardmaxClassifier(n_heads=3, stop_words=["a"])
     assert repr(chosen) == "HardmaxClassifier(n_heads=3, stop_words=['a'])"
-    assert len({chosen, clone(chosen)}) == 2  # estimators are told apart by identity
+    assert len({chosen, clone(chosen)}) == 2  # estimators are compared by identity
 
 
 def test_works_in_scikit_learn(corpus):
@@ -132,34 +124,16 @@ def test_works_in_scikit_learn(corpus):
     assert pipeline.predict(few).tolist() == clone(tiny).fit(few, labels).predict(few).tolist()
 
 
-def test_the_same_seed_gives_the_same_model(corpus, fitted):
-    again = HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
-    other = HardmaxClassifier(**SMALL, random_state=1).fit(corpus.texts, corpus.labels)
-    scores = [c.decision_function(corpus.texts).tobytes() for c in (fitted, again, other)]
+def test_the_same_seed_gives_the_same_model(corpus):
+    made = [HardmaxClassifier(**SMALL | {"epochs": 4}, random_state=seed) for seed in (0, 0, 1)]
+    scores = [c.fit(corpus.texts, corpus.labels).decision_function(corpus.texts).tobytes() for c in made]
     assert scores[0] == scores[1] != scores[2]
-
-
-def test_answers_do_not_depend_on_the_batch(fitted, fresh):
-    together = fitted.decision_function(fresh.texts)
-    assert together.tolist() == [fitted.decision_function([text])[0] for text in fresh.texts]
 
 
 def test_without_numba_no_bit_changes(fitted, fresh, without_numba):
     fast = fitted.decision_function(fresh.texts)
     without_numba()
     np.testing.assert_array_equal(fitted.decision_function(fresh.texts), fast)
-
-
-def test_three_classes(corpus):
-    labels = ["mixed" if " but " in t else label for t, label in zip(corpus.texts, corpus.labels, strict=True)]
-    classifier = HardmaxClassifier(n_heads=4, d=3, ngram_range=(1, 2), epochs=30).fit(corpus.texts, labels)
-    assert classifier.classes_.tolist() == ["mixed", "negative", "positive"]
-    assert classifier.score(corpus.texts, labels) > 0.9
-    np.testing.assert_allclose(classifier.predict_proba(corpus.texts[:9]).sum(axis=1), 1)
-    explanation = classifier.explain(corpus.texts[0])
-    assert explanation.contributions.shape == (len(explanation.words), 3)
-    np.testing.assert_allclose(explanation.bias + explanation.contributions.sum(0), explanation.logit, atol=1e-12)
-    assert sum(h.contribution for h in explanation.highlights).shape == (3,)
 
 
 def test_labels_keep_their_type(corpus):
@@ -196,15 +170,9 @@ def test_texts_of_weight_0_are_left_out(corpus):
     np.testing.assert_array_equal(found.decision_function(corpus.texts), expected.decision_function(corpus.texts))
 
 
-@pytest.mark.parametrize("weights", [[1, 2], [1.0] * 19 + [-1.0], [np.nan] * 20, [0] * 20])
-def test_bad_weights(corpus, weights):
-    with pytest.raises(ParameterError, match=r"^`sample_weight`"):
-        HardmaxClassifier().fit(corpus.texts[:20], corpus.labels[:20], weights)
-
-
-def test_held_back_texts_are_of_every_class():
+def test_held_out_texts_are_of_every_class():
     labels = np.array([0] * 40 + [1] * 10 + [2] * 3)
-    held = validation.hold_out(labels, 0.2, 0)
+    held = validation.hold_out(labels, 0.2, 0, np.arange(53))
     assert np.bincount(labels[held], minlength=3).tolist() == [8, 2, 0]
 
 
@@ -214,12 +182,25 @@ def test_held_back_texts_are_of_every_class():
         *({"n_heads": 0}, {"groups": 3}, {"select": "best"}, {"ngram_range": (2, 1)}, {"ngram_range": 3}),
         *({"layers": -1}, {"alpha": 0}, {"dropout": 1.0}, {"training": "sparsemax"}, {"trained_A": True}),
         *({"class_weight": "even"}, {"class_weight": {"positive": 0}}, {"class_weight": {"positiv": 2}}),
-        *({"resume": True}, {"epochs": 0}, {"device": "tpu"}, {"start": "linear", "epochs": 2}),
+        *({"resume": True}, {"epochs": 0}, {"device": "tpu"}, {"start": "linear", "epochs": 2}, {"start": "warm"}),
+        {"start": "linear", "training": "softmax"},
     ],
 )
-def test_bad_parameters(corpus, options):
+def test_a_wrong_parameter_is_named(corpus, options):
     with pytest.raises(ParameterError, match=f"^`{next(iter(options))}`"):
         HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"sample_weight": weights} for weights in ([1, 2], [1.0] * 19 + [-1.0], [np.nan] * 20, [0] * 20)),
+        *({"groups": groups} for groups in ([1] * 19, [[1]] * 20, 3)),
+    ],
+)
+def test_weights_and_groups_have_one_value_per_text(corpus, given):
+    with pytest.raises(ParameterError, match=f"^`{next(iter(given))}` .* each of the 20 texts"):
+        HardmaxClassifier().fit(corpus.texts[:20], corpus.labels[:20], **given)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +219,7 @@ def test_bad_parameters(corpus, options):
         (["one", "two"], [0, 1], "`min_df`"),
     ],
 )
-def test_bad_texts(texts, labels, named):
+def test_wrong_texts_and_labels_are_named(texts, labels, named):
     with pytest.raises(ValueError, match=named):
         HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(texts, labels)
 
@@ -254,22 +235,18 @@ def test_a_frame_has_a_column_of_texts(corpus, fitted):
 
 
 @pytest.mark.parametrize(
-    ("columns", "named", "sentence"),
+    ("columns", "chosen", "advice"),
     [
-        (["stars", "title", "review"], None, 'with title, review, 2 of them. Name it: `text_column="review"`.'),
-        (["review", "title"], None, 'with review, title, 2 of them. Name it: `text_column="review"`.'),
-        (["said", "title"], None, 'with said, title, 2 of them. Name it: `text_column="said"`.'),
-        (["stars"], None, "`X` must have one column of texts. Got a DataFrame with none."),
-        (["stars", "review"], "Reviews", "must be a column of the DataFrame. Got 'Reviews'. Did you mean 'review'?"),
-        (["stars", "review"], "x", "Got 'x'. It has stars, review."),
+        (["stars", "title", "review"], None, "The columns are: stars, title, review."),
+        (["stars"], None, "The columns are: stars."),
+        (["stars", "review"], "Reviews", "Did you mean 'review'?"),
     ],
 )
-def test_a_frame_without_such_a_column_is_told_so(columns, named, sentence):
-    said = {"review": [None, "a good film"], "said": ["so so", "a good film"]}
-    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], **said})[columns]
-    with pytest.raises(ParameterError) as caught:
-        HardmaxClassifier(text_column=named).fit(frame, ["a", "b"])
-    assert sentence in str(caught.value)
+def test_a_frame_without_one_column_of_texts_is_refused(columns, chosen, advice):
+    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]})[columns]
+    with pytest.raises(ParameterError, match=r"^`text_column`") as caught:
+        HardmaxClassifier(text_column=chosen).fit(frame, ["a", "b"])
+    assert advice in caught.value.advice
 
 
 def test_before_fit():
@@ -293,18 +270,12 @@ def test_before_fit():
         (np.array([b"a", b"b"] * 6), ""),
     ],
 )
-def test_labels_that_cannot_be_are_refused(labels, advice):
+def test_labels_of_no_single_kind_are_refused(labels, advice):
     with pytest.raises(ParameterError, match=f"^`y` .*{re.escape(advice)}$"):
         HardmaxClassifier().fit(["some words"] * 12, labels)
 
 
-def test_there_is_no_partial_fit_and_a_sentence_says_why():
-    assert not hasattr(HardmaxClassifier(), "partial_fit")
-    with pytest.raises(AttributeError, match="order of the rows"):
-        HardmaxClassifier().partial_fit(["some words"], ["a"])
-
-
-def test_several_labels_a_text_are_a_classifier_each():
+def test_several_labels_per_text_need_a_classifier_each():
     made = [("good story", [1, 0]), ("good music", [0, 1]), ("story and music", [1, 1]), ("a film", [0, 0])] * 4
     texts, wanted = [f"{text} {i}" for i, (text, _) in enumerate(made)], [labels for _, labels in made]
     several = OneVsRestClassifier(HardmaxClassifier(n_heads=4, groups=1)).fit(texts, np.array(wanted))
@@ -337,7 +308,7 @@ def test_rows_without_text_or_label_are_left_out_and_counted(texts, labels):
     assert np.array_equal(again.model_.weights.embedding, classifier.model_.weights.embedding)
 
 
-def test_missing_texts_are_answered_as_empty_ones(fitted):
+def test_missing_texts_are_predicted_as_empty_ones(fitted):
     with pytest.warns(UserWarning, match=r"2 of 3 texts are missing; they count as empty texts\."):
         found = fitted.predict_proba(pd.Series(["fine", None, np.nan], dtype=object))
     assert np.array_equal(found, fitted.predict_proba(["fine", "", ""]))
@@ -350,32 +321,32 @@ def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatc
     def peak(texts):
         tracemalloc.start()
         try:
-            answers = fitted.decision_function(texts)
-            return tracemalloc.get_traced_memory()[1], answers
+            scores = fitted.decision_function(texts)
+            return tracemalloc.get_traced_memory()[1], scores
         finally:
             tracemalloc.stop()
 
     few, _ = peak(fresh.texts * 4)
-    many, answers = peak(fresh.texts * 16)
+    many, scores = peak(fresh.texts * 16)
     assert many < 1.5 * few
-    assert answers.tobytes() == np.tile(expected, 16).tobytes()  # however they are parted
+    assert scores.tobytes() == np.tile(expected, 16).tobytes()
     assert [part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some] == ["a" * 30_000, "b", "c"]
     assert fitted.explain_many(fresh.texts)[-1].logit == expected[-1]
 
 
-def test_runs_that_cannot_be_numbered_get_a_sentence():
+def test_too_long_ngrams_are_refused():
     texts = [" ".join([f"w{i}" for i in range(600)] * (k + 1)) for k in range(4)]
-    with pytest.raises(ValueError, match="`ngram_range` must be smaller for a vocabulary of 600 words"):
+    with pytest.raises(ParameterError, match=r"^`ngram_range`"):
         HardmaxClassifier(ngram_range=(1, 8)).fit(texts, [0, 1, 0, 1])
 
 
-def test_the_record_has_the_median_length(corpus, fitted):
+def test_the_record_has_the_median_length():
     texts = ["good", "bad film", "a long and good film"]
     record = HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b", "a"]).training_
     assert record.characters == 8.0 != np.mean([len(text) for text in texts])
 
 
-def test_coverage_refuses_labels_that_the_model_does_not_have(corpus, fitted):
+def test_coverage_refuses_unknown_labels(corpus, fitted):
     texts, labels = corpus.texts[:20], corpus.labels[:20]
     right = fitted.coverage(texts, labels)
     spaced = fitted.coverage(texts, [f" {label} " for label in labels])
@@ -385,7 +356,7 @@ def test_coverage_refuses_labels_that_the_model_does_not_have(corpus, fitted):
             fitted.coverage(texts, wrong)
 
 
-def test_spaces_around_labels_are_removed_as_on_the_command_line(corpus):
+def test_spaces_around_labels_are_removed(corpus):
     labels = [f" {label} " if i % 3 else label for i, label in enumerate(corpus.labels[:90])]
     classifier = HardmaxClassifier(n_heads=2, groups=1)
     with pytest.warns(UserWarning, match=r"^Removed the spaces around 60 of 90 labels: ' \w+ ' becomes '\w+'\.$"):
@@ -396,7 +367,7 @@ def test_spaces_around_labels_are_removed_as_on_the_command_line(corpus):
     assert classifier.score(corpus.texts[:90], labels) == plain.score(corpus.texts[:90], corpus.labels[:90]) > 0.5
 
 
-def test_labels_that_differ_in_case_only_are_warned_of(corpus):
+def test_labels_that_differ_in_case_only_raise_a_warning(corpus):
     labels = ["Positive" if i < 10 and label == "positive" else label for i, label in enumerate(corpus.labels[:90])]
     with pytest.warns(UserWarning, match=r"different classes: 'Positive' and 'positive'\."):
         classifier = HardmaxClassifier(n_heads=2, groups=1).fit(corpus.texts[:90], labels)
@@ -405,8 +376,8 @@ def test_labels_that_differ_in_case_only_are_warned_of(corpus):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU")
 @pytest.mark.parametrize("options", [{"device": "cuda"}, {"device": "cuda:3"}, {"device": "cuda", "epochs": 1}])
-def test_a_gpu_that_is_not_there_is_refused(corpus, options):
-    with pytest.raises(ParameterError, match=r"`device` must be a GPU that torch can use\. Got 'cuda"):
+def test_a_missing_gpu_is_refused(corpus, options):
+    with pytest.raises(ParameterError, match=r"^`device`"):
         HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
 
 
@@ -415,15 +386,12 @@ THAI = [f"หนังเรื่องนี้{'สนุกมากจร�
 
 
 @pytest.mark.parametrize("texts", [CHINESE, THAI])
-def test_scripts_without_spaces_between_words_are_warned_of(texts):
+def test_scripts_without_spaces_between_words_raise_a_warning(texts):
     labels = ["a", "b"] * 10
     with pytest.warns(UserWarning, match=r"without spaces between words.*Pass a `tokenizer` in Python"):
         HardmaxClassifier(n_heads=2, groups=1).fit(texts, labels)
-    HardmaxClassifier(n_heads=2, groups=1, tokenizer=list).fit(texts, labels)  # and without a warning
-
-
-def test_words_with_spaces_between_them_are_not_warned_of():
+    HardmaxClassifier(n_heads=2, groups=1, tokenizer=list).fit(texts, labels)  # without a warning
     split = [f"这 部 电影 {'非常 好看' if i % 2 else '实在 太 差'} {i}" for i in range(20)]
     quoted = [f"A film called 卧虎藏龙, which was {'good' if i % 2 else 'bad'} {i} times." for i in range(20)]
-    for texts in (split, quoted):
-        HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b"] * 10)
+    for spaced in (split, quoted):
+        HardmaxClassifier(n_heads=2, groups=1).fit(spaced, labels)

@@ -1,4 +1,4 @@
-"""What the spectrum of V lets one expect."""
+"""The limit that the spectrum of V implies, and what rounding leaves open."""
 
 from fractions import Fraction
 
@@ -81,13 +81,9 @@ def test_queries_and_keys_matter():
     assert hm.classify(V=np.eye(2), Q=skew).missing == ["Q^T K is not symmetric positive definite"]
     assert not hm.classify(V=np.diag([2.0, 1.0]), Q=np.diag([-1.0, 1.0])).proved
     assert hm.classify(V=np.diag([2.0, 1.0]), Q=[[1.0, 0.0]], K=[[1.0, 0.0]]).proved
-    with pytest.raises(ValueError, match="`Q`"):
-        hm.classify(V=np.eye(2), Q=np.eye(3))
-    with pytest.raises(ValueError, match="`V`"):
-        hm.classify(V=np.ones((2, 3)))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_the_dual_basis_is_that_of_the_leading_eigenspace(seed):
     rng = np.random.default_rng(seed)
     S = rng.normal(size=(5, 5))
@@ -130,11 +126,6 @@ def test_matrices_that_change_in_place_are_classified_anew():
     assert hm.classify(rule).kind == "collapse"
 
 
-def test_torch_weights_are_taken():
-    torch = pytest.importorskip("torch")
-    assert hm.classify(V=torch.eye(2)).kind == "polytope"
-
-
 def test_named_matrices():
     kinds = {name: hm.classify(V=hm.matrix(name)).kind for name in PAPER_MATRICES}
     assert kinds == {
@@ -150,14 +141,10 @@ def test_named_matrices():
         np.testing.assert_array_equal(hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1))
     assert np.linalg.eigvalsh(hm.matrix("definite", d=6)).min() > 0
     assert hm.classify(V=hm.matrix("positive", d=5)).proved
-    with pytest.raises(ValueError, match="`d`"):
-        hm.matrix("paper-3d", d=2)
-    with pytest.raises(ValueError, match="`name`"):
-        hm.matrix("eye")
 
 
 def test_answers_are_the_same_under_all_kernels_of_blas():
-    assert machines.differences(400, 40) == []
+    assert machines.differences(200, 20) == []
 
 
 @pytest.mark.parametrize(
@@ -188,16 +175,18 @@ def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
     assert hm.classify(V=np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
 
 
+def complex_pair_and(value):
+    """A matrix with the eigenvalues 1 + 2i, 1 - 2i and a real one."""
+    return [[1, -2, 0], [2, 1, 0], [0, 0, value]]
+
+
 def test_a_complex_pair_that_shares_its_real_part_leads_nothing():
-    V = np.zeros((3, 3))
-    V[:2, :2], V[2, 2] = [[1, -2], [2, 1]], 1
-    assert hm.classify(V=V).kind == "unknown"
-    V[2, 2] = 0.5
-    assert hm.classify(V=V).kind == "complex"
+    assert hm.classify(V=complex_pair_and(1)).kind == "unknown"
+    assert hm.classify(V=complex_pair_and(0.5)).kind == "complex"
 
 
 def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
-    given = list(machines.matrices(400))
+    given = list(machines.matrices(200))
     exact = [hm.classify(V=V) for V in given]
     monkeypatch.setattr(eigenvalues, "has_flint", lambda: False)
     floats = [hm.classify(V=V) for V in given]
@@ -209,20 +198,20 @@ def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
         "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
     )
     assert "Proved: Theorem 4.2" in repr(hm.classify(V=hm.matrix("paper-2d")))
-    shared = np.zeros((3, 3))
-    shared[:2, :2], shared[2, 2] = [[1, -2], [2, 1]], 1  # a pair and a real one with the same real part
-    assert hm.classify(V=shared).rounding == (classify.UNDECIDED, classify.HELP)
+    assert hm.classify(V=complex_pair_and(1)).rounding == (classify.UNDECIDED, classify.HELP)
 
 
 def test_large_matrices_are_decided_by_the_bound():
-    V = hm.matrix("positive", d=eigenvalues.MAX_EXACT_DIMENSION + 1)
-    assert hm.classify(V=V).proved
+    for d in (eigenvalues.MAX_EXACT_DIMENSION + 1, 200):
+        assert hm.classify(V=hm.matrix("positive", d=d)).proved
+    assert hm.classify(V=np.ones((65, 65))).proved
+    assert hm.Hardmax(0.5, np.diag(np.geomspace(1, 1e-10, 300))).positive_definite
     found = hm.classify(V=np.diag([1.0, *[1.0, 0.5] * 33]))
     assert (found.kind, found.rounding) == ("product", (classify.PARTED,))  # nothing to install would help
 
 
 def test_the_bound_of_the_error_holds():
-    for V in machines.matrices(300):
+    for V in machines.matrices(150):
         exact, bounded = eigenvalues._find_exact(V), eigenvalues.bound_eigenvalues(V)
         distances = np.abs(exact.values[:, None] - bounded.values).min(axis=1)
         assert distances.max() <= bounded.error + exact.error
@@ -238,19 +227,12 @@ def test_definiteness_is_decided_exactly_and_beyond_rounding():
     assert _validation.is_positive_definite(rational)
     rational[1, 1] = 1 + Fraction(1, 10**17)
     assert not _validation.is_positive_definite(rational)
-    with pytest.raises(ValueError, match="`A`"):
-        hm.Hardmax(1, A=[[1, 1], [1, 1]])
-
-
-def jordan_below(size, gap):
-    """The eigenvalue 1 with the eigenvector e_1, and beside it a Jordan block that is closer than it looks."""
-    V = np.diag([1.0, *[1 - gap] * size])
-    V[range(1, size), range(2, size + 1)] = 1
-    return V
 
 
 def test_the_form_of_an_eigenvector_is_decided_however_close_others_are():
-    V, Q = jordan_below(6, 2.0**-17.5), np.diag([-1.0, *[1.0] * 6])  # V e_1 = e_1, and <Q e_1, e_1> = -1
+    V = np.diag([1.0, *[1 - 2.0**-17.5] * 6])  # the eigenvector e_1, and a Jordan block that is closer than it looks
+    V[range(1, 6), range(2, 7)] = 1
+    Q = np.diag([-1.0, *[1.0] * 6])  # <Q e_1, e_1> = -1
     assert not hm.classify(Q, V=V).hypotheses[classify.FORM]
     assert hm.classify(Q=-Q, V=V).hypotheses[classify.FORM]
     small = np.diag([1e-7, 1.0])
@@ -282,9 +264,3 @@ def test_exponents_of_any_spread_are_answered_soon():
     assert not eigenvalues.is_exact(V)
     assert repr(hm.classify(V=V)).startswith("OPEN: ")
     assert not _validation.is_positive_definite(np.diag([1.0, *[1e-200] * 63]))
-
-
-def test_large_matrices_that_are_definite_are_accepted():
-    assert hm.Hardmax(0.5, np.diag(np.geomspace(1, 1e-10, 300))).positive_definite
-    assert hm.classify(V=np.ones((65, 65))).proved
-    assert hm.classify(V=hm.matrix("positive", d=200)).proved

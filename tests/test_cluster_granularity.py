@@ -26,6 +26,10 @@ def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
     random = np.random.default_rng(seed)
     features = random.standard_normal((200, [2, 3, 5, 9][seed]))
     thresholds = granularity.compute_thresholds(features)[0]
+    for at_least in (1, 5, 60, 200):
+        largest = granularity.find_largest_thresholds(features, at_least)
+        assert len(largest) >= at_least
+        assert largest == pytest.approx(np.sort(thresholds)[::-1][: len(largest)])
     for tau in [0.0, 0.1, 0.5, 1.0, 1.7, 5.0, 40.0]:
         leaders = granularity.find_first_leaders(features, tau)
         assert leaders.tolist() == np.flatnonzero(thresholds > tau).tolist()
@@ -33,34 +37,11 @@ def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
         assert leaders.tolist() == by_definition.leaders[by_definition.emerged == 0].tolist()
 
 
-def test_thresholds_are_what_the_definition_says():
+def test_thresholds_follow_the_definition():
     f = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.1]])
     expected = [-np.log(np.cos(np.pi / 4)) / np.log(np.sqrt(2)), np.inf, np.inf]  # 1: cos 45° = 1 / sqrt(2)
     assert granularity.compute_thresholds(f)[0] == pytest.approx(expected)
-    assert (
-        granularity.compute_thresholds(f, np.array([2, 0]))[0].tolist()
-        == granularity.compute_thresholds(f)[0][[2, 0]].tolist()
-    )
-
-
-def test_the_number_of_leaders_falls_from_n_to_1():
-    lifted = lift(BLOBS)
-    counts = [
-        len(granularity.find_first_leaders(lifted, granularity.convert_granularity(lifted, g)))
-        for g in np.linspace(1, 0.02, 40)
-    ]
-    assert counts == sorted(counts, reverse=True)
-    assert counts[0] == len(BLOBS)
-    assert len(granularity.find_first_leaders(lifted, granularity.convert_granularity(lifted, 0.0))) == 1
-
-
-def test_the_largest_thresholds_are_the_largest():
-    features = np.random.default_rng(0).standard_normal((400, 6))
-    everyone = np.sort(granularity.compute_thresholds(features)[0])[::-1]
-    for at_least in (1, 5, 60, 300, 400):
-        found = granularity.find_largest_thresholds(features, at_least)
-        assert len(found) >= at_least
-        assert found == pytest.approx(everyone[: len(found)])
+    assert granularity.compute_thresholds(f, np.array([2, 0]))[0] == pytest.approx(np.array(expected)[[2, 0]])
 
 
 def test_thresholds_are_respected_as_far_as_floats_reach():
@@ -90,10 +71,10 @@ def test_one_half_is_the_plain_model_to_the_last_bit():
 
 
 def test_granularity_goes_from_one_cluster_to_every_point():
-    sizes = [HardmaxClustering(features="points", granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.2, 0.5, 0.8, 1)]
-    assert sizes[0] == 1
+    gs = (0, 0.02, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1)
+    sizes = [HardmaxClustering(features="points", granularity=g).fit(BLOBS).n_clusters_ for g in gs]
     assert sizes == sorted(sizes)
-    assert sizes[-1] == len(BLOBS)
+    assert (sizes[0], sizes[-1]) == (1, len(BLOBS))
     graph_sizes = [HardmaxClustering(granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.5, 1)]
     assert graph_sizes == [2, 4, 300]  # two rays have no longer row on their side, and lead at every tau
 

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors
 
 import hardmax as hm
 from hardmax import HardmaxClustering
-from hardmax.cluster.preprocessing import DistinctRows, RowIndex
+from hardmax.cluster.preprocessing import find_distinct_rows, row_keys
 from tests.cluster_data import BLOBS as SMALL
 from tests.cluster_data import same_partition as same
 
@@ -19,7 +19,7 @@ DIGITS = load_digits().data
 
 
 @pytest.mark.parametrize(("X", "y"), [(MOONS, OF_MOON), (BLOBS, OF_BLOB)])
-def test_distances_say_what_points_say(X, y):
+def test_distances_give_the_clusters_of_the_points(X, y):
     D = pairwise_distances(X)
     k = len(set(y))
     points, distances = HardmaxClustering(k).fit(X), HardmaxClustering(k, metric="precomputed").fit(D)
@@ -30,7 +30,7 @@ def test_distances_say_what_points_say(X, y):
     assert (distances.predict(D) == distances.labels_).all()
 
 
-def test_a_sparse_graph_of_distances_is_taken():
+def test_a_sparse_graph_of_distances_is_accepted():
     near = NearestNeighbors(n_neighbors=15).fit(MOONS).kneighbors_graph(mode="distance")
     clustering = HardmaxClustering(2, metric="precomputed").fit(near)
     assert same(clustering.labels_, OF_MOON)
@@ -41,7 +41,7 @@ def test_a_sparse_graph_of_distances_is_taken():
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_matrix])
-def test_similarities_are_taken(form):
+def test_similarities_are_accepted(form):
     S = np.exp(-pairwise_distances(MOONS, metric="sqeuclidean") / 0.02)
     S[S < 1e-6] = 0
     clustering = HardmaxClustering(2, affinity="precomputed").fit(form(S))
@@ -57,7 +57,7 @@ def test_similarities_in_pieces_are_joined():
     assert same(clustering.labels_, np.repeat([0, 1, 2], 4))
 
 
-def test_cosine_looks_at_directions():
+def test_cosine_compares_directions():
     random = np.random.default_rng(0)
     directions = random.standard_normal((3, 20))
     y = random.integers(3, size=200)
@@ -93,7 +93,7 @@ def test_float32_stays_float32():
     assert (clustering.predict(X) == clustering.labels_).all()
 
 
-def test_a_search_of_ones_own():
+def test_a_search_of_the_user_is_used():
     own = HardmaxClustering(2, search=KNeighborsTransformer(n_neighbors=10)).fit(MOONS)
     assert (own.labels_ == HardmaxClustering(2).fit(MOONS).labels_).all()
     fewer = HardmaxClustering(2, n_neighbors=5, search=KNeighborsTransformer(n_neighbors=30)).fit(MOONS)
@@ -139,15 +139,13 @@ def test_matrices_of_any_scale_and_points_that_they_make_equal():
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_rows_are_found_again_to_the_last_bit(form):
+def test_equal_rows_are_found(form):
     random = np.random.default_rng(0)
     X = random.integers(-1, 2, size=(500, 4)) * 1.0
-    known = RowIndex(form(X))
-    assert (X[known.find(form(X))] == X).all()
-    assert (known.find(form(X + 1e-12)) == -1).all()
-    assert (known.find(form(np.where(X == 0, -0.0, X))) == known.find(form(X))).all()
-    distinct = DistinctRows.of(form(X))
-    rows = distinct.rows.toarray() if sparse.issparse(distinct.rows) else distinct.rows
-    assert (rows[distinct.labels] == X).all()
-    assert len(rows) == len(np.unique(X, axis=0)) == len(distinct.counts)
-    assert (distinct.counts == np.bincount(distinct.labels)).all()
+    keys = np.array(row_keys(form(X)))
+    rows, labels = find_distinct_rows(form(X))
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    assert (rows[labels] == X).all()
+    assert len(rows) == len(np.unique(X, axis=0)) == len(np.unique(keys))
+    assert (keys == row_keys(form(np.where(X == 0, -0.0, X)))).all()
+    assert not set(keys) & set(row_keys(form(X + 1e-12)))

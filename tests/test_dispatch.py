@@ -1,4 +1,4 @@
-"""When compiled code runs: by the size of a call, and by what is loaded or stored."""
+"""Choice of compiled code: by the size of a call, and by the kernels that are loaded or stored."""
 
 import importlib
 import multiprocessing
@@ -23,11 +23,23 @@ pytestmark = pytest.mark.by_size
 
 
 @pytest.fixture
-def nothing_ready(monkeypatch):
-    """As in a fresh process of a fresh installation."""
-    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: False)
-    monkeypatch.setattr(dispatch, "is_stored", lambda kernel: False)
-    monkeypatch.setattr(dispatch, "_numpy_work", Counter())
+def set_ready(monkeypatch):
+    """Return a function that sets what is loaded and stored; first nothing, as in a fresh installation."""
+
+    def set_ready(loaded=(), stored=()):
+        monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: kernel in loaded)
+        monkeypatch.setattr(dispatch, "is_stored", lambda kernel: kernel in stored)
+        monkeypatch.setattr(dispatch, "_numpy_work", Counter())
+
+    set_ready()
+    return set_ready
+
+
+def search(tokens):
+    """Return the kernels that ran, the reason, and the sets."""
+    one = Search()
+    sets, _ = one.near_maxima(tokens, tokens, np.zeros(len(tokens)))
+    return str(one), one.why, sets
 
 
 @pytest.mark.parametrize(
@@ -41,43 +53,32 @@ def nothing_ready(monkeypatch):
         (dispatch.COMPILING, False, False, True),
     ],
 )
-def test_compiled_code_runs_by_size_and_by_what_is_ready(monkeypatch, products, loaded, stored, expected):
-    monkeypatch.setattr(dispatch, "is_stored", lambda kernel: stored)
-    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: loaded)
-    monkeypatch.setattr(dispatch, "_numpy_work", Counter())
+def test_compiled_code_runs_by_size_and_by_readiness(set_ready, products, loaded, stored, expected):
+    set_ready(["hull"] * loaded, ["hull"] * stored)
     compiled, why = dispatch.explain_choice("hull", products)
     assert compiled == expected
     assert why.endswith(".")
 
 
-@pytest.mark.usefixtures("nothing_ready")
-def test_loops_of_small_calls_come_to_compiled_code(monkeypatch):
+def test_loops_of_small_calls_come_to_compiled_code(set_ready, monkeypatch):
     monkeypatch.setattr(dispatch, "LOADING", 10**6)
-    monkeypatch.setattr(dispatch, "is_stored", lambda kernel: kernel == "hull")
-    tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
-    for call in range(4):
-        one = Search()
-        one.near_maxima(tokens, tokens, slack)
-        assert str(one) == ("numpy" if call < 3 else "hull")  # each asks for a quarter of what pays for loading
-    assert one.why == "Loading stored compiled code takes less time than NumPy needs, or has needed."
+    set_ready(stored=["hull"])
+    tokens = np.random.default_rng(0).normal(size=(500, 2))  # a quarter of the products that pay for loading
+    *first, (kernel, why, _) = [search(tokens) for _ in range(4)]
+    assert [kernel for kernel, _, _ in first] == ["numpy"] * 3
+    assert (kernel, why) == ("hull", "Loading stored compiled code takes less time than NumPy needs, or has needed.")
 
 
-@pytest.mark.usefixtures("nothing_ready")
-def test_a_kernel_that_is_ready_takes_the_place_of_one_that_is_not(monkeypatch):
-    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: kernel == "scan")
-    tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
-    one = Search()
-    one.near_maxima(tokens, tokens, slack)
-    assert (str(one), one.why) == ("scan", "Compiled code is loaded.")
+def test_a_loaded_kernel_replaces_one_that_is_not(set_ready):
+    set_ready(loaded=["scan"])
+    assert search(np.random.default_rng(0).normal(size=(500, 2)))[:2] == ("scan", "Compiled code is loaded.")
 
 
-@pytest.mark.usefixtures("nothing_ready")
-def test_few_rows_that_are_left_over_do_not_wait_for_another_kernel(monkeypatch):
-    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: kernel == "hull")
-    tokens = np.random.default_rng(0).integers(-5, 6, (300, 2)).astype(float)  # zeros, for whom a hull has no answer
-    one = Search()
-    sets, _ = one.near_maxima(tokens, tokens, np.zeros(300))
-    assert str(one) == "hull, numpy"
+def test_few_rows_that_are_left_over_load_no_other_kernel(set_ready):
+    set_ready(loaded=["hull"])
+    tokens = np.random.default_rng(0).integers(-5, 6, (300, 2)).astype(float)  # with zeros, which a hull leaves out
+    kernels, _, sets = search(tokens)
+    assert kernels == "hull, numpy"
     assert sets == argmax_sets(tokens, kernel="numpy")
 
 
@@ -97,64 +98,41 @@ HALF = hm.Hardmax(0.5)
         (hm.Compose([hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]), 5, "hull, scan"),
     ],
 )
-def test_every_simulation_says_which_kernel_ran_and_why(monkeypatch, rule, d, kernels):
+def test_every_simulation_reports_its_kernel_and_the_reason(set_ready, rule, d, kernels):
     tokens = np.random.default_rng(0).normal(size=(200, d))  # products enough for compiled code that is loaded
     for loaded in (True, False):
-        monkeypatch.setattr(dispatch, "is_loaded", lambda kernel, so=loaded: so)
-        monkeypatch.setattr(dispatch, "_numpy_work", Counter())
+        set_ready(dispatch.LAST_COMPILED if loaded else ())
         stats = hm.simulate(tokens, rule, layers=2).stats
         ran = set(kernels.split(", ")) if loaded else {"numpy"}
-        assert ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}  # when few tokens are left to ask
+        assert ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}  # when few tokens are undecided
         assert stats["queries"] > 0
         why = "Compiled code is loaded." if loaded else "NumPy is done before compiled code is loaded."
         assert stats["why"].startswith(why)
+    assert hm.simulate(tokens, rule, layers=2).stats == stats  # nothing is carried over
 
 
-def test_heads_of_their_own_say_every_reason_once():
-    tokens = np.random.default_rng(0).normal(size=(200, 6))
+def test_heads_with_their_own_coordinates_report_every_reason_once():
+    tokens = np.random.default_rng(0).normal(size=(20, 6))
     heads = [hm.Hardmax(0.5, ties=0.1), hm.Hardmax(2, ties=0.1), hm.Hardmax(1, exact=True)]
-    stats = hm.simulate(tokens[:20], hm.MultiHead(heads), layers=1).stats
+    stats = hm.simulate(tokens, hm.MultiHead(heads), layers=1).stats
     assert (stats["kernel"], stats["queries"]) == ("numpy, flint", sum(own["queries"] for own in stats["heads"]))
     assert stats["why"] == "A tolerance sees all products. `exact=True` multiplies integers."
-
-
-def test_rules_without_a_search_name_no_kernel():
-    tokens = np.random.default_rng(0).normal(size=(10, 2))
     for rule in (hm.Softmax(0.5), hm.Compose([hm.Softmax(0.5)]), hm.MultiHead([hm.Softmax(1), hm.Softmax(2)])):
-        assert "kernel" not in hm.simulate(tokens, rule, layers=2).stats
+        assert "kernel" not in hm.simulate(tokens, rule, layers=2).stats  # nothing is searched
 
 
-def test_what_ran_in_one_simulation_is_not_told_of_the_next():
-    first, again = (hm.simulate(np.eye(9, 2), hm.Compose([HALF]), layers=3).stats for _ in range(2))
-    hm.Compose([HALF]).layer(np.eye(9, 2), 0)  # outside of a run
-    assert first == again
-
-
-@pytest.mark.usefixtures("nothing_ready")
-def test_small_tensors_are_answered_by_numpy(monkeypatch):
+@pytest.mark.usefixtures("set_ready")
+def test_small_tensors_go_to_numpy_and_the_logger_gets_the_reason(caplog):
     torch = pytest.importorskip("torch")
-    from hardmax.attention.functional import hardmax_attention
-    from hardmax.attention.layers import hardmax_layers
-
-    asked = []
-    monkeypatch.setattr(dispatch, "count_numpy_work", lambda kernel, products: asked.append(kernel))
     z = torch.randn(3, 20, 8, requires_grad=True)
-    hardmax_attention(z, z, z).sum().backward()
-    hardmax_layers(z, torch.ones(3), 4).sum().backward()
-    assert set(asked) == {"attention", "small", "layers"}
-
-
-@pytest.mark.usefixtures("nothing_ready")
-def test_the_logger_gets_what_ran_for_tensors_and_why(caplog):
-    torch = pytest.importorskip("torch")
-    from hardmax.attention.functional import hardmax_attention
-
-    x = torch.ones(1, 3, 2)
     with caplog.at_level("INFO", "hardmax"):
-        hardmax_attention(x, x, x)
+        hm.hardmax_attention(z, z, z)
     assert caplog.messages == []
+    dispatch._numpy_work.clear()
     with caplog.at_level("DEBUG", "hardmax"):
-        hardmax_attention(x, x, x)
+        hm.hardmax_attention(z, z, z).sum().backward()
+        hm.hardmax_layers(z, torch.ones(3), 4).sum().backward()
+    assert set(dispatch._numpy_work) == {"attention", "small", "layers"}
     assert "attention by NumPy: NumPy is done before compiled code is loaded." in caplog.messages
 
 
@@ -166,7 +144,7 @@ def test_a_kernel_is_loaded_once_it_has_run():
         assert hasattr(getattr(importlib.import_module(module), function), "overloads")
 
 
-ASK = """
+PROGRAM = """
 import sys, numpy as np
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search import dispatch
@@ -180,12 +158,9 @@ print(before, loaded, dispatch.is_loaded("symmetric"), hits)
 
 @pytest.mark.slow
 def test_compiled_code_is_stored_and_found_again(tmp_path):
-    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    said = [
-        subprocess.run([sys.executable, "-c", ASK], env=own, capture_output=True, text=True, check=True).stdout.split()
-        for _ in range(2)
-    ]
-    assert said == [["False", "False", "True", "0"], ["True", "False", "True", "1"]]
+    own, command = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, [sys.executable, "-c", PROGRAM]
+    printed = [subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert printed == ["False False True 0\n", "True False True 1\n"]
 
 
 def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
@@ -200,7 +175,7 @@ def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
     before = named(tmp_path / "search")
     (tmp_path / f"hull._walk{before}-0.py311.nbi").touch()
     assert stored("hull")
-    (tmp_path / "search" / "simd.py").write_text("2")  # which the function may call
+    (tmp_path / "search" / "simd.py").write_text("2")  # the function may call it
     later = time.time() + 10
     os.utime(tmp_path / "search" / "simd.py", (later, later))
     assert not stored("hull")
@@ -218,6 +193,11 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
     code, _, err = run("compile")
     assert code == 2
     assert "`hardmax compile` needs numba" in err
+    monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: True)
+    monkeypatch.setitem(sys.modules, "hardmax.attention.gpu", None)  # as where Triton lacks what it imports
+    code, out, _ = run("compile")
+    assert code == 0
+    assert out.startswith("GPU kernels: not compiled, because this version of Triton is not supported")
 
 
 @pytest.mark.slow
@@ -226,22 +206,10 @@ def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, out, _ = run("compile", "--workers", 1)
     assert code == 0
-    first, second, last = out.splitlines()
-    assert [first.split(":")[0], second.split(":")[0]] == [
-        "symmetric",
-        "small",
-    ]
+    *kernels, last = out.splitlines()
+    assert [line.split(":")[0] for line in kernels] == ["symmetric", "small"]
     assert last.startswith("Compiled code is in ")
     assert run("compile", "--workers", 0)[0] == 2
-
-
-def test_compile_reports_a_version_of_triton_that_does_not_fit(run, monkeypatch):
-    monkeypatch.setattr("hardmax.cli.compile.has_numba", lambda: False)
-    monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: True)
-    monkeypatch.setitem(sys.modules, "hardmax.attention.gpu", None)  # as where Triton lacks what it imports
-    code, out, _ = run("compile")
-    assert code == 0
-    assert out.startswith("GPU kernels: not compiled, because this version of Triton is not supported")
 
 
 def test_an_interruption_ends_the_compiling_processes(run, monkeypatch):
@@ -257,7 +225,7 @@ def one_more(x):
     return x + 1
 
 
-def test_without_a_folder_for_compiled_code_it_is_compiled_all_the_same(monkeypatch):
+def test_code_is_compiled_without_a_cache_folder(monkeypatch):
     from numba.core import caching
 
     monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
@@ -266,9 +234,7 @@ def test_without_a_folder_for_compiled_code_it_is_compiled_all_the_same(monkeypa
 
 USE = """
 import sys, numpy as np, torch, hardmax as hm
-from hardmax.attention.functional import hardmax_attention
-from hardmax.attention.layers import hardmax_layers
-from hardmax.exact.argmax import argmax_sets
+from hardmax import hardmax_attention, hardmax_layers
 from hardmax.search import dispatch
 dispatch.is_loaded = lambda kernel: True
 rng = np.random.default_rng(0)

@@ -1,7 +1,16 @@
-"""Every Python block of the README and the docs runs and prints what it says."""
+"""Every Python block and command of the README and the docs runs and prints what its page shows.
+
+In a how-to page, a block ```{code-block} python with a caption is a file of that name. A line of a ```console block
+that begins with `$` is a command, and the lines below it are its output. Commands in ```sh blocks are not run.
+"""
 
 import doctest
+import io
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,28 +18,31 @@ import matplotlib.pyplot as plt
 import pytest
 
 import hardmax as hm
+from hardmax.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 MADE = ("gallery", "command-line.md")  # by the build of the site
-SITE = [page for page in sorted((ROOT / "docs").rglob("*.md")) if not {*page.parts} & {*MADE}]
-PAGES = [ROOT / "README.md", *SITE]
-PAGES = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+PATHS = [page for page in sorted((ROOT / "docs").rglob("*.md")) if not {*page.parts} & {*MADE}]
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *PATHS]}
+WITH_PYTHON = [name for name, page in PAGES.items() if "```python" in page]
+HOW_TO = {Path(name).stem: page for name, page in PAGES.items() if name.startswith("docs/how-to/")}
+HOME = "/home/ada"  # stands in pages for the folder in which commands run
+FILE = re.compile(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", re.DOTALL)
+SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
+WRITTEN = {
+    "answers": {"answers.csv", "tokens.csv", "mistakes.html", "why.html"},
+    "words-in-a-corpus": {"scored", "tokens.csv"},
+}
+LONG = "cluster-machine", "words-in-a-corpus"  # start clusters, or read large files
 
 
-def _name(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
-
-
-FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-
-
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_blocks_run(page: Path) -> None:
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_blocks_run(name: str) -> None:
     mpl.use("Agg")
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
-    test = parser.get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    blocks = re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=flags, verbose=False)
+    test = parser.get_doctest("\n".join(blocks), {}, name, name, 0)
     assert test.examples
     report: list[str] = []
     runner.run(test, out=report.append)
@@ -39,8 +51,7 @@ def test_blocks_run(page: Path) -> None:
 
 
 def test_the_page_of_theorems_names_every_function_that_tests_one() -> None:
-    text = (ROOT / "docs" / "theorems.md").read_text(encoding="utf-8")
-    rows = re.search(r"\| statements \| functions \|\n(.*?)\n\n(.*?)\n\n", text, re.DOTALL)
+    rows = re.search(r"\| statements \| functions \|\n(.*?)\n\n(.*?)\n\n", PAGES["docs/theorems.md"], re.DOTALL)
     assert rows is not None
     cells = [line.split("|")[2] for line in rows[1].splitlines()[1:]]
     checks = (*hm.theorems.STATEMENTS, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
@@ -48,9 +59,97 @@ def test_the_page_of_theorems_names_every_function_that_tests_one() -> None:
     assert "no function" in rows[2]
 
 
-@pytest.mark.parametrize("page", SITE, ids=_name)
-def test_no_formula_looks_like_a_tag(page: Path) -> None:
-    """Markdown passes <A z, x> on as HTML, and the browser swallows it; code keeps it."""
-    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+@pytest.mark.parametrize("name", PAGES)
+def test_no_formula_looks_like_a_tag(name: str) -> None:
+    """Markdown passes <A z, x> on as HTML, which browsers do not show; code keeps it."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", PAGES[name], flags=re.DOTALL)
     prose = [line for line in text.splitlines() if not line.startswith("    ")]
-    assert not [line for line in prose if re.search(r"<[A-Za-z]", line)]
+    assert name == "README.md" or not [line for line in prose if re.search(r"<[A-Za-z]", line)]
+
+
+def split_commands(page: str) -> list[tuple[str, list[str]]]:
+    """Return each command of a page, and the lines below it."""
+    parts = [part for block in SESSION.findall(page) for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    return [(part.splitlines()[0], part.splitlines()[1:]) for part in parts]
+
+
+def run(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """Return the exit code and the output of `hardmax`, of `echo` into it, or of `python`, run in a folder."""
+    *before, line = line.split(" | ", 1)
+    if before:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(shlex.split(before[0])[1:]) + "\n"))
+    program, *arguments = shlex.split(line)
+    assert program in ("hardmax", "python"), f"tests do not run {program}"
+    if program == "hardmax":
+        code, printed = main(arguments), capsys.readouterr()
+        out = printed.out + printed.err
+    else:
+        command, environment = [sys.executable, *arguments], os.environ | {"MPLBACKEND": "Agg"}
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+        code, out = done.returncode, done.stdout + done.stderr
+    return code, out.replace(str(folder), HOME)
+
+
+def agrees(printed: str, shown: list[str]) -> bool:
+    """Return whether every shown line is printed, but for numbers and bars; the order may differ between machines."""
+
+    def without_numbers(line: str) -> str:
+        return re.sub(r"[-+]?[\d.,]*\d[\d.,]*", "#", line.replace("█", "")).rstrip()
+
+    lines = [without_numbers(line) for line in printed.splitlines()]
+    return all(without_numbers(line) in lines for line in shown if line.strip() not in ("", "..."))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name, page in HOW_TO.items()
+        if split_commands(page)
+    ],
+)
+def test_the_commands_of_a_how_to_page_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file, content in FILE.findall(HOW_TO[name]):
+        (tmp_path / file).write_text(content, encoding="utf-8")
+    for command, shown in split_commands(HOW_TO[name]):
+        code, printed = run(command, tmp_path, monkeypatch, capsys)
+        assert code == (2 if shown and shown[0].startswith("Error: ") else 0), f"$ {command}\n{printed}"
+        assert agrees(printed, shown), f"$ {command}\n{printed}"
+    assert {path.name for path in tmp_path.iterdir()} >= WRITTEN.get(name, set())
+
+
+def test_the_commands_of_the_classifier_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script, *sessions = re.findall(r"```\n(.*?)```", PAGES["docs/classifier.md"], re.DOTALL)[:5]
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
+    for number, session in enumerate(sessions):
+        command, *shown = session.removeprefix("$ ").splitlines()
+        more = " --n-heads 4" if number == 0 else ""  # the page shows the output of a whole run
+        code, printed = run(command + more, tmp_path, monkeypatch, capsys)
+        assert code == 0, printed
+        assert number == 3 or agrees(printed, shown), printed
+    assert "23 known tokens" in printed
+    assert "23 known tokens" in session
+    assert (tmp_path / "why.html").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_every_how_to_page_is_in_the_index_and_no_longer_than_one_task(name: str) -> None:
+    if name != "index":
+        assert re.search(rf"^{name}$", HOW_TO["index"], re.MULTILINE)
+        assert len(HOW_TO[name].splitlines()) <= 180
+
+
+def test_shown_output_is_compared() -> None:
+    page = "```console\n$ hardmax x\nWrote 3 files\n...\nword   +0.5 ██\n$ python a.py\na\n```\n```sh\nls\n```"
+    first, second = split_commands(page)
+    assert (first, second) == (("hardmax x", ["Wrote 3 files", "...", "word   +0.5 ██"]), ("python a.py", ["a"]))
+    assert agrees("word   -0.7 █████\nother\nWrote 12 files", first[1])
+    assert not agrees("Wrote 12 pages", ["Wrote 3 files"])

@@ -72,6 +72,7 @@ def options_of():
         ("simulate", ("alpha",), "`--alpha`"),
         ("simulate", ("tokens",), "`TOKENS`"),
         ("simulate", ("max_steps", "50"), "`--max-steps 50`"),
+        ("verify", ("rtol",), "`--rtol`"),
         ("simulate", ("kernel", '"auto"'), "`--kernel auto`"),
         ("simulate", ("any_A", "True"), "`--any-A`"),
         ("simulate", ("exact", "False"), "no `--exact`"),

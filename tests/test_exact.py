@@ -2,28 +2,19 @@
 
 import tracemalloc
 from fractions import Fraction
-from operator import mul
 
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._exact import (
-    apply,
-    as_floats,
-    combine,
-    common_denominator,
-    dot,
-    format_down,
-    format_up,
-    over_one_denominator,
-)
+from hardmax import _exact
+from hardmax._exact import as_floats, common_denominator, dot, over_one_denominator
 from hardmax.exact.argmax import argmax_sets
 from hardmax.exact.arithmetic import History
 from hardmax.exact.comparison import compare_exactly
 from hardmax.search.sets import MAX_MEMBERS, Classes, Sets
-from tests.problems import clouds
-from tests.problems.oracle import definition
+from tests.problems import token_sets
+from tests.problems.oracle import choose, definition
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
@@ -33,9 +24,6 @@ def test_one_denominator_for_floats_and_fractions():
     assert (rows, D) == ([(2**19, -3 * 2**18), (3 * 2**20, 1)], 2**20)
     rows, D = over_one_denominator(np.array([[Fraction(1, 6), Fraction(3, 4)]], object))
     assert (rows, D) == ([(2, 9)], 12)
-
-
-def test_one_denominator_holds_the_whole_range_of_floats():
     values = np.array([[5e-324, 1.7e308, -1e-300]])
     rows, D = over_one_denominator(values)
     assert [Fraction(x, D) for x in rows[0]] == [Fraction(x) for x in values[0]]
@@ -44,21 +32,21 @@ def test_one_denominator_holds_the_whole_range_of_floats():
 
 @pytest.mark.parametrize("kind", ["gaussian", "lattice", "duplicates", "huge", "denormal", "mixed", "rational"])
 def test_the_common_denominator_is_the_least(kind):
-    values = np.asarray(clouds.KINDS[kind](np.random.default_rng(1)))
+    values = np.asarray(token_sets.KINDS[kind](np.random.default_rng(1)))
     values = values if values.dtype == object else values.astype(float)
     assert common_denominator(values) == over_one_denominator(values)[1]
 
 
 def test_products_with_and_without_a_matrix():
     assert dot((1, 2, 3), (4, 5, -6)) == -4
-    assert apply(None, (1, 2)) == (1, 2)
-    assert apply([(1, 2), (0, 3)], (5, 7)) == (19, 21)
-    assert combine([1, 2], [(1, 0), (3, 5)]) == (7, 10)
+    assert _exact.apply(None, (1, 2)) == (1, 2)
+    assert _exact.apply([(1, 2), (0, 3)], (5, 7)) == (19, 21)
+    assert _exact.combine([1, 2], [(1, 0), (3, 5)]) == (7, 10)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), 0.1, [Fraction(1, 3), 2]], ids=str)
 def test_history_is_lazy_and_right(alpha):
-    tokens = clouds.mirrored(np.random.default_rng(2))
+    tokens = token_sets.mirrored(np.random.default_rng(2))
     run = hm.simulate(tokens, hm.Hardmax(alpha), layers=6)
     truth = definition(tokens, alpha, layers=6)
     classes = run.token_sets[0].classes
@@ -83,8 +71,9 @@ def test_history_computes_no_more_than_it_needs():
 
 
 def argmax(points, candidates, keys, A):
-    """The exact maximisers of each query among its candidates, and their leads."""
-    return compare_exactly(Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A)
+    """Return the exact maximisers of each query among its candidates."""
+    sets, _ = compare_exactly(Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A)
+    return [row.tolist() for row in sets]
 
 
 @pytest.mark.parametrize("A", [None, [(2, 1), (-1, 0)]])
@@ -93,31 +82,22 @@ def argmax(points, candidates, keys, A):
 def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
     rng = np.random.default_rng(queries)
     base = (10**60, -(10**60))  # as floats all keys are equal
-    keys = {
-        j: (base[0] + int(x) * spread // 3, base[1] + int(y)) for j, (x, y) in enumerate(rng.integers(-9, 9, (40, 2)))
-    }
-    points = [tuple(int(x) for x in row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2))]
+    offsets = rng.integers(-9, 9, (40, 2)).tolist()
+    keys = {j: (base[0] + x * spread // 3, base[1] + y) for j, (x, y) in enumerate(offsets)}
+    points = [tuple(row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2)).tolist()]
     points[0] = (0, 0)
     candidates = [np.arange(40) if r % 2 else np.arange(5, 40) for r in range(queries)]
-    answers, _ = argmax(points, candidates, keys, A)
-    for point, options, answer in zip(points, candidates, answers, strict=True):
-        query = point if A is None else tuple(a * point[0] + b * point[1] for a, b in A)
-        products = [query[0] * keys[j][0] + query[1] * keys[j][1] for j in options.tolist()]
-        assert answer.tolist() == [j for j, p in zip(options.tolist(), products, strict=True) if p == max(products)]
-
-
-def test_argmax_where_all_keys_are_equal():
-    keys = dict.fromkeys(range(30), (7, 7))
-    answers, _ = argmax([(1, 2)] * 30, [np.arange(30)] * 30, keys, None)
-    assert all(answer.tolist() == list(range(30)) for answer in answers)
+    for point, options, answer in zip(points, candidates, argmax(points, candidates, keys, A), strict=True):
+        (best,) = choose([point], A, keys=[keys[j] for j in options.tolist()])
+        assert answer == options[best].tolist()
 
 
 def test_argmax_keeps_ties_that_floats_would_break():
     q = (123456789, 987654321)
     keys = {t: (7 * 10**40 + q[1] * t, 10**41 - q[0] * t) for t in range(1, 31)}  # all level for every multiple of q
     candidates = [np.arange(1, 31)] * 30
-    answers, _ = argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
-    assert all(answer.tolist() == list(range(1, 31)) for answer in answers)
+    assert argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None) == [list(range(1, 31))] * 30
+    assert argmax([(1, 2)] * 30, candidates, dict.fromkeys(range(1, 31), (7, 7)), None) == [list(range(1, 31))] * 30
 
 
 def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
@@ -126,9 +106,8 @@ def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
     zero, other = (0,) * d, (big - 2**8, *[big] * (d - 1))  # grows by a whole digit with each term
     best = (big, *[big - 2**52] * (d - 1))  # never grows
     assert dot(query, best) > dot(query, other)
-    keys = dict(enumerate([zero, other, best] * 10))  # so many that each product is summed from left to right
-    answers, _ = argmax([query] * 100, [np.arange(30)] * 100, keys, None)
-    assert all(answer.tolist() == list(range(2, 30, 3)) for answer in answers)
+    keys = dict(enumerate([zero, other, best] * 10))  # enough that each product is summed from left to right
+    assert argmax([query] * 100, [np.arange(30)] * 100, keys, None) == [list(range(2, 30, 3))] * 100
 
 
 @pytest.mark.parametrize("kernel", ["numpy", "scan"])
@@ -141,12 +120,10 @@ def test_tokens_within_rounding_take_linear_memory(kernel):
     tracemalloc.stop()
     assert peak < 8 * MAX_MEMBERS * 4  # all candidates at once, which are copied several times, would take more
     assert len(tokens) ** 2 > MAX_MEMBERS
-    whole = [[int(x * 2**52) for x in row] for row in tokens.tolist()]
-    for i in rng.integers(len(tokens), size=5).tolist():
-        products = [sum(map(mul, whole[i], row)) for row in whole]
-        assert sets[i].tolist() == [j for j, x in enumerate(products) if x == max(products)]
+    some = rng.integers(len(tokens), size=3)
+    assert [sets[i].tolist() for i in some] == choose(tokens[some], keys=tokens)
 
 
 def test_printed_bounds_are_rounded_in_the_safe_direction():
-    assert [format_down(bound, 2) for bound in (0.01058, 1.0, -0.01052)] == ["0.01", "1", "-0.011"]
-    assert [format_up(bound, 2) for bound in (0.01051, 0.1, float("inf"))] == ["0.011", "0.1", "inf"]
+    assert [_exact.format_down(bound, 2) for bound in (0.01058, 1.0, -0.01052)] == ["0.01", "1", "-0.011"]
+    assert [_exact.format_up(bound, 2) for bound in (0.01051, 0.1, float("inf"))] == ["0.011", "0.1", "inf"]

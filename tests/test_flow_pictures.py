@@ -13,19 +13,8 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from PIL import Image
 
 import hardmax as hm
-from hardmax.draw import movies
-from hardmax.draw.flows import (
-    LEAST_WEIGHT,
-    UNDER,
-    choose_indices,
-    find_index,
-    is_leader,
-    make_flow_legend,
-    plot_attention,
-    plot_connections,
-    plot_flow,
-    rank_clusters,
-)
+from hardmax.draw import flows, movies
+from hardmax.draw.flows import plot_attention, plot_connections, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import plot_layers, plot_tokens
@@ -53,18 +42,18 @@ def drawn(ax) -> list[PathCollection]:
 
 
 def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) -> None:
-    (stars,) = drawn(plot_flow(plane))  # every follower is under one
+    (stars,) = drawn(plot_tokens(plane))  # every follower is under one
     assert np.allclose(stars.get_offsets(), plane.rescaled[-1, plane.leaders])
     clusters = rank_clusters(plane)
     sizes = np.bincount(clusters)
     assert (np.diff(sizes) <= 0).all()  # the largest cluster has the first colour
     assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[g].lower() for g in clusters[plane.leaders]]
     early = 15
-    circles, stars = drawn(plot_flow(plane, early))
-    Z, lead = plane.rescaled[early], is_leader(plane, early)
+    circles, stars = drawn(plot_tokens(plane, early))
+    Z, lead = plane.rescaled[early], flows.is_leader(plane, early)
     view = Projection.of_trajectory(plane)
     gaps = np.linalg.norm((Z[:, None] - Z[lead]) / (view.high - view.low), axis=-1).min(axis=1)
-    others = np.flatnonzero(gaps > UNDER)  # a star stands for those that it covers
+    others = np.flatnonzero(gaps > flows.COVERED)  # a star stands for those that it covers
     assert 0 < len(others) < 30 - lead.sum()
     assert np.allclose(circles.get_offsets(), Z[others])
     assert [to_hex(c) for c in circles.get_facecolors()] == [COLOURS[g].lower() for g in clusters[others]]
@@ -72,33 +61,31 @@ def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) ->
         assert len({*plane.clusters[clusters == number].tolist()}) == 1
 
 
-def test_a_lonely_token_that_does_not_lead_is_grey() -> None:
+def test_a_single_token_that_does_not_lead_is_grey() -> None:
     early = hm.simulate(uniform(30, 2), hm.SelfAttention(), times=[0, 1])
-    clusters = rank_clusters(early)
-    sizes = np.bincount(early.clusters)[early.clusters]
-    lonely = (sizes == 1) & ~np.isin(np.arange(30), early.leaders)
-    assert lonely.any()
-    assert (clusters[lonely] == -1).all()
-    circles = drawn(plot_flow(early))[0]
+    single = (np.bincount(early.clusters)[early.clusters] == 1) & ~np.isin(np.arange(30), early.leaders)
+    assert single.any()
+    assert (rank_clusters(early)[single] == -1).all()
+    circles = drawn(plot_tokens(early))[0]
     assert REST.lower() in {to_hex(c) for c in circles.get_facecolors()}
 
 
 def test_the_hull_is_shaded_at_the_end_where_it_shrinks(plane) -> None:
-    assert not plot_flow(plane, 50).patches
-    (shade,) = plot_flow(plane).patches
+    assert not plot_tokens(plane, 50).patches
+    (shade,) = plot_tokens(plane).patches
     corners = np.unique(shade.get_xy().round(3), axis=0)
     assert {tuple(c) for c in corners} <= {tuple(z) for z in plane.rescaled[-1].round(3)}
-    assert not plot_flow(plane, hull=False).patches
+    assert not plot_tokens(plane, polytope=False).patches
     stretched = hm.simulate(uniform(30, 2), hm.SelfAttention(V=np.diag([1.0, -0.5])), times=2)
-    assert not plot_flow(stretched).patches
-    assert plot_flow(stretched, hull=True).patches
+    assert not plot_tokens(stretched).patches
+    assert plot_tokens(stretched, polytope=True).patches
 
 
 def test_tails_end_at_the_tokens(plane) -> None:
-    (tails,) = [c for c in plot_flow(plane, 40).collections if isinstance(c, LineCollection)]
+    (tails,) = [c for c in plot_tokens(plane, 40).collections if isinstance(c, LineCollection)]
     ends = np.array([segment[-1] for segment in tails.get_segments()])
     assert np.allclose(ends, plane.rescaled[40])
-    assert not [c for c in plot_flow(plane, 40, tails=False).collections if isinstance(c, LineCollection)]
+    assert not [c for c in plot_tokens(plane, 40, tails=False).collections if isinstance(c, LineCollection)]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 6])
@@ -107,46 +94,31 @@ def test_every_dimension_draws(d: int) -> None:
     ax = plot_tokens(trajectory)
     assert isinstance(ax, Axes3D) == (d == 3)
     assert ax.get_xlabel().startswith({1: "$z$", 6: "principal axis 1 of 6"}.get(d, "$z_{1}$"))
-    plot_layers(trajectory).canvas.draw()
+    plot_layers(trajectory).draw_without_rendering()
 
 
-def test_the_sphere_is_drawn_whole_and_in_x() -> None:
-    for d in (2, 3):
-        trajectory = hm.simulate(hm.configuration("sphere", n=10, d=d), hm.Sphere(20.0), times=2)
-        projection = Projection.of_trajectory(trajectory)
-        assert (projection.low < -1).all()
-        assert (projection.high > 1).all()
-        ax = plot_flow(trajectory, 0, tails=False)
-        assert ax.get_xlabel() == "$x_{1}$"
-        if d == 3:
-            (wires,) = [c for c in ax.collections if isinstance(c, Line3DCollection)]
-            norms = [np.linalg.norm(segment, axis=1) for segment in wires._segments3d]
-            assert np.allclose(np.concatenate(norms), 1)
-        else:
-            assert np.allclose(np.linalg.norm(ax.lines[0].get_xydata(), axis=1), 1)
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_sphere_is_drawn_whole_and_in_x(d: int) -> None:
+    trajectory = hm.simulate(hm.configuration("sphere", n=10, d=d), hm.Sphere(20.0), times=2)
+    projection = Projection.of_trajectory(trajectory)
+    assert (projection.low < -1).all()
+    assert (projection.high > 1).all()
+    ax = plot_tokens(trajectory, 0, tails=False)
+    assert ax.get_xlabel() == "$x_{1}$"
+    wires = [c for c in ax.collections if isinstance(c, Line3DCollection)]
+    lines = wires[0]._segments3d if d == 3 else [ax.lines[0].get_xydata()]
+    assert np.allclose(np.linalg.norm(np.concatenate(lines), axis=1), 1)
 
 
-def test_coordinates_that_diverge_have_a_scale_of_their_own() -> None:
-    for d in (2, 3):
-        V = np.diag([1.0, 0.9, -0.8][-d:])
-        far, near = (hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=T) for T in (8, 1))
-        assert not Projection.of_trajectory(far).equal
-        assert Projection.of_trajectory(near).equal
-        ax = plot_flow(far)
-        spread = np.ptp(far.rescaled[..., 0])
-        assert 1.1 * spread < np.diff(ax.get_xlim())[0] < 1.2 * spread
-        plot_layers(far).canvas.draw()
-
-
-def test_times_follow_the_coordinates_in_which_tokens_gather() -> None:
-    trajectory = hm.simulate(
-        hm.configuration("gaussian", d=3), hm.SelfAttention(V=hm.matrix("paper-product")), times=20
-    )
-    chosen = trajectory.times[choose_indices(trajectory, 5)]
-    way = np.linalg.norm(np.diff(trajectory.rescaled[..., :2], axis=0), axis=-1).sum(axis=1).cumsum()
-    parts = [way[k - 1] / way[-1] for k in choose_indices(trajectory, 5)[1:]]
-    assert np.allclose(parts, [0.25, 0.5, 0.75], atol=0.1)
-    assert chosen.max() < 5  # z_3 does almost all of its way after t = 15
+@pytest.mark.parametrize("d", [2, 3])
+def test_coordinates_that_diverge_have_a_scale_of_their_own(d: int) -> None:
+    V = np.diag([1.0, 0.9, -0.8][-d:])
+    far, near = (hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=T) for T in (8, 1))
+    assert not Projection.of_trajectory(far).equal
+    assert Projection.of_trajectory(near).equal
+    spread = np.ptp(far.rescaled[..., 0])
+    assert 1.1 * spread < np.diff(plot_tokens(far).get_xlim())[0] < 1.2 * spread
+    plot_layers(far).draw_without_rendering()
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -167,7 +139,7 @@ def test_a_free_coordinate_is_logarithmic_and_says_so(d: int) -> None:
     assert len(powers)
     assert np.allclose(powers, powers.round())
     assert view.ticks(0) is None
-    ax = plot_flow(trajectory)
+    ax = plot_tokens(trajectory)
     labels = getattr(ax, "get_zticklabels" if d == 3 else "get_yticklabels")()
     assert [label.get_text() for label in labels].count("0") == 1
 
@@ -196,49 +168,35 @@ def test_in_many_dimensions_the_leading_plane_is_drawn() -> None:
     labels = Projection.of_trajectory(simple).labels
     assert labels[0] == "$z_{1}$ (d = 5)"
     assert "(d = 5), log beyond" in labels[1]
-    plot_layers(simple).canvas.draw()
-
-
-@pytest.mark.parametrize("times", [3, 12])
-def test_all_three_names_are_within_the_figure(times: float) -> None:
-    for trajectory in (
-        free_axis(3, times),
-        hm.simulate(uniform(12, 3), hm.SelfAttention(V=hm.matrix("paper-codimension")), times=times),
-        hm.simulate(uniform(12, 3), hm.Hardmax(0.5), layers=3),
-    ):
-        for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
-            figure.canvas.draw()
-            whole = figure.bbox
-            for ax in figure.axes:
-                for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
-                    box = axis.label.get_window_extent()
-                    assert axis.label.get_text()
-                    assert whole.x0 <= box.x0 < box.x1 <= whole.x1
-                    assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+    plot_layers(simple).draw_without_rendering()
 
 
 @pytest.mark.parametrize(
-    "trajectory",
+    ("rule", "end"),
     [
-        hm.simulate(uniform(12, 3), hm.Hardmax(0.5), layers=30),
-        hm.simulate(uniform(12, 3), hm.Softmax(0.5), layers=30),
-        hm.simulate(
-            uniform(12, 3), hm.SelfAttention(V=hm.matrix("paper-product")), times=5
-        ),  # z_3 is six times as wide
+        (hm.Hardmax(0.5), {"layers": 30}),
+        (hm.Softmax(0.5), {"layers": 30}),
+        (hm.SelfAttention(V=np.diag([1.0, 1.0, -0.9])), {"times": 12}),
+        (hm.SelfAttention(V=hm.matrix("paper-product")), {"times": 5}),  # z_3 is six times as wide
+        (hm.SelfAttention(V=hm.matrix("paper-codimension")), {"times": 3}),
     ],
-    ids=["hardmax", "softmax", "product"],
 )
-def test_boxes_in_three_dimensions_fill_their_panels(trajectory: hm.Trajectory) -> None:
-    figure = plot_layers(trajectory)
-    figure.canvas.draw()
-    width, height = figure.bbox.width / 3, figure.bbox.height / 2
-    for ax in figure.axes:
-        limits = ax.get_xlim(), ax.get_ylim(), ax.get_zlim()
-        corners = np.array(np.meshgrid(*limits)).reshape(3, -1)
-        x, y, _ = proj3d.proj_transform(*corners, ax.get_proj())
-        across, up = np.ptp(ax.transData.transform(np.column_stack([x, y])), axis=0)
-        assert across > 0.6 * width
-        assert up > 0.6 * height
+def test_in_three_dimensions_boxes_fill_their_panels_and_labels_are_inside(rule, end: dict) -> None:
+    trajectory = hm.simulate(uniform(12, 3), rule, **end)
+    for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
+        figure.draw_without_rendering()
+        whole, columns = figure.bbox, 3 if len(figure.axes) > 3 else len(figure.axes)
+        for ax in figure.axes:
+            for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+                box = axis.label.get_window_extent()
+                assert axis.label.get_text()
+                assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+                assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+            corners = np.array(np.meshgrid(ax.get_xlim(), ax.get_ylim(), ax.get_zlim())).reshape(3, -1)
+            x, y, _ = proj3d.proj_transform(*corners, ax.get_proj())
+            across, up = np.ptp(ax.transData.transform(np.column_stack([x, y])), axis=0)
+            assert across > 0.55 * whole.width / columns
+            assert up > 0.55 * whole.height / (2 if len(figure.axes) > 3 else 1)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -246,7 +204,7 @@ def test_boxes_in_three_dimensions_fill_their_panels(trajectory: hm.Trajectory) 
 def test_titles_keep_off_the_edge(d: int, rule: hm.Softmax | hm.Hardmax) -> None:
     trajectory = hm.simulate(hm.configuration("gaussian", n=30, d=d), rule, layers=30)
     for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
-        figure.canvas.draw()
+        figure.draw_without_rendering()
         assert all(ax.title.get_window_extent().y1 <= figure.bbox.y1 - 4 for ax in figure.axes)
 
 
@@ -256,31 +214,31 @@ def test_softmax_that_collapses_has_one_star_and_no_hull() -> None:
     assert len(first) > len(last) == 1
     assert not np.isin(last, first).any()
     figure = plot_layers(trajectory)
-    assert figure.get_supxlabel().endswith("\nstars lead at the end; colours: who is together at the end of the run")
+    assert figure.get_supxlabel().endswith("\nstars lead at the end; colours: clusters at the end of the run")
     assert [len(drawn(ax)) for ax in figure.axes[:-1]] == [1] * 4  # circles alone, until all are together
     (star,) = drawn(figure.axes[-1])
     assert np.allclose(star.get_offsets(), trajectory.tokens[-1, last])
     assert not any(ax.patches for ax in figure.axes)
 
 
-def test_one_line_says_what_is_drawn(plane) -> None:
-    whole = "stars lead at the end; colours: who is together at the end of the run; shaded: hull"
+def test_the_legend_describes_the_picture(plane) -> None:
+    whole = "stars lead at the end; colours: clusters at the end of the run; shaded: hull"
     assert plot_layers(plane).get_supxlabel() == f"$z_{{1}}$\n{whole}"
-    assert " ".join(plot_flow(plane).figure.get_supxlabel().split()) == whole
-    assert "shaded" not in plot_flow(plane, 3).figure.get_supxlabel()
+    assert " ".join(plot_tokens(plane).figure.get_supxlabel().split()) == whole
+    assert "shaded" not in plot_tokens(plane, 3).figure.get_supxlabel()
     assert plot_layers(free_axis(3)).get_supxlabel() == whole.removesuffix("; shaded: hull")
     _, ax = plt.subplots()
-    assert plot_flow(plane, ax=ax).figure.get_supxlabel() == ""  # whose figure it is, says it
-    assert make_flow_legend(np.array([-1, -1]), stars=False, hull=False) == "grey: alone"
+    assert plot_tokens(plane, ax=ax).figure.get_supxlabel() == ""  # the caller adds the legend
+    assert flows.make_flow_legend(np.array([-1, -1]), stars=False, hull=False) == "grey: alone"
 
 
 def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
     tokens = np.array([[3.0, 0], [3, 0], [-3, 1], [0.5, 0.2]])
     trajectory = hm.simulate(tokens, hm.SelfAttention(), times=3)
     last = len(trajectory.saved) - 1
-    assert np.flatnonzero(is_leader(trajectory, last)).tolist() == trajectory.leaders.tolist() == [0, 2]
+    assert np.flatnonzero(flows.is_leader(trajectory, last)).tolist() == trajectory.leaders.tolist() == [0, 2]
     early = trajectory.leaders_at(0)
-    assert np.flatnonzero(is_leader(trajectory, 0)).tolist() == early.tolist() == [0, 2]
+    assert np.flatnonzero(flows.is_leader(trajectory, 0)).tolist() == early.tolist() == [0, 2]
 
 
 def test_attention_is_drawn_with_its_rank(plane) -> None:
@@ -301,7 +259,7 @@ def test_attention_of_heads_is_their_mean_and_padding_is_left_out() -> None:
     mask = np.array([True] * 5 + [False])
     padded = hm.simulate(uniform(6, 2), hm.SelfAttention(), times=1, mask=mask)
     assert plot_attention(padded).images[0].get_array().shape == (5, 5)
-    assert sum(len(c.get_offsets()) for c in drawn(plot_flow(padded))) == 5
+    assert sum(len(c.get_offsets()) for c in drawn(plot_tokens(padded))) == 5
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -312,7 +270,7 @@ def test_connections_follow_the_weights(d: int) -> None:
     P, X = trajectory.attention(50), trajectory.tokens[50]
     kind = Line3DCollection if d == 3 else LineCollection
     (lines,) = [c for c in ax.collections if isinstance(c, kind)]
-    rows, columns = np.nonzero(P > LEAST_WEIGHT)
+    rows, columns = np.nonzero(P > flows.MIN_WEIGHT)
     assert np.allclose(np.argsort(lines.get_linewidths()), np.argsort(P[rows, columns]))
     segments = np.array(lines._segments3d if d == 3 else lines.get_segments())
     assert np.allclose(segments[:, 1], X[columns])
@@ -328,49 +286,53 @@ def test_connections_need_one_form() -> None:
         run = {"times": 1} if rule.continuous else {"layers": 2}
         plot_connections(hm.simulate(tokens, rule, **run))
     heads = hm.simulate(uniform(6, 2), hm.MultiHead([hm.SelfAttention(), hm.SelfAttention()]), times=1)
-    with pytest.raises(ValueError, match="must be under SelfAttention, Softmax or Sphere, with one bilinear form"):
+    with pytest.raises(hm.ParameterError, match="`trajectory`"):
         plot_connections(heads)
 
 
-def test_a_row_shows_the_first_time_and_the_last(plane) -> None:
+def test_a_row_divides_the_path_in_coordinates_that_converge(plane) -> None:
     titles = [ax.get_title() for ax in plot_layers(plane).axes]
     assert (titles[0], titles[-1], len(titles)) == ("t = 0", "t = 10", 5)
-    way = np.linalg.norm(np.diff(plane.rescaled, axis=0), axis=-1).sum(axis=1).cumsum()
-    parts = [way[k - 1] / way[-1] for k in choose_indices(plane, 5)[1:]]
-    assert np.allclose(parts, [0.25, 0.5, 0.75], atol=0.05)
+    product = hm.SelfAttention(V=hm.matrix("paper-product"))  # z_3 moves mostly after t = 15
+    for run, d in ((plane, 2), (hm.simulate(hm.configuration("gaussian", d=3), product, times=20), 2)):
+        way = np.linalg.norm(np.diff(run.rescaled[..., :d], axis=0), axis=-1).sum(axis=1).cumsum()
+        parts = [way[k - 1] / way[-1] for k in flows.choose_indices(run, 5)[1:]]
+        assert np.allclose(parts, [0.25, 0.5, 0.75], atol=0.1)
+        assert run.times[flows.choose_indices(run, 5)].max() < 5
     assert [ax.get_title() for ax in plot_layers(plane, [0, 10]).axes] == ["t = 0", "t = 1", "t = 10"]
     softmax = hm.simulate(uniform(10, 2), hm.Softmax(0.5), layers=8)
     assert [ax.get_title() for ax in plot_layers(softmax).axes] == [f"layer {k}" for k in (0, 1, 2, 5, 8)]
 
 
-def test_what_is_not_finite_is_not_drawn(plane) -> None:
+def test_times_that_are_not_finite_are_not_drawn(plane) -> None:
     rescaled = plane.rescaled.copy()
     rescaled[60:] = np.nan
     broken = replace(plane, rescaled=rescaled)
-    assert find_index(broken, -1) == 59
-    assert plot_flow(broken).get_title() == "t = 5.9"
+    assert flows.find_index(broken, -1) == 59
+    assert plot_tokens(broken).get_title() == "t = 5.9"
     assert plot_layers(broken).axes[-1].get_title() == "t = 5.9"
     with pytest.raises(ValueError, match=r"must be finite to be drawn\. Got t = 8"):
-        plot_flow(broken, 80)
+        plot_tokens(broken, 80)
 
 
-def test_a_batch_gets_a_sentence() -> None:
-    batch = hm.simulate(np.stack([uniform(4, 2), uniform(4, 2, 2)]), hm.SelfAttention(), times=1)
+def test_a_batch_is_refused_with_the_call_to_use() -> None:
+    tokens = np.stack([uniform(4, 2), uniform(4, 2, 2)])
+    layers, flow = hm.simulate(tokens, hm.Hardmax(0.5), layers=1), hm.simulate(tokens, hm.SelfAttention(), times=1)
     for draw in (plot_tokens, plot_layers, plot_attention, plot_connections):
-        with pytest.raises(ValueError, match=r"must be that of one token set. Got a batch. Use plot_"):
-            draw(batch)
-    plot_flow(batch[1])
+        for batch in (layers, flow):
+            with pytest.raises(hm.InputError, match=rf"Got a batch. Use {draw.__name__}\(trajectory\[b\]"):
+                draw(batch)
+    plot_tokens(flow[1])
 
 
-def test_a_movie_of_a_flow_has_a_frame_a_time(tmp_path: Path) -> None:
+def test_a_movie_of_a_flow_has_one_frame_per_time(tmp_path: Path) -> None:
     trajectory = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 6))
     frames: list[tuple[int, int]] = []
     movies.movie(trajectory, tmp_path / "flow.gif", fps=2, progress=lambda done, total: frames.append((done, total)))
     assert frames[-1] == (7, 7)
     with Image.open(tmp_path / "flow.gif") as film:
         assert film.n_frames >= 6
-    long = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 400))
-    _, shown, _ = movies._flow_frames(long, Projection.of_trajectory(long))
+    shown = movies.choose_frames(399)
     assert (len(shown), shown[0], shown[-1]) == (movies.MAX_FRAMES, 0, 399)
     last = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=2, save="last")
     with pytest.raises(hm.InputError, match='Simulate with `save="all"`'):

@@ -8,7 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.flows.coordinates import Rescaled
 from hardmax.flows.integrate import ADAPTIVE
-from tests.problems.self_attention import RULES, TIGHT, TOKENS, K, Q, V, at, product_problem, reference, velocity, waves
+from tests.problems.self_attention import RULES, TIGHT, TOKENS, at, product_problem, reference, velocity, waves
 
 pytestmark = pytest.mark.portable
 
@@ -28,36 +28,22 @@ def test_every_method_keeps_its_tolerance(method, name):
     assert loose.stats["steps"] < run.stats["steps"]
 
 
-def slope(tokens, rule, method, steps, of):
-    exact = of(hm.simulate(tokens, rule, times=[0, 1], **TIGHT))
-    errors = []
-    for dt in steps:
-        run = hm.simulate(tokens, rule, times=[0, 1], method=method, dt=dt)
-        errors.append(np.abs(of(run)[-1] - exact[-1]).max())
-    return np.polyfit(np.log(steps), np.log(errors), 1)[0]
+NAMES = ["identity", "rectangular", "defective V", "complex eigenvalues", "waves", "all in time"]
+ORDERS = [(hm.SelfAttention(**RULES[name]), form) for name in NAMES for form in ("tokens", "rescaled")]
+ORDERS += [(hm.Sphere(2.0), "tokens"), (hm.Sphere(2.0, normalized=False), "tokens")]
 
 
-FORMS = {"x": lambda run: run.tokens, "z": lambda run: run.rescaled}
-
-
-EULER_STEPS, RK4_STEPS = 1 / np.array([160, 240, 320, 480]), 1 / np.array([20, 30, 40, 60])
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "name", ["identity", "rectangular", "defective V", "complex eigenvalues", "waves", "all in time"]
-)
-def test_order_of_euler_is_one_and_of_rk4_four(name, form):
-    rule, tokens = hm.SelfAttention(**RULES[name]), TOKENS * 0.7
-    assert slope(tokens, rule, "euler", EULER_STEPS, FORMS[form]) == pytest.approx(1, abs=0.1)
-    assert slope(tokens, rule, "rk4", RK4_STEPS, FORMS[form]) == pytest.approx(4, abs=0.25)
-
-
-@pytest.mark.parametrize("normalized", [True, False])
-def test_orders_on_the_sphere(normalized):
-    tokens, rule = hm.configuration("sphere", n=6, d=3), hm.Sphere(2.0, normalized=normalized)
-    assert slope(tokens, rule, "euler", EULER_STEPS, FORMS["x"]) == pytest.approx(1, abs=0.1)
-    assert slope(tokens, rule, "rk4", RK4_STEPS, FORMS["x"]) == pytest.approx(4, abs=0.25)
+@pytest.mark.parametrize(("rule", "form"), ORDERS, ids=repr)
+def test_order_of_euler_is_one_and_of_rk4_four(rule, form):
+    tokens = hm.configuration("sphere", n=6, d=3) if isinstance(rule, hm.Sphere) else TOKENS * 0.7
+    exact = getattr(hm.simulate(tokens, rule, times=[0, 1], **TIGHT), form)[-1]
+    for method, steps, order, tolerance in (
+        ("euler", [160, 240, 320, 480], 1, 0.1),
+        ("rk4", [20, 30, 40, 60], 4, 0.25),
+    ):
+        runs = [hm.simulate(tokens, rule, times=[0, 1], method=method, dt=1 / n) for n in steps]
+        errors = [np.abs(getattr(run, form)[-1] - exact).max() for run in runs]
+        assert -np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(order, abs=tolerance)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -74,40 +60,37 @@ def test_euler_is_the_residual_network(name):
     assert run.stats["steps"] == layers
 
 
-def test_rk4_stages_see_their_own_attention():
-    h, f = 0.5, lambda x: velocity(x, 0.0, Q, K, V)
-    k1 = f(TOKENS)
-    k2 = f(TOKENS + h / 2 * k1)
-    k3 = f(TOKENS + h / 2 * k2)
-    k4 = f(TOKENS + h * k3)
-    run = hm.simulate(TOKENS, hm.SelfAttention(Q, K, V), times=[0, h], method="rk4", dt=h)
-    np.testing.assert_allclose(run.tokens[1], TOKENS + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), rtol=0, atol=1e-12)
-
-
 def test_fixed_steps_are_dt_whatever_is_saved():
-    rule = hm.SelfAttention(V=V)
     runs = [
-        hm.simulate(TOKENS, rule, times=times, method="euler", dt=0.25, save=save)
+        hm.simulate(TOKENS, hm.SelfAttention(), times=times, method="euler", dt=0.25, save=save)
         for times in ([0, 0.5, 3], np.linspace(0, 3, 13), 3)
         for save in ("all", "last")
     ]
     assert {run.stats["steps"] for run in runs} == {12}
     for run in runs:
         np.testing.assert_array_equal(run.tokens[-1], runs[0].tokens[-1])
-    with pytest.raises(ValueError, match="`times`"):
-        hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.3)
-    with pytest.raises(ValueError, match="`times`"):
-        hm.simulate(TOKENS, rule, times=1, method="euler", dt=0.3)
-    for times, dt in ((1, 0.4), (0.7, 0.3), ([0, 0.3, 1], 0.2), (np.pi, 1)):  # the step that is advised works
-        with pytest.raises(ValueError, match="must be multiples") as refused:
-            hm.simulate(TOKENS, rule, times=times, method="euler", dt=dt)
-        advised = re.search(r"Use `dt=([\d.e-]+)`, or", str(refused.value))
-        assert hm.simulate(TOKENS, rule, times=times, method="euler", dt=float(advised[1])).reached
-    with pytest.raises(ValueError, match=r"Got .* Use multiples of `dt` for `times`\.$"):  # there is none
-        hm.simulate(TOKENS, rule, times=[0, 1, np.sqrt(2)], method="euler", dt=0.5)
-    for times in ([0, 1], 1):
-        with pytest.raises(ValueError, match="`dt`"):
-            hm.simulate(TOKENS, rule, times=times, method="rk4", dt=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("times", "dt", "name", "advised"),
+    [
+        (1, 0.4, "times", True),
+        (0.7, 0.3, "times", True),
+        ([0, 0.3, 1], 0.2, "times", True),
+        (np.pi, 1, "times", True),
+        ([0, 1, np.sqrt(2)], 0.5, "times", False),  # no step fits
+        ([0, 1], 1e-9, "dt", False),  # too many steps
+        (1, 1e-9, "dt", False),
+    ],
+)
+def test_times_between_fixed_steps_are_refused_with_a_step_that_fits(times, dt, name, advised):
+    with pytest.raises(hm.ParameterError) as refused:
+        hm.simulate(TOKENS, hm.SelfAttention(), times=times, method="euler", dt=dt)
+    assert refused.value.names == (name,)
+    found = re.search(r"Use `dt=([\d.e-]+)`, or", refused.value.advice)
+    assert bool(found) == advised
+    if found:
+        assert hm.simulate(TOKENS, hm.SelfAttention(), times=times, method="euler", dt=float(found[1])).reached
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1e6])
@@ -134,72 +117,54 @@ def test_which_times_are_saved(options):
     assert hm.simulate(TOKENS, rule, times=np.array([1, 2]), **options).saved.dtype == np.float64
 
 
-@pytest.mark.parametrize("name", ["identity", "waves"])
-@pytest.mark.parametrize("options", [{}, {"method": "euler", "dt": 0.1}], ids=["adaptive", "fixed"])
-def test_progress_is_called_for_each_time(name, options):
-    calls, rule = [], hm.SelfAttention(**RULES[name])
-    hm.simulate(TOKENS, rule, times=[0, 0.5, 1, 3], progress=lambda *call: calls.append(call), **options)
-    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
+MOST = r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or"
+STOPPED = r"The integrator stopped at t = [01]\.?\d*: "
+NAN = STOPPED + "`V` must hold finite real numbers. Got NaN or infinite ones. Clean it first."
+BAD_VALUES = hm.SelfAttention(V=lambda t: np.eye(2) * (np.nan if t > 1 else 1))
+CHANGING_SHAPE = hm.SelfAttention(V=lambda t: np.eye(3 if t > 1 else 2))
+OVERFLOWING = hm.SelfAttention(V=lambda t: 200 * np.eye(2))
 
 
-def stopped(run, said):
-    assert re.search(said, run.status), run.status
-    assert run.reached < len(run.saved)
-    assert np.isnan(run.tokens[run.reached :]).all()
-    assert np.isfinite(run.tokens[: run.reached]).all()
+@pytest.mark.parametrize(
+    ("rule", "options", "reached", "said"),
+    [
+        *((hm.SelfAttention(), {"times": [0, 20], "method": m, "max_steps": 3}, 1, MOST) for m in ADAPTIVE),
+        (hm.SelfAttention(), {"times": [50, 100], "max_steps": 3}, 0, "^Ran from t = 0 to 0 .* after 3 steps"),
+        *((BAD_VALUES, {"times": [0, 0.1, 3], "method": m}, 2, NAN) for m in ADAPTIVE),
+        (CHANGING_SHAPE, {"times": [0, 0.1, 3]}, 2, STOPPED),
+        *((OVERFLOWING, {"times": [0, 0.5, 30], "method": m}, 2, r"stopped at t = \d") for m in ("DOP853", "LSODA")),
+    ],
+)
+def test_the_status_reports_an_integrator_that_stopped(rule, options, reached, said):
+    run = hm.simulate(TOKENS, rule, **options)
     assert run.problem
-    return run
+    assert re.search(said, run.status), run.status
+    assert run.reached == reached
+    assert np.isnan(run.tokens[reached:]).all()
+    assert np.isfinite(run.tokens[:reached]).all()
+    if not reached:
+        assert run.leaders.tolist() == []
+        assert (run.clusters == -1).all()
+    elif reached == 1:
+        assert run.leaders.tolist() == np.flatnonzero(np.diag(run.attention(0)) > 0.5).tolist()
 
 
-@pytest.mark.parametrize("method", ADAPTIVE)
-def test_too_many_steps(method):
-    run = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, 20], method=method, max_steps=3)
-    stopped(
-        run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or"
-    )
-    assert run.reached == 1
-    assert run.leaders.tolist() == np.flatnonzero(np.diag(run.attention(0)) > 0.5).tolist()
-
-
-@pytest.mark.parametrize("method", ["DOP853", "LSODA"])
-def test_overflow_in_time(method):
-    rule = hm.SelfAttention(V=lambda t: 50 * np.eye(2))
-    run = stopped(hm.simulate(TOKENS, rule, times=[0, 1, 30], method=method), r"The integrator stopped at t = \d")
-    assert run.reached == 2
-    np.testing.assert_allclose(
-        run.rescaled[1], hm.simulate(TOKENS, hm.SelfAttention(V=50 * np.eye(2)), times=[1]).rescaled[0], atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("method", ADAPTIVE)
-def test_values_that_turn_into_nan(method):
-    rule = hm.SelfAttention(V=lambda t: np.eye(2) * (np.nan if t > 1 else 1))
-    run = hm.simulate(TOKENS, rule, times=[0, 0.1, 3], method=method)
-    stopped(run, r"The integrator stopped at t = [01]\.?\d*: .* must hold finite real numbers.")
-
-
-# The matrix keeps its name in the sentence.
-def test_the_status_names_a_callable_that_failed():
-    rule = hm.SelfAttention(V=lambda t: np.eye(2) * (np.nan if t > 1 else 1))
-    run = hm.simulate(TOKENS, rule, times=[0, 0.1, 3])
-    assert "`V` must hold finite real numbers. Got NaN or infinite ones. Clean it first." in run.status
-
-
-def test_values_that_change_their_shape():
-    rule = hm.SelfAttention(V=lambda t: np.eye(3 if t > 1 else 2))
-    stopped(hm.simulate(TOKENS, rule, times=[0, 0.1, 3]), r"The integrator stopped at t = [01]\.?\d*: ")
+def test_values_that_change_their_shape_are_refused_by_fixed_steps():
     with pytest.raises(ValueError, match=r"mismatch|size"):
-        hm.simulate(TOKENS, rule, times=[0, 3], method="rk4", dt=0.1)
+        hm.simulate(TOKENS, CHANGING_SHAPE, times=[0, 3], method="rk4", dt=0.1)
 
 
-def test_the_status_names_the_token_set_that_failed():
-    run = hm.simulate(np.stack([0 * TOKENS, 5 * TOKENS]), hm.SelfAttention(), times=[0, 20], max_steps=12)
+def test_each_token_set_has_its_own_problem():
+    batch = np.stack([TOKENS * 0, TOKENS * 1e3])
+    run = hm.simulate(batch, hm.SelfAttention(V=-np.eye(2)), times=[0, 0.01, 30], max_steps=50)
     assert "Token set 1: The integrator stopped at t = " in run.status
-    assert (run.tokens[1, 0] == 0).all()
-    assert np.isnan(run.tokens[1, 1]).all()
+    assert run[0].problem == ""
+    assert run[1].problem.startswith("The integrator stopped")
+    assert (run.tokens[:, 0] == 0).all()
+    assert np.isnan(run.tokens[-1, 1]).all()
 
 
-# Tokens whose scores overflow give a velocity of NaN at once: SciPy would look for a first step for ever.
+# Tokens whose scores overflow give a velocity of NaN at once: SciPy would search for a first step for ever.
 def test_velocity_that_is_nan_from_the_start_ends():
     calls = []
 
@@ -214,24 +179,12 @@ def test_velocity_that_is_nan_from_the_start_ends():
         assert "The integrator stopped at t = 0" in run.status or np.isfinite(run.tokens).all()
 
 
-# Nothing was saved before it stopped, so it did not run to the first saved time.
-def test_status_where_no_saved_time_was_reached():
-    run = hm.simulate(TOKENS, hm.SelfAttention(), times=[50, 100], max_steps=3)
-    stopped(run, "after 3 steps, the most allowed")
-    assert run.reached == 0
-    assert "to 50" not in run.status
-    assert run.leaders.tolist() == []
-    assert (run.clusters == -1).all()
-
-
-def test_euler_steps_without_an_inverse():
-    with pytest.raises(ValueError, match="`dt` must leave"):
-        hm.simulate(TOKENS, hm.SelfAttention(V=-np.eye(2)), times=[0, 1], method="euler", dt=1.0)
-
-
 # The same V as a callable, whose F is singular after the step: x is well defined, z is not, and nothing must crash.
-def test_euler_steps_without_an_inverse_in_time():
-    run = hm.simulate(TOKENS, hm.SelfAttention(V=lambda t: -np.eye(2)), times=[0, 1], method="euler", dt=1.0)
+def test_euler_steps_without_an_inverse():
+    options = {"times": [0, 1], "method": "euler", "dt": 1.0}
+    with pytest.raises(ValueError, match="`dt` must leave"):
+        hm.simulate(TOKENS, hm.SelfAttention(V=-np.eye(2)), **options)
+    run = hm.simulate(TOKENS, hm.SelfAttention(V=lambda t: -np.eye(2)), **options)
     np.testing.assert_allclose(run.tokens[1], TOKENS + velocity(TOKENS, 0, V=-np.eye(2)), atol=1e-14)
     assert not np.isfinite(run.rescaled[-1]).any()
     assert run.status
@@ -239,27 +192,26 @@ def test_euler_steps_without_an_inverse_in_time():
 
 # Half precision has no solver in NumPy.
 def test_fixed_steps_in_half_precision():
-    run = hm.simulate(TOKENS.astype(np.float16), hm.SelfAttention(), times=[0, 1], method="euler", dt=0.5)
-    assert run.tokens.dtype == np.float16
-    expected = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, 1], method="euler", dt=0.5)
-    np.testing.assert_allclose(run.tokens, expected.tokens, atol=0.05)
+    torch = pytest.importorskip("torch")
+    rule, options = hm.SelfAttention(V=[[1, 1], [0, 1.001]]), {"times": [0, 1], "method": "euler", "dt": 0.5}
+    expected = hm.simulate(TOKENS, rule, **options).tokens
+    for tokens in (TOKENS.astype(np.float16), torch.tensor(TOKENS).bfloat16()):
+        run = hm.simulate(tokens, rule, **options)
+        assert run.tokens.dtype == tokens.dtype
+        assert (run.tokens[0] == tokens).all()
+        np.testing.assert_allclose(run.array.astype(float), expected, atol=0.05)
 
 
-def test_the_error_control_is_loosened_where_attention_is_not_boolean():
+def test_the_error_control_is_loosened_where_attention_is_not_boolean(monkeypatch):
     tokens, V, _ = product_problem(47)
+    calls, rate = [], Rescaled.rate
+    monkeypatch.setattr(Rescaled, "rate", lambda *at: (calls.append(0), rate(*at))[1])
     run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 15])
     assert run.problem == ""
     assert run.stats["held_from"] is None
     assert run.stats["rtol_reached"] > 1e-8
     assert f"The error control was loosened to {run.stats['rtol_reached']:.0e} for sharp attention." in run.status
-
-
-def test_every_evaluation_is_counted(monkeypatch):
-    tokens, V, _ = product_problem(47)
-    calls, rate = [], Rescaled.rate
-    monkeypatch.setattr(Rescaled, "rate", lambda *at: (calls.append(0), rate(*at))[1])
-    run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 15])  # it begins anew when it is loosened
-    assert run.stats["evaluations"] == len(calls)
+    assert run.stats["evaluations"] == len(calls)  # it began anew when it was loosened
 
 
 def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():
@@ -269,19 +221,3 @@ def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():
     stats = hm.simulate(TOKENS, hm.SelfAttention(Q=turning), times=[0, 1]).stats
     assert stats["steps"] > 300
     assert (stats["held_from"], stats["rtol_reached"]) == (None, 1e-8)
-
-
-def test_half_precision_keeps_the_input():
-    torch = pytest.importorskip("torch")
-    tokens = torch.tensor(TOKENS).bfloat16()
-    run = hm.simulate(tokens, hm.SelfAttention(V=[[1, 1], [0, 1.001]]), times=[0, 1], method="euler", dt=0.1)
-    assert run.tokens.dtype == torch.bfloat16
-    assert torch.equal(run.tokens[0], tokens)
-
-
-def test_each_token_set_has_its_own_problem():
-    batch = np.stack([TOKENS, TOKENS * 1e3])
-    run = hm.simulate(batch, hm.SelfAttention(V=-np.eye(2)), times=[0, 0.01, 30], max_steps=50)
-    assert "Token set 1: The integrator stopped" in run.problem
-    assert run[0].problem == ""
-    assert run[1].problem.startswith("The integrator stopped")

@@ -1,14 +1,11 @@
-"""Leaders: who, since when, by what margin, and who follows."""
-
-from fractions import Fraction
+"""Leaders: index, layer of emergence, margin, copies and followers."""
 
 import numpy as np
 import pytest
 
 import hardmax as hm
 from hardmax.trajectories import hardmax as module
-from tests.problems import clouds, theory
-from tests.problems.oracle import definition
+from tests.problems import theory, token_sets
 
 pytestmark = pytest.mark.quick
 
@@ -31,6 +28,10 @@ def test_copies_lead_together_under_the_first_index():
     assert (second.index, second.copies.tolist(), second.followers.tolist()) == (2, [2], [])
     assert run.leaders.tolist() == [1, 2]
     assert run.emerged.tolist() == [-1, 0, 0, 0, 0]
+    padded = hm.simulate([[np.nan, 0.0], *tokens], hm.Hardmax(1), layers=1, mask=np.arange(6) > 0)
+    first, second = hm.leader_table(padded)
+    assert (first.index, first.copies.tolist(), first.followers.tolist()) == (2, [2, 4, 5], [1])
+    assert second.index == 3
 
 
 def test_margin_is_that_of_the_last_layer_where_no_other_was_kept():
@@ -41,8 +42,15 @@ def test_margin_is_that_of_the_last_layer_where_no_other_was_kept():
         assert f"since layer 0, by a margin of {leader.margin:.3g} at layer 2, followed" in repr(leader)
 
 
-def test_margins_of_very_many_tokens_are_found_a_few_at_a_time(monkeypatch):
-    tokens = clouds.gaussian(np.random.default_rng(3), 60)
+def test_the_margin_of_a_late_leader_is_that_of_its_first_layer():
+    run = hm.simulate(theory.DEPENDS_ON_ALPHA, hm.Hardmax(0.5), layers=60)
+    leader = hm.leader_table(run)[0]
+    assert (leader.index, leader.emerged) == (0, 2)
+    assert leader.margin == pytest.approx(run.margins(2)[0])
+
+
+def test_margins_of_many_tokens_are_found_in_parts(monkeypatch):
+    tokens = token_sets.gaussian(np.random.default_rng(3), 60)
     run = hm.simulate(np.vstack([tokens, tokens[:9]]), hm.Hardmax(0.5), layers=3)
     wanted = run.margins(3)
     monkeypatch.setattr(module, "MAX_PRODUCTS", 100)
@@ -53,38 +61,5 @@ def test_margins_of_very_many_tokens_are_found_a_few_at_a_time(monkeypatch):
     np.testing.assert_allclose(run.margins(3, [5, 2, 60, 5]), wanted[[5, 2, 60, 5]], rtol=1e-12)
     held.clear()
     table = hm.leader_table(run)
-    assert sum(map(len, held)) == len(table) < 20  # leaders alone are asked
+    assert sum(map(len, held)) == len(table) < 20  # margins of leaders alone are computed
     assert [leader.index for leader in hm.leader_table(run, most=2)] == run.leaders[:2].tolist()
-
-
-def test_table_looks_through_a_mask():
-    tokens = np.vstack([[[np.nan] * 2], np.array(theory.SQUARE, float)])
-    run = hm.simulate(tokens, hm.Hardmax(1), layers=1, mask=np.arange(7) > 0)
-    table = hm.leader_table(run)
-    assert [leader.index for leader in table] == [1, 2, 3, 4]
-    assert table[0].followers.tolist() == [5]
-    assert table[0].copies.tolist() == [1]
-
-
-@pytest.mark.parametrize("alpha", theory.DEPENDS_ON_ALPHA_ANSWERS, ids=str)
-def test_leaders_depend_on_alpha(alpha):
-    answer = theory.DEPENDS_ON_ALPHA_ANSWERS[alpha]
-    run = hm.simulate(theory.DEPENDS_ON_ALPHA, hm.Hardmax(alpha), layers=60)
-    assert run.emerged[0] == answer
-    assert (run.decided >= 0).all()
-    assert definition(theory.DEPENDS_ON_ALPHA, alpha, layers=8).emerged[0] == answer
-    if answer > 0:
-        leader = hm.leader_table(run)[0]
-        assert (leader.index, leader.emerged) == (0, answer)
-        assert leader.margin == pytest.approx(run.margins(answer)[0])
-
-
-@pytest.mark.parametrize("kind", ["lattice", "mirrored", "duplicates", "gaussian"])
-def test_leaders_of_many_layers_are_those_of_the_definition(kind):
-    for seed in range(4):
-        tokens = clouds.KINDS[kind](np.random.default_rng(seed))
-        truth = definition(tokens, Fraction(1, 10) if kind != "gaussian" else 1, layers=9)
-        run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 10) if kind != "gaussian" else 1), layers=9)
-        assert run.emerged.tolist() == truth.emerged
-        assert [leader.index for leader in hm.leader_table(run)] == truth.leaders
-        assert truth.leaders

@@ -1,4 +1,4 @@
-"""Limits: geometry, weights, robustness, cost, and what is said when nothing is proved."""
+"""Limits: geometry, weights, robustness, cost, files, and the status where nothing is proved."""
 
 import gc
 import json
@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from tests.problems import clouds, theory
+from tests.problems import theory, token_sets
 from tests.problems.oracle import definition, dot, sets_of
 from tests.problems.theory import outcomes
 
 pytestmark = pytest.mark.portable
 
-MATRIX = np.array([[3.0, 1.0], [1.0, 0.5]])
+HALF, MATRIX = Fraction(1, 2), np.array([[3.0, 1.0], [1.0, 0.5]])
 
 
-@pytest.mark.parametrize("kind", [k for k in clouds.KINDS if k != "mixed"])
+@pytest.mark.parametrize("kind", [k for k in token_sets.KINDS if k != "mixed"])
 @pytest.mark.parametrize("exact", [False, True])
-def test_every_kind_of_cloud_is_certified_and_adds_up(kind, exact):
-    tokens = clouds.KINDS[kind](np.random.default_rng(7))
-    limit = hm.limit(tokens, hm.Hardmax(Fraction(1, 2), exact=exact))
+def test_every_kind_of_token_set_is_certified_and_adds_up(kind, exact):
+    tokens = token_sets.KINDS[kind](np.random.default_rng(7))
+    limit = hm.limit(tokens, hm.Hardmax(HALF, exact=exact))
     assert limit.certified
     assert limit.status.startswith(f"Certified at layer {limit.layer}.")
     assert sum(limit.proofs.values()) == len(tokens)
@@ -36,7 +36,7 @@ def test_every_kind_of_cloud_is_certified_and_adds_up(kind, exact):
     assert np.array_equal(limit.exact().astype(float), limit.tokens)
     assert limit.clusters[limit.leaders].tolist() == list(range(len(limit.leaders)))
     assert len({tuple(row) for row in limit.exact()}) == len(limit.points)
-    run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), layers=limit.layer)
+    run = hm.simulate(tokens, hm.Hardmax(HALF, exact=exact), layers=limit.layer)
     assert limit.leaders.tolist() == run.leaders.tolist()
     assert limit.emerged.tolist() == run.emerged[run.leaders].tolist()
 
@@ -44,7 +44,7 @@ def test_every_kind_of_cloud_is_certified_and_adds_up(kind, exact):
 @pytest.mark.parametrize("d", [2, 3, 8])
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 5])
 def test_a_long_plain_run_ends_at_the_limit(d, alpha):
-    tokens = clouds.ball(np.random.default_rng(d), 80, d)
+    tokens = token_sets.ball(np.random.default_rng(d), 80, d)
     limit = hm.limit(tokens, hm.Hardmax(alpha))
     z = tokens.copy()
     for _ in range(limit.layer + 400):
@@ -65,7 +65,7 @@ def test_copies_weigh_in_the_mean():
 
 def test_copies_weigh_in_the_centroid_of_theorem_4():
     tokens = [(1, 1), (1, 1), (1, -2), (0.5, 0)]  # c = (1, 0) sees both leaders; the plain mean would see (1, -2) alone
-    limit = hm.limit(tokens, hm.Hardmax(Fraction(1, 2)))
+    limit = hm.limit(tokens, hm.Hardmax(HALF))
     assert (limit.layer, limit.proofs) == (0, {"Theorem 1": 3, "Theorem 4": 1})
     assert limit.exact()[3].tolist() == [1, 0]
     np.testing.assert_allclose(limit.weights[3], [2 / 3, 1 / 3])
@@ -80,7 +80,7 @@ def histories(tokens, rule, layers):
 @pytest.mark.parametrize("seed", range(6))
 def test_no_move_within_the_radius_changes_any_set(A, seed):
     rng = np.random.default_rng(seed)
-    tokens = clouds.gaussian(rng, 7, 2) * 10.0 ** rng.integers(-3, 4)
+    tokens = token_sets.gaussian(rng, 7, 2) * 10.0 ** rng.integers(-3, 4)
     rule = hm.Hardmax(0.5, A)
     limit = hm.limit(tokens, rule)
     assert 0 < limit.radius < np.abs(tokens).max()
@@ -121,7 +121,7 @@ def radius_by_definition(tokens, alpha, layers):
 def test_the_radius_counts_every_layer_up_to_the_deciding_one():
     last = 0
     for seed in range(40):
-        tokens = clouds.gaussian(np.random.default_rng(seed), 9, 2)
+        tokens = token_sets.gaussian(np.random.default_rng(seed), 9, 2)
         limit = hm.limit(tokens, hm.Hardmax(0.1))
         layer, radius = radius_by_definition(tokens, 0.1, limit.layer)
         assert 0.97 * radius <= limit.radius <= radius * (1 + 1e-9)
@@ -147,8 +147,8 @@ def nearly_equal_keys(extra, behind):
 @pytest.mark.parametrize("behind", [(12, 54), (80, 90), (80, 110)])
 def test_the_radius_of_keys_that_floats_cannot_separate(extra, behind):
     tokens, point = nearly_equal_keys(extra, behind)
-    rule = hm.Hardmax(Fraction(1, 2))
-    limit, exact = hm.limit(tokens, rule), hm.limit(tokens, hm.Hardmax(Fraction(1, 2), exact=True))
+    rule = hm.Hardmax(HALF)
+    limit, exact = hm.limit(tokens, rule), hm.limit(tokens, hm.Hardmax(HALF, exact=True))
     assert 0 < limit.radius <= exact.radius
     moved = tokens.copy()
     moved[1] -= Fraction(limit.radius) * Fraction(9, 10) * point
@@ -174,37 +174,43 @@ def test_the_radius_does_not_depend_on_which_keys_a_filter_keeps(tokens):
         assert hm.limit(some, hm.Hardmax(0.5)).radius <= exact
 
 
-@pytest.mark.parametrize("tokens", [theory.SQUARE, theory.MIDDLE, [[1.0], [1.0], [0.5]], theory.EQUAL_PRODUCTS])
-def test_ties_and_copies_have_no_radius(tokens):
-    for exact in (False, True):
-        limit = hm.limit(tokens, hm.Hardmax(Fraction(1, 2), exact=exact))
-        assert limit.certified
-        assert limit.radius == 0
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("tokens", "radius"),
+    [
+        ([[1, 0], [-1, 0.5], [0, 0]], 0),  # a token that sees all others
+        *((tokens, 0) for tokens in (theory.SQUARE, theory.MIDDLE, [[1.0], [1.0], [0.5]], theory.EQUAL_PRODUCTS)),
+        ([[1, 0]], np.inf),
+        ([[2**53 + 1, 1], [2**53, 1], [-5, -5]], pytest.approx(0.25, rel=0.1)),  # integers beyond floats
+    ],
+)
+def test_radii_of_special_token_sets(tokens, radius, exact):
+    assert hm.limit(tokens, hm.Hardmax(0.5, exact=exact)).radius == radius
 
 
 def test_too_few_layers():
-    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), max_layers=7)
+    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF), max_layers=7)
     assert (limit.certified, limit.layer, limit.radius) == (False, 7, 0)
     assert limit.status.startswith("Not certified within 7 layers. 6 leaders")
     assert "12 of 13 tokens are decided" in limit.status
     assert limit.status.endswith("Raise `max_layers` to go on.")
+    none = hm.limit(theory.DEPENDS_ON_ALPHA, hm.Hardmax(0.5), max_layers=0)
+    assert (none.certified, none.layer) == (False, 0)
+    assert "within 0 layers" in none.status
+    assert "nan" not in none.status
     assert limit.clusters[12] == -1
     assert np.isnan(limit.weights[12]).all()
     assert not np.isnan(limit.weights[:12]).any()
-    run = hm.simulate(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), layers=7)
+    run = hm.simulate(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF), layers=7)
     np.testing.assert_allclose(limit.tokens[12], run.tokens[7, 12])
-    with pytest.raises(ValueError, match=r"Exact limits need a certificate. Got: Not certified within 7 layers."):
+    with pytest.raises(hm.InputError, match="Exact limits need a certificate"):
         limit.exact()
+    data = json.loads(limit.to_json())
+    assert data["certified"] is False
+    assert data["weights"][12] == [None] * 6
 
 
-def test_zero_layers():
-    limit = hm.limit(theory.DEPENDS_ON_ALPHA, hm.Hardmax(0.5), max_layers=0)
-    assert (limit.certified, limit.layer) == (False, 0)
-    assert "within 0 layers" in limit.status
-    assert "nan" not in limit.status
-
-
-def test_a_tolerance_proves_nothing_and_says_so():
+def test_a_tolerance_proves_nothing():
     limit = hm.limit(theory.SQUARE, hm.Hardmax(1, ties=1e-3), max_layers=20)
     assert (limit.certified, limit.radius, limit.stats["arithmetic"]) == (False, 0, "tolerant")
     assert (limit.clusters == -1).all()
@@ -217,7 +223,7 @@ def test_outside_the_hypotheses_nothing_is_promised():
     limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=10)
     assert not limit.certified
     assert "A is not symmetric positive definite, so no theorem promises a certificate." in limit.status
-    skew = hm.limit(clouds.gaussian(np.random.default_rng(0), 10, 2), hm.Hardmax(1, [[1, 1], [-1, 1]], any_A=True))
+    skew = hm.limit(token_sets.gaussian(np.random.default_rng(0), 10, 2), hm.Hardmax(1, [[1, 1], [-1, 1]], any_A=True))
     assert skew.certified  # Theorem 1 holds for any A
 
 
@@ -228,17 +234,9 @@ def test_leaders_that_met_count_once():
     assert (limit.leaders.tolist(), limit.clusters.tolist(), limit.weights.tolist()) == ([0], [0, 0], [[1], [1]])
 
 
-def test_alpha_per_layer():
-    steps = [Fraction(1, 10), Fraction(3), Fraction(1, 2)]
-    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(steps))
-    run = hm.simulate(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(steps), layers=120)
-    assert limit.certified
-    np.testing.assert_allclose(run.tokens[-1], limit.tokens, atol=1e-9)
-
-
 def test_decided_tokens_need_no_queries_and_progress_is_called():
     calls = []
-    tokens = clouds.ball(np.random.default_rng(0), 500, 2)
+    tokens = token_sets.ball(np.random.default_rng(0), 500, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.1), progress=lambda *at: calls.append(at))
     assert limit.layer >= 8
     assert limit.stats["queries"] < 0.5 * 500 * (limit.layer + 1)
@@ -250,23 +248,34 @@ def test_decided_tokens_need_no_queries_and_progress_is_called():
 def test_t_and_chain_are_not_tried_where_nothing_is_tied(monkeypatch):
     calls = []
     monkeypatch.setattr(sys.modules["hardmax.exact.run"], "certify", lambda frozen: calls.append(frozen))
-    limit = hm.limit(clouds.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
+    limit = hm.limit(token_sets.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
     assert limit.certified
     assert not calls  # they cost a hundred times more than the layers themselves
 
 
 def results():
     rng = np.random.default_rng(4)
-    yield "theorem 1", hm.limit(clouds.gaussian(rng, 30, 3), hm.Hardmax(0.5))
+    yield "theorem 1", hm.limit(token_sets.gaussian(rng, 30, 3), hm.Hardmax(0.5))
     yield "theorem 4", hm.limit(theory.SQUARE, hm.Hardmax(Fraction(1, 3), np.eye(2)))
-    yield "chain", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)))
-    yield "not certified", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), max_layers=7)
+    yield "chain", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF))
+    yield "not certified", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF), max_layers=7)
     yield "tolerance", hm.limit(theory.SQUARE, hm.Hardmax(1, ties=1e-3), max_layers=20)
-    yield "fractions", hm.limit(clouds.rational(rng), hm.Hardmax(Fraction(1, 3), exact=True))
+    yield "fractions", hm.limit(token_sets.rational(rng), hm.Hardmax(Fraction(1, 3), exact=True))
     yield "of a batch", hm.limit(rng.normal(size=(3, 8, 2)), hm.Hardmax(0.5))[1]
 
 
 RESULTS = dict(results())
+
+
+def assert_same(again, limit):
+    assert again == limit
+    assert hash(again) == hash(limit)
+    assert (again.status, again.radius, again.stats) == (limit.status, limit.radius, limit.stats)
+    assert again.to_json() == limit.to_json()
+    np.testing.assert_array_equal(again.weights, limit.weights)
+    np.testing.assert_array_equal(again.sparse_weights.toarray(), limit.sparse_weights.toarray())
+    np.testing.assert_array_equal(again.start, limit.start)
+    np.testing.assert_array_equal(again.polytope.vertices, limit.polytope.vertices)
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -275,14 +284,9 @@ def test_a_limit_can_be_pickled(name):
     if len(limit.leaders) > 2:
         assert len(limit.polytope.facets)  # Qhull's results cannot be pickled
     again = pickle.loads(pickle.dumps(limit))
-    assert again == limit
-    assert hash(again) == hash(limit)
-    assert (again.status, again.radius, again.stats) == (limit.status, limit.radius, limit.stats)
-    np.testing.assert_array_equal(again.weights, limit.weights)
-    np.testing.assert_array_equal(again.start, limit.start)
+    assert_same(again, limit)
     if limit.certified:
         assert (again.exact() == limit.exact()).all()
-    assert pickle.loads(pickle.dumps(limit)).polytope.vertices.shape == limit.polytope.vertices.shape
     assert limit != RESULTS["theorem 1" if name != "theorem 1" else "chain"]
 
 
@@ -291,12 +295,8 @@ def test_limits_of_a_batch_can_be_pickled():
     batch[2, 1] = batch[2, 0]  # equal tokens leave the pass
     limits = hm.limit(batch, hm.Hardmax(0.5))
     again = pickle.loads(pickle.dumps(limits))
-    assert again == limits
-    assert hash(again) == hash(limits)
-    assert repr(again) == repr(limits)
-    for one, other in zip(again, limits, strict=True):
-        assert one == other
-        assert (one.exact() == other.exact()).all()
+    assert (again, hash(again), repr(again)) == (limits, hash(limits), repr(limits))
+    assert all(one == other and (one.exact() == other.exact()).all() for one, other in zip(again, limits, strict=True))
     assert again != hm.limit(-2 * batch, hm.Hardmax(0.5))
 
 
@@ -309,7 +309,7 @@ def test_a_limit_does_not_keep_its_run_alive(monkeypatch):
             runs.append((weakref.ref(self), weakref.ref(self.state.history)))
 
     monkeypatch.setattr(module, "Run", Noted)
-    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)))
+    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF))
     gc.collect()
     assert [held() for pair in runs for held in pair] == [None, None]
     assert limit.weights.shape == (13, 6)
@@ -319,18 +319,18 @@ def test_a_limit_does_not_keep_its_run_alive(monkeypatch):
 def test_files_of_limits(name, tmp_path):
     limit = RESULTS[name]
     limit.to_npz(tmp_path / "end.npz")
+    with np.load(tmp_path / "end.npz") as file:
+        assert str(file["status"]) == limit.status
     again = hm.Limit.from_npz(tmp_path / "end.npz")
-    assert again == limit
-    assert (again.status, again.stats, again.radius) == (limit.status, limit.stats, limit.radius)
-    assert again.to_json() == limit.to_json()
-    np.testing.assert_array_equal(again.weights, limit.weights)
-    np.testing.assert_array_equal(again.sparse_weights.toarray(), limit.sparse_weights.toarray())
-    np.testing.assert_array_equal(again.polytope.vertices, limit.polytope.vertices)
-    with pytest.raises(hm.InputError, match=r"a file holds rounded numbers alone\. Run hm\.limit again\."):
+    assert_same(again, limit)
+    with pytest.raises(hm.InputError, match="a file holds rounded numbers"):
         assert again.exact_points
     again.to_npz(tmp_path / "again.npz")
     assert hm.Limit.from_npz(tmp_path / "again.npz") == limit
     assert pickle.loads(pickle.dumps(again)) == limit
+    slow = hm.Limit.from_npz(spoiled(limit, tmp_path / "end.npz", radius=np.array(np.nan)))
+    with pytest.raises(hm.InputError, match="`radius`"):
+        assert slow.radius
 
 
 def spoiled(limit, path, **changes):
@@ -341,55 +341,40 @@ def spoiled(limit, path, **changes):
     return path
 
 
-def test_a_radius_that_no_file_has(tmp_path):
-    again = hm.Limit.from_npz(spoiled(RESULTS["chain"], tmp_path / "end.npz", radius=np.array(np.nan)))
-    with pytest.raises(hm.InputError, match="`radius` is not in this file"):
-        assert again.radius
-
-
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
-        ({"clusters": np.full(30, 99)}, r"`clusters` must lie in \[-1, "),
+        ({"clusters": np.full(30, 99)}, "`clusters`"),
         ({"leaders": np.array([99])}, "must"),
-        ({"layer": np.array(0.5)}, "`layer` must have shape"),
-        ({"tokens": np.zeros(3)}, "`tokens` must have shape"),
-        ({"points": np.zeros((1, 7))}, "`points` must have shape"),
-        ({"start": np.zeros((2, 3))}, "`start` must have shape"),
-        ({"weights": np.zeros((30, 99))}, "`weights` must have shape"),
-        ({"proofs": np.array("[]")}, "`proofs` and `stats` must be dictionaries"),
+        ({"layer": np.array(0.5)}, "`layer`"),
+        ({"tokens": np.zeros(3)}, "`tokens`"),
+        ({"points": np.zeros((1, 7))}, "`points`"),
+        ({"start": np.zeros((2, 3))}, "`start`"),
+        ({"weights": np.zeros((30, 99))}, "`weights`"),
+        ({"proofs": np.array("[]")}, "`proofs`"),
         ({"stats": np.array("{")}, "broken file"),
         ({"reason": None}, "'reason' is missing"),
         ({"format": np.array("hardmax-limit-2")}, "A newer version of hardmax"),
         ({"format": np.array("hardmax-trajectory-1")}, "another kind of archive"),
     ],
 )
-def test_every_array_of_a_limit_is_checked(changes, said, tmp_path):
+def test_every_array_of_a_limit_is_checked(changes, message, tmp_path):
     path = spoiled(RESULTS["theorem 1"], tmp_path / "end.npz", **changes)
-    with pytest.raises(hm.ParameterError, match=said):
+    with pytest.raises(hm.ParameterError, match=message):
         hm.Limit.from_npz(path)
-
-
-HALF = Fraction(1, 2)
 
 
 PLATE = [[x, y, -1 + (x != 0) * (y == 0)] for x in (-1, 0, 1) for y in (-1, 0, 1)]
 
 
-def test_a_token_that_sees_everything_leaves_no_radius() -> None:
-    tokens = [[1, 0], [-1, 0.5], [0, 0]]
-    assert [hm.limit(tokens, hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)] == [0, 0]
-    assert [hm.limit([[1, 0]], hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)] == [np.inf, np.inf]
-
-
-def test_weights_are_never_negative_by_rounding() -> None:
+def test_weights_are_never_negative_by_rounding():
     limit = hm.limit(PLATE, hm.Hardmax(HALF))
     assert limit.certified
     assert limit.weights.min() == 0
     assert outcomes(hm.simulate(PLATE, hm.Hardmax(HALF), layers=1))["F5 limit"] == "holds"
 
 
-def test_a_limit_that_no_leader_makes_has_no_weights() -> None:
+def test_a_limit_that_no_leader_makes_has_no_weights():
     tokens = [[-2, 1], [-1, -2], [-1, -2], [2, 2], [1, -1], [2, -1], [0, -2]]
     limit = hm.limit(tokens, hm.Hardmax(HALF, [[2, 1], [0, 0]], any_A=True))
     assert limit.certified
@@ -398,37 +383,17 @@ def test_a_limit_that_no_leader_makes_has_no_weights() -> None:
     np.testing.assert_allclose(limit.weights[reached] @ limit.points[: len(limit.leaders)], limit.tokens[reached])
 
 
-def test_limits_between_the_smallest_floats() -> None:
+def test_limits_between_the_smallest_floats():
     tokens = np.array([[8, -7], [9, 9], [-9, 7], [-9, 2], [-6, 3]]) * 5e-324  # one ends halfway between two of these
     A = [[6, 3], [3, 6]]
     assert len(hm.limit(tokens, hm.Hardmax(5, A)).points) == 5
+    assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[4:6].tolist() == [4, 5]  # in order
     assert outcomes(hm.simulate(tokens, hm.Hardmax(5, A), layers=3))["F5 limit"] == "holds"
 
 
-def test_a_zero_matrix_ties_everything() -> None:
+def test_a_zero_matrix_ties_everything():
     limit = hm.limit([[1.0, 2.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True))
     assert limit.certified
     assert limit.radius == np.inf
     trajectory = hm.simulate([[1.0, 2.0], [3.0, 4.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True), layers=1)
     assert trajectory.margins(0).tolist() == [np.inf, np.inf]
-
-
-def test_a_radius_between_integers_beyond_floats() -> None:
-    tokens = [[2**53 + 1, 1], [2**53, 1], [-5, -5]]
-    radii = [hm.limit(tokens, hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)]
-    assert radii == pytest.approx([0.25, 0.25], rel=0.1)
-
-
-def test_points_come_in_the_order_of_their_tokens() -> None:
-    assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[4:6].tolist() == [4, 5]
-
-
-def test_a_limit_as_json_and_archive(tmp_path) -> None:
-    limit = hm.limit(hm.configuration("emerging-leader"), hm.Hardmax(0.5), max_layers=0)
-    data = json.loads(limit.to_json())
-    assert data["certified"] is False
-    assert data["weights"][1] == [None, None]
-    limit.to_npz(tmp_path / "limit.npz")
-    with np.load(tmp_path / "limit.npz") as file:
-        assert np.array_equal(file["clusters"], limit.clusters)
-        assert str(file["status"]) == limit.status

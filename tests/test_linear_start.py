@@ -1,4 +1,4 @@
-"""Small files: a model that starts where linear ones end, rare classes, and the study of sizes."""
+"""Models with a linear start: folds, heads, rare classes, alpha, and the study of small files."""
 
 from dataclasses import replace
 
@@ -12,21 +12,23 @@ from hardmax import HardmaxClassifier
 from hardmax.cli.evaluate import measure
 from hardmax.text import linear_init
 from hardmax.text.datasets import reviews
-from hardmax.text.fitting import MIN_CHARACTERS, MIN_TEXTS, uses_linear_start
 from hardmax.text.linear_init import (
+    KINDS,
     MAX_ACCURACY_LOSS,
+    MIN_CHARACTERS,
+    MIN_TEXTS,
     Linear,
     build_heads,
-    count_steps,
     find_decision_offset,
     fit_linear,
-    folds,
     from_matrix,
     linear_logits,
+    uses_linear_start,
 )
 from hardmax.text.model import contributions, predicted_classes, sums_by_text
 from hardmax.text.parameters import Parameters
 from hardmax.text.tables import TextTable
+from hardmax.text.validation import TrainingSet, folds
 from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
 
@@ -49,20 +51,19 @@ def test_a_small_file_starts_linear_and_is_cross_validated(classifier, corpus) -
     assert len(classifier.model_.vocabulary) > 900  # those that occur once among them
 
 
-def test_terms_add_up_and_grow_with_the_length_of_a_text(classifier) -> None:
+def test_contributions_grow_with_the_length_of_a_text(classifier) -> None:
     why = classifier.explain("The story is not dull, and the acting is superb.")
     assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-12
-    weights, alone = classifier.model_.weights, replace(classifier.model_.weights, pooling_exponent=0.0)
-    text = Encoded(why.ids, np.array([0, len(why.ids)]), why.counts)
+    weights, text = classifier.model_.weights, Encoded(why.ids, np.array([0, len(why.ids)]), why.counts)
     assert weights.pooling_exponent == 0.5
-    mean = contributions(alone, text)
+    mean = contributions(replace(weights, pooling_exponent=0.0), text)
     np.testing.assert_allclose(contributions(weights, text), mean * len(why.ids) ** 0.5, rtol=1e-15)
-    rest = Encoded(why.ids[1:], np.array([0, len(why.ids) - 1]), why.counts[1:])  # a shorter text is less loud
+    rest = Encoded(why.ids[1:], np.array([0, len(why.ids) - 1]), why.counts[1:])
     assert why.leave_one_out()[0] == pytest.approx(why.logit - why.bias - contributions(weights, rest).sum(), 1e-9)
 
 
 @pytest.mark.parametrize("outputs", [1, 3, 9])
-def test_heads_read_the_scores_of_a_linear_model(outputs: int) -> None:
+def test_heads_hold_the_scores_of_a_linear_model(outputs: int) -> None:
     random = np.random.default_rng(0)
     scores = random.normal(size=(outputs, 3)) @ random.normal(size=(3, 50))  # nine classes, which differ in three ways
     linear, settings = Linear(scores, random.normal(size=outputs)), Parameters(n_heads=6, d=2)
@@ -77,22 +78,13 @@ def test_heads_read_the_scores_of_a_linear_model(outputs: int) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-def test_every_class_is_learned_in_every_fold() -> None:
-    labels = np.array([0] * 30 + [1] * 2 + [2])
-    held = list(folds(labels, 0))
-    assert count_steps(labels) % (len(held) + 1) == 0
-    for out, learned in held:
-        assert set(labels[learned]) == {0, 1, 2}
-        assert not set(out) & set(learned)
-    assert sorted(np.concatenate([out for out, _ in held])) == list(range(32))  # the only text of a class never
-
-
-def test_texts_held_out_are_read_without_their_own_tokens(corpus) -> None:
+def test_held_out_texts_lose_tokens_that_no_other_text_has(corpus) -> None:
     labels = (np.array(corpus.labels) == "positive").astype(int)
     vocabulary = Vocabulary.build(corpus.texts, Parameters(ngram_range=(1, 2)))
-    data, done = Data(vocabulary.encode(corpus.texts), labels), []
-    whole, found = fit_linear(data, len(vocabulary), 2, np.ones(300), seed=0, step=lambda: done.append(1))
-    assert len(done) == count_steps(labels)
+    data, losses = Data(vocabulary.encode(corpus.texts), labels, np.ones(300)), []
+    splits = list(folds(labels, 0, np.arange(300)))
+    whole, found = fit_linear(data, splits, len(vocabulary), 2, losses.append)
+    assert len(losses) == len(KINDS) * (1 + len(splits))
     assert whole.weights.shape == (1, len(vocabulary))
     for fold in found:
         others = np.setdiff1d(np.arange(300), fold.held)
@@ -102,15 +94,15 @@ def test_texts_held_out_are_read_without_their_own_tokens(corpus) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_rare_classes_are_lifted_at_a_small_cost(classes: int) -> None:
+def test_rare_classes_are_favoured_at_a_small_cost(classes: int) -> None:
     random = np.random.default_rng(1)
     frequent = np.array([0.9, 0.1]) if classes == 2 else np.array([0.9, 0.05, 0.05])
     labels = random.choice(classes, 4000, p=frequent)
-    shown = np.eye(classes)[labels] * 1.2 + random.normal(size=(4000, classes)) * 0.7
-    scores = np.log(frequent) + shown * 1.2 / 0.49  # the true probabilities
+    evidence = np.eye(classes)[labels] * 1.2 + random.normal(size=(4000, classes)) * 0.7
+    scores = np.log(frequent) + evidence * 1.2 / 0.49  # the true probabilities
     scores = scores[:, 1:] - scores[:, :1] if classes == 2 else scores
-    lift = find_decision_offset(scores, labels, np.ones(4000))
-    before, after = predicted_classes(scores), predicted_classes(scores + lift)
+    offset = find_decision_offset(scores, labels, np.ones(4000))
+    before, after = predicted_classes(scores), predicted_classes(scores + offset)
     assert (after > 0).sum() > (before > 0).sum()
     assert np.mean(after == labels) > np.mean(before == labels) - 2 * MAX_ACCURACY_LOSS
     even = np.arange(4000) % classes
@@ -118,61 +110,48 @@ def test_rare_classes_are_lifted_at_a_small_cost(classes: int) -> None:
     assert not find_decision_offset(scores, labels, 1 / frequent[labels]).any()  # weights that make them even
 
 
-def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
+def test_a_decision_offset_changes_labels_and_not_probabilities(tmp_path, corpus) -> None:
     labels = np.array(corpus.labels)
     some = np.concatenate([np.flatnonzero(labels == "negative"), np.flatnonzero(labels == "positive")[:25]])
     texts = [corpus.texts[i] for i in some]
     found = HardmaxClassifier(n_heads=4, groups=1, ngram_range=(1, 1)).fit(texts, labels[some])
-    lift, model = found.model_.weights.decision_offset, found.model_
-    assert lift is not None
-    assert lift[0] > 0
+    offset, model = found.model_.weights.decision_offset, found.model_
+    assert offset is not None
+    assert offset[0] > 0
     scores = found.decision_function(texts)
     assert found.predict(texts).tolist() == np.where(scores > 0, "positive", "negative").tolist()
-    np.testing.assert_allclose(found.predict_proba(texts)[:, 1], 1 / (1 + np.exp(lift[0] - scores)), rtol=1e-12)
-    place = int(np.abs(scores - lift[0] / 2).argmin())  # between the two
+    np.testing.assert_allclose(found.predict_proba(texts)[:, 1], 1 / (1 + np.exp(offset[0] - scores)), rtol=1e-12)
+    place = int(np.abs(scores - offset[0] / 2).argmin())  # between the two
     why = found.explain(texts[place])
     assert why.prediction == "positive"
     assert why.probability == pytest.approx(found.predict_proba([texts[place]])[0, 1])
     sure = found.predict_proba(texts)[np.arange(len(some)), (labels[some] == "positive").astype(int)]
-    assert measure(found, TextTable(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(
-        -np.log(sure).mean()
-    )
+    measured = measure(found, TextTable(texts, labels[some].tolist()), "a file")
+    assert measured["loss"] == pytest.approx(-np.log(sure).mean())
     found.save(tmp_path / "model")
     again = HardmaxClassifier.load(tmp_path / "model").model_
-    assert (again.weights.pooling_exponent, again.weights.decision_offset.tolist()) == (
-        model.weights.pooling_exponent,
-        lift.tolist(),
-    )
+    assert again.weights.decision_offset.tolist() == offset.tolist()
     assert (again.logits(texts) == model.logits(texts)).all()
 
 
-def test_what_is_trained_and_what_is_not() -> None:
-    long, short, even = ["x" * MIN_CHARACTERS] * MIN_TEXTS, ["x"] * MIN_TEXTS, np.arange(MIN_TEXTS) % 2
-    assert not uses_linear_start(long, even, Parameters())
-    assert uses_linear_start(long[1:], even[1:], Parameters())
-    assert uses_linear_start(short, even, Parameters())
-    assert uses_linear_start(long, even, Parameters(start="linear"))
-    assert uses_linear_start(long, np.arange(MIN_TEXTS) % 10 == 0, Parameters())  # a rare class
-    assert not uses_linear_start(short, even, Parameters(epochs=1))
-    assert not uses_linear_start(short, even, Parameters(start="random"))
-    assert not uses_linear_start(short, even, Parameters(training="softmax"))
+def test_only_many_long_texts_of_even_classes_are_trained() -> None:
+    even = np.arange(MIN_TEXTS) % 2
+
+    def is_linear(texts, labels=even, **options):
+        data = TrainingSet(texts, labels, np.unique(labels), None, np.arange(len(texts)))
+        return uses_linear_start(data, Parameters(**options))
+
+    long, short = ["x" * MIN_CHARACTERS] * MIN_TEXTS, ["x"] * MIN_TEXTS
+    assert not is_linear(long)
+    assert is_linear(long[1:], even[1:])
+    assert is_linear(short)
+    assert is_linear(long, start="linear")
+    assert is_linear(long, (np.arange(MIN_TEXTS) % 10 == 0).astype(int))  # a rare class
+    for options in ({"epochs": 1}, {"start": "random"}, {"training": "softmax"}):
+        assert not is_linear(short, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": "warm"}, "`start` must be one of linear, random. Got 'warm'."),
-        ({"start": "linear", "epochs": 2}, '`start` must be "random" with `epochs`. Got `epochs=2`'),
-        ({"start": "linear", "training": "softmax"}, '`start` must be "random" with `training="softmax"`.'),
-    ],
-)
-def test_starts_that_cannot_be(options, message, corpus) -> None:
-    with pytest.raises(ValueError, match=r".") as caught:
-        HardmaxClassifier(**options).fit(corpus.texts, corpus.labels)
-    assert message in str(caught.value)
-
-
-def test_a_file_that_is_sorted_by_label_gives_a_like_model(classifier, corpus) -> None:
+def test_a_file_that_is_sorted_by_label_gives_a_similar_model(classifier, corpus) -> None:
     order = np.argsort(corpus.labels, kind="stable")
     texts, labels = [corpus.texts[i] for i in order], np.array(corpus.labels)[order]
     found = HardmaxClassifier(n_heads=6, groups=1).fit(texts, labels)
@@ -185,7 +164,7 @@ def test_a_text_for_each_class_is_enough_to_fit() -> None:
     assert found.history_[0].accuracy is None
 
 
-def test_sums_over_tokens_wait_for_no_other_thread(monkeypatch, corpus) -> None:
+def test_linear_models_use_one_blas_thread(monkeypatch, corpus) -> None:
     seen, fitted = [], linear_init._fit_kind
 
     def watched(*given):
@@ -231,15 +210,14 @@ def test_the_study_of_sizes(monkeypatch) -> None:
     assert small.small_row("reviews, 2 classes, even, 1000 rows", splits, seed=0, device="cpu") is None
 
 
-def test_a_single_head_in_the_plane_has_its_words_on_an_arc() -> None:
+def test_a_planar_model_has_its_words_on_an_arc() -> None:
     corpus = reviews(300, seed=3)
     model = HardmaxClassifier(n_heads=1, groups=1, d=2, alpha=0.3, layers=8).fit(corpus.texts, corpus.labels).model_
-    assert model.weights.alpha.tolist() == [0.3]  # as it was asked for
+    assert model.weights.alpha.tolist() == [0.3]  # the given one
     z = model.weights.embedding[:, 0].astype(np.float64)
     assert (z[:, 1] > 0).all()
-    angle, reach = np.arctan2(z[:, 0], z[:, 1]), np.hypot(*z.T)
-    order = np.argsort(np.abs(angle))
-    assert (np.diff(reach[order]) >= -1e-6).all()  # telling words stand farther out
-    telling = np.abs(angle[[model.vocabulary._numbers[word] for word in ("superb", "awful")]])
-    assert (telling > np.quantile(np.abs(angle), 0.95)).all()
+    angle, length = np.abs(np.arctan2(z[:, 0], z[:, 1])), np.hypot(*z.T)
+    assert (np.diff(length[np.argsort(angle)]) >= -1e-6).all()  # discriminative words are longer
+    strong = [model.vocabulary.words.index(word) for word in ("superb", "awful")]
+    assert (angle[strong] > np.quantile(angle, 0.95)).all()
     assert model.weights.decoder[0, 0, 1] == 0

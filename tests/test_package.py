@@ -1,5 +1,6 @@
 """What the package promises as a whole."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -21,46 +22,40 @@ def test_import_loads_nothing_optional() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_missing_extra_says_what_to_install() -> None:
-    code = "import sys; sys.modules['flint'] = None; import hardmax as hm; hm.limit([[1.0]], hm.Hardmax(1, exact=True))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "hardmax.MissingExtra: `exact=True` needs python-flint: pip install 'hardmax[exact]'." in done.stderr
+NEEDED = [  # package, code, the end of the error
+    ("flint", "hm.limit([[1.0]], hm.Hardmax(1, exact=True))", "needs python-flint: pip install 'hardmax[exact]'."),
+    ("sklearn", "hm.HardmaxClustering", "needs scikit-learn: pip install 'hardmax[cluster]'."),
+    ("sklearn", "hm.pretrained('imdb')", "needs sklearn: pip install 'hardmax[text]'."),
+    ("safetensors", "hm.pretrained('imdb')", "needs safetensors: pip install 'hardmax[text]'."),
+]
 
 
-@pytest.mark.parametrize("package", ["sklearn", "safetensors"])
-def test_a_classifier_says_what_to_install(package: str) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; import hardmax as hm; hm.pretrained('imdb')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"needs {package}: pip install 'hardmax[text]'." in done.stderr
+def run_without(package: str, code: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.modules[{package!r}] = None; import hardmax as hm; {code}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("package", "code", "end"), NEEDED)
+def test_a_missing_extra_names_the_pip_command(package: str, code: str, end: str) -> None:
+    error = run_without(package, code).stderr.strip()
+    assert "hardmax.MissingExtra: " in error
+    assert error.endswith(end)
 
 
 def test_without_flint_the_default_is_still_exact() -> None:
-    code = (
-        "import sys; sys.modules['flint'] = None; import hardmax as hm;"
-        "print(hm.limit([[1, 1], [1, -1], [-1, 0], [0.5, 0]], hm.Hardmax(1)).exact()[3])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_without("flint", "print(hm.limit([[1, 1], [1, -1], [-1, 0], [0.5, 0]], hm.Hardmax(1)).exact()[3])")
     assert done.stdout.strip() == "[Fraction(1, 1) Fraction(0, 1)]"
 
 
-def test_completion_offers_the_public_names() -> None:
-    functions = {
-        "hardmax_attention",
-        "hardmax_layers",
-        "inspect",
-        "interactive",
-        "playground",
-        "predict_files",
-        "pretrained",
-        "sweep",
-    }
+def test_public_names_exist_and_are_completed() -> None:
     modules = {"control", "draw", "scale", "text"}
-    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering"}
-    assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
+    lazy = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "hardmax_attention", "hardmax_layers"}
+    lazy |= {"inspect", "interactive", "playground", "predict_files", "pretrained", "sweep"}
+    assert set(dir(hm)) == {*hm.__all__, "__version__", *lazy, *modules}
+    assert all(hasattr(hm, name) for name in dir(hm))
+    assert list(hm.__all__) == sorted(hm.__all__)
     assert callable(hm.inspect)
-    assert callable(hm.interactive)
-    assert hm.draw.plot_tokens
-    assert hm.draw.movie
+    assert callable(hm.draw.plot_tokens)
 
 
 @pytest.mark.parametrize("name", hm.REMOVED)
@@ -69,16 +64,14 @@ def test_a_removed_name_says_what_replaces_it(name: str) -> None:
         getattr(hm, name)
 
 
-def test_public_names_exist() -> None:
-    assert all(hasattr(hm, name) for name in hm.__all__)
-    assert list(hm.__all__) == sorted(hm.__all__)
-
-
-def test_the_citation_has_the_version_and_both_papers() -> None:
-    text = (ROOT / "CITATION.cff").read_text()
-    assert f"version: {hm.__version__}" in text
-    assert "2407.01602" in text
-    assert "2305.05465" in text
+def test_files_of_a_release_agree() -> None:
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md", "README.md")}
+    newest = re.search(r"^## (\S+)", texts["CHANGELOG.md"], re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == hm.__version__
+    assert f"\nversion: {hm.__version__}\n" in texts["CITATION.cff"]
+    assert {"2407.01602", "2305.05465"} <= set(re.findall(r"\d{4}\.\d{5}", texts["CITATION.cff"]))
+    assert len(texts["README.md"].splitlines()) <= 70
 
 
 def test_extras_state_ranges_and_constraints_pin_torch() -> None:

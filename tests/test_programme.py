@@ -20,7 +20,7 @@ from hardmax.control.programme import (
     rref,
 )
 from hardmax.control.request import check_request
-from tests.problems.requests import PROFILE, _meets, cloud, planted, sees
+from tests.problems.requests import PROFILE, check_decision, normal, planted, sees
 
 pytestmark = pytest.mark.portable
 
@@ -84,38 +84,26 @@ def test_conflicts_are_proved_by_weights() -> None:
     assert str(result.conflict[0]).startswith("token 5 would follow 0, not follow ")
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_farkas_weights_make_S_negative_semidefinite(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    tokens = rng.normal(size=(12, 2))
-    leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2]
-    others = np.setdiff1d(np.arange(12), leaders)[:3]
-    result = hm.control.choose_A(tokens, leaders=leaders, followers={int(i): int(leaders[0]) for i in others})
-    if result.found:
-        return
-    assert result.proved
-    S = np.zeros((2, 2))
-    for clash in result.conflict:
-        z, ahead = tokens[clash.token], tokens[clash.target] - tokens[clash.rival]
-        S += clash.weight * np.outer(z, ahead) / (np.linalg.norm(z) * np.linalg.norm(ahead))
-    assert np.linalg.eigvalsh(S + S.T)[-1] < 1e-2  # the weights shown; those left out are below a thousandth
-
-
-SHAPES = [(10, 3, 2, 2), (10, 3, 3, 0), (12, 4, 2, 3), (30, 3, 1, 3), (15, 2, 2, 2), (12, 6, 3, 3), (30, 6, 3, 2)]
+SHAPES = [
+    (12, 2, 2, 3),
+    (10, 3, 2, 2),
+    (10, 3, 3, 0),
+    (12, 4, 2, 3),
+    (30, 3, 1, 3),
+    (15, 2, 2, 2),
+    (12, 6, 3, 3),
+    (30, 6, 3, 2),
+]
 
 
 @pytest.mark.parametrize(("n", "d", "n_leaders", "n_followers"), SHAPES)
 def test_random_requests_are_decided(n: int, d: int, n_leaders: int, n_followers: int) -> None:
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(n, d))
         leaders = rng.choice(np.flatnonzero(hm.control.can_lead(tokens)), n_leaders, replace=False)
         others = rng.choice(np.setdiff1d(np.arange(n), leaders), n_followers, replace=False)
-        followers = {int(i): int(rng.choice(leaders)) for i in others}
-        result = hm.control.choose_A(tokens, leaders=leaders, followers=followers)
-        assert result.found != result.proved, result.status
-        if result.proved:
-            assert not any(_meets(tokens, leaders, followers, rng.normal(size=(d, d))) for _ in range(100))
+        check_decision(tokens, leaders, {int(i): int(rng.choice(leaders)) for i in others})
 
 
 @pytest.mark.parametrize(
@@ -194,14 +182,13 @@ def test_thin_requests_are_never_proved_impossible(seed: int) -> None:
     A = (Q * [1.0, 1e-4, 1e-8]) @ Q.T
     chosen = sees(tokens, (A + A.T) / 2)
     leaders = [i for i in range(10) if chosen[i] == [i]]
-    followers = {
-        i: chosen[i][0] for i in range(10) if len(chosen[i]) == 1 and chosen[i][0] in leaders and i not in leaders
-    }
+    others = [i for i in range(10) if i not in leaders and len(chosen[i]) == 1 and chosen[i][0] in leaders]
+    followers = {i: chosen[i][0] for i in others}
     for condition in (1.01, 100.0):
         assert not hm.control.choose_A(tokens, leaders=leaders, followers=followers, condition=condition).proved
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(20))
 def test_lattices_are_decided(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tokens = np.unique(rng.integers(-2, 3, size=(8, 2 + seed % 2)), axis=0).astype(float)
@@ -210,12 +197,9 @@ def test_lattices_are_decided(seed: int) -> None:
     free = np.setdiff1d(np.arange(len(tokens)), leaders)
     followers = {int(i): int(rng.choice(leaders)) for i in free[:2]}
     try:
-        result = hm.control.choose_A(tokens, leaders=leaders, followers=followers)
-    except ValueError:  # a token and its multiple with different targets
-        return
-    assert result.found != result.proved, result.status
-    if result.proved:
-        assert not any(_meets(tokens, leaders, followers, rng.normal(size=(tokens.shape[1],) * 2)) for _ in range(50))
+        check_decision(tokens, leaders, followers, tries=50)
+    except hm.InputError as error:  # a token and its multiple with different targets
+        assert "must have one target" in str(error)  # noqa: PT017
 
 
 def test_an_answer_is_brought_within_the_bound() -> None:
@@ -228,12 +212,11 @@ def test_an_answer_is_brought_within_the_bound() -> None:
 def test_the_status_reports_a_solver_that_failed() -> None:
     tokens, leaders = planted(30, 4, 0)
     result = hm.control.choose_A(tokens, leaders=leaders, solver_options={"max_iter": 1})
-    assert not result.found
-    assert not result.proved
+    assert (result.found, result.proved) == (False, False)
     assert "The solver gave up" in result.status
 
 
 def test_too_large_for_the_memory() -> None:
-    tokens = cloud(60_000, 24)
+    tokens = normal(60_000, 24)
     with pytest.raises(MemoryError, match='`method="full"`'):
         hm.control.choose_A(tokens, leaders=range(300), method="full")

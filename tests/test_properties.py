@@ -1,4 +1,4 @@
-"""Properties that hold for every cloud: symmetries of the model, facts F1 to F4 of the paper, and exactness."""
+"""Properties of every token set: symmetries of the model, facts F1 to F4 of the paper, and exactness."""
 
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ settings.load_profile("hardmax")
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 3))
 lattices = shapes.flatmap(lambda shape: arrays(np.int64, shape, elements=st.integers(-4, 4)))
 floats = st.floats(-1e300, 1e300) | st.floats(-2, 2) | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 0.1])
-clouds = lattices | shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=floats))
+token_sets = lattices | shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=floats))
 alphas = st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(5)])
 LAYERS = 4
 
@@ -35,7 +35,7 @@ def same_sets(one, other, order=None):
         assert sets_of(other, k) == expected
 
 
-@given(clouds, alphas)
+@given(token_sets, alphas)
 def test_float_agrees_with_exact_and_with_the_definition(tokens, alpha):
     fast, exact = run(tokens, alpha), run(tokens, alpha, exact=True)
     truth = definition(tokens, alpha, layers=LAYERS)
@@ -73,7 +73,7 @@ def test_change_of_coordinates_turns_a_into_the_identity(tokens, alpha):
     same_sets(run(tokens @ L, alpha), run(tokens, alpha, A=L @ L.T))
 
 
-@given(clouds, alphas, st.integers(-60, 20))
+@given(token_sets, alphas, st.integers(-60, 20))
 def test_scaling_by_a_power_of_two_is_exact(tokens, alpha, power):
     tokens = np.where(np.abs(tokens) < 1e-200, 0, tokens)  # no rounding among the denormals
     plain, scaled = run(tokens, alpha), run(np.ldexp(tokens.astype(float), power), alpha)
@@ -91,7 +91,7 @@ def test_scaling_by_a_fraction_is_exact(tokens, alpha, factor):
     assert (other.exact() == one.exact() * factor).all()
 
 
-@given(clouds, alphas, st.data())
+@given(token_sets, alphas, st.data())
 def test_order_of_tokens_changes_nothing_bit_by_bit(tokens, alpha, data):
     order = np.array(data.draw(st.permutations(range(len(tokens)))))
     plain, shuffled = run(tokens, alpha), run(tokens[order], alpha)
@@ -100,20 +100,6 @@ def test_order_of_tokens_changes_nothing_bit_by_bit(tokens, alpha, data):
     one, other = (hm.limit(z, hm.Hardmax(alpha)) for z in (tokens, tokens[order]))
     assert np.array_equal(other.tokens, one.tokens[order])
     assert (other.certified, other.layer, other.radius) == (one.certified, one.layer, one.radius)
-
-
-@given(st.lists(arrays(np.float64, (5, 2), elements=floats), min_size=1, max_size=4), alphas)
-def test_batch_and_padding_change_nothing_bit_by_bit(cloud_list, alpha):
-    padded = np.full((len(cloud_list), 7, 2), np.nan)
-    padded[:, 1:6] = cloud_list
-    mask = np.zeros(padded.shape[:2], bool)
-    mask[:, 1:6] = True
-    together = hm.simulate(padded, hm.Hardmax(alpha), layers=LAYERS, mask=mask)
-    for b, cloud in enumerate(cloud_list):
-        alone = run(cloud, alpha)
-        assert together.tokens[:, b, 1:6].tobytes() == alone.tokens.tobytes()
-        for k in range(LAYERS + 1):
-            assert [[j - 1 for j in members] for members in sets_of(together[b], k)[1:6]] == sets_of(alone, k)
 
 
 @given(lattices, alphas)
@@ -135,9 +121,6 @@ def test_f2_norms_grow_strictly_unless_a_token_leads(tokens, alpha):
         before, after = ([sum(x * x for x in row) for row in result.exact(at)] for at in (k, k + 1))
         still = (result.exact(k) == result.exact(k + 1)).all(axis=1)
         assert all(a > b or s for b, a, s in zip(before, after, still, strict=True))
-        for i, members in enumerate(result.sets(k)):
-            if (result.exact(k)[members] != result.exact(k)[i]).any() and any(result.exact(k)[i]):
-                assert after[i] > before[i] or still[i]
 
 
 @given(lattices, alphas)
@@ -148,7 +131,7 @@ def test_f3_attracting_tokens_lie_in_the_half_space(tokens, alpha):
         assert all(z[i] @ (z[j] - z[i]) >= 0 for i, members in enumerate(result.sets(k)) for j in members)
 
 
-@given(clouds, alphas)
+@given(token_sets, alphas)
 def test_f4_leaders_exist_and_never_move(tokens, alpha):
     result = run(tokens, alpha)
     assert len(result.leaders)
@@ -159,11 +142,3 @@ def test_f4_leaders_exist_and_never_move(tokens, alpha):
         size = np.abs(result.tokens[since, i]).max()
         moved = np.abs(result.tokens[since:, i] - result.tokens[since, i]).max()
         assert moved == 0 or (since == 0 and moved < 1e-300 * size)  # scaling may lose a coordinate far below others
-
-
-@given(lattices, alphas)
-def test_without_normalisation_tokens_are_exactly_larger(tokens, alpha):
-    plain, grown = run(tokens, alpha), run(tokens, alpha, normalize=False)
-    same_sets(plain, grown)
-    for k in range(LAYERS + 1):
-        assert (grown.exact(k) == (1 + alpha) ** k * plain.exact(k)).all()

@@ -1,4 +1,4 @@
-"""The reference is complete: every public name has a place and every section, and versions are those of the code."""
+"""The reference documents every public name with all sections, and the versions of the code."""
 
 import doctest
 import inspect
@@ -26,12 +26,12 @@ PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 MADE = "command-line.md"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
 PLACES = [name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))]
-ROOMS = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
+PACKAGES = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
 RAISES_NOTHING = {"plot_half_space", "plot_inspection"}  # beyond what Python and Matplotlib do
 
 
-def found(path: str) -> Any:
-    """What a public path names; functions come before modules of the same name."""
+def resolve(path: str) -> Any:
+    """Return the object of a public path; functions come before modules of the same name."""
     thing: Any = hm
     for depth, part in enumerate(path.split(".")[1:], 2):
         thing = getattr(thing, part, None) or import_module(".".join(path.split(".")[:depth]))
@@ -40,25 +40,25 @@ def found(path: str) -> Any:
 
 def public() -> dict[str, Any]:
     names = {f"hardmax.{name}": getattr(hm, name) for name in dir(hm) if not name.startswith("_")}
-    for room in ROOMS:
-        module = import_module(f"hardmax.{room}")
-        names |= {f"hardmax.{room}.{name}": getattr(module, name) for name in module.__all__}
+    for package in PACKAGES:
+        module = import_module(f"hardmax.{package}")
+        names |= {f"hardmax.{package}.{name}": getattr(module, name) for name in module.__all__}
     return {path: thing for path, thing in names.items() if not isinstance(thing, ModuleType)}
 
 
-CALLABLE = [path for path in PLACES if callable(found(path))]
-FUNCTIONS = [path for path in CALLABLE if not inspect.isclass(found(path))]
-CLASSES = [path for path in CALLABLE if inspect.isclass(found(path))]
+CALLABLE = [path for path in PLACES if callable(resolve(path))]
+FUNCTIONS = [path for path in CALLABLE if not inspect.isclass(resolve(path))]
+CLASSES = [path for path in CALLABLE if inspect.isclass(resolve(path))]
 
 
 def named(section: Any) -> list[str]:
-    """The names of a section of a docstring, each by itself."""
+    """Return the names of a section of a docstring."""
     return [name.lstrip("*") for entry in section for name in entry.name.split(", ")]
 
 
-def test_every_public_name_has_one_place() -> None:
+def test_every_public_name_is_documented_once() -> None:
     assert len(set(PLACES)) == len(PLACES)
-    documented = [found(path) for path in PLACES]
+    documented = [resolve(path) for path in PLACES]
     assert [path for path, thing in public().items() if not any(thing is other for other in documented)] == []
 
 
@@ -69,13 +69,13 @@ def test_the_entry_page_lists_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("path", CALLABLE)
-def test_examples_of_the_gallery_stand_below(path: str) -> None:
+def test_examples_of_the_gallery_are_linked(path: str) -> None:
     assert any(f".. minigallery:: {path}\n" in page.read_text(encoding="utf-8") for page in PAGES)
 
 
 @pytest.mark.parametrize("path", FUNCTIONS)
-def test_functions_say_what_they_take_return_and_raise(path: str) -> None:
-    function = found(path)
+def test_functions_document_parameters_results_and_errors(path: str) -> None:
+    function = resolve(path)
     document, signature = FunctionDoc(function), inspect.signature(function)
     assert document["Summary"]
     assert named(document["Parameters"]) == list(signature.parameters)
@@ -85,18 +85,18 @@ def test_functions_say_what_they_take_return_and_raise(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", CLASSES)
-def test_classes_say_what_they_take_and_have(path: str) -> None:
-    kind = found(path)
+def test_classes_document_parameters_and_attributes(path: str) -> None:
+    kind = resolve(path)
     document = ClassDoc(kind)
     assert document["Summary"]
     assert document["Examples"]
-    told = {*named(document["Parameters"]), *named(document["Attributes"])}
+    listed_names = {*named(document["Parameters"]), *named(document["Attributes"])}
     if issubclass(kind, Trajectory):
-        told |= set(named(ClassDoc(Trajectory)["Attributes"]))
+        listed_names |= set(named(ClassDoc(Trajectory)["Attributes"]))
     if not issubclass(kind, Exception | str | list) and kind.__init__ is not object.__init__:
-        takes = [name for name in _taken(kind) if not name.startswith("_")]
-        assert [name for name in takes if name not in told] == []
-    assert [name for name in named(document["Parameters"]) if name not in _taken(kind)] == []
+        takes = [name for name in _parameters(kind) if not name.startswith("_")]
+        assert [name for name in takes if name not in listed_names] == []
+    assert [name for name in named(document["Parameters"]) if name not in _parameters(kind)] == []
     makers = [vars(kind)[name] for name in ("__init__", "__post_init__") if name in vars(kind)]
     written = [inspect.getsource(maker) for maker in makers if "hardmax" in maker.__code__.co_filename]
     raised = re.findall(r"raise (\w+)", "".join(written))
@@ -104,7 +104,7 @@ def test_classes_say_what_they_take_and_have(path: str) -> None:
         assert document["Raises"]
 
 
-def _taken(kind: type) -> list[str]:
+def _parameters(kind: type) -> list[str]:
     try:
         return [name for name in inspect.signature(kind).parameters if name not in ("args", "kwargs")]
     except ValueError:
@@ -113,7 +113,7 @@ def _taken(kind: type) -> list[str]:
 
 @pytest.mark.parametrize("path", CLASSES)
 def test_methods_and_properties_have_a_sentence(path: str) -> None:
-    kind = found(path)
+    kind = resolve(path)
     for name, member in inspect.getmembers_static(kind):
         own = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", member)
         if name.startswith("_") or not str(getattr(own, "__module__", "")).startswith("hardmax"):
@@ -123,17 +123,17 @@ def test_methods_and_properties_have_a_sentence(path: str) -> None:
 
 
 def _is_wrapped(path: str) -> bool:
-    thing = found(path)
+    thing = resolve(path)
     return inspect.isfunction(thing) and inspect.unwrap(thing) is not thing
 
 
 @pytest.mark.parametrize("path", [path for path in FUNCTIONS if _is_wrapped(path)])
 def test_examples_of_decorated_functions_run(path: str) -> None:
-    """Which the collection of doctests leaves out."""
+    """Run those that the collection of doctests leaves out."""
     mpl.use("Agg")
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     runner, report = doctest.DocTestRunner(optionflags=flags, verbose=False), list[str]()
-    test = doctest.DocTestParser().get_doctest(inspect.getdoc(found(path)) or "", {}, path, None, 0)
+    test = doctest.DocTestParser().get_doctest(inspect.getdoc(resolve(path)) or "", {}, path, None, 0)
     assert test.examples
     runner.run(test, out=report.append)
     plt.close("all")
@@ -143,9 +143,9 @@ def test_examples_of_decorated_functions_run(path: str) -> None:
 def test_versions_of_files_are_those_of_the_code() -> None:
     page = (REFERENCE / "file-formats.md").read_text(encoding="utf-8")
     table = page.partition("| what |")[2].partition("\n\n")[0]
-    told = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
+    listed_names = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
     formats = {*(kind._format for kind in Trajectory.__subclasses__()), import_module("hardmax.limit").FORMAT}
-    assert told == formats | {storage.FORMAT, training.CHECKPOINT_FORMAT, store.FORMAT}
+    assert listed_names == formats | {storage.FORMAT, training.CHECKPOINT_FORMAT, store.FORMAT}
     assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
 
 

@@ -16,10 +16,9 @@ import cloudpickle
 import hardmax as hm
 from hardmax.scale import SweepTable, store
 from hardmax.scale import cells as built_in_cells
-from hardmax.scale.cell_process import run_cell
 from hardmax.scale.cells import CELLS, MATRICES
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import connected
+from hardmax.scale.executor import connected, run_cell
 from hardmax.scale.store import Configuration, Manifest, Part, join_tables, make_table, write_part
 from tests import scale_cells
 
@@ -84,24 +83,23 @@ def configuration(cells: int = 20, **more) -> Configuration:
 def test_parts_hold_every_cell_once(cells: int, part_cells: int) -> None:
     found = configuration(cells)
     assert found.part_cells == part_cells
-    assert [cell for interval in found.intervals for cell in range(*interval)] == list(range(cells))
+    assert [cell for part in found.parts.values() for cell in part] == list(range(cells))
+    assert found.fingerprint == Configuration.from_json(found.to_json()).fingerprint
+    others = {configuration(cells + 1).fingerprint, configuration(cells, version="9").fingerprint}
+    assert len(others - {found.fingerprint}) == 2
 
 
 def test_a_manifest_lists_finished_parts_and_drops_an_incomplete_line(tmp_path: Path) -> None:
     found = configuration(6, part_cells=2)
+    first, second, third = found.parts
     with Manifest.create(tmp_path, found) as manifest:
-        manifest.add(Part(found.part_name((2, 4)), 2, 4, 0, 0.5, "hash"))
+        manifest.add(Part(second, 2, 4, 0, 0.5, "hash"))
     with (tmp_path / "manifest.jsonl").open("a") as file:
         file.write('{"name": "part-0')  # the client was killed
-    assert Manifest(tmp_path).missing == [(0, 2), (4, 6)]
+    assert Manifest(tmp_path).missing == {first: range(2), third: range(4, 6)}
     with Manifest(tmp_path) as manifest:
-        manifest.add(Part(found.part_name((0, 2)), 0, 2, 0, 0.5, "hash"))
-    assert Manifest(tmp_path).missing == [(4, 6)]
-
-
-def test_names_of_parts_depend_on_the_configuration() -> None:
-    assert configuration().fingerprint == Configuration.from_json(configuration().to_json()).fingerprint
-    assert len({configuration(n, **more).fingerprint for n, more in ((20, {}), (21, {}), (20, {"version": "9"}))}) == 3
+        manifest.add(Part(first, 0, 2, 0, 0.5, "hash"))
+    assert list(Manifest(tmp_path).missing) == [third]
 
 
 def test_a_part_is_written_once(tmp_path: Path) -> None:
@@ -130,6 +128,11 @@ def test_a_row_depends_on_the_seed_and_its_index_alone(client, tmp_path: Path, m
     assert first.table().drop_columns(["seconds"]).to_pylist() == loop
     assert first.to_frame()["drawn"].tolist() == first.table()["drawn"].to_pylist()
     assert (first.cells, first.rows, first.errors, first.complete) == (6, 6, 0, True)
+    text = (first.out / "manifest.jsonl").read_text()
+    header, *lines = map(json.loads, text.splitlines())
+    assert header["cell"] == "tests.scale_cells:draw"
+    assert {*lines[-1]} == {"name", "start", "stop", "errors", "seconds", "sha256"}
+    assert os.fspath(tmp_path) not in text  # neither paths nor code
     monkeypatch.setattr(store, "MAX_PARTS", 2)  # three cells per part
     other = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "two", engine=client, seed=7)
     assert (len(first.manifest.parts), len(other.manifest.parts)) == (6, 2)
@@ -141,10 +144,10 @@ def test_a_row_depends_on_the_seed_and_its_index_alone(client, tmp_path: Path, m
 def test_missing_and_changed_parts_are_computed_again_and_no_others(client, tmp_path: Path) -> None:
     log = tmp_path / "log"
     grid = {"a": range(8), "log": [str(log)]}
-    whole = hm.sweep(scale_cells.count_runs, grid, out=tmp_path / "out", engine=client)
+    whole = hm.sweep(scale_cells.log_run, grid, out=tmp_path / "out", engine=client)
     rows, parts = rows_of(whole), whole.manifest.done
     log.unlink()
-    again = hm.sweep(scale_cells.count_runs, grid, out=tmp_path / "out", engine="tcp://127.0.0.1:1")
+    again = hm.sweep(scale_cells.log_run, grid, out=tmp_path / "out", engine="tcp://127.0.0.1:1")
     assert again.complete  # a complete sweep needs no cluster
     assert not log.exists()
     (whole.out / parts[0].name).unlink()
@@ -153,25 +156,27 @@ def test_missing_and_changed_parts_are_computed_again_and_no_others(client, tmp_
         whole.table()
     (whole.out / ".part-half-written.parquet").write_bytes(b"")
     lost = [str(a) for part in parts[:2] for a in range(part.start, part.stop)]
-    again = hm.sweep(scale_cells.count_runs, grid, out=tmp_path / "out", engine=client)
+    again = hm.sweep(scale_cells.log_run, grid, out=tmp_path / "out", engine=client)
     assert rows_of(again) == rows
     assert sorted(log.read_text().split()) == lost
     assert {path.name for path in again.out.iterdir()} == {"manifest.jsonl", *again.manifest.parts}
 
 
-def test_cells_have_one_thread_per_library(client, tmp_path: Path) -> None:
+def test_cells_have_one_thread_per_library_and_may_start_processes(client, tmp_path: Path) -> None:
     pytest.importorskip("numba")
-    found = hm.sweep(scale_cells.threads, {"a": [1]}, out=tmp_path, engine=client).table().to_pylist()
-    assert (found[0]["numba"], found[0]["blas"]) == (1, 1)
+    found = hm.sweep(scale_cells.count_threads, {"a": [1]}, out=tmp_path, engine=client).table().to_pylist()
+    assert (found[0]["numba"], found[0]["blas"], found[0]["is_daemonic"]) == (1, 1, False)
 
 
 def test_a_folder_holds_one_sweep(client, tmp_path: Path) -> None:
     hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client)
-    with pytest.raises(hm.ParameterError, match="Got one with another seed") as problem:
-        hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client, seed=1)
-    assert problem.value.names == ("out",)
-    with pytest.raises(hm.ParameterError, match="Got one with another cell and source and design"):
-        hm.sweep(scale_cells.threads, {"a": [1]}, out=tmp_path, engine=client)
+    for cell, grid, seed, other in (
+        (scale_cells.draw, GRID, 1, "seed"),
+        (scale_cells.count_threads, {"a": [1]}, 0, "cell and source and design"),
+    ):
+        with pytest.raises(hm.ParameterError, match=f"Got one with another {other}") as problem:
+            hm.sweep(cell, grid, out=tmp_path, engine=client, seed=seed)
+        assert problem.value.names == ("out",)
     with Manifest(tmp_path), pytest.raises(hm.InputError, match="must be written by one sweep at a time"):
         hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client)
 
@@ -236,11 +241,9 @@ def test_cells_with_one_seed_have_the_same_tokens(name, monkeypatch) -> None:
 
 
 def test_default_seeds_are_common_in_a_grid_and_differ_in_a_random_design() -> None:
-    built_in = CELLS["leaders"]
-    grid = built_in.complete(make_design({"alpha": [0.1, 0.5]}, None, 0))
-    assert [grid[i]["seed"] for i in range(2)] == [0, 0]
-    drawn = built_in.complete(make_design({"alpha": [0.1, 0.5]}, 3, 0), drawn=True)
-    assert [drawn[i]["seed"] for i in range(3)] == [0, 1, 2]
+    for samples, seeds in ((None, [0, 0]), (3, [0, 1, 2])):
+        design = CELLS["leaders"].complete(make_design({"alpha": [0.1, 0.5]}, samples, 0), drawn=samples is not None)
+        assert [design[i]["seed"] for i in range(len(design))] == seeds
 
 
 def test_endings() -> None:
@@ -276,15 +279,7 @@ def test_the_classifier_learns_in_a_cell() -> None:
 
 
 def test_without_dask_the_error_names_the_extra(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['distributed'] = None; import hardmax as hm; hm.sweep('leaders', {}, out='x')"
-    code = code.replace("{}", "{'n': [5]}")
+    call = "hm.sweep('leaders', {'n': [5]}, out='x')"
+    code = f"import sys; sys.modules['distributed'] = None; import hardmax as hm; {call}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "`hardmax.sweep` needs distributed: pip install 'hardmax[scale]'." in done.stderr
-
-
-def test_a_manifest_is_json_without_code_or_paths(client, tmp_path: Path) -> None:
-    hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client)
-    first, *lines = map(json.loads, (tmp_path / "manifest.jsonl").read_text().splitlines())
-    assert first["cell"] == "tests.scale_cells:draw"
-    assert {*lines[-1]} == {"name", "start", "stop", "errors", "seconds", "sha256"}
-    assert os.fspath(tmp_path) not in json.dumps([first, lines])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,22 +23,27 @@ import psutil
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import hardmax as hm
-from hardmax.scale import PredictedFiles, SweepTable, cell_process, slices, store
-from hardmax.scale.cell_process import Task, run_cell, run_cells
+from hardmax.scale import PredictedFiles, SweepTable, slices, store
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import LOCAL, connected
+from hardmax.scale.executor import LOCAL, Task, connected, run_cell, run_cells
 from hardmax.scale.store import hash_file
 from tests import scale_cells
-from tests.processes import PATIENCE, ROOT, process, wait_for
+from tests.processes import PATIENCE, ROOT, ended, process, wait_for
 from tests.test_predict_files import MODEL, TEXTS, hash_predictions, write
 
 cloudpickle.register_pickle_by_value(scale_cells)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 GRID = {"a": range(12), "b": [10, 20]}
-BAD = (
-    *("raises", "hangs", "kills its process", "exits", "returns no dict", "returns a parameter", "returns an object"),
-    "leaves a process and dies",
-)
+BAD = {
+    "raises": "ValueError: no such thing",
+    "hangs": "TimeLimit: the cell was stopped after 3 s",
+    "kills its process": "Killed: the process of the cell was ended by SIGKILL",
+    "exits": "SystemExit: 3",
+    "returns no dict": "TypeError: A cell must return a dict. Got int.",
+    "returns a parameter": "ValueError: A row must have columns of its own. Got 'kind'",
+    "returns an object": "TypeError: A row must hold numbers",
+    "leaves a process and dies": "Killed: the process of the cell was ended by SIGKILL",
+}
 KINDS = [kind for bad in BAD for kind in ("fine", bad)] + ["returns NaN", "returns other columns", "fine"]
 
 
@@ -46,7 +51,7 @@ def run_sweep(out: Path, **options: Any) -> None:
     """Run 24 cells in 6 parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "MAX_PARTS", 6)
-        hm.sweep(scale_cells.slowly, GRID, out=out, **options)
+        hm.sweep(scale_cells.draw_slowly, GRID, out=out, **options)
 
 
 def sweep_result(out: Path) -> object:
@@ -75,15 +80,16 @@ def prediction_result(out: Path) -> object:
 
 
 class Job(NamedTuple):
+    name: str
     run: Callable[..., None]
     result: Callable[[Path], object]
     small_disk: str
-    count_rows: Callable[[Path], int]
+    table: type
 
 
 JOBS = {
-    "sweep": Job(run_sweep, sweep_result, "16k", lambda out: SweepTable.open(out).rows),
-    "predict_files": Job(run_prediction, prediction_result, "200k", lambda out: PredictedFiles.open(out).rows),
+    "sweep": Job("sweep", run_sweep, sweep_result, "16k", SweepTable),
+    "predict_files": Job("predict_files", run_prediction, prediction_result, "200k", PredictedFiles),
 }
 
 
@@ -101,7 +107,7 @@ def job(request) -> Job:
 @pytest.fixture(scope="module")
 def undisturbed(job, client, tmp_path_factory) -> object:
     """The result of a job without faults; that of a sweep comes from a plain loop."""
-    if job is JOBS["sweep"]:
+    if job.name == "sweep":
         design = make_design(GRID, None, 0)
         rows = [run_cell(scale_cells.draw, design[i], 0, i)[0] for i in range(len(design))]
         return [dict(sorted({"cell": i, **design[i], **row, "error": None}.items())) for i, row in enumerate(rows)]
@@ -118,24 +124,21 @@ class Fault(WorkerPlugin):
     def __init__(self, marker: Path, *, before: bool) -> None:
         self.marker, self.before = marker, before
 
+    def die_once(self) -> None:
+        with suppress(FileExistsError):
+            self.marker.touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+
     def setup(self, worker) -> None:
         from hardmax import _files
 
         self.original = original = _files._keep_first
-        marker, before = self.marker, self.before
-
-        def die_once() -> None:
-            try:
-                marker.touch(exist_ok=False)
-            except FileExistsError:
-                return
-            os.kill(os.getpid(), signal.SIGKILL)
 
         def keep_first(temporary: Path, target: Path) -> None:
-            if before:
-                die_once()
+            if self.before:
+                self.die_once()
             original(temporary, target)
-            die_once()
+            self.die_once()
 
         _files._keep_first = keep_first
 
@@ -145,19 +148,13 @@ class Fault(WorkerPlugin):
         _files._keep_first = self.original
 
 
-@contextmanager
-def fault(client: Client, marker: Path, *, before: bool) -> Iterator[None]:
-    client.register_plugin(Fault(marker, before=before))
-    try:
-        yield
-    finally:
-        client.unregister_worker_plugin("fault")
-
-
 @pytest.mark.parametrize("before", [True, False], ids=["before its rename", "after it, before its answer"])
 def test_a_worker_is_killed(job, client, undisturbed, tmp_path: Path, before: bool) -> None:
-    with fault(client, tmp_path / "killed", before=before):
+    client.register_plugin(Fault(tmp_path / "killed", before=before))
+    try:
         job.run(tmp_path / "out", engine=client)
+    finally:
+        client.unregister_worker_plugin("fault")
     assert (tmp_path / "killed").exists()
     assert job.result(tmp_path / "out") == undisturbed
 
@@ -165,13 +162,12 @@ def test_a_worker_is_killed(job, client, undisturbed, tmp_path: Path, before: bo
 def test_a_disk_that_fills_up_keeps_finished_parts(job, client, undisturbed, tmp_path: Path) -> None:
     disk, out = tmp_path / "disk", tmp_path / "disk" / "out"
     disk.mkdir()
-    write(disk.parent / "reviews.parquet")
     mount = ["mount", "-t", "tmpfs", "-o", f"size={job.small_disk}", "tmpfs", disk]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a small disk")
     try:
-        if job is JOBS["predict_files"]:
-            (disk / "reviews.parquet").symlink_to(tmp_path / "reviews.parquet")
+        if job.name == "predict_files":
+            (disk / "reviews.parquet").symlink_to(write(tmp_path / "reviews.parquet"))
         with pytest.raises((OSError, hm.InputError), match="No space left on device"):
             job.run(out, engine=client)
         subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
@@ -205,7 +201,7 @@ def test_the_scheduler_is_lost_and_another_one_continues(job, client, undisturbe
 def test_a_worker_is_suspended_and_resumed_when_all_is_done(job, undisturbed, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with (
-        dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "2s"}),
+        dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "3s"}),
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as engine,
     ):
@@ -225,7 +221,7 @@ def test_a_worker_is_suspended_and_resumed_when_all_is_done(job, undisturbed, tm
             assert job.result(out) == undisturbed
             for each in stopped:
                 each.resume()
-            time.sleep(3)  # it finishes the task that it had begun
+            time.sleep(4)  # it finishes the task that it had begun
             assert job.result(out) == undisturbed
 
 
@@ -244,85 +240,56 @@ if __name__ == "__main__":
 def test_the_client_is_killed_and_another_one_continues(job, client, undisturbed, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    name = next(name for name, each in JOBS.items() if each is job)
-    command = [sys.executable, tmp_path / "script.py", name, tmp_path / "out"]
+    command = [sys.executable, tmp_path / "script.py", job.name, tmp_path / "out"]
     done = subprocess.run(command, env=env, check=False, timeout=PATIENCE)
     assert done.returncode == -signal.SIGKILL
-    rows = job.count_rows(tmp_path / "out")
+    rows = job.table.open(tmp_path / "out").rows
     job.run(tmp_path / "out", engine=client)
-    assert 0 < rows < job.count_rows(tmp_path / "out")
+    assert 0 < rows < job.table.open(tmp_path / "out").rows
     assert job.result(tmp_path / "out") == undisturbed
 
 
-@pytest.mark.slow
-def test_a_cell_process_that_is_killed_fails_its_slice_and_the_next_call_repeats_it(client, tmp_path: Path) -> None:
-    workers, killed = list(client.run(os.getpid).values()), list[int]()
-
-    def kill_once(done: int, total: int) -> None:
-        for child in [child for pid in workers for child in psutil.Process(pid).children()] if not killed else []:
-            killed.append(child.pid)
-            child.kill()
-
-    try:
-        run_prediction(tmp_path / "out", engine=client, progress=kill_once)
-    except hm.InputError as problem:  # an idle process is replaced without an error
-        assert "Killed: the process of the cell was ended by SIGKILL. Finished parts are kept" in str(problem)  # noqa: PT017
-    assert killed
-    run_prediction(tmp_path / "out", engine=client)
-    found = PredictedFiles.open(tmp_path / "out").table()
-    assert found["prediction"].to_pylist() == hm.pretrained(MODEL).predict(TEXTS).tolist()
-
-
-def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
+def test_cells_that_misbehave_are_rows(client, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(store, "MAX_PARTS", 2)
     start = time.monotonic()
     result = hm.sweep(scale_cells.misbehave, {"kind": KINDS}, out=tmp_path, engine=client, time_limit=3)
     assert time.monotonic() - start < PATIENCE
-    rows = {row["cell"]: row for row in result.table().to_pylist()}
-    assert list(rows) == list(range(len(KINDS)))
-    assert result.errors == len(BAD)
-    errors = {row["kind"]: row["error"] for row in rows.values() if row["error"]}
-    assert errors == {
-        "raises": "ValueError: no such thing",
-        "hangs": "TimeLimit: the cell was stopped after 3 s",
-        "kills its process": "Killed: the process of the cell was ended by SIGKILL",
-        "leaves a process and dies": "Killed: the process of the cell was ended by SIGKILL",
-        "exits": "SystemExit: 3",
-        "returns no dict": "TypeError: A cell must return a dict. Got int.",
-        "returns a parameter": errors["returns a parameter"],
-        "returns an object": errors["returns an object"],
-    }
-    assert errors["returns a parameter"].startswith("ValueError: A row must have columns of its own. Got 'kind'")
-    assert errors["returns an object"].startswith("TypeError: A row must hold numbers")
-    for index, row in rows.items():  # other cells of the part are not affected
+    rows = result.table().to_pylist()
+    assert [row["cell"] for row in rows] == list(range(len(KINDS)))
+    errors = {row["kind"]: row["error"] for row in rows if row["error"]}
+    assert (result.errors, set(errors)) == (len(BAD), set(BAD))
+    assert all(error.startswith(BAD[kind]) for kind, error in errors.items()), errors
+    for index, row in enumerate(rows):  # other cells are not affected
         if row["error"] is None:
-            drawn = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(index,))).normal()
-            assert row["drawn"] == drawn
+            assert row["drawn"] == np.random.default_rng(np.random.SeedSequence(0, spawn_key=(index,))).normal()
     assert rows[0]["x"] == 1
-    nothing, others, _ = list(rows.values())[-3:]
-    assert np.isnan(nothing["x"])
-    assert (others["others"], others["x"]) == ([1, 2], None)
+    assert np.isnan(rows[-3]["x"])
+    assert (rows[-2]["others"], rows[-2]["x"]) == ([1, 2], None)
 
 
-def test_loading_a_cell_has_a_time_limit(monkeypatch) -> None:
-    class Endless:
-        def __reduce__(self):
-            return time.sleep, (1000,)
-
-    monkeypatch.setattr(cell_process, "MAX_LOADING_SECONDS", 0.2)
-    job = Task("sweep", cloudpickle.dumps(Endless()), 0, 0, [{}], None, "part")
-    with pytest.raises(hm.InputError, match=r"A worker cannot load the cell. Got no answer in 0.2 s"):
-        list(run_cells(job))
+WORKER = """
+import pickle, sys
+from hardmax.scale.executor import Task, run_cells
+for row, _, _ in run_cells(Task(*pickle.load(sys.stdin.buffer))): print(row["pid"], flush=True)
+"""
 
 
-@pytest.mark.parametrize("stopped", [True, False], ids=["which is stopped", "whose worker has ended"])
-def test_processes_that_cells_start_end_with_the_process_of_the_cell(stopped: bool) -> None:
-    job = Task("sweep", cloudpickle.dumps(scale_cells.start_another), 0, 0, [{}], None, "part")
-    [(row, _, _)] = run_cells(job)
-    assert psutil.pid_exists(row["pid"])
-    ours = cell_process._idle.pop()
-    ours.stop() if stopped else ours.connection.close()
-    ours.process.wait(PATIENCE)
-    wait_for(lambda: not psutil.pid_exists(row["pid"]) or psutil.Process(row["pid"]).status() == psutil.STATUS_ZOMBIE)
+@pytest.mark.parametrize("worker_ends", [False, True])
+def test_processes_that_cells_start_end_with_the_task_or_the_worker(worker_ends: bool) -> None:
+    task = Task(cloudpickle.dumps(scale_cells.start_another), 0, 0, [{"rest": 0}, {"rest": 1000}], 60.0, "")
+    if worker_ends:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with ended(subprocess.Popen([sys.executable, "-c", WORKER], **pipes)) as worker:
+            worker.stdin.write(cloudpickle.dumps(tuple(task)))
+            worker.stdin.flush()
+            pid = int(worker.stdout.readline())
+            assert psutil.pid_exists(pid)
+            worker.kill()
+    else:
+        with closing(run_cells(task)) as answers:
+            pid = next(answers)[0]["pid"]
+            assert psutil.pid_exists(pid)
+    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_cluster_without_workers_is_an_error(tmp_path: Path) -> None:
@@ -339,7 +306,6 @@ def allow_failures(number: int, dask_scheduler=None) -> None:
     dask_scheduler.allowed_failures = number
 
 
-@pytest.mark.slow
 def test_only_the_cell_that_kills_its_worker_has_an_error(client, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(store, "MAX_PARTS", 1)
     client.run_on_scheduler(allow_failures, 0)  # fewer workers have to die
@@ -367,8 +333,7 @@ def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
             *("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny"),
             path=other.parent,
         ),
+        pytest.raises(hm.InputError, match=r"Got hardmax 9.9.9 on tcp://.* Install the same version"),
     ):
-        said = rf"Workers must run hardmax {hm.__version__}, as the client does. Got hardmax 9.9.9 on tcp://.* Install"
-        with pytest.raises(hm.InputError, match=said):
-            hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=engine)
+        hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=engine)
     assert not list((tmp_path / "out").glob("*.parquet"))

@@ -1,5 +1,6 @@
-"""Softmax layers against loops, at every temperature, and in batches with padding."""
+"""Softmax layers against loops, at every temperature; means under softmax without the whole matrix."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -11,9 +12,10 @@ from scipy.linalg import expm
 from scipy.optimize import linprog
 
 import hardmax as hm
+from hardmax._arrays import softmax, softmax_means
 from tests.problems.softmax import ANY_A, RNG, TOKENS, last, softmax_layer, weights
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
 
 @pytest.mark.parametrize("normalize", ["rescaling", "none", "rms", "layer"])
@@ -61,7 +63,7 @@ def test_softmax_shares_ties_evenly_as_hardmax_does():
     square = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
     cold = hm.simulate(square, hm.Softmax(1, temperature=1e-3), layers=1)
     np.testing.assert_allclose(cold.attention(0)[4], [0.5, 0.5, 0, 0, 0], atol=1e-15)
-    np.testing.assert_allclose(cold.tokens[1], hm.simulate(square, hm.Hardmax(1), layers=1).tokens[1], atol=1e-15)
+    np.testing.assert_allclose(cold.tokens[1], last(square, hm.Hardmax(1)), atol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
@@ -73,53 +75,33 @@ def test_softmax_of_huge_and_tiny_tokens(scale):
     np.testing.assert_allclose(run.attention(-1).sum(axis=1), 1, rtol=1e-14)
 
 
-# Scores beyond the range of floats must not turn tokens into NaN: the tokens themselves stay in their hull.
-@pytest.mark.parametrize(("scale", "dtype"), [(1e200, np.float64), (1e25, np.float32)])
-def test_softmax_of_tokens_whose_products_overflow(scale, dtype):
+# Products of tokens, and 1/temperature, may leave the range of the dtype although the tokens stay in their hull.
+@pytest.mark.parametrize(
+    ("scale", "dtype", "temperature"), [(1e200, np.float64, 1.0), (1e25, np.float32, 1.0), (1, np.float32, 1e-40)]
+)
+def test_softmax_of_scores_that_overflow(scale, dtype, temperature):
     tokens = (TOKENS * scale).astype(dtype)
-    run = hm.simulate(tokens, hm.Softmax(0.5), layers=2)
-    assert np.isfinite(run.tokens).all()
-    np.testing.assert_allclose(run.tokens, hm.simulate(tokens, hm.Hardmax(0.5), layers=2).tokens, rtol=1e-5)
-
-
-# 1/temperature may exceed the range of the tokens' dtype.
-def test_cold_softmax_of_single_precision():
-    tokens = TOKENS.astype(np.float32)
-    cold = last(tokens, hm.Softmax(0.5, temperature=1e-40))
-    assert cold.dtype == np.float32
-    np.testing.assert_allclose(cold, last(tokens, hm.Hardmax(0.5)), rtol=1e-5, atol=1e-6)
+    run = hm.simulate(tokens, hm.Softmax(0.5, temperature=temperature), layers=2)
+    assert run.tokens.dtype == dtype
+    expected = hm.simulate(tokens, hm.Hardmax(0.5), layers=2).tokens
+    np.testing.assert_allclose(run.tokens, expected, rtol=1e-5, atol=1e-6 * scale)
 
 
 shapes = st.tuples(st.integers(1, 7), st.integers(1, 3))
-
-
-clouds = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=st.floats(-3, 3)))
+token_sets = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=st.floats(-3, 3)))
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
-@given(clouds, st.sampled_from([1e-3, 0.1, 1.0, 30.0]), st.sampled_from([0.1, 1.0, 5.0]))
+@given(token_sets, st.sampled_from([1e-3, 0.1, 1.0, 30.0]), st.sampled_from([0.1, 1.0, 5.0]))
 def test_rows_sum_to_one_and_rescaled_tokens_stay_in_the_hull(tokens, temperature, alpha):
     run = hm.simulate(tokens, hm.Softmax(alpha, temperature=temperature), layers=2)
     for k in range(3):
         P = run.attention(k)
         assert (P >= 0).all()
         np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-13)
+    sides = np.vstack([tokens.T, np.ones(len(tokens))])
     for z in run.tokens[-1]:
-        found = linprog(
-            np.zeros(len(tokens)), A_eq=np.vstack([tokens.T, np.ones(len(tokens))]), b_eq=[*z, 1], method="highs"
-        )
-        assert found.status == 0
-
-
-@settings(deadline=None, derandomize=True, max_examples=30)
-@given(clouds, st.data())
-def test_order_of_tokens(tokens, data):
-    order = np.array(data.draw(st.permutations(range(len(tokens)))))
-    for normalize in ("rescaling", "none"):
-        rule = hm.Softmax(0.5, temperature=0.3, normalize=normalize)
-        np.testing.assert_allclose(
-            last(tokens[order], rule, 3), last(tokens, rule, 3)[order], rtol=1e-11, atol=1e-11 * 3**3
-        )
+        assert linprog(np.zeros(len(tokens)), A_eq=sides, b_eq=[*z, 1], method="highs").status == 0
 
 
 @pytest.mark.parametrize("normalize", ["rescaling", "none", "rms"])
@@ -132,30 +114,9 @@ def test_rotations_commute_with_softmax_for_the_identity(normalize):
     assert np.abs(last(TOKENS @ R.T, with_A, 4) - last(TOKENS, with_A, 4) @ R.T).max() > 1e-3
 
 
-@pytest.mark.parametrize("rule", [hm.Softmax(0.5), hm.Softmax(0.5, ANY_A), hm.FeedForward.random(3)], ids=repr)
-def test_batches_and_padding_change_nothing(rule):
-    batch = np.full((2, 8, 3), np.nan)
-    batch[0, :6], batch[1, 2:8] = TOKENS, TOKENS[::-1] * 2
-    batch[0, 6] = np.inf
-    mask = np.isfinite(batch).all(axis=-1)
-    together = hm.simulate(batch, rule, layers=3, mask=mask)
-    for b, cloud in enumerate([TOKENS, TOKENS[::-1] * 2]):
-        alone = hm.simulate(cloud, rule, layers=3)
-        np.testing.assert_allclose(together.tokens[:, b, mask[b]], alone.tokens, rtol=1e-13)
-        np.testing.assert_array_equal(together.tokens[:, b, ~mask[b]], np.broadcast_to(batch[b, ~mask[b]], (4, 2, 3)))
-        assert together[b].clusters[mask[b]].tolist() == alone.clusters.tolist()
-        assert (together[b].clusters[~mask[b]] == -1).all()
-        if rule.attends:
-            P = together.attention(2)[b]
-            np.testing.assert_allclose(P[np.ix_(mask[b], mask[b])], alone.attention(2), rtol=1e-13)
-            assert (P[~mask[b]] == 0).all()
-            assert (P[:, ~mask[b]] == 0).all()
-
-
 def test_one_token_and_one_dimension():
     assert last([[3.0]], hm.Softmax(0.5), 4).tolist() == [[3.0]]
     assert last([[3.0]], hm.Softmax(1, normalize="none"), 4).tolist() == [[48.0]]
-    assert hm.simulate([[3.0]], hm.Softmax(0.5), layers=1).leaders.tolist() == [0]
     assert last([[3.0], [-3.0]], hm.Normalize("layer")).tolist() == [[0.0], [0.0]]
 
 
@@ -171,14 +132,68 @@ def test_save_last_and_no_layers():
     assert none.status.startswith("Ran 0 layers on 6 tokens of dimension 3.")
 
 
-def test_progress_is_called_for_each_layer():
-    calls = []
-    hm.simulate(TOKENS, hm.Softmax(0.5), layers=3, progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
 # A Fraction passes the check of a temperature and must then work.
 def test_numbers_of_any_kind():
     expected = last(TOKENS, hm.Softmax(0.5, temperature=0.25))
     for temperature in (Fraction(1, 4), np.float32(0.25), np.array(0.25)):
         np.testing.assert_array_equal(last(TOKENS, hm.Softmax(Fraction(1, 2), temperature=temperature)), expected)
+
+
+# Means in blocks of rows
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("n", [1, 5, 181, 182, 200, 700])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0, 1e9, 1e300])
+def test_means_are_those_of_the_whole_matrix(n, scale):
+    q, k, v = (RANDOM.standard_normal((n, 3)) for _ in range(3))
+    expected = softmax(q @ k.T, None, scale) @ v
+    np.testing.assert_allclose(softmax_means(q, k, v, None, scale), expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(1, 300), (300, 300), (2, 1, 300), (2, 300, 300)])
+def test_hidden_keys_have_no_part_in_means(shape):
+    q, v = RANDOM.standard_normal((2, 300, 2)), RANDOM.standard_normal((2, 300, 2))
+    seen = RANDOM.random(shape) < 0.5
+    seen[..., -1, :] = len(shape) == 2 and shape[0] == 1  # a row that sees no key, or all keys
+    expected = softmax(q @ q.swapaxes(-1, -2), np.broadcast_to(seen, (2, 300, 300)).copy(), 2.0) @ v
+    found = softmax_means(q, q, v, seen, 2.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    if len(shape) == 2:
+        np.testing.assert_array_equal(softmax_means(q[0], q[0], v[0], seen, 2.0), found[0])
+
+
+@pytest.mark.parametrize("n", [20, 400])
+def test_means_of_a_batch_are_those_of_its_elements(n):
+    q = RANDOM.standard_normal((3, n, 4))
+    scale = np.array([1.0, 5.0, 70.0])[:, None, None]
+    together = softmax_means(q, q, q, None, scale)
+    for b in range(3):
+        np.testing.assert_array_equal(together[b], softmax_means(q[b], q[b], q[b], None, scale[b]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_means_of_narrow_floats_keep_their_type(dtype):
+    q = RANDOM.standard_normal((300, 2)).astype(dtype)
+    found = softmax_means(q, q, q, None, 10.0)
+    assert found.dtype == dtype
+    wide = softmax(q.astype(float) @ q.T.astype(float), None, 10.0) @ q.astype(float)
+    np.testing.assert_allclose(found, wide, atol=200 * np.finfo(dtype).eps)
+
+
+def test_nan_stays_visible_in_means():
+    q = RANDOM.standard_normal((500, 2))
+    q[3, 0] = np.nan
+    assert np.isnan(softmax_means(q, q, q)).all()  # every row sees it
+
+
+@pytest.mark.parametrize("rule", [hm.SelfAttention(), hm.Sphere(2.0), hm.Softmax(1.0)], ids=repr)
+def test_many_tokens_need_no_attention_matrix(rule):
+    tokens = hm.configuration("sphere", n=2000, d=3)
+    tracemalloc.start()
+    try:
+        hm.simulate(tokens, rule, **({"times": [0, 0.1]} if rule.continuous else {"layers": 2}))
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2000**2 / 10
+    finally:
+        tracemalloc.stop()

@@ -1,7 +1,5 @@
 """Self-attention on the sphere: tokens stay on it, the energy grows as the gradient flow says, clusters form."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -24,10 +22,8 @@ def velocity(x, beta, normalized=True, causal=False):
 
 
 def energy(x, beta):
-    n = len(x)
-    if beta == 0:
-        return sum(x[i] @ x[j] for i in range(n) for j in range(n)) / (2 * n**2)
-    return sum(np.exp(beta * (x[i] @ x[j])) for i in range(n) for j in range(n)) / (2 * beta * n**2)
+    products = [x[i] @ x[j] for i in range(len(x)) for j in range(len(x))]
+    return np.mean(products) / 2 if beta == 0 else np.mean(np.exp(np.multiply(beta, products))) / (2 * beta)
 
 
 @pytest.mark.parametrize("beta", BETAS)
@@ -54,8 +50,7 @@ def test_tokens_stay_on_the_sphere(beta, options):
 def test_the_energy_never_decreases(beta, normalized):
     end = 20.0 if normalized else 160 * np.exp(-beta)  # without the division by row sums time runs as e^beta / n
     run = hm.simulate(TOKENS, hm.Sphere(beta, normalized=normalized), times=np.linspace(0, end, 60))
-    expected = [energy(x, beta) for x in run.tokens]
-    np.testing.assert_allclose(run.energy, expected, rtol=1e-12)
+    np.testing.assert_allclose(run.energy, [energy(x, beta) for x in run.tokens], rtol=1e-12)
     assert np.diff(run.energy).min() >= -1e-9 * run.energy[-1]
     assert run.energy[-1] > run.energy[0]
 
@@ -63,19 +58,16 @@ def test_the_energy_never_decreases(beta, normalized):
 @pytest.mark.parametrize("beta", [0, 1, 4])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_the_energy_grows_by_the_squared_gradient(beta, normalized):
-    """The gradient of E at x_i is 1/n of the velocity of the flow without row sums, so dE/dt = 1/n sum_i <u_i, x_i'>.
+    """The gradient of E at x_i is 1/n of the velocity u_i of the flow without row sums: dE/dt = 1/n sum_i <u_i, x_i'>.
 
-    There u_i is that velocity, and x_i' = u_i n / Z_i with row sums Z_i. Without them dE/dt is the mean of |x_i'|^2.
+    With row sums Z_i, x_i' = u_i n / Z_i. Without them dE/dt is the mean of |x_i'|^2.
     """
     h, t = 1e-3, 0.5
     rule = hm.Sphere(beta, normalized=normalized)
     run = hm.simulate(TOKENS, rule, times=[t - h, t, t + h], rtol=1e-12, atol=1e-14)
     x = run.tokens[1]
-    grown = (run.energy[2] - run.energy[0]) / (2 * h)
     expected = (velocity(x, beta, False) * velocity(x, beta, normalized)).sum() / len(x)
-    assert grown == pytest.approx(expected, rel=1e-4)
-    if not normalized:
-        assert grown == pytest.approx((rule.velocity(x, t) ** 2).sum() / len(x), rel=1e-4)
+    assert (run.energy[2] - run.energy[0]) / (2 * h) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("beta", [0, 1])
@@ -95,12 +87,13 @@ def test_large_beta_keeps_clusters_for_long():
     assert len(run.leaders) > 0
 
 
+@pytest.mark.parametrize("pair", [[[0.6, 0.8], [-0.6, -0.8]], [[1.0], [-1.0]]], ids=["plane", "line"])
 @pytest.mark.parametrize("normalized", [True, False])
-def test_antipodal_tokens_stay(normalized):
-    pair = np.array([[0.6, 0.8], [-0.6, -0.8]])
+def test_antipodal_tokens_stay(pair, normalized):
     for options in ({}, {"method": "rk4", "dt": 0.5}):
         run = hm.simulate(pair, hm.Sphere(2, normalized=normalized), times=[0, 5], **options)
         np.testing.assert_allclose(run.tokens[-1], pair, rtol=0, atol=1e-12)
+        assert run.clusters.tolist() == [0, 1]
 
 
 def test_two_tokens_meet_as_the_formula_says():
@@ -112,65 +105,20 @@ def test_two_tokens_meet_as_the_formula_says():
     np.testing.assert_allclose(run.tokens[:, 0, 1] / run.tokens[:, 0, 0], np.tan(a) * np.exp(-times), rtol=1e-8)
 
 
-def test_one_token_and_one_dimension():
-    assert hm.simulate([[1.0]], hm.Sphere(3), times=[0, 5]).tokens.tolist() == [[[1.0]], [[1.0]]]
-    run = hm.simulate([[1.0], [-1.0]], hm.Sphere(3), times=[0, 5])
-    assert run.tokens[-1].tolist() == [[1.0], [-1.0]]
-    assert run.clusters.tolist() == [0, 1]
-
-
-def test_order_and_rotation():
-    order = np.random.default_rng(0).permutation(8)
+def test_rotations_commute_with_the_flow():
     R = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
-    plain = hm.simulate(TOKENS, hm.Sphere(4), times=[0, 3])
-    turned = hm.simulate(TOKENS[order] @ R.T, hm.Sphere(4), times=[0, 3])
-    np.testing.assert_allclose(turned.tokens, plain.tokens[:, order] @ R.T, rtol=0, atol=1e-7)
+    plain, turned = (hm.simulate(tokens, hm.Sphere(4), times=[0, 3]).tokens for tokens in (TOKENS, TOKENS @ R.T))
+    np.testing.assert_allclose(turned, plain @ R.T, rtol=0, atol=1e-7)
 
 
-def test_attention_is_softmax_of_the_products():
+def test_attention_is_softmax_of_the_products_of_seen_tokens():
     run = hm.simulate(TOKENS, hm.Sphere(5), times=[0, 1])
     powers = np.exp(5 * run.tokens[1] @ run.tokens[1].T)
     np.testing.assert_allclose(run.attention(1), powers / powers.sum(axis=1, keepdims=True), rtol=1e-12)
-
-
-@pytest.mark.parametrize("normalized", [True, False])
-def test_batches_and_padding(normalized):
-    batch = np.stack([np.vstack([TOKENS, [[np.nan, np.inf, 0]]]), np.vstack([[[5, 5, 5]], TOKENS[::-1]])])
-    mask = np.ones((2, 9), bool)
-    mask[0, 8] = mask[1, 0] = False
-    rule = hm.Sphere(3, normalized=normalized)
-    run = hm.simulate(batch, rule, times=[0, 2], mask=mask)
-    for b, cloud in enumerate([TOKENS, TOKENS[::-1]]):
-        alone = hm.simulate(cloud, rule, times=[0, 2])
-        np.testing.assert_array_equal(run.tokens[:, b, mask[b]], alone.tokens)
-        np.testing.assert_allclose(run.energy[:, b], alone.energy, rtol=1e-12)
-        np.testing.assert_allclose(run[b].attention(1)[np.ix_(mask[b], mask[b])], alone.attention(1), rtol=1e-12)
-
-
-# Padding of fixed steps is held at zero, which has no direction: it must not spoil the others.
-@pytest.mark.parametrize("normalized", [True, False])
-@pytest.mark.parametrize("method", ["euler", "rk4"])
-def test_padding_with_fixed_steps(normalized, method):
-    padded, mask = np.vstack([[[np.nan, 7, 7]], TOKENS]), [False] + [True] * 8
-    options = {"times": [0, 1], "method": method, "dt": 0.1}
-    rule = hm.Sphere(3, normalized=normalized)
-    run = hm.simulate(padded, rule, mask=mask, **options)
-    np.testing.assert_allclose(run.tokens[:, 1:], hm.simulate(TOKENS, rule, **options).tokens, rtol=1e-12)
-
-
-# One cloud with padding has an energy and a similarity too.
-def test_energy_and_similarity_of_one_cloud_with_padding():
-    padded, mask = np.vstack([[[np.nan, 7, np.inf]], TOKENS]), [False] + [True] * 8
-    run = hm.simulate(padded, hm.Sphere(3), times=[0, 1], mask=mask)
-    alone = hm.simulate(TOKENS, hm.Sphere(3), times=[0, 1])
-    np.testing.assert_allclose(run.energy, alone.energy, rtol=1e-12)
-    np.testing.assert_allclose(run.similarity, alone.similarity, rtol=1e-12)
-
-
-def test_heads_on_spheres_of_their_own():
-    tokens = np.hstack([TOKENS, TOKENS[::-1]])
-    run = hm.simulate(tokens, hm.MultiHead([hm.Sphere(1), hm.Sphere(9)]), times=[0, 2])
-    np.testing.assert_array_equal(run.tokens[..., 3:], hm.simulate(TOKENS[::-1], hm.Sphere(9), times=[0, 2]).tokens)
+    causal = hm.Sphere(0, causal=True).attention(TOKENS, 0.0)
+    np.testing.assert_allclose(causal[2], [1 / 3] * 3 + [0] * 5)
+    masked = hm.Sphere(0).attention(TOKENS, 0.0, np.array([[True] * 7 + [False]]))
+    np.testing.assert_allclose(masked[2], [1 / 7] * 7 + [0])
 
 
 # A flow without rescaled tokens has none when it fails either.
@@ -182,42 +130,8 @@ def test_a_run_that_stops():
     assert "rescaled" not in run.status
 
 
-# With beta = 0 all that is seen weighs the same, and what is not seen still nothing.
-def test_beta_zero_with_masks():
-    causal = hm.Sphere(0, causal=True).attention(TOKENS, 0.0)
-    np.testing.assert_allclose(causal[2], [1 / 3] * 3 + [0] * 5)
-    masked = hm.Sphere(0).attention(TOKENS, 0.0, np.array([[True] * 7 + [False]]))
-    np.testing.assert_allclose(masked[2], [1 / 7] * 7 + [0])
-
-
-BAD = {
-    "off": (lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1), "`tokens`"),
-    "off in a batch": (
-        lambda: hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1),
-        "Got norm 2 for token 2 of token set 1.",
-    ),
-    "beta negative": (lambda: hm.Sphere(-1), "`beta`"),
-    "beta nan": (lambda: hm.Sphere(np.nan), "`beta`"),
-    "beta infinite": (lambda: hm.Sphere(np.inf), "`beta`"),
-    "beta text": (lambda: hm.Sphere("hot"), "`beta`"),
-    "beta large": (lambda: hm.Sphere(701, normalized=False), "`beta`"),
-    "layers": (lambda: hm.simulate(TOKENS, hm.Sphere(1), layers=3), "`times`"),
-    "energy of others": (lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).energy, "`energy`"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_an_invalid_argument_is_named(name):
-    call, parameter = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(parameter)):
-        call()
-
-
 def test_valid_arguments():
-    slightly_off = TOKENS * (1 + 5e-7)
-    run = hm.simulate(slightly_off, hm.Sphere(1), times=[0.5, 1])
+    run = hm.simulate(TOKENS * (1 + 5e-7), hm.Sphere(1), times=[0.5, 1])
     np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, atol=1e-12)
-    masked = hm.simulate([[1.0, 0.0], [5.0, 5.0]], hm.Sphere(1), times=[0, 1], mask=[True, False])
-    assert masked.tokens[-1].tolist() == [[1.0, 0.0], [5.0, 5.0]]
     assert np.isfinite(hm.simulate(TOKENS, hm.Sphere(1e6), times=[0, 1]).tokens).all()
     assert np.isfinite(hm.Sphere(700, normalized=False).velocity(TOKENS, 0.0)).all()

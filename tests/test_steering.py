@@ -6,7 +6,8 @@ import pytest
 import hardmax as hm
 from hardmax.control import steering
 from hardmax.control.request import check_request
-from tests.problems.requests import TRIANGLE, cloud
+from tests.problems import theory
+from tests.problems.requests import normal
 
 pytestmark = pytest.mark.portable
 
@@ -53,7 +54,7 @@ def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
         for leaders, followers in (([0, 1], {2: 0}), ([0, 1], {2: 1}), ([0], None), ([0, 1, 2], {3: 0}))
     ]
     assert costs == [0, 1, 1, 2]
-    tokens = cloud(8, 2, 4)  # its leaders lead at layer 0, and a token is decided later
+    tokens = normal(8, 2, 4)  # its leaders lead at layer 0, and a token is decided later
     evaluate = steering.Evaluator(check_request(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None)
     assert evaluate(np.eye(2), 0.5).cost[0] == 0
     monkeypatch.setattr(steering, "MAX_LAYERS", 0)
@@ -71,21 +72,11 @@ def test_the_status_reports_steering_that_failed() -> None:
 
 
 def test_steering_may_choose_alpha() -> None:
-    """The cloud of the theory whose token 0 leads for alpha = 1/2 and A = I, and never for 1/10 or 5."""
-    tokens = [[0.51, 0.19], [-0.29, -2.5], [0.8, -0.32], [0, 1.35], [0.68, -0.86]]
-    tokens += [[-1.31, -0.79], [0.38, 0.19], [-1.88, -2.22], [-0.97, -0.99], [-0.63, 0.17]]
+    """Token 0 leads for alpha = 1/2 and A = I, and never for 1/10 or 5."""
+    tokens = theory.DEPENDS_ON_ALPHA
     wanted = hm.limit(tokens, hm.Hardmax(0.5)).leaders
     assert 0 in wanted
     result = hm.control.steer(tokens, leaders=wanted, alpha=[0.1, 0.5, 5])
     assert result.found
     assert result.alpha == 0.5
     assert result.stats["limits"] <= 3
-
-
-def test_an_invalid_argument_of_steer_is_named() -> None:
-    with pytest.raises(ValueError, match="`alpha`"):
-        hm.control.steer(TRIANGLE, leaders=[0], alpha=[0.5, -1])
-    with pytest.raises(ValueError, match="`evaluations`"):
-        hm.control.steer(TRIANGLE, leaders=[0], evaluations=0)
-    with pytest.raises(ValueError, match="`alpha`"):
-        hm.control.steer(TRIANGLE, leaders=[0], alpha=[])

@@ -1,90 +1,110 @@
-"""Studies: what pages state is what their tables say, and tables are what sweeps give."""
+"""Studies run at small sizes, and pages, tables and pictures agree with the recorded files."""
 
+import json
+import re
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import CASES, gpu, report
+from benchmarks.machine import RESULTS, ROOT
+from sklearn.datasets import make_blobs
+from studies import classifier_rivals, clusterers, curves, measure, pages, rules
 from studies.__main__ import STUDIES, filled
+from studies.classifier import COUNTED, LONG_ENOUGH, PART
 from studies.endings import CONSENSUS, smallest_cycle
 from studies.leaders import expected
 
 import hardmax as hm
+from hardmax.figures.shared import by_start, read_results
 from hardmax.scale.cells import CELLS
 
 NAMED = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+TABLES = pages.tables()
+FACTS = re.compile(r"<!-- made by python -m studies (\w+) -->")  # sentences from sweeps
+HELD = 2500  # reviews held back: a tenth of the training set
+
+
+def silent(text: str) -> None:
+    """Ignore progress."""
+
+
+# Recorded files
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_tables_of_a_page_equal_the_recorded_files(page):
+    assert pages.fill_page(page, TABLES[page]) == (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_every_mark_has_a_writer():
+    for path in [ROOT / "benchmarks" / "README.md", ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        marks = set(re.findall(r"<!-- made by .*? -->", path.read_text(encoding="utf-8")))
+        marks = {mark for mark in marks if not FACTS.fullmatch(mark)}
+        assert marks == set(TABLES.get(str(path.relative_to(ROOT)), {})), path
+    with pytest.raises(ValueError, match="`markdown`"):
+        report.fill("a page without marks", "table")
+
+
+def test_recorded_cases_and_studies_are_registered():
+    for document in report.documents(RESULTS / "cpu.json"):
+        assert report.cases_by_name(document).keys() <= CASES.keys()
+    for name, study in measure.STUDIES.items():
+        assert (RESULTS / f"{name}.json").is_file()
+        assert (study.table is None, study.draw is None) == (study.page == "", study.picture == "")
+        assert (ROOT / (study.page or study.picture)).is_file()
+
+
+def test_gpu_ratios_follow_from_the_recorded_times():
+    for row in pages.record("gpu")["rows"]:
+        again = gpu.row(row["case"], row["how"], row["ours ms"], row["other ms"], (0, 0), row["target"] or None)
+        assert (again["times as fast"], again["reached?"]) == (row["times as fast"], row["reached?"])
+
+
+def test_ratios_against_peers_show_both_kinds_of_machine(monkeypatch):
+    rows = [{"method": "ours", "seconds": 0.001}, {"method": "peer", "seconds": 0.1, "ratio": 100.0}]
+    case = {"name": "toy", "title": "Toy tokens", "date": "2026-01-01", "rows": rows}
+    native = {"machine": {"instructions": "AVX-512"}, "cases": [case]}
+    other = {"machine": {"instructions": "AVX2 (kept from AVX-512)"}, "cases": [case | {"rows": rows[:1]}]}
+    monkeypatch.setattr(report, "documents", lambda path: [native, other])
+    last = pages.against(("peer",), ("toy",)).splitlines()[-1]
+    assert last == "| Toy tokens | peer | 1 | 100 | 100 | 1 |  |  |"
+
+
+# Sweeps of the dynamics
 
 
 @NAMED
-def test_a_page_states_what_its_table_says(study):
+def test_a_page_states_the_facts_of_its_table(study):
     table, page = pd.read_csv(study.table), study.page.read_text(encoding="utf-8")
     assert filled(page, study, table) == page
     assert table["runs"].sum() >= 100_000
     assert f"../images/{study.picture.name}" in page
     assert study.picture.stat().st_size > 10_000
     assert len(table) == np.prod([len(values) for name, values in study.grid.items() if name != "seed"])
+    assert all(ax.has_data() for ax in study.draw(table).axes)
 
 
 @NAMED
-def test_a_table_is_kept_of_a_sweep(study):
+def test_a_sweep_gives_the_columns_of_the_table(study):
     first = {name: list(values)[:1] for name, values in study.grid.items()} | {"seed": [0, 1, 2]}
-    cell, rows = CELLS[study.cell], []
+    rows = []
     for index, values in enumerate(product(*first.values())):
         params = dict(zip(first, values, strict=True))
-        rows.append({"cell": index, **params, **cell(params, np.random.default_rng(index))})
-    kept, table = study.keep(pd.DataFrame(rows)), pd.read_csv(study.table)
-    assert list(kept.columns) == list(table.columns)
+        rows.append({"cell": index, **params, **CELLS[study.cell](params, np.random.default_rng(index))})
+    kept = study.keep(pd.DataFrame(rows))
+    assert list(kept.columns) == list(pd.read_csv(study.table).columns)
     assert kept["runs"].tolist() == [3]
 
 
-@NAMED
-def test_a_table_is_drawn(study):
-    figure = study.draw(pd.read_csv(study.table))
-    assert all(ax.has_data() for ax in figure.axes)
+@pytest.mark.parametrize("tokens", ["gaussian", "ball"])
+@pytest.mark.parametrize("n", [1, 5])
+def test_on_a_line_both_ends_lead_unless_all_are_on_one_side(tokens, n):
+    assert expected(tokens, n, 1) == pytest.approx(2 - 2 * 0.5**n)
 
 
-def test_distances_are_drawn_without_a_line_that_looks_like_a_bound():
-    table = pd.read_csv(STUDIES["temperature"].table)
-    distances = STUDIES["temperature"].draw(table).axes[1]
-    values = set(table["high"])
-    assert all(set(line.get_ydata()) <= values for line in distances.get_lines())
-
-
-def test_the_temperature_page_says_that_distances_grow_with_depth():
-    table = pd.read_csv(STUDIES["temperature"].table).query("temperature == 0.01 and n == 30 and d == 2")
-    high = table.set_index("layers")["high"]
-    assert high[16] > 8 * high[1]
-    (line,) = [fact for fact in _facts("temperature") if fact.startswith("Depth")]
-    assert f"{high[1]:.2f}" in line
-    assert f"{high[16]:.2f}" in line
-
-
-def test_the_sphere_page_says_that_clusters_go_on_merging():
-    table = pd.read_csv(STUDIES["sphere"].table).query("d == 10 and beta == 8")
-    mean = table.set_index("t")["clusters"]
-    (line,) = [fact for fact in _facts("sphere") if fact.startswith("After t = 10")]
-    assert f"d = 10 and beta = 8, until t = 300 to {100 * mean[300] / mean[10]:.0f} %" in line
-
-
-def test_leaders_of_the_input_are_a_strict_lower_bound_where_a_leader_emerges():
-    tokens, rule = hm.configuration("emerging-leader"), hm.Hardmax(0.5)
-    at_first = hm.simulate(tokens, rule, layers=0).leaders
-    assert set(at_first) < set(hm.limit(tokens, rule).leaders)
-    assert any("a lower bound, and a strict one wherever leaders emerge" in fact for fact in _facts("leaders"))
-
-
-def _facts(name):
-    study = STUDIES[name]
-    return study.facts(pd.read_csv(study.table))
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 10])
-def test_on_a_line_both_ends_lead_unless_all_are_on_one_side(n):
-    assert expected("gaussian", n, 1) == pytest.approx(2 - 2 * 0.5**n)
-    assert expected("ball", n, 1) == pytest.approx(2 - 2 * 0.5**n)
-
-
-def test_the_smallest_cycle_comes_back_again_and_again():
+def test_the_smallest_cycle_returns():
     n, A, tokens, length = smallest_cycle()
     run = hm.simulate(np.array(tokens, float), hm.Hardmax(1.0, np.array(A, float), any_A=True), layers=3 * length)
     doubled = [run.array[k] * 2.0**k for k in range(3 * length + 1)]  # powers of two: without rounding
@@ -100,3 +120,154 @@ def test_two_tokens_that_would_both_lead_meet(A, tokens):
     assert hm.limit(start, hm.Hardmax(1.0)).leaders.tolist() == [0, 1]
     ends = hm.simulate(start, hm.Hardmax(1.0, A, any_A=True), layers=60).array[-1]
     assert np.allclose(ends, start.mean(axis=0) if (A < 0).all() else start[1])
+
+
+# Clusterers and rules
+
+
+@pytest.mark.parametrize("name", clusterers.METHODS)
+def test_every_clusterer_finds_blobs(name):
+    X, y = make_blobs(150, 16, centers=10, random_state=0)
+    assert clusterers.best_row("blobs", X, y, name)["ARI"] > 0.9
+
+
+def test_a_row_is_the_best_of_its_grid_and_the_mean_of_its_draws():
+    X, y = make_blobs(200, 16, centers=10, random_state=0)
+    tried = clusterers.settings("HDBSCAN", X, 10)
+    scores = [clusterers.score(y, clusterers.fit_labels("HDBSCAN", one, X)[0]) for one in tried]
+    row = clusterers.best_row("blobs", X, y, "HDBSCAN")
+    assert row["ARI"] == round(max(scores), 3) > min(scores)
+    assert row["with"] == f"min_cluster_size={clusterers.MIN_CLUSTER_SIZES[int(np.argmax(scores))]}"
+    rows = [{"ARI": 0.5, "seconds": 1.0, "found": 2, "peak": 7.0, "with": "a"}]
+    rows.append({"ARI": 1.0, "seconds": 3.0, "found": 3, "peak": None, "with": "b"})
+    mean = clusterers.mean_row(rows)
+    assert (mean["ARI"], mean["seconds"], mean["found"], mean["peak"], mean["with"]) == (0.75, 2.0, 2.5, 7.0, "a / b")
+
+
+def test_unequal_clusters_and_chance_are_measured(monkeypatch):
+    rows = clusterers.measure_unequal(True, silent)["rows"]
+    assert [row["seed"] for row in rows] == [0, 1]
+    assert all(row["ARI"]["hardmax"] >= 0.95 for row in rows)
+    two = {"two": lambda random, n: random.random((n, 2)) + 9.0 * (np.arange(n) % 2)[:, None]}
+    monkeypatch.setattr(clusterers, "WITHOUT_CLUSTERS", two)
+    assert [row["several"] for row in clusterers.measure_chance(True, silent)["rows"]] == [2, 2]
+
+
+@pytest.mark.slow
+def test_many_points_are_clustered_in_processes_of_their_own(monkeypatch):
+    monkeypatch.setattr(clusterers, "SIZES", {clusterers.NO_NUMBER: (20_000,), "MiniBatchKMeans": (20_000,)})
+    rows = clusterers.measure_sizes(True, silent)["rows"]
+    assert [(row["found"], row["ARI"]) for row in rows] == [(10, 1.0)] * 2
+
+
+def test_rules_are_compared_only_where_their_formula_agrees(monkeypatch):
+    ratios = [row["times as fast"] for row in rules.measure(True, silent)["rows"]]
+    assert sum(isinstance(ratio, float) for ratio in ratios) == 4
+    monkeypatch.setattr(rules, "MAX_DIFFERENCE", 0.0)
+    assert "answers differ" in [row["times as fast"] for row in rules.measure(True, silent)["rows"]]
+
+
+def test_a_curve_ends_where_a_run_takes_too_long(monkeypatch):
+    monkeypatch.setattr(curves, "METHODS", {2: ("numpy",)})
+    monkeypatch.setattr(curves, "MAX_SECONDS", 0.0)
+    assert [(row["tokens"], row["n"]) for row in curves.scaling_rows(True)] == [("gaussian", 100), ("sphere", 100)]
+
+
+# The classifier
+
+
+def test_statements_on_attention_and_alpha_follow_from_the_recorded_files():
+    words = " ".join((ROOT / "docs" / "classifier.md").read_text(encoding="utf-8").split())
+    assert f"random {PART:.0%}".replace("%", " %") in words
+    assert f"counted in {COUNTED:,} reviews" in words
+    assert f"had {LONG_ENOUGH} layers instead of 8" in words
+    rows = {row["variant"]: row for row in read_results("ablations")}
+    ours = rows["hardmax (the model)"]
+    error = np.sqrt(ours["accuracy"] * (1 - ours["accuracy"]) / HELD)
+    assert f"on {HELD:,} reviews held back from the training set (standard error {error:.4f})" in words
+    others = [row["accuracy"] for name, row in rows.items() if "attention" in name or name.startswith("trained with")]
+    assert len(others) == 5
+    assert np.abs(np.array(others) - ours["accuracy"]).max() < error
+    for name in ("1 head", "8 heads", "words alone"):
+        assert ours["accuracy"] - rows[name]["accuracy"] > 2 * error
+    assert rows["4 layers"]["accuracy"] <= ours["accuracy"]
+    assert ours["decided_median"] <= 2
+    assert ours["leaders"]["initial"] > 0.95
+    starts = by_start(read_results("paper"))
+    small = {row["d"]: row for row in starts.pop("small alpha")}
+    assert all(0.01 < row["alpha"] < 0.02 for row in small.values())
+    assert np.ptp([row["accuracy"] for row in small.values()]) < 0.01  # d matters little
+    for row in (row for rows in starts.values() for row in rows):
+        assert row["alpha"] > 0.5
+        assert row["accuracy"] < small[row["d"]]["accuracy"]
+
+
+@pytest.mark.parametrize("row", read_results("small"), ids=lambda row: row["variant"])
+def test_statements_on_small_files_follow_from_the_recorded_files(row):
+    name, methods = row["variant"], row["methods"]
+    ours, linear, bayes = (methods[method] for method in ("hardmax", "TF-IDF", "NB-SVM"))
+    assert all(0.1 <= methods[method]["C"][0] <= 1000 for method in methods.keys() - {"hardmax", "NB-SVM"})
+    if "90:10" in name:
+        balanced = methods["TF-IDF, balanced"]["f1"]
+        is_behind = name in {f"sentences, 4 classes, 90:10, {rows} rows" for rows in (3000, 10_000)}
+        assert is_behind == (ours["f1"][0] < balanced[0] - max(ours["f1"][1], balanced[1]))
+        assert ours["accuracy"][0] > linear["accuracy"][0] - 0.04
+    else:
+        error = max(method["accuracy"][1] for method in (ours, linear, bayes))
+        assert all(ours["accuracy"][0] >= other["accuracy"][0] - error for other in (linear, bayes))
+        assert (name == "sentences, 4 classes, even, 300 rows") == (ours["ece"][0] > linear["ece"][0])
+    if not (name.startswith("sentences") and "90:10" in name and row["rows"] <= 300):
+        assert ours["log_loss"][0] < linear["log_loss"][0]
+    if "embeddings" in methods and name.startswith("sentences"):
+        ahead = methods["embeddings"]["accuracy"][0] - ours["accuracy"][0]
+        assert ahead > (0.03 if "000 rows" in name else 0.08)
+
+
+def draw_texts(count: int, seed: int) -> tuple[list[str], list[str]]:
+    """Return texts of six words, one of which gives the label in four texts of five, and their labels."""
+    words = {"neg": ("dull", "awful", "weak"), "pos": ("superb", "moving", "funny")}
+    random = np.random.default_rng(seed)
+    labels = np.resize(["neg", "pos"], count).tolist()
+    signs = [label if random.random() < 0.8 else "pos" for label in labels]
+    others = [[f"w{i}" for i in random.integers(50, size=5)] for _ in labels]
+    return [" ".join([*more, random.choice(words[sign])]) for sign, more in zip(signs, others, strict=True)], labels
+
+
+def test_rivals_are_written_into_the_file_of_the_study(tmp_path, monkeypatch, capsys):
+    for split, seed in (("train", 1), ("test", 2)):
+        texts, labels = draw_texts(300, seed)
+        positive = np.array(labels) == "pos"
+        table = {"text": texts, "label": positive.astype(int), "rating": np.where(positive, 10, 1)}
+        pd.DataFrame(table).to_parquet(tmp_path / f"{split}.parquet")
+    name = "reviews, 2 classes, 90:10, 100 rows"
+    known = {"hardmax": {"accuracy": [0.9, 0.0]}, "TF-IDF": {"accuracy": [0.1, 0.0]}, "NB-SVM": {"accuracy": [0.8, 0]}}
+    rows = [{"variant": variant, "seed": 0, "methods": known} for variant in (name, "another row")]
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    monkeypatch.setenv("IMDB", str(tmp_path))
+    classifier_rivals.add_to_study(str(file), name)
+    measured, untouched = json.loads(file.read_text(encoding="utf-8"))
+    assert untouched == rows[1]
+    assert list(measured["methods"]) == ["hardmax", "TF-IDF", "TF-IDF, balanced", "NB-SVM"]
+    assert measured["methods"]["hardmax"] == known["hardmax"]
+    for method in ("TF-IDF", "TF-IDF, balanced"):
+        found = measured["methods"][method]
+        assert found["accuracy"][0] > 0.8
+        assert 0.1 <= found["C"][0] <= 1000
+    assert measured["methods"]["TF-IDF, balanced"]["f1"][0] > measured["methods"]["TF-IDF"]["f1"][0]
+    assert capsys.readouterr().out.startswith(f"{name}: accuracy hardmax 0.900, TF-IDF 0.")
+
+
+def test_the_rival_chooses_the_C_that_a_grid_search_chooses():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    from sklearn.pipeline import make_pipeline
+
+    texts, labels = draw_texts(120, 1)
+    folds = StratifiedKFold(classifier_rivals.FOLDS, shuffle=True, random_state=0)
+    pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000))
+    grid = GridSearchCV(pipeline, {"logisticregression__C": classifier_rivals.CS}, scoring="neg_log_loss", cv=folds)
+    ours = classifier_rivals.tf_idf().fit(texts, np.array(labels))
+    assert ours.C_ not in classifier_rivals.CS[[0, -1]]  # the grid is wide enough here
+    assert grid.fit(texts, labels).best_params_ == {"logisticregression__C": ours.C_}

@@ -4,16 +4,16 @@ import csv
 import io
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-pytest.importorskip("panel")
+pytest.importorskip("starlette")
 pytest.importorskip("sklearn")
 
-from hardmax import HardmaxClassifier, pretrained
-from hardmax.app import cluster_exports, review_exports, review_files
-from hardmax.app.cluster_points import read
-from hardmax.app.clusters import ClusterStore
-from hardmax.text.files import escape_formulas
+from hardmax import HardmaxClassifier
+from hardmax.app import texts as app_texts
+from hardmax.app.api import Context, handle
+from hardmax.text.files import escape_formulas, is_number
 
 RISKY = ['=HYPERLINK("http://host")', "+1 great film", "-2+3 cmd", "@SUM(A1)", "\t=1+1"]
 
@@ -23,19 +23,14 @@ def cells_of(text: str) -> list[list[str]]:
 
 
 def is_formula(cell: str) -> bool:
-    """Tell whether a spreadsheet would run a cell; a number is none."""
-    try:
-        float(cell)
-    except ValueError:
-        return cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return False
+    """Return whether a spreadsheet would run a cell; it does not run numbers."""
+    return cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number(cell)
 
 
-def test_answers_of_the_app_hold_no_formulas() -> None:
-    buffer = io.StringIO()
-    csv.writer(buffer).writerows([["text"], *([text] for text in RISKY), ["a - good film"]])
-    table = review_files.texts_of("t.csv", buffer.getvalue().encode())
-    rows = cells_of(review_files.answered(pretrained("imdb").model_, "t.csv", table).to_csv())
+def test_predictions_of_the_app_hold_no_formulas() -> None:
+    texts = [*RISKY, "a - good film"]
+    reply = handle("export-table", {"rows": [{"text": text} for text in texts]}, Context())
+    rows = cells_of(reply.file.decode())
     assert [row[1] for row in rows[1:]] == [*(f"'{text}" for text in RISKY), "a - good film"]
     assert not any(is_formula(cell) for row in rows for cell in row)
 
@@ -44,19 +39,9 @@ def test_an_explanation_holds_no_formulas(tmp_path: Path) -> None:
     labels = ["=good", "@bad", "odd"]  # names of columns
     texts = [f"film {label} number{i}" for i, label in enumerate(labels * 4)]
     HardmaxClassifier(n_heads=3, groups=1).fit(texts, labels * 4).save(tmp_path)
-    rows = cells_of(review_exports.as_file(str(tmp_path), "=good film, +bad -2 @home", 0, "csv").decode())
+    model, text = app_texts.load(str(tmp_path)), app_texts.Text("=good film, +bad -2 @home")
+    rows = cells_of(app_texts.to_file(str(tmp_path), model, text, 0, "csv").decode())
     assert {"'=good", "'@bad", "odd"} <= set(rows[0])
-    assert not any(is_formula(cell) for row in rows for cell in row)
-
-
-def test_exported_clusters_hold_no_formulas() -> None:
-    names = ["=one", "+two", "-three", "@four", "five"]
-    body = "".join(f"{name},{i % 2 * 9 + i / 10},{-i}\n" for i, name in enumerate(names))
-    points = read(f"name,=x,@y\n{body}", "points.csv")
-    rows = cells_of(cluster_exports.as_file(ClusterStore(points).clusters(), "csv").decode())
-    assert [row[0] for row in rows] == ["point", "'=one", "'+two", "'-three", "'@four", "five"]
-    assert rows[0][1:3] == ["'=x", "'@y"]
-    assert [row[2] for row in rows[1:]] == [str(float(-i)) for i in range(5)]  # numbers are as they were
     assert not any(is_formula(cell) for row in rows for cell in row)
 
 
@@ -71,7 +56,6 @@ def test_the_command_line_writes_no_formulas(run) -> None:
 
 
 def test_escaping_keeps_the_types_of_other_cells():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": pd.Series([9007199254740993, None, "=1"], dtype=object), "b": [1, 2, 3]})
     safe = escape_formulas(frame)
     assert safe["a"].tolist() == [9007199254740993, None, "'=1"]

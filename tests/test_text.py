@@ -1,10 +1,11 @@
-"""From text to words and tokens."""
+"""Words of texts, and the tokens of a vocabulary."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardmax import ParameterError
 from hardmax.text.parameters import Parameters
 from hardmax.text.tokenizer import Splitter
 from hardmax.text.vocabulary import Encoded, Vocabulary
@@ -34,112 +35,100 @@ def test_words(text, words):
     assert Splitter().words(text) == words
 
 
-@given(st.text(max_size=60))
-def test_words_and_spans_agree(text):
-    splitter = Splitter(stop_words=["a", "the"], max_words=5)
+@pytest.mark.parametrize("options", [{"stop_words": ["a", "the"]}, {"stop_words": "english"}])
+@given(st.text(max_size=60) | st.just("These movies were not the best films, I loved them"), st.integers(1, 12))
+def test_words_and_spans_agree(options, text, max_words):
+    splitter = Splitter(**options, max_words=max_words)
     assert [span.word for span in splitter.spans(text)] == splitter.words(text)
     assert all(text[s:e].strip() == text[s:e] != "" for _, s, e in splitter.spans(text))
+    assert len(splitter.words(text)) <= max_words
 
 
 def test_stop_words_and_lemmas():
     splitter = Splitter("english", "en", 3, punctuation=False)
-    assert splitter.words("These movies were not the best films, I loved them") == ["movie", "not", "good"]
+    text = "These movies were not the best films, I loved them"
+    assert [span.word for span in splitter.spans(text)] == splitter.words(text) == ["movie", "not", "good"]
     assert [text for _, *text in splitter.spans("These movies")] == [[6, 12]]
     assert Splitter(["good"], "en").words("the best films") == ["the", "film"]  # by its lemma
 
 
-def test_spans_stop_where_words_do():
-    text = "These movies were not the best films, I loved them"
-    for options in ({}, {"stop_words": "english"}, {"lemmas": "en"}):
-        for most in (1, 2, 5, 100):
-            splitter = Splitter(**options, max_words=most)
-            assert [word for word, _, _ in splitter.spans(text)] == splitter.words(text)
-            assert len(splitter.words(text)) <= most
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"stop_words": "french"}, '`stop_words` must be "english"'),
-        ({"lemmas": "xx"}, "`lemmas` must be a language that simplemma knows"),
-        ({"max_words": 0}, "`max_words` must be at least 1"),
-    ],
-)
-def test_bad_splitters(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("options", [{"stop_words": "french"}, {"lemmas": "xx"}, {"max_words": 0}])
+def test_invalid_parameters_of_a_splitter(options):
+    with pytest.raises(ParameterError) as problem:
         Splitter(**options)
+    assert problem.value.names == tuple(options)
 
 
 TEXTS = ["a good film", "a bad film", "not a good film", "good good good"]
 
 
+def build(texts, ngram_range, min_df, labels=None, **options):
+    return Vocabulary.build(texts, Parameters(ngram_range=ngram_range, min_df=min_df, **options), labels)
+
+
+def all_names(vocabulary):
+    return vocabulary.names(np.arange(len(vocabulary)))
+
+
 def names(vocabulary, encoded, t=0):
-    return [vocabulary.name(i) for i in encoded.ids[encoded.starts[t] : encoded.starts[t + 1]]]
+    return vocabulary.names(encoded.ids[encoded.starts[t] : encoded.starts[t + 1]])
 
 
-def test_vocabulary_counts_texts_and_not_words():
-    vocabulary = Vocabulary.build(TEXTS, Parameters(ngram_range=(1, 3), min_df=2))
+def test_a_vocabulary_counts_texts_and_not_words():
+    vocabulary = build(TEXTS, (1, 3), 2)
     assert vocabulary.words == ("a", "film", "good")
-    assert [vocabulary.name(t) for t in range(3)] == ["a", "film", "good"]
-    assert [vocabulary.name(t) for t in range(3, len(vocabulary))] == ["a good", "good film", "a good film"]
+    assert all_names(vocabulary) == ["a", "film", "good", "a good", "good film", "a good film"]
 
 
-def test_runs_may_have_at_least_so_many_words():
-    vocabulary = Vocabulary.build(TEXTS, Parameters(ngram_range=(2, 3), min_df=2))
-    assert [vocabulary.name(t) for t in range(len(vocabulary))] == ["a good", "good film", "a good film"]
+def test_n_grams_have_a_smallest_length():
+    vocabulary = build(TEXTS, (2, 3), 2)
+    assert all_names(vocabulary) == ["a good", "good film", "a good film"]
     assert names(vocabulary, vocabulary.encode(["not a good film"])) == ["a good", "a good film", "good film"]
-    few = Vocabulary.build(TEXTS * 10, Parameters(ngram_range=(2, 2), min_df=2, max_features=1, select="frequent"))
-    assert [few.name(t) for t in range(len(few))] == ["a good"]
+    assert all_names(build(TEXTS * 10, (2, 2), 2, max_features=1, select="frequent")) == ["a good"]
 
 
-def test_telling_tokens_are_kept():
+def test_tokens_that_predict_the_label_are_kept():
     texts = ["the good film"] * 6 + ["the bad film"] * 6 + ["the odd film"] * 2
     labels = np.array([1] * 6 + [0] * 6 + [0, 1])
-    kept = Vocabulary.build(texts, Parameters(ngram_range=(1, 1), min_df=2, max_features=2), labels)
-    assert sorted(kept.words) == ["bad", "good"]
-    runs = Vocabulary.build(texts, Parameters(ngram_range=(1, 2), min_df=2, max_features=6), labels)
-    assert sorted(runs.name(t) for t in range(len(runs))) == [
-        "bad", "bad film", "good", "good film", "the bad", "the good",
-    ]  # fmt: skip
-    assert sorted(runs.words) == ["bad", "film", "good", "the"]  # "the" is no token, but part of some
-    assert names(runs, runs.encode(["the good"])) == ["the good", "good"]
+    assert sorted(build(texts, (1, 1), 2, labels, max_features=2).words) == ["bad", "good"]
+    pairs = build(texts, (1, 2), 2, labels, max_features=6)
+    assert sorted(all_names(pairs)) == ["bad", "bad film", "good", "good film", "the bad", "the good"]
+    assert sorted(pairs.words) == ["bad", "film", "good", "the"]  # "the" is no token, but part of some
+    assert names(pairs, pairs.encode(["the good"])) == ["the good", "good"]
 
 
 def test_tokens_are_distinct_and_in_order():
-    vocabulary = Vocabulary.build(TEXTS, Parameters(ngram_range=(1, 2), min_df=1))
+    vocabulary = build(TEXTS, (1, 2), 1)
     encoded = vocabulary.encode(["good film , a good film", "", "unknown words"])
     assert names(vocabulary, encoded) == ["good", "good film", "film", "a", "a good"]
     assert encoded.counts.tolist() == [1] * 5
     assert encoded.sizes.tolist() == [5, 0, 0]
 
 
-def test_occurrences_count_where_they_should():
-    vocabulary = Vocabulary.build(TEXTS, Parameters(ngram_range=(1, 1), min_df=1, distinct=False))
+def test_occurrences_are_counted():
+    vocabulary = build(TEXTS, (1, 1), 1, distinct=False)
     encoded = vocabulary.encode(["good film good", "bad"])
     assert names(vocabulary, encoded) == ["good", "film"]
     assert encoded.counts.tolist() == [2, 1, 1]
 
 
-def test_runs_do_not_cross_unknown_words_or_texts():
-    vocabulary = Vocabulary.build(["good film"] * 2, Parameters(ngram_range=(1, 2), min_df=2))
+def test_n_grams_do_not_cross_unknown_words_or_texts():
+    vocabulary = build(["good film"] * 2, (1, 2), 2)
     assert names(vocabulary, vocabulary.encode(["good odd film"])) == ["good", "film"]
     assert vocabulary.encode(["good", "film"]).sizes.tolist() == [1, 1]
 
 
 def test_the_most_frequent_tokens_are_kept():
-    vocabulary = Vocabulary.build(TEXTS, Parameters(ngram_range=(1, 2), min_df=1, max_features=4))
-    assert [vocabulary.name(t) for t in range(len(vocabulary))] == ["a", "film", "good", "a good"]
+    assert all_names(build(TEXTS, (1, 2), 1, max_features=4)) == ["a", "film", "good", "a good"]
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=9), min_size=1, max_size=5), st.integers(1, 3))
-def test_encoding_is_what_a_loop_would_do(documents, longest):
-    texts = [" ".join(words) for words in documents]
-    vocabulary = Vocabulary.build(["a b c", "b c d a", "c a b", "a a"], Parameters(ngram_range=(1, longest), min_df=1))
-    known = {vocabulary.name(t) for t in range(len(vocabulary))}
-    encoded = vocabulary.encode(texts)
+def test_encoding_equals_a_plain_loop(documents, longest):
+    vocabulary = build(["a b c", "b c d a", "c a b", "a a"], (1, longest), 1)
+    known, encoded = set(all_names(vocabulary)), vocabulary.encode([" ".join(words) for words in documents])
     for t, words in enumerate(documents):
-        runs = [" ".join(words[i : i + s]) for s in range(1, longest + 1) for i in range(len(words) - s + 1)]
-        assert sorted(names(vocabulary, encoded, t)) == sorted(set(runs) & known)
+        ngrams = [" ".join(words[i : i + s]) for s in range(1, longest + 1) for i in range(len(words) - s + 1)]
+        assert sorted(names(vocabulary, encoded, t)) == sorted(set(ngrams) & known)
 
 
 def test_taking_and_padding():

@@ -42,9 +42,11 @@ def test_feed_forward_with_a_callable_and_at_random():
 
 @pytest.mark.parametrize("kind", ["rms", "layer"])
 def test_normalized_tokens_have_mean_square_one(kind):
-    got = last(TOKENS * [[1e-2], [1], [1e6], [3], [-2], [1e100]], hm.Normalize(kind))
+    got = last(TOKENS * [[1e-2], [1], [1e6], [3], [1e200], [1e100]], hm.Normalize(kind))  # squares may overflow
     np.testing.assert_allclose((got**2).mean(axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose((got[1:] ** 2).mean(axis=1), 1, rtol=1e-10)
+    single = last((TOKENS * 1e25).astype(np.float32), hm.Normalize(kind))
+    np.testing.assert_allclose((single**2).mean(axis=1), 1, rtol=1e-5)
     if kind == "layer":
         np.testing.assert_allclose(got.mean(axis=1), 0, atol=1e-14)
         expected = TOKENS[1] - TOKENS[1].mean()
@@ -52,14 +54,6 @@ def test_normalized_tokens_have_mean_square_one(kind):
         expected = TOKENS[1]
     np.testing.assert_allclose(got[1], expected / np.sqrt((expected**2).mean()), rtol=1e-9)
     assert last([[0.0, 0.0]], hm.Normalize(kind)).tolist() == [[0.0, 0.0]]
-
-
-# Squares of tokens beyond 1e154 overflow; the normalised token must not silently be zero.
-@pytest.mark.parametrize("kind", ["rms", "layer"])
-def test_huge_tokens_are_normalized_too(kind):
-    np.testing.assert_allclose((last(TOKENS * 1e200, hm.Normalize(kind)) ** 2).mean(axis=1), 1, rtol=1e-12)
-    single = (TOKENS * 1e25).astype(np.float32)
-    np.testing.assert_allclose((last(single, hm.Normalize(kind)) ** 2).mean(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rule", [hm.FeedForward.random(3), hm.Normalize(), hm.Compose([hm.Normalize()])], ids=repr)

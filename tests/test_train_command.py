@@ -21,16 +21,15 @@ from pyarrow import parquet  # noqa: E402
 from hardmax import HardmaxClassifier  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
 from hardmax.text import storage, training  # noqa: E402
-from tests.text_home import CORPUS, COUNTS, SMALL, TINY, find_model, make_home, write_csv  # noqa: E402, F401
+from tests.text_home import CORPUS, SMALL, TINY, find_model, make_home, write_csv  # noqa: E402, F401
 
 
-def test_training_says_what_it_read_learned_and_wrote(home) -> None:
-    said = (home / "said.txt").read_text()
-    assert "texts from column review, labels from column sentiment: negative: 200, positive: 200." in said
-    assert re.search(r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is kept\.", said)
-    assert "The model is in " in said
-    assert (home / "model" / "README.md").read_text() in said  # the card
-    assert 'Next: hardmax explain "a text" --model ' in said
+def test_training_prints_its_data_scores_and_card(home) -> None:
+    printed = (home / "said.txt").read_text()
+    assert "texts from column review, labels from column sentiment: negative: 200, positive: 200." in printed
+    assert re.search(r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is kept\.", printed)
+    assert (home / "model" / "README.md").read_text() in printed  # the card
+    assert 'Next: hardmax explain "a text" --model ' in printed
     assert sorted(path.suffix for path in (home / "model").iterdir()) == [".json", ".md", ".safetensors"]
 
 
@@ -50,26 +49,24 @@ def test_every_kind_of_table_trains_the_same_model(run) -> None:
     write_csv("a.csv", pairs, ("text", "label"))
     rows = [{"text": text, "label": label} for text, label in pairs]
     Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"text": "lost"}, {"label": "lost"}]))
-    columns = {"label": [label for _, label in pairs], "text": [text for text, _ in pairs]}
-    parquet.write_table(pyarrow.table(columns), "a.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), "a.parquet")
     for name in ("a.csv", "a.jsonl", "a.parquet"):
         code, out, err = run("train", name, "--out", Path(name).suffix[1:], *TINY, "--json")
         assert code == 0
         assert json.loads(out)["classes"] == {"negative": 30, "positive": 30}
         assert err == ("Left out 2 of 62 rows without text or label.\n" if name == "a.jsonl" else "")
-    hashes = {json.loads(Path(kind, "model.json").read_text())["sha256"] for kind in ("csv", "jsonl", "parquet")}
-    assert len(hashes) == 1
+    assert saved_hash("csv") == saved_hash("jsonl") == saved_hash("parquet")
 
 
 def test_json_and_quiet(run, home) -> None:
     code, out, err = run("train", home / "reviews.csv", "--out", "quiet", *TINY, "--quiet")
     assert (code, out, err) == (0, "", "")
-    result = json.loads(run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0", "--json")[1])
+    arguments = ("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0")
+    result = json.loads(run(*arguments, "--json")[1])
     assert result["validation_accuracy"] is None
     assert result["epochs"] == result["kept_epoch"] == 1
     assert result["vocabulary"] == len(HardmaxClassifier.load("loud").model_.vocabulary)
-    said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0", "--force")[1]
-    assert "Trained 1 epoch. No texts were held out." in said
+    assert "Trained 1 epoch. No texts were held out." in run(*arguments, "--force")[1]
 
 
 def test_defaults_are_those_of_the_classifier() -> None:
@@ -82,46 +79,30 @@ def test_defaults_are_those_of_the_classifier() -> None:
 
 
 def test_every_option_reaches_the_classifier(run, home) -> None:
-    given = {
-        "n_heads": 4,
-        "groups": 2,
-        "d": 3,
-        "layers": 1,
-        "alpha": 0.7,
-        "scale": 3.0,
-        "select": "frequent",
-        "start": "random",
-        "min_df": 3,
-        "max_features": 400,
-    }
+    given = {"n_heads": 4, "groups": 2, "d": 3, "layers": 1, "alpha": 0.7, "scale": 3.0, "select": "frequent"}
+    given |= {"start": "random", "min_df": 3, "max_features": 400}
     given |= {"max_words": 9, "stop_words": "english", "lemmas": "en", "training": "softmax", "temperature": 0.1}
     given |= {"epochs": 2, "batch_size": 50, "learning_rate": 0.02, "weight_decay": 0.1, "dropout": 0.1}
     given |= {"label_smoothing": 0.1, "embedding_dropout": 0.2, "alpha_rate": 0.02, "validation": 0.2, "patience": 1}
-    flags = [str(part) for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
-    switches = ("--seed", "5", "--trained-a", "--balanced", "--all-occurrences", "--no-punctuation", "--device", "cpu")
-    flags += ["--ngram-range", "2,2"]
-    code, _, err = run("train", home / "reviews.csv", "--out", "m", *flags, *switches)
+    flags = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
+    flags += ["--seed", "5", "--trained-a", "--balanced", "--all-occurrences", "--no-punctuation", "--device", "cpu"]
+    code, _, err = run("train", home / "reviews.csv", "--out", "m", *flags, "--ngram-range", "2,2")
     assert (code, err) == (0, "")
     given |= {"random_state": 5, "trained_A": True, "class_weight": "balanced", "distinct": False, "punctuation": False}
     given |= {"ngram_range": (2, 2)}
     params = HardmaxClassifier.load("m").get_params()
     assert {name: params[name] for name in given} == given
-    assert json.loads(run("evaluate", home / "reviews.csv", "--model", "m", "--json")[1])["texts"] == 400
     code, _, err = run("explain", "a superb film", "--model", "m", "--out", "x.gif")
     assert code == 2
     assert "Got d = 3 and 2 classes. Use the model imdb-2d, or train one with d = 2." in err
 
 
-def test_the_paper_is_a_start_that_flags_change(run, home) -> None:
-    assert (
-        run("train", home / "reviews.csv", "--out", "m", "--paper", "--d", "3", "--epochs", "1", "--layers", "4")[0]
-        == 0
-    )
-    params = HardmaxClassifier.load("m").get_params()
+def test_options_replace_the_parameters_of_the_paper(run, home) -> None:
+    options = ("--d", "3", "--epochs", "1", "--layers", "4", "--device", "cpu")
+    assert run("train", home / "reviews.csv", "--out", "m", "--paper", *options)[0] == 0
     paper = HardmaxClassifier.paper(d=3, layers=4, epochs=1).get_params()
-    assert {name: params[name] for name in paper if name != "device"} == {
-        n: v for n, v in paper.items() if n != "device"
-    }
+    differ = {name for name, value in HardmaxClassifier.load("m").get_params().items() if value != paper[name]}
+    assert differ <= {"device"}
 
 
 def imdb_copy(folder: Path) -> Path:
@@ -152,72 +133,54 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     assert run("evaluate", "--data", "imdb", "--data-source", copy, "--model", "folder")[0] == 2
 
 
-def test_downloads_are_checked(run, monkeypatch) -> None:
+def test_a_download_that_fails_names_the_option(run, monkeypatch) -> None:
     monkeypatch.setenv("HARDMAX_CACHE", str(Path("cache").resolve()))
     for name in ("https_proxy", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nothing listens there
     Path("cache").mkdir()
     Path("cache/aclImdb_v1.tar.gz").write_bytes(b"cut")
     code, _, err = run("train", "--data", "imdb", "--out", "m")
     assert code == 2
-    assert "The Large Movie Review Dataset must be downloaded once. Got from https://ai.stanford.edu/" in err
     assert "or pass the path of a copy as `--data-source`." in err
-    code, _, err = run("train", "--data", "imdb", "--data-source", "nowhere", "--out", "m")
-    assert code == 2
-    assert "`--data-source` must be an archive or a folder. Got nothing at 'nowhere'." in err
     assert not Path("m").exists()
 
 
-GOOD = "good.csv"
-BAD_OPTIONS = {  # values that are refused
-    **dict.fromkeys(COUNTS, "0"),
-    **dict.fromkeys(("dropout", "embedding-dropout", "validation", "label-smoothing"), "1.5"),
-    **dict.fromkeys(("scale", "alpha", "alpha-rate", "temperature"), "0"),
+# Values that are refused, one for each kind of check; the library tests all of them.
+BAD_OPTIONS = {
+    "n-heads": "0",
+    "dropout": "1.5",
+    "scale": "0",
     "training": "soft",
     "ngram-range": "0,2",
-    "select": "rare",
     "device": "tpu",
-    "stop-words": "german",
-    "lemmas": "xx",
-    "seed": "-1",
-    "layers": "-1",
-    "learning-rate": "nan",
-    "weight-decay": "-1",
-    "encoding": "x",
-    "text": "revue",
-    "label": "x",
 }
+BAD_OPTIONS |= {"stop-words": "german", "lemmas": "xx", "seed": "-1", "learning-rate": "nan", "encoding": "x"}
+BAD_OPTIONS |= {"text": "revue", "label": "x"}
 BAD_CALLS = [
-    *[([GOOD, f"--{name}", value], f"`--{name}` must") for name, value in BAD_OPTIONS.items()],
+    *[(["good.csv", f"--{name}", value], f"`--{name}` must") for name, value in BAD_OPTIONS.items()],
     ([], "Either FILE or --data must be given"),
-    ([GOOD, "--data", "imdb"], "Either FILE or --data must be given"),
+    (["good.csv", "--data", "imdb"], "Either FILE or --data must be given"),
     (["--data", "yelp"], "`--data` must"),
     (["--data", "imdb", "--label", "x"], "`--label` must be used with FILE"),
-    ([GOOD, "--data-source", "x"], "`--data-source` must be used with --data"),
-    (["missing.csv"], "`missing.csv` must be a file"),
+    (["--data", "imdb", "--group", "x"], "`--group` must be used with FILE"),
+    (["good.csv", "--data-source", "x"], "`--data-source` must be used with --data"),
+    (["--data", "imdb", "--data-source", "nowhere"], "`--data-source` must be an archive or a folder"),
     (["good.xls"], "`FILE` must"),
-    (["lines.txt"], "`FILE` must be a table"),
-    ([GOOD, "--text", "review", "--label", "review"], "`--text` and `--label` must"),
     (["unlabelled.csv"], "`--label` must"),
-    (["one.csv"], "`--label` must hold at least two classes"),
-    (["ids.csv"], "`--label`"),
     (["latin.csv", "--encoding", "utf-8"], "`--encoding latin-1`"),
-    ([GOOD, "--out", GOOD], "`good.csv` must be a folder"),
-    ([GOOD, "--min-df", "99"], "`--min-df`"),
-    ([GOOD, "--trained-a"], "`--trained-a` must be used with `--training softmax`"),
-    ([GOOD, "--n-heads", "6"], "`--groups` must divide `--n-heads`"),
+    (["good.csv", "--out", "good.csv"], "`good.csv` must be a folder"),
+    (["good.csv", "--min-df", "99"], "`--min-df`"),
+    (["good.csv", "--trained-a"], "`--trained-a` must be used with `--training softmax`"),
+    (["good.csv", "--n-heads", "6"], "`--groups` must divide `--n-heads`"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "named"), BAD_CALLS)
-def test_bad_training_gets_a_sentence_in_flags(run, arguments: list[str], named: str) -> None:
+def test_invalid_input_names_the_option_and_writes_nothing(run, arguments: list[str], named: str) -> None:
     pairs = list(zip(CORPUS.texts[:40], CORPUS.labels[:40], strict=True))
     write_csv("good.csv", pairs)
     write_csv("unlabelled.csv", [(text,) for text, _ in pairs], ["review"])
-    write_csv("one.csv", [("good", "positive")] * 3)
-    write_csv("ids.csv", [(text, i) for i, (text, _) in enumerate(pairs)])
     write_csv("latin.csv", [("très bon", "positive"), ("mal", "negative")], encoding="latin-1")
-    Path("lines.txt").write_text("a film\n")
     before = sorted(Path().iterdir())
     code, _, err = run("train", "--out", "m", *arguments)
     assert code == 2
@@ -227,17 +190,11 @@ def test_bad_training_gets_a_sentence_in_flags(run, arguments: list[str], named:
     assert sorted(Path().iterdir()) == before
 
 
-def test_other_encodings_are_read(run) -> None:
-    write_csv("latin.csv", [("très bon", "oui"), ("très mal", "non")] * 5, encoding="latin-1")
-    assert run("train", "latin.csv", "--out", "m", *TINY, "--encoding", "latin-1")[0] == 0
-    assert "très" in HardmaxClassifier.load("m").model_.vocabulary.words
-    assert run("predict", "--file", "latin.csv", "--model", "m", "--encoding", "latin-1")[0] == 0
-
-
-def test_uneven_classes_get_a_note(run) -> None:
-    write_csv("uneven.csv", [("good film", "good")] * 97 + [("bad film", "bad")] * 3)
-    code, _, err = run("train", "uneven.csv", "--out", "m", *TINY)
+def test_uneven_classes_get_a_note_and_a_baseline(run) -> None:
+    write_csv("uneven.csv", [(text, "good" if i % 33 else "bad") for i, text in enumerate(CORPUS.texts[:396])])
+    code, out, err = run("train", "uneven.csv", "--out", "m", *TINY)
     assert code == 0
+    assert "(The largest class has 0.970 of the rows.)" in out
     assert "The classes are uneven: good 97.0 %, bad 3.0 %." in err
     assert "Pass --balanced" in err
     assert "--balanced" not in run("train", "uneven.csv", "--out", "m", *TINY, "--balanced")[2]
@@ -251,9 +208,8 @@ def settings(home: Path, out: Path | str, *more: str) -> list[str]:
     return ["train", str(home / "reviews.csv"), "--out", str(out), *SMALL, "--epochs", "8", *more]
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatch) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    process = subprocess.Popen([sys.executable, "-m", "hardmax.cli.main", *settings(home, "killed")], env=environment)
+def test_a_killed_run_is_resumed_and_ends_with_the_same_model(run, home, monkeypatch) -> None:
+    process = subprocess.Popen([sys.executable, "-m", "hardmax.cli.main", *settings(home, "killed")])
     seen, checkpoint = set(), Path("killed/checkpoint")
     while len(seen) < 2 and process.poll() is None:
         time.sleep(0.002)
@@ -283,21 +239,21 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
     assert (code, err) == (0, "new holds no unfinished run. Training starts from the beginning.\n")
 
 
-def test_a_model_is_not_overwritten_unasked(run, home) -> None:
+def test_a_model_is_replaced_only_with_force(run, home) -> None:
     arguments = ("train", home / "reviews.csv", "--out", "m", *TINY)
     assert run(*arguments)[0] == 0
     before = saved_hash("m")
     for more in ((), ("--resume",)):
         code, out, err = run(*arguments, "--seed", "1", *more)
         assert (code, out) == (2, "")
-        assert "`--out` must be a folder without a model. Got m, which holds a model. Choose another name, or" in err
+        assert "`--out` must be a folder without a model. Got m, which holds a model." in err
     assert saved_hash("m") == before
     assert run(*arguments, "--seed", "1", "--force")[0] == 0
     assert saved_hash("m") != before
 
 
 @pytest.mark.parametrize("epoch", [0, 2])
-def test_an_interrupted_run_says_what_is_kept(run, home, monkeypatch, epoch) -> None:
+def test_an_interrupted_run_prints_what_is_kept(run, home, monkeypatch, epoch) -> None:
     original = training.batches
 
     def interrupted(settings, number, sizes):
@@ -308,7 +264,7 @@ def test_an_interrupted_run_says_what_is_kept(run, home, monkeypatch, epoch) -> 
     with monkeypatch.context() as patch:
         patch.setattr(training, "batches", interrupted)
         code, _, err = run(*settings(home, "m"))
-    kept = "Stopped. m/checkpoint holds the last complete epoch. Add --resume to the same command to continue.\n"
+    kept = "Stopped. m/checkpoint holds the last complete epoch. Add --resume to the command to continue.\n"
     assert (code, err) == (130, kept if epoch else "Stopped before the end of the first epoch. Nothing is saved.\n")
     assert run(*settings(home, "m", *(["--resume"] if epoch else [])))[0] == 0
 
@@ -327,21 +283,12 @@ def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> No
 def test_two_processes_train_the_model_of_one(run, home) -> None:
     few = (*settings(home, "two"), "--epochs", "2")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*torchrun, "-m", "hardmax.cli.main", *few],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [*torchrun, "-m", "hardmax.cli.main", *few]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Trained 2 epochs.") == done.stdout.count("Read 400 rows") == 1
     assert run(*settings(home, "one"), "--epochs", "2")[0] == 0
     one, two = (HardmaxClassifier.load(name).decision_function(CORPUS.texts) for name in ("one", "two"))
     assert np.ptp(one) > 0.01
     np.testing.assert_allclose(two, one, atol=1e-4)
-
-
-def test_a_large_class_stands_beside_the_accuracy(run, home) -> None:
-    write_csv("uneven.csv", [(text, "x" if i % 5 else "y") for i, text in enumerate(CORPUS.texts)])
-    assert "(The largest class has 0.800 of the rows.)" in run("train", "uneven.csv", "--out", "m", *TINY)[1]

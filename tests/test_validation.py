@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.sparse import csr_array
 
 import hardmax as hm
 from hardmax import _validation
-from hardmax.exact.argmax import argmax_sets
+from tests.problems.requests import TRIANGLE
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
@@ -52,29 +53,6 @@ def test_a_masked_array_that_hides_nothing_is_an_array():
     assert hm.limit(np.ma.masked_array(GOOD, False), RULE).leaders.tolist() == hm.limit(GOOD, RULE).leaders.tolist()
 
 
-@pytest.mark.parametrize("value", [np.ma.masked_equal(np.eye(2), 0), csr_array(np.eye(2))], ids=["masked", "sparse"])
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("A", lambda value: hm.Hardmax(1, value)),
-        ("V", lambda value: hm.SelfAttention(V=value)),
-        ("W1", lambda value: hm.FeedForward(value, np.eye(2))),
-        ("mask", lambda value: hm.simulate(GOOD, RULE, layers=1, mask=value)),
-        ("queries", hm.argmax_sets),
-        ("times", lambda value: hm.simulate(GOOD, hm.SelfAttention(), times=value)),
-    ],
-)
-def test_masked_and_sparse_arrays_are_refused_by_every_parameter(value, name, call):
-    with pytest.raises(ValueError, match=f"^`{name}`"):
-        call(value)
-
-
-@pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]], []], ids=repr)
-def test_invalid_alpha_is_named(alpha):
-    with pytest.raises(ValueError, match=r"^`alpha`"):
-        hm.Hardmax(alpha)
-
-
 MATRICES = {
     "words": ([["a", "b"], ["c", "d"]], "<U1"),
     "ragged": ([[1.0], [1.0, 2.0]], "different lengths"),
@@ -100,6 +78,158 @@ def test_an_invalid_matrix_is_named_with_what_was_given(name):
         assert not hm.Hardmax(1, A, any_A=True).positive_definite
 
 
+EYE, THREE, MASKED, SPARSE = np.eye(2), np.eye(3), np.ma.masked_equal(np.eye(2), 0), csr_array(np.eye(2))
+RAGGED, NO_NUMBERS = [[1, 2], [3]], (np.nan, np.inf, "cold", None, [1, 2], 1j, True, len, [1, [2, 3]])
+SOFTMAX, FEED, HEADS, FLOW = partial(hm.Softmax, 1), partial(hm.FeedForward, EYE, EYE), hm.MultiHead, hm.SelfAttention
+SMOOTH = hm.simulate(GOOD, hm.Softmax(1), layers=1)
+simulate, layers, limit = partial(hm.simulate, GOOD), partial(hm.simulate, GOOD, RULE), partial(hm.limit, GOOD)
+run, choose = partial(hm.simulate, GOOD, hm.SelfAttention()), partial(hm.control.choose_A, TRIANGLE)
+lead, steer = partial(choose, leaders=[0]), partial(hm.control.steer, TRIANGLE, leaders=[0])
+
+
+def each(call, name, *values):
+    """One call for each invalid value of an argument."""
+    return [partial(call, **{name: value}) for value in values]
+
+
+INVALID = {
+    "alpha": [
+        *each(hm.Hardmax, "alpha", 0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]], []),
+        *each(hm.Softmax, "alpha", -1, []),
+        *each(steer, "alpha", [0.5, -1], []),
+    ],
+    "A": [
+        *each(SOFTMAX, "A", np.ones((2, 3)), [[np.nan]], RAGGED, [["a"]], np.empty((0, 0)), [[1j]]),
+        *each(partial(hm.Hardmax, 1), "A", MASKED, SPARSE, [[1, 1], [1, 1]]),
+    ],
+    "temperature": each(SOFTMAX, "temperature", 0, -1.0, 1e-310, *NO_NUMBERS),
+    "normalize": [
+        *each(SOFTMAX, "normalize", "batch", []),
+        *each(partial(hm.Hardmax, 1), "normalize", "rms", "layer", "batch"),
+    ],
+    "ties": each(partial(hm.Hardmax, 1), "ties", "near", -0.1, 1.0, None, True, np.nan),
+    "exact=True": [lambda: hm.Hardmax(1, ties=0.1, exact=True)],
+    "beta": [*each(hm.Sphere, "beta", -1, *NO_NUMBERS), lambda: hm.Sphere(701, normalized=False)],
+    "kind": each(hm.Normalize, "kind", "rescaling"),
+    "W1": [
+        *each(partial(hm.FeedForward, W2=EYE), "W1", [1.0], MASKED, SPARSE),
+        lambda: hm.FeedForward(np.ones((3, 2)), np.ones((3, 2))),
+    ],
+    "W2": each(partial(hm.FeedForward, EYE), "W2", np.full((2, 2), np.inf)),
+    "b1": each(FEED, "b1", [1, 2, 3], [1, np.nan], [[1], [1, 2]]),
+    "b2": each(FEED, "b2", [1]),
+    "activation": each(FEED, "activation", "swish", []),
+    "gain": each(FEED, "gain", np.nan, "much"),
+    "parts": [
+        *each(hm.Compose, "parts", [], [hm.Softmax(1), 3], hm.Softmax(1)),
+        lambda: hm.Compose([hm.Softmax(1, EYE), hm.FeedForward.random(3)]),
+    ],
+    "heads": [
+        *each(HEADS, "heads", [], [0.5], [hm.Softmax(1), FLOW()], [hm.Softmax(1), hm.Normalize()]),
+        lambda: HEADS([hm.Softmax(1, EYE), hm.Softmax(1, THREE)], shared=True),
+    ],
+    "shares": [*each(partial(HEADS, [RULE]), "shares", [1]), lambda: HEADS([RULE], shared=True, shares=[1, 2])],
+    "Q": [
+        *each(FLOW, "Q", np.ones((3, 2)), [["x"]]),
+        *each(partial(FLOW, np.ones((3, 2))), "K", np.ones((4, 2)), np.ones((3, 4))),
+        *each(partial(FLOW, K=[[1, 1]]), "Q", [[np.nan, 1]]),
+        lambda: FLOW(EYE, V=THREE),
+        lambda: FLOW(lambda t: np.ones((3, 2)), np.ones((4, 2))),
+        lambda: hm.classify(V=EYE, Q=THREE),
+    ],
+    "K": each(partial(FLOW, [[1, 1]]), "K", [[1, np.inf]]),
+    "V": [
+        *each(FLOW, "V", np.ones((2, 3)), 2.0, RAGGED, EYE * 1j, lambda t: [1.0, 2.0], "paper-2d", MASKED, SPARSE),
+        *each(hm.classify, "V", np.ones((2, 3))),
+    ],
+    "times": [
+        *each(
+            run, "times", [0, 2, 1], [0, 1, 1], [-1, 1], -3, 0, [], "long", ["0", "1"], [0, np.nan], np.inf, [[0, 1]]
+        ),
+        *each(run, "times", True, [0, 1j], [[0], [1, 2]], MASKED, SPARSE),
+        run,
+        partial(run, layers=3),
+        partial(run, layers=3, times=[1]),
+        partial(hm.simulate, [[1.0]], hm.Sphere(1), layers=3),
+        lambda: SMOOTH.times,
+    ],
+    "method": [partial(run, times=1, method="rk45")],
+    "dt": [
+        partial(run, times=1, dt=0.1),
+        partial(run, times=1, method="euler"),
+        *each(partial(run, times=1, method="rk4"), "dt", 0.0, -1),
+        *each(partial(hm.Compose, [hm.Softmax(1)]), "dt", 0),
+    ],
+    "rtol": each(partial(run, times=1), "rtol", 0, 2, 1e-15),
+    "atol": each(partial(run, times=1), "atol", 0.5, np.nan),
+    "max_steps": each(partial(run, times=1), "max_steps", 0),
+    "layers": [
+        *each(layers, "layers", -1, 2.0, "3", True, None),
+        partial(simulate, hm.Softmax(1)),
+        partial(simulate, hm.Softmax(1), times=[0, 1]),
+        partial(layers, layers=1, times=3),
+    ],
+    "max_layers": each(partial(limit, RULE), "max_layers", -1, 2.0, "3", True, None),
+    "mask": [
+        *each(partial(layers, layers=1), "mask", [1, 0], [True], [[True], [True]], MASKED, SPARSE),
+        lambda: hm.simulate([GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]]),
+    ],
+    "tokens": [
+        partial(limit, hm.Hardmax(1, THREE)),
+        partial(simulate, hm.Softmax(1, THREE), layers=1),
+        partial(simulate, FLOW(V=THREE), times=1),
+        partial(simulate, HEADS([hm.Softmax(1, EYE), hm.Softmax(2, EYE)]), layers=1),
+        lambda: hm.limit([[GOOD]], RULE),
+        lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
+        lambda: hm.control.choose_A([TRIANGLE], leaders=[0]),
+        lambda: hm.control.choose_A([[1, np.nan]], leaders=[0]),
+        lambda: hm.control.choose_A([[10, 0], [-10, 1], [0, 0], [1, 1]], leaders=[0, 1], only=True),
+    ],
+    "rule": [
+        *each(partial(simulate, layers=1), "rule", 0.5, hm.Softmax),
+        *each(limit, "rule", 0.5, hm.Softmax(1), hm.Hardmax(1, normalize=False)),
+    ],
+    "save": [partial(layers, layers=1, save="first")],
+    "energy": [lambda: SMOOTH.energy],
+    "leader_table": [lambda: hm.leader_table(SMOOTH)],
+    "queries": [lambda: hm.argmax_sets(MASKED), lambda: hm.argmax_sets(SPARSE)],
+    "name": [lambda: hm.configuration("circle"), lambda: hm.matrix("eye")],
+    "n": [lambda: hm.configuration("square", n=5), lambda: hm.configuration("ball", n=0)],
+    "d": [
+        lambda: hm.configuration("ball", d=1.5),
+        lambda: hm.matrix("paper-3d", d=2),
+        lambda: hm.FeedForward.random(0),
+    ],
+    "seed": [lambda: hm.configuration("ball", seed=-1), partial(lead, seed=-1)],
+    "leaders": [
+        *each(choose, "leaders", [], [4], [-1], [0, 0], [0.5], "0,1", None),
+        *each(lead, "followers", {0: 0}),
+    ],
+    "followers": each(lead, "followers", {3: 1}, {9: 0}, [3]),
+    "prefer": each(lead, "prefer", "best"),
+    "margin": each(lead, "margin", 0.1),
+    "condition": [*each(lead, "condition", 0.5, 1e17, np.inf), *each(steer, "condition", 0.5)],
+    "attempts": each(lead, "attempts", -1),
+    "evaluations": each(steer, "evaluations", 0),
+}
+
+
+@pytest.mark.parametrize(("name", "call"), [(name, call) for name, calls in INVALID.items() for call in calls])
+def test_an_invalid_argument_is_named(name, call):
+    with pytest.raises(hm.ParameterError) as refused:
+        call()
+    assert name in refused.value.names
+
+
+def test_other_errors_say_what_was_given():
+    with pytest.raises(hm.InputError, match=r"^Tokens of dimension 3 must split into 2 heads"):
+        hm.simulate(np.eye(3), HEADS([hm.Softmax(1), hm.Softmax(2)]), layers=1)
+    with pytest.raises(hm.ParameterError, match=r"Got norm 2 for token 2 of token set 1."):
+        hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1)
+    with pytest.raises(hm.ParameterError, match=r"Got .{57}[.]{3}"):
+        run(times=list(range(50, 0, -1)))
+
+
 LARGE_INTEGERS = [[2**53, 0.5], [2**53 + 1, 0.5]]  # NumPy makes both rows equal
 
 
@@ -119,28 +249,20 @@ def test_large_integers_in_matrices_and_queries():
     A = [[2**54 + 2, 0.5], [0.5, 2**54 + 6]]
     assert hm.Hardmax(1, A).matrix[0, 0] == 2**54 + 2
     assert hm.Hardmax(1, [[2**53 + 1, 0.5], [0.5, 2**53]]).matrix[0, 0] == 2**53 + 1
-    with pytest.raises(ValueError, match="`queries`"):
-        argmax_sets(LARGE_INTEGERS)
-    with pytest.raises(ValueError, match="`keys`"):
-        argmax_sets([[1.0, 0.5]], LARGE_INTEGERS)
-    assert argmax_sets([[2**60, 0.5]])[0].tolist() == [0]
+    for arguments, name in (((LARGE_INTEGERS,), "queries"), (([[1.0, 0.5]], LARGE_INTEGERS), "keys")):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            hm.argmax_sets(*arguments)
+    assert hm.argmax_sets([[2**60, 0.5]])[0].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: hm.Hardmax(1, [[1j]]).matrix.tolist() == [[1j]], "A"),
-        (lambda: hm.Hardmax(1, [[Fraction(10**400)]]).matrix.tolist() == [[Fraction(10**400)]], "A"),
-        (lambda: hm.Hardmax(1, [[1.7e308]]).matrix.tolist() == [[1.7e308]], "A"),
-        (lambda: hm.Hardmax(Fraction(10**400)).steps == (Fraction(10**400),), "alpha"),
-        (lambda: hm.Hardmax(np.array(0.5)).steps == (Fraction(1, 2),), "alpha"),
-    ],
-)
-def test_unusual_numbers_are_kept_exactly_or_refused(call, name):
-    try:
-        assert call()
-    except (TypeError, ValueError) as error:
-        assert str(error).startswith(f"`{name}`")  # noqa: PT017  either is a defined answer
+def test_unusual_numbers_are_kept_exactly_or_refused():
+    for A in ([[1j]], [[Fraction(10**400)]]):
+        with pytest.raises(ValueError, match=r"^`A`"):
+            hm.Hardmax(1, A)
+    assert hm.Hardmax(1, [[1.7e308]]).matrix.tolist() == [[1.7e308]]
+    assert hm.Hardmax(Fraction(10**400)).steps == (Fraction(10**400),)
+    assert hm.Hardmax(np.array(0.5)).steps == (Fraction(1, 2),)
+    assert hm.Hardmax(0.1).steps[0] == Fraction(0.1) != Fraction(1, 10)
 
 
 def test_matrix_symmetric_up_to_rounding_is_taken_as_symmetric():
@@ -151,38 +273,6 @@ def test_matrix_symmetric_up_to_rounding_is_taken_as_symmetric():
         rule.matrix[0, 0] = 5
 
 
-SMOOTH = hm.simulate(GOOD, hm.Softmax(1), layers=1)
-CALLS = {
-    "ties": [lambda ties=ties: hm.Hardmax(1, ties=ties) for ties in ("near", -0.1, 1.0, None, True, np.nan)],
-    "exact=True": [lambda: hm.Hardmax(1, ties=0.1, exact=True)],
-    "layers": [lambda n=n: hm.simulate(GOOD, RULE, layers=n) for n in (-1, 2.0, "3", True, None)],
-    "max_layers": [lambda n=n: hm.limit(GOOD, RULE, max_layers=n) for n in (-1, 2.0, "3", True, None)],
-    "mask": [
-        *(lambda m=m: hm.simulate(GOOD, RULE, layers=1, mask=m) for m in ([1, 0], [True], [[True], [True]])),
-        lambda: hm.simulate([GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]]),
-    ],
-    "tokens": [lambda: hm.limit(GOOD, hm.Hardmax(1, np.eye(3))), lambda: hm.limit([[GOOD]], RULE)],
-    "rule": [
-        lambda: hm.simulate(GOOD, 0.5, layers=1),
-        lambda: hm.simulate(GOOD, hm.Softmax, layers=1),
-        lambda: hm.limit(GOOD, 0.5),
-        lambda: hm.limit(GOOD, hm.Softmax(1)),
-        lambda: hm.limit(GOOD, hm.Hardmax(1, normalize=False)),
-    ],
-    "leader_table": [lambda: hm.leader_table(SMOOTH)],
-    "V": [lambda: hm.SelfAttention(V="paper-2d")],
-    "save": [lambda: hm.simulate(GOOD, RULE, layers=1, save="first")],
-    "normalize": [lambda kind=kind: hm.Hardmax(1, normalize=kind) for kind in ("rms", "layer", "batch")],
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_an_invalid_argument_is_named(name):
-    for call in CALLS[name]:
-        with pytest.raises((ValueError, TypeError), match=f"`{name}`"):
-            call()
-
-
 def test_valid_tokens_and_steps():
     assert _validation.check_tokens([[True, 2]])[0].tolist() == [[1.0, 2.0]]
     assert _validation.check_tokens(np.ones((1, 1), np.float16))[0].dtype == np.float16
@@ -190,7 +280,6 @@ def test_valid_tokens_and_steps():
     assert _validation.check_tokens([[Fraction(1, 2)]])[0].dtype == np.float64  # a float holds it
     assert _validation.check_tokens([[Fraction(1, 3)]])[0][0, 0] == Fraction(1, 3)
     assert _validation.check_alpha(np.float32(0.5)) == _validation.check_alpha(Fraction(1, 2)) == (Fraction(1, 2),)
-    assert hm.Hardmax(0.1).steps[0] == Fraction(0.1) != Fraction(1, 10)
 
 
 @pytest.mark.parametrize("value", [7.0, 0.0, -1e300, 1e-300, 5e-324])
@@ -200,8 +289,3 @@ def test_one_token_in_one_dimension_leads_at_once(value):
     assert run.tokens.ravel().tolist() == [value] * 3
     assert run.leaders.tolist() == limit.leaders.tolist() == [0]
     assert (limit.certified, limit.layer, limit.tokens.tolist(), limit.radius) == (True, 0, [[value]], np.inf)
-
-
-def test_names_of_normalisations_of_hardmax():
-    assert hm.Hardmax(1, normalize="rescaling") == hm.Hardmax(1)
-    assert hm.Hardmax(1, normalize="none") == hm.Hardmax(1, normalize=False)

@@ -22,14 +22,15 @@ EXTRAS: dict[str, tuple[str, Callable[[], object]]] = {
     "control": ("control", lambda: hm.control.choose_A(SQUARE, leaders=[0])),
     "exact": ("exact", lambda: hm.limit(SQUARE, hm.Hardmax(1, exact=True))),
     "numba": ("fast", lambda: hm.limit(SQUARE, hm.Hardmax(1), kernel="hull")),
-    "page": ("app", lambda: hm.interactive(hm.simulate(SQUARE, hm.Hardmax(1), layers=1))),
     "playground": ("notebook", lambda: hm.playground(SQUARE)),
     "sweep": ("scale", lambda: hm.sweep("leaders", {"n": [5]}, out="sweep")),
     "inspect": ("encoders", lambda: hm.inspect("minilm", "a sentence")),
 }
-COMMANDS = {  # arguments, the exit code, and what is said
+COMMANDS = {  # arguments, the exit code, and a part of the output
     "demo": (("demo", "--out", "demo"), 0, "Wrote demo/index.html"),
     "limit": (("limit", "triangle"), 0, "Certified at layer 0. 3 leaders"),
+    "page": (("simulate", "triangle", "--out", "page.html"), 0, "Wrote page.html"),
+    "app": (("app", "--no-browser"), 2, "pip install 'hardmax[app]'"),
     "reproduce": (("reproduce", "fig2", "--out", "fig2.png"), 0, "Wrote fig2.png"),
     "cluster": (("cluster", "ball"), 2, "pip install 'hardmax[cluster]'"),
     "predict": (("predict", "a text"), 2, "pip install 'hardmax[text]'"),
@@ -45,17 +46,17 @@ def check_extra(extra: str, use: Callable[[], object]) -> str:
     try:
         use()
     except ImportError as error:
-        said = str(error)
-        return "" if said.endswith(f"pip install 'hardmax[{extra}]'.") and " needs " in said else said
+        message = str(error)
+        return "" if message.endswith(f"pip install 'hardmax[{extra}]'.") and " needs " in message else message
     return "it ran without the extra"
 
 
-def check_command(arguments: tuple[str, ...], code: int, said: str, folder: str) -> str:
+def check_command(arguments: tuple[str, ...], code: int, message: str, folder: str) -> str:
     """Return what is wrong with a command, or an empty string."""
     command = [str(Path(sys.executable).parent / "hardmax"), *arguments]
     done = run(command, cwd=folder, capture_output=True, text=True, check=False)
     answer = " ".join((done.stdout + done.stderr).split())
-    return "" if done.returncode == code and said in answer else f"exit code {done.returncode}: {answer[-500:]}"
+    return "" if done.returncode == code and message in answer else f"exit code {done.returncode}: {answer[-500:]}"
 
 
 def main() -> int:

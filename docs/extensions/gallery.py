@@ -1,5 +1,6 @@
-"""The gallery: its groups in the order of the readers, and a limit on the seconds that an example may take."""
+"""The gallery: the order of its groups, and a time limit for each example."""
 
+import os
 import signal
 from hashlib import sha256
 from pathlib import Path
@@ -13,24 +14,24 @@ from hardmax.draw.movies import Movie
 from hardmax.draw.pages import Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
-MOST_SECONDS = 120  # of one example, on a machine with two cores, where compiled code may have to be made first
+MAX_SECONDS = 120  # per example, on two cores, including the compilation of kernels
 
-FIRST = (  # in each group: where to begin
+FIRST = (  # the first example of each group
     *("gathering.py", "converge_to_a_finite_set.py", "explain_a_review.py", "moons_and_blobs.py"),
     *("who_can_lead.py", "spectrum_decides.py", "a_million_tokens.py"),
 )
 
 
 class SimplestFirst(ExampleTitleSortKey):
-    """One example of a group first, then the others by title."""
+    """Sort one chosen example of a group first, then the others by title."""
 
     def __call__(self, filename: Any) -> str:
-        """Return what to sort by."""
+        """Return the sort key of an example."""
         return "" if Path(filename).name in FIRST else super().__call__(filename)
 
 
 def settings() -> dict[str, Any]:
-    """What sphinx-gallery wants. It runs an example again only if its file has changed."""
+    """Return the configuration of sphinx-gallery, which runs an example again only if its file has changed."""
     return {
         "examples_dirs": "../examples",
         "gallery_dirs": "gallery",
@@ -40,8 +41,8 @@ def settings() -> dict[str, Any]:
         "abort_on_example_error": True,
         "reset_modules": ("matplotlib", limited),
         "reset_modules_order": "both",
-        "show_memory": True,
-        "write_computation_times": False,  # their page would load scripts of another host
+        "parallel": os.cpu_count() or 1,
+        "write_computation_times": False,  # that page loads scripts from another host
         "min_reported_time": 0,
         "show_signature": False,
         "remove_config_comments": True,
@@ -55,17 +56,17 @@ def settings() -> dict[str, Any]:
 
 
 def limited(conf: dict[str, Any], name: str, when: str) -> None:
-    """Start the clock before an example, and stop it after."""
+    """Start the time limit before an example, and stop it afterwards."""
 
-    def late(number: int, frame: Any) -> None:
-        raise TimeoutError(f"{Path(name).name} must end within {MOST_SECONDS} seconds.")
+    def stop(number: int, frame: Any) -> None:
+        raise TimeoutError(f"{Path(name).name} must end within {MAX_SECONDS} seconds.")
 
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(MOST_SECONDS if when == "before" else 0)
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(MAX_SECONDS if when == "before" else 0)
 
 
 def shown(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:
-    """Show the movies and pages that an example has made since the last block: those it keeps under a name."""
+    """Return RST that shows the movies and pages that an example assigned to names since the last block."""
     names = variables["example_globals"]
     seen = names.setdefault("__shown__", set())
     found = {id(thing): thing for thing in names.values() if isinstance(thing, Movie | Page) and id(thing) not in seen}
@@ -79,7 +80,7 @@ def _rst(thing: Movie | Page, variables: dict[str, Any], conf: dict[str, Any]) -
         image = Path(next(variables["image_path_iterator"])).with_suffix(thing.ending)
         thing.save(image)
         return figure_rst([str(image)], conf["src_dir"])
-    # A page is no image: asking for the name of one would promise its file.
+    # Do not take a name from `image_path_iterator` for a page: sphinx-gallery expects an image of that name.
     name = f"{source.parent.name}-{source.stem}-{sha256(thing.encode()).hexdigest()[:8]}.html"
     live.write(thing, Path(conf["src_dir"]) / "static" / "live" / name)
     frame = live.frame(f"../../_static/live/{name}", source.stem.replace("_", " "))

@@ -5,8 +5,8 @@ Clusters of any shape whose centres are points of the data
 k-means finds round clusters, and its centres are means, which may look like no point at all. HDBSCAN finds clusters of
 any shape, and needs no centres (scikit-learn adds means or medoids if asked). ``HardmaxClustering`` runs the hardmax
 model of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any shape,
-each is led by one of the points, and where every point ends is proved. Here are the three side by side. Where a cluster
-has to be shown to somebody, a point that exists is worth more than a mean.
+each is led by one of the points, and where every point ends is proved. Here are the three side by side. A leader is a
+point of the data, so it can represent its cluster where a mean cannot.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ SETS = {
 }
 
 # %%
-# k-means is told the number of clusters. HDBSCAN and hardmax find it.
+# k-means needs the number of clusters as a parameter. HDBSCAN and hardmax find it.
 
 figure, axes = plt.subplots(3, 3, figsize=(10, 8.6), layout="constrained")
 scores = {}
@@ -69,6 +69,6 @@ print("The same leaders in another order.")
 # %%
 # What to try
 # -----------
-# More noise in the moons, ``noise=0.12``: who gives way first? ``hm.HardmaxClustering(noise=20)`` leaves points out
-# where it is 20 times emptier. ``features="points"`` runs the paper's model on the points: leaders are then extreme
+# More noise in the moons, ``noise=0.12``: which method fails first? ``hm.HardmaxClustering(noise=20)`` leaves points
+# out where it is 20 times emptier. ``features="points"`` runs the paper's model on the points: leaders are then extreme
 # points.

@@ -1,15 +1,13 @@
 """
-Cluster words by how they are spelled: a similarity of one's own
-================================================================
+Cluster words by spelling with a precomputed similarity
+=======================================================
 
-Not everything has coordinates. Names, molecules and programs come with a similarity that somebody defined, and the
-clusterer has to take it as it is. Here are misspelled words from a form, and the similarity of two is the part of their
-letter pairs that they share,
+Names, molecules and programs have no coordinates, but a similarity. ``HardmaxClustering`` accepts such a matrix. Here
+the data are misspelled words from a form, and the similarity of two words is the share of their common letter pairs,
 
 .. math:: s(a, b) = \\frac{2\\, |P(a) \\cap P(b)|}{|P(a)| + |P(b)|} .
 
-Each cluster is led by one of the spellings. That is what makes it usable: the leader is a word somebody wrote, not a
-mean of words, which does not exist.
+Each cluster is led by one of the spellings, which represents it; a mean of words would not exist.
 """
 
 from collections import Counter
@@ -44,8 +42,8 @@ def similarity(a: str, b: str) -> float:
 S = np.array([[similarity(a, b) for b in words] for a in words])
 
 # %%
-# ``affinity="precomputed"`` takes the matrix. Each word looks at its five most similar ones; how many clusters there
-# are is found from the gap of the eigenvalues.
+# ``affinity="precomputed"`` takes the matrix. Each word is connected to its five most similar words; the
+# number of clusters follows from the gap of the eigenvalues.
 
 found = hm.HardmaxClustering(affinity="precomputed", n_neighbors=5).fit(S)
 for c, leader in enumerate(found.leaders_):
@@ -84,4 +82,4 @@ for word, label in zip(new, found.predict(np.array([[similarity(a, b) for b in w
 # What to try
 # -----------
 # ``metric="precomputed"`` takes distances instead, and has a density, so that ``noise`` works. For vectors of texts or
-# images ``metric="cosine"`` needs no matrix at all. ``must_lead=[0]`` asks for a leader of your choice.
+# images ``metric="cosine"`` needs no matrix at all. ``must_lead=[0]`` requests a leader.

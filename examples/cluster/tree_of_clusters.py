@@ -2,13 +2,12 @@
 The tree of clusters, and where to cut it
 =========================================
 
-How many clusters are there? Often the honest answer is: that depends on how close one looks. The hardmax model has one
-knob for it, an exponent :math:`\\tau` on the length of the tokens, and it is known exactly at which value each leader
-stops leading and whom it then follows:
+The number of clusters depends on the scale. The hardmax model has one parameter for it, an exponent :math:`\\tau` on
+the length of the tokens, and the value at which a leader stops leading and follows another one is known exactly:
 
 .. math:: \\tau_i = \\min_{j:\\, r_j > r_i,\\ \\cos(u_i, u_j) > 0} \\frac{-\\log \\cos(u_i, u_j)}{\\log (r_j / r_i)} .
 
-So all clusterings form one tree. It is computed once and cut anywhere, and long branches say where cutting is safe.
+So all clusterings form one tree. It is computed once and cut anywhere, and long branches show where a cut is stable.
 """
 
 import matplotlib.pyplot as plt
@@ -60,8 +59,8 @@ pairs = truth // 2  # the blobs were drawn in three pairs
 assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))
 
 # %%
-# Where to cut? Look for a number of clusters that lasts over a long stretch of the knob. Here it is three, the pairs of
-# blobs; six last so short that the second cut tells the blobs apart only roughly.
+# Cut where the number of clusters is constant over a long range of tau. Here it is three, the pairs of blobs; the range
+# of six is so short that the second cut separates the blobs only roughly.
 
 lengths = {k: heights[k - 2] - heights[k - 1] for k in range(2, 10)}
 print("how long each number lasts:", ", ".join(f"{k}: {length:.2f}" for k, length in lengths.items()))
@@ -80,5 +79,5 @@ plt.show()
 # What to try
 # -----------
 # ``hm.HardmaxClustering(n_clusters=6)`` looks closer, with six eigenvectors instead of three, and finds the blobs.
-# ``tree.cut(granularity=0.3)`` cuts at a value of the knob. On the command line,
-# ``hardmax cluster points.csv --tree tree.png`` draws it for a file.
+# ``tree.cut(granularity=0.3)`` cuts at a granularity. On the command line, ``hardmax cluster points.csv --tree
+# tree.png`` draws it for a file.

@@ -1,12 +1,12 @@
 """
-Choose who leads in the end: a programme, a search, and luck
-============================================================
+Choose the final leaders: semidefinite programme and search
+===========================================================
 
-A practitioner wants chosen tokens to lead, and no others. At layer 0 that is a semidefinite programme in A, since
-every demand :math:`\\langle A z_i, z_t - z_j \\rangle > 0` is linear in A. At the limit more is possible, as leaders
-may emerge later, but no programme is known: ``steer`` searches, and answers only what ``hm.limit`` certifies. How
-often does each succeed? Each task asks for the leaders of a hidden A and no others, so that an answer exists. Random
-matrices get as many limits as ``steer`` may compute. ``python control_leaders.py 20`` does 20 tasks of each kind.
+Given tokens that shall lead, find a matrix A for which these lead and no others. At layer 0 this is a semidefinite
+programme in A, since every condition :math:`\\langle A z_i, z_t - z_j \\rangle > 0` is linear in A. At the limit no
+programme is known, because leaders may emerge later: ``steer`` searches, and returns only what ``hm.limit`` certifies.
+This example compares the success rates of both and of random matrices. Each task requests the leaders of a hidden A,
+so that a solution exists. ``python control_leaders.py 20`` runs 20 tasks of each kind.
 """
 
 import sys
@@ -22,7 +22,7 @@ TASKS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 LIMITS, ALPHA = 200, 0.5
 
 # %%
-# First one wish, seen. These are 40 tokens in the plane; with A = I others lead.
+# One task as a picture: 40 tokens in the plane. With A = I other tokens lead.
 
 tokens = hm.configuration("gaussian", n=40, seed=1)
 able = np.flatnonzero(hm.control.can_lead(tokens))
@@ -35,8 +35,8 @@ hm.draw.plot_control(wish, alpha=ALPHA)
 plt.show()
 
 # %%
-# The tasks: tokens on a sphere, whose leaders under a hidden A are wanted; with ``late``, not all of them lead at layer
-# 0.
+# The tasks: tokens on a sphere; the leaders under a hidden A are requested; with ``late``, not all of them lead at
+# layer 0.
 
 
 def definite(rng: np.random.Generator, d: int) -> np.ndarray:
@@ -60,21 +60,21 @@ def by_chance(tokens: np.ndarray, leaders: np.ndarray, rng: np.random.Generator)
 
 
 # %%
-# What ``steer`` finds is right, whatever the counts: the leaders of the certified limit are those that were wanted.
+# Every result of ``steer`` is correct: the leaders of the certified limit are those that were requested.
 
 print(f"{TASKS} tasks each, at most {LIMITS} limits a task, alpha = {ALPHA}")
 print(f"{'leaders':22}{'n':>4}{'d':>4}{'choose_A(only=True)':>22}{'steer':>8}{'random A':>11}{'limits of steer':>18}")
 rows = {}
 for late, n, d in ((False, 15, 3), (False, 20, 4), (True, 12, 2), (True, 15, 3)):
     layer_0 = steered = chance = limits = 0
-    for _, (cloud, leaders, rng) in zip(range(TASKS), tasks(n, d, late), strict=False):
-        layer_0 += hm.control.choose_A(cloud, leaders=leaders, only=True).found
-        result = hm.control.steer(cloud, leaders=leaders, alpha=ALPHA, evaluations=LIMITS)
+    for _, (tokens, leaders, rng) in zip(range(TASKS), tasks(n, d, late), strict=False):
+        layer_0 += hm.control.choose_A(tokens, leaders=leaders, only=True).found
+        result = hm.control.steer(tokens, leaders=leaders, alpha=ALPHA, evaluations=LIMITS)
         steered += result.found
         limits += result.stats["limits"]
-        chance += by_chance(cloud, leaders, rng)
+        chance += by_chance(tokens, leaders, rng)
         if result.found:
-            assert set(hm.limit(cloud, hm.Hardmax(result.alpha, result.A)).leaders) == set(leaders)
+            assert set(hm.limit(tokens, hm.Hardmax(result.alpha, result.A)).leaders) == set(leaders)
     name = "some emerge later" if late else "all at layer 0"
     rows[f"{name}\nn = {n}, d = {d}"] = layer_0, steered, chance
     print(f"{name:22}{n:4}{d:4}{layer_0:22}{steered:8}{chance:11}{limits / TASKS:18.0f}")
@@ -89,5 +89,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# More tasks tell more: the table for 20 of each kind is in the guide to control. Several values of alpha may be given,
+# The table for 20 tasks of each kind is in the guide to control. Several values of alpha may be given,
 # ``steer(..., alpha=[0.2, 0.5, 2])``, and are searched, too.

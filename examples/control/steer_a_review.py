@@ -1,11 +1,10 @@
 """
-Steer a review: make another word lead, and the answer flips
-============================================================
+Change a prediction by choosing the word that leads
+===================================================
 
-A classifier on hardmax dynamics answers by the words around which the others gather. So is the answer a property of
-the words? Not of them alone. Here the words stay where training has put them, and so do the decoder and its bias.
-Only the matrix A changes, so that one chosen word leads at layer 0; with A changes who follows whom, and with that
-the answer. Every explanation adds up exactly, before and after.
+The prediction of a hardmax classifier depends on the words around which the others gather. Here the word vectors, the
+decoder and its bias stay as trained, and only the matrix A is changed, so that one chosen word leads at layer 0. With A
+the argmax sets change, and with them the prediction. Contributions add up to the logit exactly, before and after.
 """
 
 from dataclasses import replace
@@ -37,7 +36,7 @@ def lead(explanation: Explanation, chosen: str = "") -> str:
 print(f"as trained: {before.prediction} {before.probability:.0%}, logit {before.logit:+.2f}; led by {lead(before)}")
 
 # %%
-# Which words can lead at all? Those at the corners of the hull (Theorem 5). For each of them two matrices: the one
+# The words that can lead are the vertices of the hull (Theorem 5). For each of them two matrices are computed: the one
 # closest to the identity for which it leads by half of the largest margin, and the one of the largest margin.
 
 able = np.flatnonzero(hm.control.can_lead(tokens)).tolist()
@@ -55,7 +54,7 @@ for word, (_, after) in steered["margin"].items():
 
 # %%
 # The logit of the review for each word that was made a leader; the dashed line is the review as it was. A small change
-# of A moves the answer a little and never flips it here. A large one divides the crowd anew, and can.
+# of A changes the logit a little and never its sign here. A large one changes the clusters, and can.
 
 figure, ax = plt.subplots(figsize=(9, 6.2), layout="constrained")
 places = np.arange(len(able))

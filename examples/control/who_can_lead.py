@@ -1,10 +1,10 @@
 """
-Who can lead at all, and why two tokens cannot lead together
-============================================================
+Tokens that can lead, and pairs that cannot lead together
+=========================================================
 
-Which tokens lead depends on the matrix A. Is there an A for every wish? No, and the reasons are geometric. Token i
+Which tokens lead depends on the matrix A, but not every choice of leaders has an A. The reasons are geometric. Token i
 leads at layer 0 for some symmetric positive definite A if and only if :math:`z_i` is a vertex of the convex hull of
-all tokens and 0 (Theorem 5 of this project). Tokens that can lead one by one may still be in each other's way: if
+all tokens and 0 (Theorem 5 of this project). Tokens that can lead one by one may still conflict: if
 weights :math:`\\lambda \\ge 0`, not all 0, make
 
 .. math:: S = \\sum \\lambda_{ij}\\, \\mathrm{sym}\\big( z_i (z_i - z_j)^\\top \\big)
@@ -39,7 +39,7 @@ print(refused)
 assert refused.proved
 
 # %%
-# Now two at a time. Which pairs can lead together?
+# Pairs of tokens that can lead together.
 
 pairs = {(int(i), int(j)): hm.control.choose_A(tokens, leaders=[i, j]) for i in able for j in able if i < j}
 blocked = {pair: result for pair, result in pairs.items() if not result.found}
@@ -79,7 +79,7 @@ plt.show()
 # %%
 # The proof of one conflict, by hand: the weighted sum S has no positive eigenvalue. The weights are those of products
 # of unit vectors, so lengths are divided out. The solver's floats are corrected to rational weights inside the library
-# before it speaks of a proof; here we look at them rounded.
+# before a proof is reported; here they are printed rounded.
 
 S = np.zeros((2, 2))
 for clash in result.conflict:

@@ -1,23 +1,23 @@
 """
-Two coordinates are nearly as good as sixteen
-=============================================
+Accuracy of the sentiment model by dimension
+============================================
 
 `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains a transformer of three parts on film reviews: an encoder
 that gives each word a vector in :math:`\\mathbb{R}^d`, hardmax layers, and a linear decoder of the mean,
 
 .. math:: \\text{logit} = \\beta + v \\cdot \\frac1n \\sum_i z_i^K .
 
-It reports an accuracy that grows with :math:`d`. Does it have to? The same model was trained here again, from two
+It reports an accuracy that grows with :math:`d`. The same model was trained here again, from two
 initial values of the step :math:`\\alpha`, and every epoch was recorded. These are the curves;
 ``hardmax reproduce accuracy`` writes them to a file.
 """
 
 import matplotlib.pyplot as plt
 
-from hardmax.figures.accuracy_by_dimension import compute, draw
+from hardmax.figures.imdb import draw_accuracy, read_runs
 from hardmax.figures.shared import PAPER_BEST
 
-starts = compute()  # one list of rows per initial alpha, one row per d
+starts = read_runs()  # one list of rows per initial alpha, one row per d
 for start, rows in starts.items():
     for row in rows:
         print(f"{start}, d = {row['d']}: test accuracy {row['accuracy']:.3f}, the paper's {PAPER_BEST[row['d']]:.3f}")
@@ -25,7 +25,7 @@ for start, rows in starts.items():
 # %%
 # Validation accuracy by epoch. Dashed is the best accuracy that the paper reports for the same d.
 
-figure = draw(starts)
+figure = draw_accuracy(starts)
 plt.show()
 
 # %%

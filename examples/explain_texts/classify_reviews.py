@@ -1,11 +1,11 @@
 """
-Do explanations find the words that decide? A test with known answers
-=====================================================================
+Test explanations on texts whose decisive words are known
+=========================================================
 
-Explanations are easy to believe and hard to test, because nobody knows why a text has its label. So this project can
-make reviews in which it is known: one or two words, "superb" or "not good", carry the label, and all others are
-neutral. A classifier is trained on 1,600 of them. Then each answer to 400 new ones is explained, and one counts how
-often the strongest word is one of those that really decide.
+Explanations are hard to test on real texts, because the reason of a label is not known. The package generates reviews
+in which it is known: one or two words, "superb" or "not good", determine the label, and all others are neutral. A
+classifier is trained on 1,600 of them. Then the predictions for 400 new reviews are explained, and the example counts
+how often the word with the largest contribution is a decisive one.
 """
 
 import tempfile
@@ -26,8 +26,8 @@ print(f"Accuracy on {len(test.texts)} new reviews: {accuracy:.2f}")
 assert accuracy > 0.8
 
 # %%
-# The words of each review in the order of what they add to the answer. At which rank does the first word come that was
-# planted? The contributions are no estimate: with the bias they add up to the logit.
+# The words of each review in the order of their contributions, and the rank of the first decisive word. Contributions
+# are exact: with the bias they add up to the logit.
 
 ranks = []
 for why, planted in zip(classifier.explain_many(test.texts), test.planted, strict=True):
@@ -49,7 +49,7 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# One review with a contrast: what follows "but" wins.
+# One review with a contrast: the words after "but" decide.
 
 why = classifier.explain("The opening was not good but superb is what I call the music. It has subtitles.")
 print(why)

@@ -1,14 +1,14 @@
 """
-Why does a classifier call this review negative?
-================================================
+Explain the prediction for one review
+=====================================
 
-A review says good things and bad things. The model that comes with the package calls it negative, and its reasons can
-be read off exactly: hardmax layers are linear once it is known who follows whom, so the logit is a sum over words,
+A review contains praise and criticism. The model that comes with the package predicts "negative", and the explanation
+is exact: hardmax layers are linear for given argmax sets, so the logit is a sum over words,
 
 .. math:: \\text{logit} = \\beta + \\sum_j \\text{share}_j \\, v \\cdot z_j^0 ,
 
-without sampling and without an approximation. Who must justify an answer, to an editor or to an auditor, can print that
-sum. Nothing is trained here.
+without sampling and without approximation. The sum can be printed to justify the prediction, to an editor or an
+auditor. Nothing is trained here.
 """
 
 import matplotlib.pyplot as plt
@@ -24,14 +24,13 @@ print(f"{why.prediction} with probability {why.probability:.3f}")
 assert why.prediction == "neg"
 
 # %%
-# What counts most, words and runs of words. Blue speaks for the answer, orange against it.
+# The largest contributions of words and n-grams. Blue is evidence for the prediction, orange against it.
 
 figure = why.plot()
 plt.show()
 
 # %%
-# All terms add up to the logit. It counts for "pos", so the words that speak for "neg", on the right in the picture,
-# are negative here.
+# All terms add up to the logit of "pos". Evidence for "neg", on the right in the picture, is negative here.
 
 for word, contribution in why.top(6):
     print(f"  {word:18} {contribution:+.2f}")
@@ -39,7 +38,7 @@ print(f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is {wh
 assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
 
 # %%
-# By sentence, positive where it speaks for the answer.
+# Contributions by sentence, positive where they support the prediction.
 
 for part in why.by_sentence():
     print(f"  {float(why.signed(part.value)):+.2f}  {part.text.strip()}")
@@ -63,5 +62,5 @@ plt.show()
 # What to try
 # -----------
 # ``why.to_html("why.html")`` writes a page with the text in colour, ``flat.movie("words.gif")`` a movie. On the command
-# line: ``hardmax explain "a text" --out why.html``. An explanation says why this model answered so, not that the words
-# are a good reason.
+# line: ``hardmax explain "a text" --out why.html``. An explanation shows the computation of this model, not that the
+# words are a good reason.

@@ -1,11 +1,11 @@
 """
-What to strike so that the answer changes
-=========================================
+Find the words whose removal changes a prediction
+=================================================
 
-"Why negative?" has two answers. One is a sum over words. The other is what people mean when they ask why: what would
-have to be different? ``minimal_flip`` looks for a small set of words without which the classifier answers otherwise,
-and runs the model on every text on the way, so the flip is a fact and no estimate. Each word in it is needed: put any
-one back, and the old answer is back. Where a single word is enough, the answer stands on that word alone.
+A prediction can be explained by a sum over words, or by a counterfactual: a change of the text that changes the
+prediction. ``minimal_flip`` searches for a small set of words without which the classifier predicts another class, and
+runs the model on every candidate, so the flip is exact and not estimated. The set is minimal: if any one of its words
+is put back, the first prediction returns. If the set has a single word, the prediction depends on that word alone.
 """
 
 import matplotlib.pyplot as plt
@@ -42,8 +42,7 @@ for why, flip in zip(whys, flips, strict=True):
         assert classifier.predict([without(why.text, fewer)])[0] == flip.before
 
 # %%
-# The logit while the words are struck one after another: above 0 the answer is "pos", and only the last word changes
-# it.
+# The logit while the words are removed one by one: above 0 the prediction is "pos", and only the last word changes it.
 
 figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
 for ax, why, flip in zip(axes, whys, flips, strict=True):
@@ -58,12 +57,12 @@ for ax, why, flip in zip(axes, whys, flips, strict=True):
 plt.show()
 
 # %%
-# Another way to ask: what makes the answer to another text different? The changes add up to that of the logit.
+# The difference between two texts, by word. The changes add up to that of the logit.
 
 print(whys[0].counterfactual(REVIEWS[0].replace("boring", "moving")))
 
 # %%
 # What to try
 # -----------
-# A text of your own. If one word out of fifty flips it, the answer should not be trusted far; ``predict_proba`` says
-# less about that than one would think. ``hardmax explain "a text" --out why.html`` shows the flip, too.
+# A text of your own. If one word out of fifty changes the prediction, it is not robust; ``predict_proba`` does not show
+# that. ``hardmax explain "a text" --out why.html`` shows the flip, too.

@@ -1,6 +1,6 @@
 """
-The words that lead in 25,000 film reviews
-==========================================
+The most frequent leaders in 25,000 film reviews
+================================================
 
 If leaders carry the meaning, the words that lead most often should be words of judgement, not the most common ones.
 `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ shows a histogram of them. This one counts, for the model
@@ -14,9 +14,9 @@ the figure to a file.
 
 import matplotlib.pyplot as plt
 
-from hardmax.figures.leaders_histogram import SHOWN, compute, draw
+from hardmax.figures.imdb import SHOWN, draw_leaders, read_leaders
 
-counts = compute()
+counts = read_leaders()
 words = counts["words"][:SHOWN]
 shares = [f"{word} ({led / counts['texts']:.1%})" for word, led in zip(words, counts["texts_led"], strict=False)]
 print("lead most often:", ", ".join(shares[:8]))
@@ -24,12 +24,12 @@ print("lead most often:", ", ".join(shares[:8]))
 # %%
 # The colour of a word is that of the class it predicts when it stands alone.
 
-figure = draw(counts)
+figure = draw_leaders(counts)
 plt.show()
 
 # %%
-# "great", "bad", "excellent" and "awful" are among the first, as one would hope. So are "not" and "only", which deny,
-# and words such as "man" or "first" that no person would name. Leading is not the same as meaning.
+# "great", "bad", "excellent" and "awful" are among the first. So are "not" and "only", which deny,
+# and words such as "man" or "first" without a judgement: a leader is not always a word of judgement.
 
 assert {"great", "bad", "excellent", "awful"} <= set(words[:12])
 assert {"man", "first"} <= set(words)

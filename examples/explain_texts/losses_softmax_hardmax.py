@@ -1,5 +1,5 @@
 """
-Trained softly, served hard: the loss does not notice
+Loss with softmax at low temperature and with hardmax
 =====================================================
 
 Hardmax has no gradient in its choices, so `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains with softmax at
@@ -9,21 +9,21 @@ a low temperature,
 
    P_{ij} = \\frac{e^{\\langle z_i, z_j\\rangle / T}}{\\sum_l e^{\\langle z_i, z_l\\rangle / T}}, \\qquad T = 0.001,
 
-and serves with hardmax. May one do that? Only if both give the same answers. After each epoch of the recorded runs the
+and predicts with hardmax. This is valid if both give the same predictions. After each epoch of the recorded runs the
 validation loss was computed both ways. ``hardmax reproduce losses`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
 
-from hardmax.figures.losses_softmax_hardmax import compute, draw
+from hardmax.figures.imdb import draw_losses, read_runs
 from hardmax.figures.shared import PAPER_BEST
 
-starts = compute()
+starts = read_runs()
 
 # %%
 # Above: the loss with hardmax as a line, with softmax as circles around it. Below: the absolute difference.
 
-figure = draw(starts)
+figure = draw_losses(starts)
 plt.show()
 
 # %%

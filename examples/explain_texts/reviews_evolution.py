@@ -1,6 +1,6 @@
 """
-A good and a bad review, layer by layer
-=======================================
+A positive and a negative review, layer by layer
+================================================
 
 `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ interprets its classifier by looking at it: with :math:`d = 2`
 every word of a review is a point of the plane, words move to their leaders, and the mean of all points decides by the
@@ -15,24 +15,24 @@ comes with the package. ``hardmax reproduce reviews`` writes the figure to a fil
 import matplotlib.pyplot as plt
 
 import hardmax as hm
-from hardmax.figures.reviews_evolution import REVIEWS, compute, draw
+from hardmax.figures.imdb import REVIEWS, draw_reviews, explain_reviews
 
-good, bad = compute()
+good, bad = explain_reviews()
 for review, why in zip(REVIEWS, (good, bad), strict=True):
     print(f"{review}\n    {why.prediction}, probability {why.probability:.3f}")
     print("    leaders: " + ", ".join(leader.word for leader in why.leaders[0]) + "\n")
 assert (good.prediction, bad.prediction) == ("pos", "neg")
 
 # %%
-# Layers 0, 1, 2 and 8. Blue is the side of the answer that is given. Stars are leaders, by name; circles are words, in
+# Layers 0, 1, 2 and 8. Blue is the side of the predicted class. Stars are leaders, by name; circles are words, in
 # the colour of the word they follow; the cross is the mean.
 
-figure = draw([good, bad])
+figure = draw_reviews([good, bad])
 plt.show()
 
 # %%
-# What a review is in the end is what its leaders are, each with its share of the mean. The theorems are checked on a
-# review like on any other cloud of tokens.
+# The final mean is the sum of the leaders, each with its share. The theorems are checked on a review as on any other
+# token set.
 
 for why in (good, bad):
     (head,) = why.trajectory

@@ -1,20 +1,20 @@
 """
-How many words lead a review?
-=============================
+Table 1: accuracy and number of leaders by dimension
+====================================================
 
-A leader is a word that follows nobody, :math:`C_i = \\{i\\}`, and the claim of
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ is that few words lead and that they are the words that matter.
-Table 1 of the paper counts them, by the dimension :math:`d` of the vectors. Here is the table again, from models
-trained by this project. Few leaders mean that a prediction is explained by a few words;
-``hardmax reproduce table1`` writes the table to a file.
+A leader is a word that follows only itself, :math:`C_i = \\{i\\}`, and the claim of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ is that few words lead and that they are the words that matter. Table 1 of the
+paper counts them, by the dimension :math:`d` of the vectors. Here is the table again, from models trained by this
+project. Few leaders mean that a prediction is explained by a few words; ``hardmax reproduce table1`` writes the table
+to a file.
 """
 
 import matplotlib.pyplot as plt
 
-from hardmax.figures.table1_leaders import compute, draw
+from hardmax.figures.imdb import draw_table, read_runs
 
-starts = compute()
-figure = draw(starts)
+starts = read_runs()
+figure = draw_table(starts)
 plt.show()
 
 # %%

@@ -1,10 +1,10 @@
 """
-A web endpoint that says why
-============================
+A web endpoint that returns predictions with explanations
+=========================================================
 
-A service that answers texts with a label is asked for reasons sooner or later. Here the reason is part of the answer: a
-label, its probability, and the words that speak for it, as JSON over HTTP, with nothing but the standard library around
-the classifier. Without an argument the script asks itself two questions and ends; with a port it stays::
+Users of a classification service also need reasons. Here every response contains the label, its probability and the
+contributions of words, as JSON over HTTP, with only the standard library around the classifier. Without an argument the
+script sends itself two requests and exits; with a port it keeps running::
 
     python examples/explain_texts/web_endpoint.py 8000
     curl -d '{"text": "A dull film."}' http://127.0.0.1:8000
@@ -19,14 +19,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import matplotlib.pyplot as plt
 
 import hardmax as hm
-from hardmax.cli.stream import answer, text_of
+from hardmax.cli.stream import parse_line, predict_text
 from hardmax.draw.style import BLUE, ORANGE
 
 MOST_BYTES = 100_000
 classifier = hm.pretrained("imdb")  # read once; answering changes nothing in it, so threads may share it
 
 # %%
-# The endpoint. What is no text is answered with a sentence and the code 400, what is too long with 413.
+# The endpoint. A body that is not a text gets status 400 with a message, a body that is too long 413.
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -36,7 +36,7 @@ class Endpoint(BaseHTTPRequestHandler):
             if size > MOST_BYTES:
                 code, found = 413, {"error": f"A question must have at most {MOST_BYTES:,} bytes. Got {size:,}."}
             else:
-                code, found = 200, answer(classifier, text_of(self.rfile.read(size).decode()), explain=True)
+                code, found = 200, predict_text(classifier, parse_line(self.rfile.read(size).decode()), explain=True)
         except (hm.InputError, UnicodeDecodeError) as problem:
             code, found = 400, {"error": str(problem)}
         self.send_response(code)
@@ -56,7 +56,7 @@ if port:
     server.serve_forever()
 
 # %%
-# Two questions, sent to it as any program would.
+# Two requests, as any client would send them.
 
 threading.Thread(target=server.serve_forever, daemon=True).start()
 answers = {}
@@ -70,7 +70,7 @@ server.shutdown()
 server.server_close()
 
 # %%
-# What a client can draw from the answers alone: the words for the answer in blue, those against it in orange.
+# A client can draw the responses: evidence for the prediction in blue, against it in orange.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (text, found) in zip(axes, answers.items(), strict=True):

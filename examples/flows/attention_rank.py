@@ -16,17 +16,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.attention_rank import UNITS, compute, draw, ranks
+from hardmax.figures.attention_in_time import RANK_UNITS, compute_rank, draw_rank, find_ranks
 
-run = compute()
+run = compute_rank()
 
 # %%
 # The rank is the number of singular values above a millionth of the largest. Times are in units of
 # :math:`1 / \lambda_1`.
 
-rank = ranks(run)
-print("rank of P:", ", ".join(f"{rank[k]} at {UNITS[k]:g}" for k in (0, 8, 12, 16, 32)))
-figure = draw(run)
+rank = find_ranks(run)
+print("rank of P:", ", ".join(f"{rank[k]} at {RANK_UNITS[k]:g}" for k in (0, 8, 12, 16, 32)))
+figure = draw_rank(run)
 plt.show()
 
 # %%

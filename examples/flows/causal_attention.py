@@ -1,13 +1,13 @@
 """
-Causal attention: the first token cannot follow anyone
-======================================================
+Causal attention: the first token always leads
+==============================================
 
-Language models let token :math:`i` see tokens 0 to :math:`i` alone. Who leads then? The set of token :math:`i` becomes
+In language models token :math:`i` attends only to tokens 0 to :math:`i`. The set of token :math:`i` becomes
 
 .. math:: C_i = \\arg\\max_{j \\le i} \\langle A z_i, z_j \\rangle,
 
-so the first token leads whatever it is, and early tokens lead more often than late ones. A token that leads still leads
-for ever, because what it sees stays in the hull of what it saw. But the theorems of `arXiv 2407.01602
+so the first token always leads, and early tokens lead more often than late ones. A token that leads still leads
+at every later layer, because the tokens that it attends to stay in their hull. But the theorems of `arXiv 2407.01602
 <https://arxiv.org/abs/2407.01602>`_ on where followers end do not hold, and where causal tokens end is open.
 """
 
@@ -27,8 +27,8 @@ assert 0 in causal.leaders
 assert 0 not in full.leaders
 
 # %%
-# The same sixty tokens after twenty layers. With a mask tokens gather around more places, and some of these lie inside
-# the cloud: they led when few others were there to be seen.
+# The same sixty tokens after twenty layers. With a mask there are more clusters, and some of their leaders lie inside
+# the hull: few tokens precede them in the sequence.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 view = Projection.of_trajectory(full)
@@ -40,28 +40,29 @@ plt.show()
 assert len(causal.leaders) > len(full.leaders)
 
 # %%
-# Over 200 random clouds: how often does the token at each place of the sequence lead? Without a mask the place does
-# not matter. With one it is nearly all that matters.
+# How often the token at each position of the sequence leads, over 200 random token sets. Without a mask the position
+# does not matter. With a mask it matters most.
 
-clouds = np.stack([hm.configuration("gaussian", n=32, seed=seed) for seed in range(200)])
+token_sets = np.stack([hm.configuration("gaussian", n=32, seed=seed) for seed in range(200)])
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 shares = {}
 for name, masked, colour in (("causal", True, ORANGE), ("full", False, BLUE)):
-    runs = hm.simulate(clouds, hm.Hardmax(alpha=0.5, causal=masked), layers=20)
-    shares[name] = np.bincount(np.concatenate(runs.leaders), minlength=32) / len(clouds)
+    runs = hm.simulate(token_sets, hm.Hardmax(alpha=0.5, causal=masked), layers=20)
+    shares[name] = np.bincount(np.concatenate(runs.leaders), minlength=32) / len(token_sets)
     ax.plot(shares[name], color=colour, marker="o", ms=4, label=name)
 ax.axhline(0, color=GREY, lw=0.6)
-ax.set(xlabel="place in the sequence", ylabel="share of clouds in which it leads")
+ax.set(xlabel="position in the sequence", ylabel="share of token sets in which it leads")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()
 for name, share in shares.items():
-    print(f"{name}: places 0, 1, 7 and 31 lead in {', '.join(f'{share[i]:.0%}' for i in (0, 1, 7, 31))} of the clouds")
+    found = ", ".join(f"{share[i]:.0%}" for i in (0, 1, 7, 31))
+    print(f"{name}: positions 0, 1, 7 and 31 lead in {found} of the token sets")
 assert shares["causal"][0] == 1
 assert shares["causal"][:8].mean() > 2 * shares["causal"][-8:].mean()
 
 # %%
-# Leaders never move, with or without a mask. But nothing is decided under a mask, and ``hm.limit`` says why it refuses.
+# Leaders never move, with or without a mask. No theorem covers limits under a mask, so ``hm.limit`` raises an error.
 
 Z = causal.array
 assert all((Z[causal.emerged[i] :, i] == Z[-1, i]).all() for i in causal.leaders)

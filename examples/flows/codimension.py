@@ -17,25 +17,25 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.codimension_k import V, compute, draw
+from hardmax.figures.value_spectrum import CODIMENSION_V, compute_codimension, draw_codimension
 
-result = compute()
+result = compute_codimension()
 run = result.trajectory
 assert (result.eigenvalues > 0).sum() == 2
-print(hm.classify(V=V))
+print(hm.classify(V=CODIMENSION_V))
 
 # %%
 # Tokens in the plane of the two growing directions, at the start and at the end, then in all three coordinates. They
 # gather at two points of the plane, each the foot of a line along the third direction. Along :math:`\varphi_2` they
 # have not yet come together.
 
-figure = draw(result)
+figure = draw_codimension(result)
 plt.show()
 
 # %%
 # How far do the tokens of one line still differ? In the first coordinate hardly at all, as the theorem says. In the
 # second by much: its eigenvalue is a small part of the first, so attention becomes too sharp for floats long before
-# that direction settles. The check says exactly that, and does not guess.
+# that direction settles. The verdict is therefore undecided.
 
 end, lines = result.coordinates[-1], result.lines
 scatter = np.array([max(np.ptp(end[lines == g, r]) for g in set(lines)) for r in (0, 1)])

@@ -1,27 +1,27 @@
 """
-Fewer and fewer tokens receive attention
-========================================
+Attention in the plane concentrates on a few leaders
+====================================================
 
 Draw each key :math:`x_j` as a circle and each query :math:`B^\\top x_i`, with :math:`B = Q^\\top K`, as a square, and
 join them by a line as wide as :math:`P_{ij}`. At first every token attends to every other. Then lines vanish, and the
-remaining ones end at a few tokens, the leaders of `arXiv 2305.05465
-<https://arxiv.org/abs/2305.05465>`_; the figure is one of that paper's (``hardmax reproduce connections``).
+remaining ones end at a few tokens, the leaders of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_; the figure is
+one of that paper's (``hardmax reproduce connections``).
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.connections_leaders import UNITS, compute, count_seen, draw
+from hardmax.figures.attention_in_time import UNITS, compute_connections, count_seen, draw_connections
 
-run = compute()
+run = compute_connections()
 print(run)
 
 # %%
 # Tokens are shown as they are, not rescaled, so each panel has axes of its own. A token is seen if some token gives it
 # a weight above 1/100. Times are in units of :math:`1 / \lambda_1`.
 
-figure = draw(run)
+figure = draw_connections(run)
 plt.show()
 
 # %%

@@ -1,6 +1,6 @@
 """
-In 128 dimensions the sign of an eigenvalue decides over its coordinate
-=======================================================================
+The sign of an eigenvalue of V decides its coordinate, d = 128
+==============================================================
 
 Real models have many dimensions. Here are 128 tokens in 128 dimensions under a sparse random
 symmetric :math:`V`, as in a figure of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. In the eigenbasis
@@ -19,17 +19,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hardmax.figures.coordinates_128 import compute, draw
+from hardmax.figures.value_spectrum import compute_coordinates, draw_coordinates
 
 with threadpool_limits(1):  # many small matrix products: threads would cost more than they gain
-    result = compute()
+    result = compute_coordinates()
 eigenvalues, values = result  # (128,), (times, tokens, coordinates)
 
 # %%
 # On the left some coordinates of every token in time: above for positive eigenvalues, below for negative ones. On the
 # right the mean modulus of each of the 128 coordinates, at the start and at the end.
 
-figure = draw(result)
+figure = draw_coordinates(result)
 plt.show()
 
 # %%

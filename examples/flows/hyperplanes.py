@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.hyperplanes_2d3d import MATRICES, compute, draw
+from hardmax.figures.value_spectrum import MATRICES, compute_hyperplanes, draw_hyperplanes
 
-panels = compute()
+panels = compute_hyperplanes()
 for name, V in MATRICES.items():
     print(f"{name}: {hm.classify(V=V)}")
 
@@ -26,7 +26,7 @@ for name, V in MATRICES.items():
 # Above: tokens at the end, coloured by the hyperplane they are on, which in space is seen from the side. Below:
 # :math:`\langle \varphi_1, z_i \rangle` in time, one curve per token.
 
-figure = draw(panels)
+figure = draw_hyperplanes(panels)
 plt.show()
 for name, panel in panels.items():
     print(f"{name}: {panel.trajectory.n} tokens at {len(panel.levels)} values")

@@ -1,11 +1,11 @@
 """
-Does a trained sentence encoder gather its tokens?
-==================================================
+Clusters in the hidden states of a trained sentence encoder
+===========================================================
 
-The theorems speak of attention alone and of many layers. A real model has six, with twelve heads, norms and
-feed-forward parts. Does it still gather its tokens, and is its attention anywhere near the Boolean matrices of
-`arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_? MiniLM reads one sentence; its weights come with a Python
-package, and nothing is downloaded.
+The theorems are about attention alone and many layers. A trained model has six layers, with twelve heads, norms and
+feed-forward parts. This example measures whether its tokens still cluster, and how far its attention is from the
+Boolean matrices of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. The model is MiniLM on one sentence; its
+weights come with a Python package, and nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Clusters on the circle are metastable
 =====================================
 
-Layer norm keeps tokens on a sphere. There, says `arXiv 2312.10794 <https://arxiv.org/abs/2312.10794>`_, attention
+Layer norm keeps tokens on a sphere. There, by `arXiv 2312.10794 <https://arxiv.org/abs/2312.10794>`_, attention
 obeys
 
 .. math::

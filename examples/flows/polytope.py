@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.polytope_2d3d import compute, draw
+from hardmax.figures.value_spectrum import compute_polytope, draw_polytope
 
-runs = compute()  # by dimension
+runs = compute_polytope()  # by dimension
 flat, solid = runs[2], runs[3]
 print(flat, solid, sep="\n")
 
@@ -25,7 +25,7 @@ print(flat, solid, sep="\n")
 # Forty tokens in the plane and 25 in space, at four times. Stars lead at the end: they attend to themselves more than
 # to all others together. Tokens of one colour are together at the end. Shaded is the hull of the tokens at the end.
 
-figure = draw(runs)
+figure = draw_polytope(runs)
 plt.show()
 
 # %%

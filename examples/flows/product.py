@@ -17,21 +17,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.product_polytope_subspace import V, compute, draw
+from hardmax.figures.value_spectrum import PRODUCT_V, compute_product, draw_product
 
-expected = hm.classify(V=V)
+expected = hm.classify(V=PRODUCT_V)
 print(expected)
 assert expected.kind == "product"
 assert expected.proved
 
-run, corners = compute()
+run, corners = compute_product()
 print(run)
 
 # %%
 # On the left the prism at time 3, while it forms: later the third coordinate, which grows like :math:`e^{t/2}`, is far
 # away. On the right the two coordinates in :math:`F`, from the start to the end.
 
-figure = draw((run, corners))
+figure = draw_product((run, corners))
 plt.show()
 
 # %%

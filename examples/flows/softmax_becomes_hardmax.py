@@ -2,13 +2,13 @@
 Softmax becomes hardmax as the temperature falls
 ================================================
 
-Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ speak of hardmax. Do
-they have anything to do with each other? With weights
+Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are about hardmax. With
+weights
 
 .. math:: P_{ij} = \\frac{e^{\\langle A z_i, z_j \\rangle / T}}{\\sum_l e^{\\langle A z_i, z_l \\rangle / T}}
 
 the set of maximisers gets all weight as :math:`T \\to 0`. So on a fixed number of layers the two agree in the limit.
-But how cold is cold, and what happens when it is warm? The same tokens under both, from :math:`T = 1` down.
+This example compares both on the same tokens, from :math:`T = 1` down.
 """
 
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ for ax, run, name in zip(axes, (warm, cold, hard), (f"T = {WARM}", f"T = {COLD}"
 plt.show()
 
 # %%
-# How far is the farthest token from its place under hardmax, layer by layer?
+# The largest distance of a token from its position under hardmax, layer by layer.
 
 temperatures = (1, 0.1, 0.01, 0.001, 0.0001)
 gaps = {}

@@ -2,7 +2,7 @@
 Eigenvalues of the value matrices of a trained sentence encoder
 ===============================================================
 
-The theorems of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ ask for the spectrum of :math:`V`. Do the value
+The theorems of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ depend on the spectrum of :math:`V`. Do the value
 matrices of trained models satisfy their hypotheses? The paper studies ALBERT; here are the 72 heads of
 all-MiniLM-L6-v2, whose weights come with a Python package. For head :math:`a` the matrix in the role of
 :math:`V` is the product :math:`O_a V_a` of its output and its value weights. ``hardmax reproduce spectra`` writes
@@ -16,7 +16,7 @@ from hardmax.figures.spectra_heads import compute, draw
 
 found = compute()
 spectra = found.layers  # (12 heads, 32 eigenvalues) for each of six layers
-print(found.name)
+print(f"{len(spectra)} layers of {len(spectra[0])} heads")
 
 # %%
 # Every head of a layer in one complex plane. The eigenvalue of largest modulus of each head has an edge; it is orange
@@ -27,8 +27,7 @@ plt.show()
 
 # %%
 # How many heads meet that hypothesis? Theorem 4.2 requires an eigenvalue that is real, positive, simple and larger than
-# the modulus of all others. For comparison, 720 Gaussian heads of the same
-# shape.
+# the modulus of all others. For comparison, 720 Gaussian heads of the same shape.
 
 leading = np.concatenate([values[np.arange(len(values)), np.abs(values).argmax(axis=1)] for values in spectra])
 meets = (leading.imag == 0) & (leading.real > 0)

@@ -1,11 +1,10 @@
 """
-The spectrum of V decides where self-attention ends
-===================================================
+The spectrum of V determines the limit of self-attention
+========================================================
 
-Thirty tokens start from the same places under four value matrices :math:`V`, and end in four different ways. Which way
-is not a matter of luck: `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ reads it off the eigenvalues of
-:math:`V`. Whoever knows the spectrum knows what depth will do to the tokens before running a single layer, so this is
-the first thing to look at in a model of one's own.
+The same thirty tokens under four value matrices :math:`V` have four different kinds of limits. By `arXiv 2305.05465
+<https://arxiv.org/abs/2305.05465>`_ the eigenvalues of :math:`V` determine the kind. So the spectrum predicts the limit
+before any layer is run, and is the first quantity to compute for a model.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +26,8 @@ MATRICES = {
 # Tokens obey :math:`\dot x_i = \sum_j P_{ij} V x_j`, with :math:`P` the softmax of :math:`\langle Q x_i, K x_j\rangle`,
 # here with :math:`Q = K = I`. They grow like :math:`e^{tV}`, so the limit is about :math:`z = e^{-tV} x`.
 #
-# ``hm.classify`` says what to expect from the spectrum alone. Then each theorem that applies is checked on the run.
+# ``hm.classify`` returns the limit expected from the spectrum alone. Then each theorem that applies is checked on the
+# run.
 
 trajectories = {}
 for name, V in MATRICES.items():
@@ -40,9 +40,9 @@ for name, V in MATRICES.items():
             assert verdict.outcome in ("holds", "nothing to check")
 
 # %%
-# The way of every token from its start. To the vertices of a polygon; to two parallel lines; with :math:`V = -I` the
+# The path of every token: to the vertices of a polygon; to two parallel lines; with :math:`V = -I` the
 # tokens :math:`x` themselves fall to 0; and with a complex pair of eigenvalues to points of the plane, which is a
-# conjecture. Colours: who is together at the end; grey: alone.
+# conjecture. Colours: final clusters; grey: single tokens.
 
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
@@ -60,4 +60,4 @@ plt.show()
 # What to try
 # -----------
 # A matrix of your own: ``hm.matrix("random", d=2, seed=1)``, or ``V`` with one positive and one negative eigenvalue.
-# Ask ``hm.classify`` first and guess the picture. ``hm.draw.movie(trajectory)`` plays any of them.
+# Predict the picture from ``hm.classify`` first. ``hm.draw.movie(trajectory)`` plays any of them.

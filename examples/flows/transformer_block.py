@@ -1,12 +1,11 @@
 """
-Random transformer blocks turn all tokens one way
-=================================================
+Random transformer blocks align all tokens
+==========================================
 
-A transformer block is a composition of rules: attention, a norm, a feed-forward part, a norm. Papers prove things of
-attention alone. What remains of the clustering when the other parts are there? Here random blocks, two softmax heads
-and a feed-forward part, are run with no norm, with RMS norm and with layer norm, and the mean cosine between tokens is
-followed by depth: 1 means that all point one way. No theorem speaks of such blocks, so what is shown is an example and
-an **open** question.
+A transformer block is a composition of rules: attention, a norm, a feed-forward part, a norm. The theorems are about
+attention alone. Here random blocks of two softmax heads and a feed-forward part run without a norm, with RMS norm and
+with layer norm. The mean cosine between tokens is measured by depth: 1 means that all tokens have one direction. No
+theorem covers such blocks, so this is an example of an **open** question.
 """
 
 import matplotlib.pyplot as plt
@@ -47,7 +46,7 @@ plt.show()
 
 # %%
 # With any norm, and with none, the tokens of these blocks end up in one direction; the norm changes how fast, and
-# without one they grow by orders of magnitude on the way. After 32 layers there is little left to tell them apart by.
+# without one they grow by orders of magnitude on the way. After 32 layers tokens hardly differ in direction.
 
 for name, run in runs.items():
     print(f"{name:10s} " + "  ".join(f"{run.similarity[k]:.2f} at {k}" for k in (0, 2, 8, 32)))

@@ -1,15 +1,14 @@
 """
-Two hundred tokens end at a handful of points, at a known rate
-==============================================================
+Convergence to a finite set at a known rate
+===========================================
 
-The first experiment that one does: distinct tokens, A = I, a small step. The theorem of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ promises a finite set of limits, but says neither how many nor how fast. A
-certificate does. At a finite layer it is proved where each token ends, and from there on the distance to the limit is
-known exactly,
+Distinct tokens, A = I and a small step: the theorem of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ states
+that the limits are a finite set, but neither their number nor the rate. A certificate gives both. At a finite layer it
+is proved where each token ends, and from there on the distance to the limit is known exactly,
 
 .. math:: |z_i^{k+m} - z_\\ell| = (1 + \\alpha)^{-m}\\, |z_i^k - z_\\ell|
 
-(Theorem 1 of this project). So convergence can be seen, and measured, and not only claimed.
+(Theorem 1 of this project). So the rate of convergence can be measured.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +25,7 @@ print(f"200 tokens end at {len(limit.points)} points.")
 
 # %%
 # Left: every token with its limit. Right: the distance to it, for all tokens, on a logarithmic scale. Before the
-# certificate, in grey, some tokens still change whom they follow; after it all lines have one slope.
+# certificate, in grey, some argmax sets still change; after it all lines have one slope.
 
 layers = limit.layer + 60
 trajectory = hm.simulate(tokens, rule, layers=layers)

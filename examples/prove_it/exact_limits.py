@@ -1,10 +1,10 @@
 """
-An exact limit, its weights on the leaders, and a radius of certainty
-=====================================================================
+An exact limit, its weights on the leaders, and its radius
+==========================================================
 
-A simulation that is run for long enough gives a picture. A mathematician wants more: the limit as a fraction, a
-reason why it is that, and whether it survives if the input is a little off. Certificates give all three. If the sets
-:math:`\\mathcal{C}_i` are proved to be final, the limits solve a linear system over the rationals,
+A long simulation approximates a limit. A certificate gives the limit as a fraction, a proof, and its stability under
+perturbations of the input. If the sets :math:`\\mathcal{C}_i` are proved to be final, the limits solve a linear system
+over the rationals,
 
 .. math:: z_i^\\infty = \\sum_\\ell w_{i\\ell}\\, z_\\ell \\quad \\text{with convex weights } w \\text{ on the leaders},
 
@@ -23,9 +23,9 @@ from hardmax.draw.style import COLOURS, EDGE
 rule = hm.Hardmax(Fraction(1, 2))
 
 # %%
-# Ten tokens in mirror pairs, and three on the plane between them. The last one, (0, 3, 1), does something that one
-# would not expect: it follows two tokens that are no leaders, for ever. They move, and it moves with them, to a point
-# between the two leaders that they follow. Only exact arithmetic can prove that the tie lasts.
+# Ten tokens in mirror pairs, and three on the plane between them. The last one, (0, 3, 1), follows two tokens
+# that are not leaders, at every layer. They move, and it moves with them, to a point between the two leaders that they
+# follow. Only exact arithmetic can prove that the tie lasts.
 
 half = [(-3, 4, -2), (-1, 4, -1), (-4, 1, 1), (-4, 3, -3), (-3, -1, -2)]
 tokens = [*half, *((-x, y, z) for x, y, z in half), (0, -2, 2), (0, -3, -2), (0, 3, 1)]
@@ -43,29 +43,29 @@ weights, corners = np.vectorize(Fraction, otypes=[object])(limit.weights), np.ar
 assert (weights @ corners == limit.exact()).all()
 
 # %%
-# A tie ends as soon as one of its tokens is moved, so its radius is 0. A cloud without ties, such as the one on the
+# A tie ends as soon as one of its tokens is moved, so its radius is 0. A token set without ties, such as the one on the
 # left, has a positive one. Right: the share of perturbed inputs that have another history, for perturbations of growing
 # size. Below one radius there is none, which is proved; it takes some more until the first one appears, so the radius
 # is safe and not sharp.
 
 assert limit.radius == 0
-cloud = hm.configuration("ball", n=12, seed=2)
-calm = hm.limit(cloud, rule)
-print(calm)
-print(f"radius {calm.radius:.5f}")
-layers = calm.layer + 1
-history = [sets.tolist() for k in range(layers) for sets in hm.simulate(cloud, rule, layers=layers).sets(k)]
+tokens = hm.configuration("ball", n=12, seed=2)
+stable = hm.limit(tokens, rule)
+print(stable)
+print(f"radius {stable.radius:.5f}")
+layers = stable.layer + 1
+history = [sets.tolist() for k in range(layers) for sets in hm.simulate(tokens, rule, layers=layers).sets(k)]
 
 rng = np.random.default_rng(0)
 sizes, shares = np.geomspace(0.2, 300, 14), []
 for size in sizes:
-    turns = rng.normal(size=(60, *cloud.shape))
-    moves = size * calm.radius * turns / np.linalg.norm(turns, axis=-1, keepdims=True)
-    runs = [hm.simulate(cloud + move, rule, layers=layers) for move in moves]
+    turns = rng.normal(size=(60, *tokens.shape))
+    moves = size * stable.radius * turns / np.linalg.norm(turns, axis=-1, keepdims=True)
+    runs = [hm.simulate(tokens + move, rule, layers=layers) for move in moves]
     shares.append(np.mean([history != [s.tolist() for k in range(layers) for s in run.sets(k)] for run in runs]))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
-hm.draw.plot_limit(calm, ax=left)
+hm.draw.plot_limit(stable, ax=left)
 right.axvspan(sizes[0], 1, color=COLOURS[2], alpha=0.2, lw=0)
 right.semilogx(sizes, shares, "o-", color=COLOURS[0])
 right.axvline(1, color=EDGE, lw=1)
@@ -78,5 +78,5 @@ assert shares[-1] > 0
 # %%
 # What to try
 # -----------
-# ``Fraction(1, 3)`` as alpha changes nothing in where token 12 ends: check it. Move it to (0, 3, 2). Ask
-# ``calm.radius`` of a larger cloud: the more tokens there are, the closer some products are, and the smaller it is.
+# ``Fraction(1, 3)`` as alpha changes nothing in where token 12 ends: check it. Move it to (0, 3, 2). Compute
+# ``stable.radius`` for more tokens: the more tokens there are, the closer some products are, and the smaller it is.

@@ -1,12 +1,12 @@
 """
-Ties are mathematics, not rounding: what == on floats gets wrong
-================================================================
+Exact ties, and the errors of floating-point comparison
+=======================================================
 
 Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ already has ties, tokens halfway between two
-corners of a square, and a tie decides where a token ends. A notebook finds :math:`\\mathcal{C}_i` by comparing
+corners of a square, and a tie decides where a token ends. A naive program finds :math:`\\mathcal{C}_i` by comparing
 floating-point products with their maximum. After a few layers positions are rounded, equal products differ in the
-last digit, and the set is another one: not a small error, as the token then walks elsewhere. How often does that
-happen, and what does it cost to be exact?
+last digit, and the set is another one. The error is not small: the token then converges to another limit. This example
+counts such errors and measures the cost of exact sets.
 """
 
 import time
@@ -30,7 +30,7 @@ def naive_run(Z: np.ndarray, layers: int) -> tuple[list[np.ndarray], list[list[l
 
 
 # %%
-# Sixty clouds of lattice points in space, which are full of ties, for forty layers. Of each run we keep the first layer
+# Sixty sets of lattice points in space, which are full of ties, for forty layers. For each run record the first layer
 # at which a set is not the exact one, and how far tokens are from where they should be in the end.
 
 rng = np.random.default_rng(0)
@@ -56,10 +56,10 @@ assert failed.sum() > 0
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.3), layout="constrained")
 left.step(range(LAYERS + 1), [(np.array(first_error) <= k).sum() for k in range(LAYERS + 1)], where="post", lw=2)
 left.set(xlabel="layer", ylabel="runs with a wrong set so far, of 60", ylim=(0, None))
-distance, wrong_way, right_way, cloud = worst
+distance, wrong_way, right_way, start = worst
 centred = np.concatenate([wrong_way, right_way]) - right_way[-1]
 axes2 = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)[2][:2].T  # the plane in which the ways part
-right.scatter(*(cloud @ axes2).T, s=14, color=GREY, label="other tokens at layer 0")
+right.scatter(*(start @ axes2).T, s=14, color=GREY, label="other tokens at layer 0")
 right.plot(*(right_way @ axes2).T, "o-", ms=4, color=COLOURS[0], label="exact sets")
 right.plot(*(wrong_way @ axes2).T, "x--", ms=4, color=COLOURS[1], label="== on floats")
 right.scatter(*(right_way[0] @ axes2), s=70, facecolors="none", edgecolors=EDGE, zorder=4)
@@ -68,14 +68,14 @@ right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, f
 plt.show()
 
 # %%
-# And the price? The default finds the sets in floats, with a bound on the error, and compares exactly only those that
-# are too close to call. Everything in rational numbers gives the same sets, and takes longer.
+# The cost: the default finds the sets in floats, with a bound on the error, and compares exactly only those that
+# are too close. Everything in rational numbers gives the same sets, and takes longer.
 
-cloud = rng.normal(size=(1000, 3))
+tokens = rng.normal(size=(1000, 3))
 start = time.perf_counter()
-default = hm.simulate(cloud, hm.Hardmax(0.5), layers=10)
+default = hm.simulate(tokens, hm.Hardmax(0.5), layers=10)
 middle = time.perf_counter()
-rational = hm.simulate(cloud, hm.Hardmax(0.5, exact=True), layers=10)
+rational = hm.simulate(tokens, hm.Hardmax(0.5, exact=True), layers=10)
 end = time.perf_counter()
 assert all(np.array_equal(a, b) for k in range(11) for a, b in zip(default.sets(k), rational.sets(k), strict=True))
 print(

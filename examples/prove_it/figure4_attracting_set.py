@@ -17,12 +17,12 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.draw.style import COLOURS, GREY
-from hardmax.figures.fig4_attracting_set import DELTA, compute, draw
+from hardmax.figures.hardmax_rule import DELTA, compute_attracting_set, draw_attracting_set
 
-trajectory, limit, inside = compute()
+trajectory, limit, inside = compute_attracting_set()
 print(limit)
 print(f"Every token is within {DELTA} of the set S from layer {inside} on.")
-figure = draw((trajectory, limit, inside))
+figure = draw_attracting_set((trajectory, limit, inside))
 plt.show()
 
 # %%

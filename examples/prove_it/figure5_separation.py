@@ -18,20 +18,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.fig5_separation import compute, draw
+from hardmax.figures.hardmax_rule import SEPARATED, compute_separation, draw_separation
 
 # %%
 # For given x the worst y of a ball is known: the smallest :math:`\langle x, x - y \rangle` is :math:`\langle x, x - s_i
-# \rangle - \delta |x|`. The worst x is on the boundary of its ball, which ``compute`` samples finely.
+# \rangle - \delta |x|`. The worst x is on the boundary of its ball, which ``compute_separation`` samples finely.
 
-result = compute()
-points, delta = result.points, result.inner
+result = compute_separation()
+points, delta = SEPARATED, result.inner
 print(f"Separated for every radius below {result.delta:.4f}; drawn is {delta:.4f}.")
 
 # %%
 # Eight positions x near :math:`s_0`, each with its hyperplane: all of them pass above the two balls below.
 
-figure = draw(result)
+figure = draw_separation(result)
 plt.show()
 
 # %%

@@ -2,10 +2,10 @@
 Leaders never move, and are the vertices of the limiting polytope
 =================================================================
 
-Two statements of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ hold the theory together. A token that
+Two statements of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are central. A token that
 follows itself alone, :math:`\\mathcal{C}_i = \\{i\\}`, stands still from that layer on. And the tokens that do so are
-exactly the vertices of the convex hull of all limits. The second can be checked by somebody who knows nothing of
-leaders: Qhull gets the limits and says which of them are vertices.
+exactly the vertices of the convex hull of all limits. The second is checked independently: Qhull
+computes the vertices from the limits alone.
 """
 
 import matplotlib.pyplot as plt
@@ -53,7 +53,7 @@ moved = max(np.abs(trajectory.array[k:, i] - trajectory.array[-1, i]).max() for 
 print(f"After emerging, leaders move by {moved}.")
 assert moved == 0
 
-hull = ConvexHull(limit.points)  # Qhull knows nothing of leaders
+hull = ConvexHull(limit.points)  # computed from the limits alone
 print(f"{len(limit.leaders)} leaders; the hull of all limits has {len(hull.vertices)} vertices.")
 assert sorted(hull.vertices) == list(range(len(limit.leaders)))  # the leaders' points come first
 assert hm.theorems.leaders(trajectory).holds

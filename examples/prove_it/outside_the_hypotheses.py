@@ -1,12 +1,12 @@
 """
-Outside the hypotheses nothing is proved, so we look: how do runs end?
-======================================================================
+How runs end outside the hypotheses of the theorems
+===================================================
 
-The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ want one head and a symmetric positive definite
-A. Transformers have several heads, matrices without any symmetry, and feed-forward parts. What happens there is open.
-Each rule below runs on random clouds of 20 tokens in dimension 3 until nothing moves, or for the most layers allowed,
-and ends in one of three ways: several clusters, consensus (all tokens at one point), or not settled. The counts are
-what was seen, not a law. ``python outside_the_hypotheses.py 60`` makes 60 runs of each rule.
+The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ require one head and a symmetric positive
+definite A. Transformers have several heads, matrices without any symmetry, and feed-forward parts. Their limits are
+open. Each rule below runs on random sets of 20 tokens in dimension 3 until nothing moves, or for the most layers
+allowed, and ends in one of three ways: several clusters, consensus (all tokens at one point), or not settled. The
+counts are observations, not a law. ``python outside_the_hypotheses.py 60`` makes 60 runs of each rule.
 """
 
 import sys
@@ -23,7 +23,7 @@ RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
 N, D, ALPHA, MOST_LAYERS, AT_A_TIME = 20, 3, 0.5, 600, 100
 
 # %%
-# The rules, and what is known of each.
+# The rules, and the theorems on each.
 
 
 def definite(rng: np.random.Generator) -> np.ndarray:
@@ -63,7 +63,7 @@ RULES: dict[str, tuple[str, Callable[[np.random.Generator], object]]] = {
 
 # %%
 # A run goes on in blocks of layers until a block moves nothing. Sizes are relative, so that growth does not count; and
-# a cloud that has shrunk to rounding is a consensus, since argmax invents leaders there.
+# tokens that differ only by rounding are a consensus.
 
 
 def outcome(rule: object, tokens: np.ndarray) -> str:
@@ -94,7 +94,7 @@ for name, (theory, make) in RULES.items():
 assert all(counts[name]["clusters"] == RUNS for name, (theory, _) in RULES.items() if theory == "proved")
 
 # %%
-# Where the theory speaks, runs end in clusters. Elsewhere the picture is mixed.
+# Under the hypotheses runs end in clusters. Elsewhere the results are mixed.
 
 figure, ax = plt.subplots(figsize=(9.5, 4.6), layout="constrained")
 left = np.zeros(len(RULES))
@@ -111,5 +111,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# ``hm.sweep("endings", ...)`` asks the same for thousands of settings, and also looks for cycles. A rule of your own is
+# ``hm.sweep("endings", ...)`` counts the same for thousands of settings, and also detects cycles. A rule of your own is
 # one more line of the table.

@@ -1,12 +1,11 @@
 """
-Tokens all around 0, and one leader for all of them
-===================================================
+Tokens all around 0 with a single leader
+========================================
 
-It seems clear: if 0 lies inside the convex hull of the tokens, tokens look in all directions, so there must be at
-least two leaders, one on each side. It is false, and four tokens show it. The reason is that following is not an
-affair of one layer. A token may be out of reach of the leader now, follow somebody else, and come within its reach on
-the way. `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ proves that there is at least one leader. More cannot
-be said from the hull alone.
+If 0 lies inside the convex hull of the tokens, one might expect at least two leaders, one on each side. This is false,
+and four tokens are a counterexample: a token may first follow a token that is not a leader, move, and then follow the
+leader. `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ proves that there is at least one leader. The hull alone
+does not imply more.
 """
 
 from fractions import Fraction
@@ -22,11 +21,11 @@ rule = hm.Hardmax(Fraction(1, 2))
 trajectory = hm.simulate(tokens, rule, layers=12)
 limit = hm.limit(tokens, rule)
 print(limit)
-print("who follows whom at layer 0:", {i: members.tolist() for i, members in enumerate(trajectory.sets(0))})
+print("argmax sets at layer 0:", {i: members.tolist() for i, members in enumerate(trajectory.sets(0))})
 print("and at layer 1:             ", {i: members.tolist() for i, members in enumerate(trajectory.sets(1))})
 
 # %%
-# Is 0 inside? A linear map takes weights to their mean: exact positive weights that give 0 are the proof.
+# Exact positive weights whose mean of the tokens is 0 prove that 0 is inside.
 
 weights = np.linalg.solve(np.vstack([np.array(tokens[:3], float).T, np.ones(3)]), [0, 0, 1])
 exact = [Fraction(float(w)).limit_denominator(10_000) for w in weights]
@@ -39,7 +38,7 @@ assert limit.certified
 assert limit.leaders.tolist() == [2]
 
 # %%
-# Arrows point to whom a token follows, the cross is 0. Token 1 looks down, away from the leader. At layer 0 it follows
+# Arrows point to the followed token, the cross is 0. Token 1 points down, away from the leader. At layer 0 it follows
 # token 3, which reaches farther down. That pulls it over to the right, and from layer 1 on it follows the leader.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
@@ -59,7 +58,7 @@ axes[0].set_ylabel("$z_2$")
 plt.show()
 
 # %%
-# How special is that? The radius says how far all four tokens may move without any change.
+# The radius is the distance by which all four tokens may move without any change.
 
 print(f"radius {limit.radius:.3f}")
 assert limit.radius > 0.1

@@ -1,12 +1,12 @@
 """
-A token inside the cloud leads, but only for one size of the step
-=================================================================
+A token inside the hull that leads only for some step sizes
+===========================================================
 
-Leaders are the vertices of a polytope, so one would think that they are known from the start: corners of the cloud,
-for any step :math:`\\alpha`. Both halves of that are false. Here a token from the inside becomes a leader, because
-all that stood in front of it has left; and it does so for :math:`\\alpha = 1/2`, but neither for 1/10 nor for 5. The
-theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ hold for every :math:`\\alpha > 0`, but the limit
-that they promise depends on it. There are ten tokens, and all decisions are made in exact arithmetic.
+Leaders are the vertices of a polytope, but they need not be vertices of the initial hull, and they depend on the step
+:math:`\\alpha`. Here a token inside the hull becomes a leader after the tokens in front of it have moved; it does so
+for :math:`\\alpha = 1/2`, but neither for 1/10 nor for 5. The theorems of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ hold for every :math:`\\alpha > 0`, but the limit depends on it. There are ten
+tokens, and all decisions are made in exact arithmetic.
 """
 
 from fractions import Fraction
@@ -28,7 +28,7 @@ for alpha in (Fraction(1, 10), Fraction(1, 2), Fraction(5)):
 
 # %%
 # The run with :math:`\alpha = 1/2`. Token 0, right of the middle, follows another one at layer 0 and 1, and leads from
-# layer 2 on. It is no corner of the cloud.
+# layer 2 on. It is not a vertex of the hull.
 
 run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 2)), layers=12)
 assert run.emerged[0] == 2
@@ -41,8 +41,7 @@ for ax, k in zip(axes.flat, (0, 1, 2, 12), strict=True):
 plt.show()
 
 # %%
-# For which steps does it lead? Two hundred of them, each with a certified limit: an interval, with nothing on either
-# side.
+# The steps for which it leads, of two hundred, each with a certified limit: they form an interval.
 
 alphas = [Fraction(k, 100) for k in range(2, 202)]
 numbers = [set(hm.limit(tokens, hm.Hardmax(alpha)).leaders.tolist()) for alpha in alphas]
@@ -54,16 +53,16 @@ assert not leads[0]
 assert not leads[-1]
 
 figure, ax = plt.subplots(figsize=(9, 2.9), layout="constrained")
-everybody = sorted(set.union(*numbers))
-for row, token in enumerate(everybody):
+leading = sorted(set.union(*numbers))
+for row, token in enumerate(leading):
     at = [float(alpha) for alpha, leaders in zip(alphas, numbers, strict=True) if token in leaders]
     ax.plot(at, np.full(len(at), row), "s", ms=4, color=COLOURS[1 if token == 0 else 0])
-ax.set(xlabel=r"$\alpha$", yticks=range(len(everybody)), yticklabels=[f"token {i} leads" for i in everybody])
-ax.set(ylim=(-0.6, len(everybody) - 0.4))
+ax.set(xlabel=r"$\alpha$", yticks=range(len(leading)), yticklabels=[f"token {i} leads" for i in leading])
+ax.set(ylim=(-0.6, len(leading) - 0.4))
 plt.show()
 
 # %%
 # What to try
 # -----------
-# Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what counts are the first two layers. Take random clouds of
-# ten tokens and count for how many of them the leaders depend on the step.
+# Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what counts are the first two layers. Draw random sets
+# of ten tokens and count for how many the leaders depend on the step.

@@ -1,15 +1,15 @@
 """
-Without normalisation tokens grow without bound, and nothing else changes
-=========================================================================
+Without normalisation tokens grow, and the argmax sets stay the same
+====================================================================
 
-Is the normalisation of the model essential? One layer of attention is :math:`z_i + \\alpha\\, c_i` with :math:`c_i`
-the mean of the tokens that i follows; the model of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ divides by
-:math:`1 + \\alpha`. Leave that out, and by induction every token is
+One layer of attention is :math:`z_i + \\alpha\\, c_i` with :math:`c_i` the mean of the tokens that i follows; the model
+of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ divides by :math:`1 + \\alpha`. Without this division, by
+induction every token is
 
 .. math:: (1 + \\alpha)^k \\text{ times larger at layer } k, \\text{ exactly,}
 
 while sets, leaders and directions stay the same: scaling all tokens changes no argmax. So norms explode, and the
-theory applies to directions. Rational arithmetic can check "exactly".
+theory applies to directions. Rational arithmetic verifies this exactly.
 """
 
 from fractions import Fraction
@@ -59,4 +59,4 @@ assert np.array_equal(endless.leaders, bounded.leaders)
 # What to try
 # -----------
 # A sequence of steps, ``alpha=[1, 0.5, 0.25]``: the growth is then the product of the factors 1 + alpha. ``hm.limit``
-# refuses ``normalize=False``, and says why.
+# raises an error for ``normalize=False``.

@@ -1,12 +1,11 @@
 """
-The same tokens, three matrices A, other leaders
-================================================
+The matrix A determines which tokens lead
+=========================================
 
-Tokens do not change, and yet others lead: the matrix A of the rule decides in which directions tokens look far. How
-much can it change? Writing :math:`A = L L^\\top` and :math:`y = L^\\top z`, the products become :math:`\\langle A
-z_i, z_j \\rangle = \\langle y_i, y_j \\rangle`: the model of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_
-with A is the model with the identity on tokens seen through :math:`L^\\top`. So A stretches the cloud, the dynamics
-run there, and the result is looked at in the old coordinates.
+The matrix A of the rule determines which of the given tokens lead. Writing :math:`A = L L^\\top` and :math:`y = L^\\top
+z`, the products become :math:`\\langle A z_i, z_j \\rangle = \\langle y_i, y_j \\rangle`: the model of `arXiv
+2407.01602 <https://arxiv.org/abs/2407.01602>`_ with A is the model with the identity on tokens seen through
+:math:`L^\\top`. So A stretches the tokens, the dynamics run there, and the result is transformed back.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +28,7 @@ for name, limit in limits.items():
 # %%
 # Lines join every token with its limit. The dashed ellipse is a level of :math:`\langle A z, z \rangle`, so it is short
 # in the directions that count most. In the last picture almost nothing but the first coordinate counts, and the two
-# tokens at its ends lead everybody.
+# tokens at its ends lead all others.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained")
 for ax, (name, A) in zip(axes, matrices.items(), strict=True):

@@ -15,12 +15,12 @@ half-space contains no other token leads. ``hardmax reproduce fig1`` writes this
 import matplotlib.pyplot as plt
 
 import hardmax as hm
-from hardmax.figures.fig1_half_space import compute, draw
+from hardmax.figures.hardmax_rule import compute_half_space, draw_half_space
 
 # %%
 # Six tokens, in exact tenths: the second and the third project equally far on the first, and that tie is meant.
 
-runs = compute()
+runs = compute_half_space()
 for name, run in runs.items():
     print(f"{name}: z1 follows", " and ".join(f"z{j + 1}" for j in run.sets(0)[0]))
 
@@ -28,7 +28,7 @@ for name, run in runs.items():
 # Shaded is the half-space of the first token. The dotted lines project all tokens onto the direction :math:`A z_1`, the
 # arrow; those with the largest projection are orange. Another A gives another direction, and other tokens to follow.
 
-figure = draw(runs)
+figure = draw_half_space(runs)
 plt.show()
 
 # %%

@@ -17,10 +17,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.fig2_clusters import compute, draw
+from hardmax.figures.hardmax_rule import compute_clusters, draw_clusters
 
 rule = hm.Hardmax(alpha=0.5)
-runs = compute()
+runs = compute_clusters()
 
 # %%
 # Stars lead, circles have the colour of the token they follow, and two colours in one circle are a tie. Shaded in the
@@ -31,7 +31,7 @@ runs = compute()
 # 3. *square*: four leaders, the corners of a square.
 # 4. *edge-clusters*: two tokens follow two leaders at once, and end in the middle of an edge.
 
-figure = draw(runs)
+figure = draw_clusters(runs)
 plt.show()
 
 # %%

@@ -3,9 +3,9 @@ Tokens gather around their leaders
 ==================================
 
 Sixty tokens in the plane, and one rule: at every layer each token takes a step towards the token that reaches
-farthest in its own direction. Nobody is told to form clusters. After twelve layers there are as many places left as
-there are leaders, give or take the tokens that hesitate between two of them: this is the whole phenomenon of `arXiv
-2407.01602 <https://arxiv.org/abs/2407.01602>`_ in one picture.
+farthest in its own direction. After twelve layers the tokens form one cluster per leader, except for tokens with two
+nearly equal products. This is the clustering of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ in one
+picture.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,7 @@ for ax, k in zip(axes.flat, (0, 1, 3, 12), strict=True):
 plt.show()
 
 # %%
-# That it looks finished proves nothing. The limit does: it says where every token ends, with a proof that was
-# complete at a finite layer.
+# A picture is no proof. ``hm.limit`` computes where every token ends, with a proof at a finite layer.
 
 limit = hm.limit(tokens, hm.Hardmax(alpha=0.5))
 print(limit)
@@ -41,7 +40,7 @@ assert set(trajectory.leaders) == set(limit.leaders)
 # %%
 # The same as a movie.
 
-movie = hm.draw.movie(trajectory)
+movie = hm.draw.movie(trajectory, steps=2, fps=6)
 
 # %%
 # What to try

@@ -1,11 +1,11 @@
 """
-In three dimensions the leaders span a polytope that one can turn
-=================================================================
+An interactive polytope of leaders in three dimensions
+======================================================
 
-In the plane one sees where tokens go. Is the picture of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ the
-same in space? Every token still ends at a corner of a polytope, but there are more corners: leaders are tokens with
-nothing in front of them, and the more directions there are, the more tokens find one that is free. This page can be
-turned, and played layer by layer.
+In three dimensions, as in the plane, every token converges to a point of a polytope whose vertices are the leaders of
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_. There are more leaders than in the plane: a leader has no token
+in front of it, and the more directions there are, the more tokens have none. The interactive plot below can be rotated,
+and played layer by layer.
 """
 
 import matplotlib.pyplot as plt
@@ -27,13 +27,13 @@ figure = hm.draw.plot_layers(trajectory, layers=(0, 2))
 plt.show()
 
 # %%
-# The same, to turn with the mouse. The slider goes through the layers.
+# The interactive plot: drag to rotate; the slider selects the layer.
 
 page = hm.interactive(trajectory, title="120 tokens in space")
 
 # %%
-# With the dimension the share of leaders grows: in few dimensions a token is behind somebody, in many everybody is in
-# front. For 120 tokens of a Gaussian in 64 dimensions all of them lead at once, and nothing moves.
+# With the dimension the share of leaders grows: in many dimensions most tokens have no other
+# token in front. For 120 tokens of a Gaussian in 64 dimensions all of them lead at once, and nothing moves.
 
 shares = {}
 for d in (2, 3, 4, 8, 16, 64):

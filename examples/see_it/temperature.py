@@ -3,7 +3,7 @@ Softmax becomes hardmax as the temperature falls, at a known rate
 =================================================================
 
 Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are about hardmax.
-How far apart are they? Softmax with temperature T gives token j the weight :math:`\\exp(\\langle A z_i, z_j \\rangle
+Softmax with temperature T gives token j the weight :math:`\\exp(\\langle A z_i, z_j \\rangle
 / T)` up to normalisation. If the chosen tokens lead all others by at least a gap g, one layer differs from the
 hardmax layer by
 
@@ -19,18 +19,18 @@ import numpy as np
 import hardmax as hm
 from hardmax.draw.style import COLOURS, EDGE, GREY
 
-cloud = hm.configuration("ball", n=60, seed=54) * [1.3, 1.0]
-hard = hm.simulate(cloud, hm.Hardmax(0.5), layers=12)
+tokens = hm.configuration("ball", n=60, seed=54) * [1.3, 1.0]
+hard = hm.simulate(tokens, hm.Hardmax(0.5), layers=12)
 
 # %%
-# The same cloud after twelve layers. Warm attention averages: all tokens come together. As it cools, clusters appear,
+# The same tokens after twelve layers. At high temperature all tokens come together. At lower ones clusters appear,
 # first two, then more; the last ones to part are those whose leaders are close to each other. Stars are the leaders of
 # hardmax, for comparison.
 
 figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained", sharex=True, sharey=True)
 stars, spreads = hard.array[-1, hard.leaders], []
 for ax, temperature in zip(axes.flat, (1.0, 0.2, 0.02, None), strict=True):
-    soft = None if temperature is None else hm.simulate(cloud, hm.Softmax(0.5, temperature=temperature), layers=12)
+    soft = None if temperature is None else hm.simulate(tokens, hm.Softmax(0.5, temperature=temperature), layers=12)
     run = hard if soft is None else soft
     ax.plot(*np.moveaxis(run.array, -1, 0), color=GREY, lw=0.5, alpha=0.6, zorder=1)
     ax.scatter(*run.array[-1].T, s=30, color=COLOURS[0], edgecolors=EDGE, linewidths=0.5, zorder=3)

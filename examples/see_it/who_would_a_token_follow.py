@@ -1,17 +1,16 @@
 """
-Whom would a token follow that stood here?
-==========================================
+The token that a new token would follow, by position
+====================================================
 
-Put one more token anywhere in the plane. Whom does it follow? The rule of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ asks for the largest :math:`\\langle A x, z_j \\rangle`, which depends on the
-direction of x alone: the plane falls into cones with their tip at 0, one for each corner of the convex hull, however
-many tokens there are. And where would the new token follow nobody? Where it reaches farther in its own direction than
-all others,
+Add one token x anywhere in the plane. By the rule of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ it follows
+the token with the largest :math:`\\langle A x, z_j \\rangle`, which depends on the direction of x alone: the plane is
+divided into cones with apex 0, one for each vertex of the convex hull. The new token leads where it reaches farther in
+its own direction than all others,
 
 .. math:: \\langle A x, x \\rangle > \\langle A x, z_j \\rangle \\quad \\text{for all } j.
 
 For A = I and one token :math:`z_j` that is the outside of the circle with diameter from 0 to :math:`z_j`: by Thales
-the angle at x is a right one on the circle. So the newcomer leads outside of all these circles.
+the angle at x is a right one on the circle. So the new token leads outside of all these circles.
 """
 
 import matplotlib.pyplot as plt
@@ -34,9 +33,9 @@ def followed(A: np.ndarray) -> np.ndarray:
 
 
 # %%
-# Each colour is the cone of one token, white is where a newcomer would lead. The circles on the left are those of
-# Thales. With another A, on the right, circles become ellipses and the cones turn: each corner of the hull still has
-# one, since A x takes every direction, but others stand in it.
+# Each colour is the cone of one token, white is where a new token would lead. The circles on the left are those of
+# Thales. With another A, on the right, circles become ellipses and the cones turn: each vertex of the hull still has
+# one, since A x takes every direction.
 
 matrices = {"A = I": np.eye(2), "A = (2 1; 1 1)": np.array([[2.0, 1.0], [1.0, 1.0]])}
 cells = {name: followed(A) for name, A in matrices.items()}
@@ -59,8 +58,8 @@ for ax, (name, cell) in zip(axes, cells.items(), strict=True):
 plt.show()
 
 # %%
-# The picture against the simulation: newcomers at a hundred places, one at a time, with exact sets. And the tokens with
-# a cone are the corners of the hull of all tokens, for both matrices.
+# Comparison with simulations: new tokens at a hundred positions, one at a time, with exact sets. The tokens with a cone
+# are the vertices of the hull of all tokens, for both matrices.
 
 rng = np.random.default_rng(0)
 for name, A in matrices.items():
@@ -75,5 +74,5 @@ print(f"{len(tokens)} tokens, {len(corners)} corners of their hull; tokens that 
 # %%
 # What to try
 # -----------
-# Shift all tokens to one side of 0: the cones of the tokens behind are still there, but nobody stands in them. Add a
+# Shift all tokens to one side of 0: the cones of the tokens behind remain, but contain no token. Add a
 # token in the white region: it leads, gets a cone of its own, and others may lose theirs.

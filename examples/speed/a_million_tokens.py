@@ -1,11 +1,11 @@
 """
-A million tokens reach their certified limit, and thirteen of them lead
-=======================================================================
+The certified limit of a million tokens
+=======================================
 
-Can one afford proofs at scale? By the definition a layer takes :math:`n^2` products, which is :math:`10^{12}` for a
-million tokens. In the plane most of them need not be computed: the token with the largest projection on a direction
-is a vertex of the convex hull, which has few, and is found by its angle. So a layer costs :math:`n \\log h` for a
-hull of h tokens, and a token that is decided asks no more. The kernel changes the time, and nothing else.
+By the definition a layer takes :math:`n^2` products, which is :math:`10^{12}` for a million tokens. In the plane most
+of them need not be computed: the token with the largest projection on a direction is a vertex of the convex hull, which
+has few, and is found by its angle. So a layer costs :math:`n \\log h` for a hull of h tokens, and decided tokens need
+no search. The method changes the time, not the result.
 """
 
 import time
@@ -28,7 +28,7 @@ assert limit.certified
 assert len(limit.leaders) == 13
 
 # %%
-# All of them: the density of the cloud, and the leaders that everybody goes to. Right: how many tokens end at each.
+# Left: the density of the tokens, and the leaders. Right: the number of tokens that end at each leader.
 
 sizes = np.bincount(limit.clusters)
 order = np.argsort(np.arctan2(*limit.points.T[::-1]))
@@ -59,4 +59,4 @@ print(f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kerne
 # What to try
 # -----------
 # Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has more corners, and so more
-# leaders. In three dimensions "scan" runs, with bounds that say when no other token can win: start with 100,000.
+# leaders. In three dimensions "scan" runs, with bounds that exclude other tokens: start with 100,000.

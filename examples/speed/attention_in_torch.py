@@ -2,11 +2,10 @@
 Hardmax attention as a layer of torch, trained through its leaders
 ==================================================================
 
-Can one train through an argmax? The sets :math:`\\mathcal{C}_i` have no gradient, they only jump. But the values that
-tokens pass on to each other have one: a layer is :math:`z_i + b\\,(\\bar z_{\\mathcal{C}_i} - z_i)`, linear in the
-tokens while the sets stay as they are. Here an encoder learns to place tokens so that after eight layers their mean
-says which of two classes the cloud belongs to. Sets are found exactly in the forward pass, clouds have different
-sizes, and padding is never chosen.
+The sets :math:`\\mathcal{C}_i` are piecewise constant and have no gradient, but the values have one: a layer is
+:math:`z_i + b\\,(\\bar z_{\\mathcal{C}_i} - z_i)`, linear in the tokens while the sets stay as they are. Here an
+encoder learns to place tokens so that after eight layers their mean predicts which of two classes a token set belongs
+to. Sets are exact in the forward pass, token sets have different sizes, and padding is never selected.
 """
 
 import matplotlib.pyplot as plt
@@ -18,11 +17,11 @@ from hardmax.draw.style import CLASSES, EDGE
 
 torch.manual_seed(0)
 labels = torch.randint(0, 2, (64,))
-clouds = torch.randn(64, 32, 4) + 0.5 * (2 * labels - 1)[:, None, None] * torch.tensor([1.0, -1.0, 0.0, 0.0])
+token_sets = torch.randn(64, 32, 4) + 0.5 * (2 * labels - 1)[:, None, None] * torch.tensor([1.0, -1.0, 0.0, 0.0])
 real = torch.arange(32) < torch.randint(8, 33, (64, 1))  # the rest is padding
 
 # %%
-# The encoder maps to the plane, so that one can look. The layers have no weights: everything is learnt before them.
+# The encoder maps to the plane, so that it can be drawn. The layers have no weights: everything is learnt before them.
 
 attention, encoder, decoder = HardmaxAttention(), torch.nn.Linear(4, 2), torch.nn.Linear(2, 1)
 optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.03)
@@ -40,7 +39,7 @@ def mean(z: torch.Tensor) -> torch.Tensor:
 
 losses, accuracies, shots = [], [], {}
 for step in range(61):
-    start = encoder(clouds)
+    start = encoder(token_sets)
     means = mean(layers(start))
     logits = decoder(means)[:, 0]
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
@@ -57,7 +56,7 @@ assert accuracies[-1] > 0.9
 assert losses[-1] < losses[0]
 
 # %%
-# Where the clouds end, one point for each, before and after training, with the two classes in two colours.
+# The final means, one point for each token set, before and after training, with the two classes in two colours.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
 for ax, (step, means) in zip(axes, shots.items(), strict=False):
@@ -77,4 +76,4 @@ plt.show()
 # What to try
 # -----------
 # On a GPU, ``.to("cuda")`` is all there is to do, and the sets are the same. Compare with mean pooling, ``layers =
-# lambda z: z``: for this easy task attention is not needed, which is worth knowing before one praises it.
+# lambda z: z``: for this easy task attention is not needed, so compare before you use it.

@@ -1,11 +1,11 @@
 """
-How many leaders, after how many layers? A sweep over steps and sizes
-=====================================================================
+A sweep: leaders and layers by step size and number of tokens
+=============================================================
 
-The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ say that leaders emerge and tokens converge.
-They do not say how many leaders there are, nor when all is decided. A sweep asks that of several hundred random
-clouds, each run to its certificate. One function, one grid, one table: a row depends on its parameters and its seed,
-not on the workers, and a sweep that is stopped goes on where it was.
+The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ state that leaders emerge and tokens converge,
+but not the number of leaders, nor the layer at which all tokens are decided. A sweep measures both for several hundred
+random token sets, each run to its certificate. One function, one grid, one table: a row depends on its parameters and
+its seed, not on the workers, and a sweep that is stopped can be resumed.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ import hardmax as hm
 grid = {"alpha": np.geomspace(0.05, 5, 7).round(4).tolist(), "n": [10, 100, 1000], "seed": range(12)}
 with (
     tempfile.TemporaryDirectory() as folder,
-    Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client,
+    Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client,
 ):
     found = hm.sweep("leaders", grid, out=folder, engine=client)
     print(f"{found.rows} cells, {found.errors} errors")
@@ -34,7 +34,7 @@ assert frame["certified"].all()
 
 # %%
 # The layer of the certificate, mean and middle half. Ten tokens need a layer or so; for more, small steps take longer.
-# The second picture is the number of leaders, which hardly depends on the step, but on the cloud.
+# The second picture is the number of leaders, which hardly depends on the step.
 
 figure = hm.draw.plot_sweep(frame, x="alpha", y="layer", by="n")
 figure.axes[0].set(xlabel=r"$\alpha$", ylabel="layer of the certificate")
@@ -45,7 +45,7 @@ figure.axes[0].set(xlabel=r"$\alpha$", ylabel="leaders", ylim=(0, None))
 plt.show()
 
 # %%
-# As a table, and as claims.
+# The table, and assertions.
 
 table = frame.pivot_table(index="alpha", columns="n", values=["layer", "leaders"]).round(1)
 print(table.to_string())

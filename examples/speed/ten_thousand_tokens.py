@@ -1,10 +1,10 @@
 """
-One layer of 10,000 tokens: which kernel runs, and that all agree
-=================================================================
+One layer of 10,000 tokens: search methods and their times
+==========================================================
 
-How a largest product is best found depends on the shape of the tokens. There are four kernels with one contract: the
-same sets :math:`\\mathcal{C}_i = \\arg\\max_j \\langle z_i, z_j \\rangle`, exact, ties included, and never an array
-of n by n numbers. ``"auto"`` takes the fastest for the shape, and ``stats`` says what ran. This example runs one
+The fastest search for the largest product depends on the shape of the tokens. Four methods have one contract: the same
+sets :math:`\\mathcal{C}_i = \\arg\\max_j \\langle z_i, z_j \\rangle`, exact, ties included, and never an array of n by
+n numbers. ``"auto"`` takes the fastest for the shape, and ``stats`` names the method that ran. This example runs one
 layer of 10,000 tokens in 2, 3, 32 and 384 dimensions, times the kernels on this machine, and compares sets with those
 of the definition.
 """
@@ -18,7 +18,7 @@ import hardmax as hm
 from hardmax.draw.style import COLOURS
 
 N, DIMENSIONS, rule = 10_000, (2, 3, 32, 384), hm.Hardmax(alpha=0.5)
-clouds = {d: hm.configuration("gaussian", n=N, d=d, seed=1) for d in DIMENSIONS}
+token_sets = {d: hm.configuration("gaussian", n=N, d=d, seed=1) for d in DIMENSIONS}
 
 
 # %%
@@ -26,7 +26,7 @@ clouds = {d: hm.configuration("gaussian", n=N, d=d, seed=1) for d in DIMENSIONS}
 # is timed with the first thousand tokens as queries and all 10,000 as keys. Times are of this machine.
 
 runs, micros, names = {}, {"numpy": [], "auto": []}, []
-for d, tokens in clouds.items():
+for d, tokens in token_sets.items():
     kernel = "hull" if d == 2 else "scan" if d < 16 else "symmetric"
     hm.simulate(tokens[:2000], rule, layers=0, kernel=kernel)  # compiles, or loads what is compiled
     start = time.perf_counter()
@@ -43,7 +43,7 @@ print("4,000 sets compared with those of the definition: all the same.")
 assert names[:2] == ["hull", "scan"]
 
 # %%
-# Right, what the sets say: how many tokens are followed by anybody, themselves included. In the plane a handful leads
+# Right: the number of tokens that are followed by some token, themselves included. In the plane a handful leads
 # all others; in 384 dimensions each of the 10,000 follows itself, and nothing moves.
 
 followed = [len({int(j) for members in runs[d].sets(0) for j in members}) for d in DIMENSIONS]
@@ -68,5 +68,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# ``kernel="scan"`` in the plane, or tokens on a sphere, where all keys are equally far and the bounds of "scan" help
-# nobody. ``python -m benchmarks`` measures more carefully, against FAISS and others.
+# ``kernel="scan"`` in the plane, or tokens on a sphere, where all keys are equally far and the bounds of "scan" exclude
+# no key. ``python -m benchmarks`` measures more carefully, against FAISS and others.

@@ -2,7 +2,7 @@
 
 The public names are below. `import hardmax` loads NumPy and nothing optional. Parts of SciPy load when they are used,
 and so does the rest: `hardmax.draw` loads Matplotlib when it is asked for a picture, `hardmax.inspect` the transformers
-library, `hardmax.interactive` Plotly, `hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the
+library, `hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the
 estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The
 functions `simulate` and `limit` take the place of the modules they are written in.
 """
@@ -20,6 +20,7 @@ from hardmax._errors import (
     needed_for,
 )
 from hardmax._version import __version__ as __version__
+from hardmax.cells import Cells, cells
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
@@ -33,6 +34,7 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 __all__ = [
+    "Cells",
     "Compose",
     "Expectation",
     "FeedForward",
@@ -55,6 +57,7 @@ __all__ = [
     "Sphere",
     "Trajectory",
     "argmax_sets",
+    "cells",
     "classify",
     "configuration",
     "leader_table",
@@ -66,7 +69,7 @@ __all__ = [
 
 
 LAZY = ("control", "draw", "scale", "text")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
-MODULES = {  # load torch, widgets, scikit-learn, Plotly, transformers or Dask
+MODULES = {  # load torch, widgets, scikit-learn, transformers or Dask
     "attention.functional": ["HardmaxAttention", "hardmax_attention"],
     "attention.layers": ["hardmax_layers"],
     "app.notebook": ["playground"],

@@ -1,6 +1,6 @@
-"""What a person sees while and after a call: progress on a terminal or in a log, and figures of results.
+"""Progress bars, short texts of counts and points, and drawing functions by name.
 
-Modules below `draw` name the function that draws; `draw` imports it, so that imports go downwards all the same.
+Modules below `draw` name the function that draws; it is imported when it is called, so that imports go downwards.
 """
 
 import sys
@@ -14,7 +14,7 @@ from typing import Any
 from hardmax._types import AnyArray
 
 DRAWERS = {  # the module of each function that draws results; it loads Matplotlib or templates when it is called
-    "explanation_widget": "app.review_notebook",
+    "explanation_widget": "app.notebook",
     "limit_card": "draw.pages",
     "limit_figure": "draw.pages",
     "plot_clusters": "draw.clusters",
@@ -23,10 +23,10 @@ DRAWERS = {  # the module of each function that draws results; it loads Matplotl
     "trajectory_figure": "draw.pages",
     "verdicts_card": "draw.pages",
 }
-Known = Callable[[], str]  # returns the state so far as text; called only when it is shown
+State = Callable[[], str]  # returns the state of the work as text; called only when it is shown
 
 FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines in a log
-MIN_UPDATE = 0.2  # seconds between calls of `known`, which may synchronize a GPU
+MIN_UPDATE = 0.2  # seconds between calls of a `State`, which may synchronize a GPU
 
 
 def count(number: int, noun: str) -> str:
@@ -41,44 +41,45 @@ def format_point(point: Sequence[Any] | AnyArray) -> str:
 
 
 def draw(name: str, *results: Any, **options: Any) -> Any:
-    """Return what the function of that name in DRAWERS draws."""
+    """Call the function of that name in DRAWERS."""
     return getattr(import_module(f"hardmax.{DRAWERS[name]}"), name)(*results, **options)
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[..., None]]:
-    """Yield a function of the amount done, the total, and optionally a `Known`."""
+    """Yield a function of the amount done, the total, and optionally a `State`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    notebook = console.is_jupyter and find_spec("ipywidgets") is not None  # what Rich needs to show a bar there
+    notebook = console.is_jupyter and find_spec("ipywidgets") is not None  # which Rich needs for a bar there
     if not (notebook or sys.stderr.isatty()):  # some versions of Rich end a disabled bar with an empty line
-        yield _Lines(label)
+        yield _print_lines(label)
         return
-    counted, known_so_far = TextColumn("{task.fields[counted]}"), TextColumn("{task.fields[known]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), counted, known_so_far, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=not notebook) as progress:
-        task, asked = progress.add_task(label, total=None, counted="", known=""), 0.0
+    fields = (TextColumn("{task.fields[counted]}"), TextColumn("{task.fields[state]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), *fields, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=not notebook) as bar:
+        task, shown = bar.add_task(label, total=None, counted="", state=""), 0.0
 
-        def moved(done: int, total: int, known: Known | None = None) -> None:
-            nonlocal asked
-            progress.update(task, completed=done, total=total, counted=f"{done}/{total}")
-            if known is not None and (time.monotonic() >= asked + MIN_UPDATE or done == total):
-                asked = time.monotonic()
-                progress.update(task, known=known())
+        def update(done: int, total: int, state: State | None = None) -> None:
+            nonlocal shown
+            bar.update(task, completed=done, total=total, counted=f"{done}/{total}")
+            if state is not None and (time.monotonic() >= shown + MIN_UPDATE or done == total):
+                shown = time.monotonic()
+                bar.update(task, state=state())
 
-        yield moved
+        yield update
 
 
-class _Lines:
-    """Print lines for a log, the first soon, the others less often."""
+def _print_lines(label: str) -> Callable[..., None]:
+    """Return a function that prints lines for a log, the first soon, the others less often."""
+    due = time.monotonic() + FIRST_LINE
 
-    def __init__(self, label: str) -> None:
-        self.label, self.due = label, time.monotonic() + FIRST_LINE
+    def update(done: int, total: int, state: State | None = None) -> None:
+        nonlocal due
+        if time.monotonic() >= due and done < total:  # the end needs no line
+            due = time.monotonic() + NEXT_LINE
+            line = f"{label}: {done:,} of {total:,}  {state() if state else ''}".rstrip()
+            print(line, file=sys.stderr, flush=True)
 
-    def __call__(self, done: int, total: int, known: Known | None = None) -> None:
-        if time.monotonic() >= self.due and done < total:  # the end needs no line
-            self.due = time.monotonic() + NEXT_LINE
-            said = f"{self.label}: {done:,} of {total:,}  {known() if known else ''}".rstrip()
-            print(said, file=sys.stderr, flush=True)
+    return update

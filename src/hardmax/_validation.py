@@ -38,6 +38,13 @@ def to_numpy(value: Any) -> Any:
     return (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()  # NumPy has no bfloat16
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is missing: None, NaN, NA or NaT of pandas, or a text of spaces alone."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
 def like(array: AnyArray, value: Array) -> Array:
     """Return the array as a tensor with the dtype and device of `value`, if that is one; else the array itself."""
     if not is_tensor(value):
@@ -265,6 +272,14 @@ def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) ->
         least = "a finite number, 0 or larger" if zero else "a positive finite number"
         raise ParameterError(name, f"be {least}", shortened(value), advice)
     return value if is_tensor(value) else number
+
+
+def check_range(value: object, name: str, low: float, high: float, advice: str) -> float:
+    """Return one number from `low` to `high`."""
+    number = _number(value)
+    if not low <= number <= high:
+        raise ParameterError(name, f"lie between {low:g} and {high:g}", shortened(value), advice)
+    return number
 
 
 def check_number(value: object, name: str) -> float:

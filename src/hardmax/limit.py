@@ -225,24 +225,11 @@ class Limit(_Comparable):
 
     @classmethod
     def from_npz(cls, path: str | PathLike[str]) -> "Limit":
-        """Read an archive of `to_npz`. Runs no code from the file.
+        """Read an archive of `to_npz`, a file ending in .npz. Runs no code from the file.
 
         All attributes are those that were written; tensors come back as arrays. `exact` and `exact_points` raise an
-        `InputError`, as a file holds no Fractions, and so does `radius` where it was not computed.
-
-        Parameters
-        ----------
-        path : path
-            A file ending in .npz.
-
-        Returns
-        -------
-        Limit
-
-        Raises
-        ------
-        ParameterError
-            If the file is not such an archive, is of a later version, or its arrays contradict each other.
+        `InputError`, as a file holds no Fractions, and so does `radius` where it was not computed. A file that is no
+        such archive, is of a later version, or whose arrays contradict each other is a `ParameterError`.
         """
         return storage.read_archive(path, "be a limit saved with to_npz", {FORMAT: _read_limit})
 
@@ -415,7 +402,7 @@ def limit(
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
         raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
     if not rule.normalize:
-        got = "`normalize=False`, where tokens grow by 1 + alpha a layer and have no limit"
+        got = "`normalize=False`, where tokens grow by 1 + alpha per layer and have no limit"
         advice = "Leaders and sets are the same with normalisation."
         raise ParameterError("rule", "have `normalize=True` for a limit", got, advice)
     if rule.causal:

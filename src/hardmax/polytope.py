@@ -67,7 +67,7 @@ class Polytope:
             return np.array([[line.argmin()], [line.argmax()]], np.intp)
         if self.dimension > MAX_FACET_DIMENSION:
             raise InputError(
-                f"Facets must be asked of a polytope of dimension at most {MAX_FACET_DIMENSION}. "
+                f"Facets need a polytope of dimension at most {MAX_FACET_DIMENSION}. "
                 f"Got dimension {self.dimension}. Its vertices are known all the same: `polytope.vertices`."
             )
         return np.asarray(self._hull.simplices, np.intp)

@@ -49,6 +49,14 @@ class FlowOptions(Options, total=False):
     max_steps: int | None
 
 
+class HeadOptions(FlowOptions, total=False):
+    """Options of several heads, which have layers or times."""
+
+    layers: int | None
+    times: Times | None
+    kernel: str
+
+
 @overload
 def simulate(
     tokens: Array, rule: Hardmax, *, layers: int, kernel: str = "auto", **options: Unpack[Options]
@@ -63,16 +71,8 @@ def simulate(tokens: Array, rule: Layered, *, layers: int, **options: Unpack[Opt
 def simulate(tokens: Array, rule: Flow, *, times: Times, **options: Unpack[FlowOptions]) -> SmoothTrajectory: ...
 
 
-@overload  # layers or times, as the heads have
-def simulate(
-    tokens: Array,
-    rule: MultiHead,
-    *,
-    layers: int | None = None,
-    times: Times | None = None,
-    kernel: str = "auto",
-    **options: Unpack[FlowOptions],
-) -> SmoothTrajectory: ...
+@overload
+def simulate(tokens: Array, rule: MultiHead, **options: Unpack[HeadOptions]) -> SmoothTrajectory: ...
 
 
 def simulate(

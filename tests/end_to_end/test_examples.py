@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 ARGUMENTS = {"control_leaders": ["1"], "outside_the_hypotheses": ["2"]}  # a small number of tasks, of runs
 SLOW = {"corpus_in_parts", "cylinder_flow", "inspect_minilm", "polytope", "reviews_evolution", "topics_of_comments"}
+GALLERY = [pytest.mark.slow, pytest.mark.exhaustive]  # `make docs` runs every example, these included
 
 
 def _name(path: Path) -> str:
@@ -29,12 +30,13 @@ def _name(path: Path) -> str:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
-    """An example draws it by `compute` and `draw`, and names the command that writes it."""
-    module = FIGURES[figure].__name__
-    (source,) = [text for text in map(Path.read_text, EXAMPLES) if f"from {module} import" in text]
-    assert re.search(rf"hardmax\s+reproduce\s+(# )?{figure}\b", source)  # may contain a line break
-    assert "compute(" in source
-    assert "figure = draw(" in source
+    """One example names the command that writes the figure, and draws it by the same functions."""
+    command = rf"hardmax\s+reproduce\s+(# )?{figure}\b"  # may contain a line break
+    (source,) = [text for text in map(Path.read_text, EXAMPLES) if re.search(command, text)]
+    compute, draw = FIGURES[figure].compute, FIGURES[figure].draw
+    assert f"from {draw.__module__} import" in source
+    assert f" {compute.__name__}(" in source
+    assert f"figure = {draw.__name__}(" in source
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=_name)
@@ -50,7 +52,7 @@ def test_an_example_says_why_and_what_to_try(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=[pytest.mark.slow] if path.stem in SLOW else []) for path in EXAMPLES], ids=_name
+    "path", [pytest.param(path, marks=GALLERY if path.stem in SLOW else []) for path in EXAMPLES], ids=_name
 )
 def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """Run an example in this process, where torch and Matplotlib are already loaded."""
@@ -72,7 +74,7 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_example_runs_as_a_script(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "Agg"}
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "prove_it" / "exact_ties.py")]
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "see_it" / "figure1_half_space.py")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout

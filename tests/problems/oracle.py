@@ -2,7 +2,7 @@
 
 C_i = argmax_j <A z_i, z_j> over tokens,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i)
 (arXiv 2407.01602). Equal tokens are counted one by one, which is the same as weighting classes by their
-multiplicities. A token leads when everything in C_i stands where it stands itself.
+multiplicities. A token leads when all members of C_i are at its own position.
 """
 
 from dataclasses import dataclass
@@ -12,31 +12,32 @@ import numpy as np
 
 
 def fractions(rows):
-    """Rows of numbers as tuples of Fractions, exactly."""
-    return [tuple(Fraction(x) for x in row) for row in np.asarray(rows, object).tolist()]
+    """Return rows of numbers as tuples of Fractions, exactly."""
+    return [tuple(map(Fraction, row)) for row in np.asarray(rows, object).tolist()]
 
 
 def dot(x, y):
     return sum((a * b for a, b in zip(x, y, strict=True)), Fraction(0))
 
 
-def choose(tokens, A=None):
-    """C_i of every token as a sorted list of indices.
+def choose(tokens, A=None, *, keys=None, causal=False):
+    """Return C_i of every token as a sorted list of indices; among other keys if given.
 
     >>> choose([(1, 0), (2, 0), (-1, 0), (2, 0), (0, 0)])
     [[1, 3], [1, 3], [2], [1, 3], [0, 1, 2, 3, 4]]
     """
-    sets = []
-    for z in tokens:
+    tokens, keys = fractions(tokens), fractions(tokens if keys is None else keys)
+    A, sets = None if A is None else fractions(A), []
+    for i, z in enumerate(tokens):
         query = z if A is None else tuple(dot(row, z) for row in A)
-        products = [dot(query, other) for other in tokens]
+        products = [dot(query, key) for key in (keys[: i + 1] if causal else keys)]
         best = max(products)
         sets.append([j for j, product in enumerate(products) if product == best])
     return sets
 
 
 def layer(tokens, sets, alpha):
-    """Every token moved once.
+    """Return every token after one layer.
 
     >>> layer([(Fraction(0),), (Fraction(3),)], [[1], [1]], Fraction(1, 2))
     [(Fraction(1, 1),), (Fraction(3, 1),)]
@@ -59,19 +60,18 @@ class Truth:
 
     @property
     def leaders(self):
-        """Tokens that lead, the first of each set of equal inputs."""
+        """Return tokens that lead, the first of each set of equal inputs."""
         start = self.positions[0]
         return [i for i, k in enumerate(self.emerged) if k >= 0 and start.index(start[i]) == i]
 
 
-def definition(tokens, alpha, *, layers, A=None):
-    """Run the definition; `alpha` is a number, or a list whose last value goes on."""
+def definition(tokens, alpha, *, layers, A=None, causal=False):
+    """Run the definition; `alpha` is a number, or a list whose last value is repeated."""
     steps = [Fraction(a) for a in (alpha if isinstance(alpha, list) else [alpha])]
-    A = None if A is None else fractions(A)
     now, positions, all_sets = fractions(tokens), [], []
     emerged = [-1] * len(now)
     for k in range(layers + 1):
-        sets = choose(now, A)
+        sets = choose(now, A, causal=causal)
         for i, members in enumerate(sets):
             if emerged[i] < 0 and all(now[j] == now[i] for j in members):
                 emerged[i] = k
@@ -82,10 +82,10 @@ def definition(tokens, alpha, *, layers, A=None):
 
 
 def sets_of(trajectory, k):
-    """The sets of a trajectory as lists, to compare with those of the definition."""
+    """Return the sets of a trajectory as lists, to compare with those of the definition."""
     return [members.tolist() for members in trajectory.sets(k)]
 
 
 def positions_of(trajectory, k):
-    """The exact positions of a trajectory as tuples."""
+    """Return the exact positions of a trajectory as tuples."""
     return [tuple(row) for row in trajectory.exact(k)]

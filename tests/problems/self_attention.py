@@ -1,22 +1,15 @@
 """Self-attention in time by loops and by SciPy on the raw equation, and weights of every kind."""
 
-import math
-
 import numpy as np
 from scipy.integrate import solve_ivp
 
-import hardmax as hm
+from tests.problems.softmax import weights as attention
 
 RNG = np.random.default_rng(11)
-
 TOKENS = RNG.normal(size=(5, 2))
-
 Q, K, V = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(2, 2)) * 0.8
-
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
-
 JORDAN = np.array([[0.5, 1.0], [0.0, 0.5]])
-
 TURN = np.array([[0.3, -1.0], [1.0, 0.3]])
 
 
@@ -25,30 +18,18 @@ def at(weight, t, d=2):
 
 
 def velocity(x, t, Q=None, K=None, V=None, causal=False):
-    """sum_j P_ij V x_j by loops."""
-    q, k, v, n = at(Q, t), at(K, t), at(V, t), len(x)
-    moved = np.zeros_like(x)
-    for i in range(n):
-        seen = range(i + 1) if causal else range(n)
-        scores = [float(np.dot(q @ x[i], k @ x[j])) for j in seen]
-        powers = [math.exp(score - max(scores)) for score in scores]
-        for j in seen:
-            moved[i] += powers[j] / sum(powers) * (v @ x[j])
-    return moved
+    """sum_j P_ij V x_j with P by loops: <Q x_i, K x_j> = <A x_i, x_j> for A = K^T Q."""
+    return attention(x, at(K, t).T @ at(Q, t), causal=causal) @ x @ at(V, t).T
 
 
 def reference(tokens, times, **weights):
-    """The raw equation, by an integrator that knows nothing of rescaling."""
-    found = solve_ivp(
-        lambda t, y: velocity(y.reshape(tokens.shape), t, **weights).ravel(),
-        (0, times[-1]),
-        tokens.ravel(),
-        method="DOP853",
-        t_eval=times,
-        rtol=1e-11,
-        atol=1e-13,
-    )
-    return found.y.T.reshape(-1, *tokens.shape)
+    """Integrate the raw equation, without rescaling."""
+    options = {"method": "DOP853", "t_eval": times, "rtol": 1e-11, "atol": 1e-13}
+
+    def rate(t, y):
+        return velocity(y.reshape(tokens.shape), t, **weights).ravel()
+
+    return solve_ivp(rate, (0, times[-1]), tokens.ravel(), **options).y.T.reshape(-1, *tokens.shape)
 
 
 def waves(t):
@@ -75,12 +56,6 @@ RULES = {
     },
     "queries in time": {"Q": lambda t: Q * np.cos(t), "K": K, "V": V},
 }
-
-FLOW = hm.SelfAttention()
-
-
-def run(**options):
-    return hm.simulate(TOKENS, FLOW, **options)
 
 
 def product_problem(seed):

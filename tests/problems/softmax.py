@@ -7,9 +7,7 @@ import numpy as np
 import hardmax as hm
 
 RNG = np.random.default_rng(7)
-
 TOKENS = RNG.normal(size=(6, 3))
-
 ANY_A = RNG.normal(size=(3, 3))
 
 

@@ -1,7 +1,7 @@
 """Small examples whose answers are known exactly, all with A = I.
 
 The square is the fourth row of Figure 2 of arXiv 2407.01602 without its random tokens. The others were found by search
-in exact arithmetic, and each answers a question that one might get wrong.
+in exact arithmetic, and each has an answer that is easy to get wrong.
 """
 
 from fractions import Fraction
@@ -10,7 +10,7 @@ import hardmax as hm
 
 HALF = Fraction(1, 2)
 
-# The square with (+-1/2, 0). Each inner token is tied between two corners for ever and tends to their midpoint, so
+# The square with (+-1/2, 0). Each inner token is tied between two corners at every layer, and tends to their midpoint:
 # Theorem 1 never decides it. Theorem 4 does at layer 0.
 SQUARE = [(1, 1), (1, -1), (-1, 1), (-1, -1), (HALF, 0), (-HALF, 0)]
 SQUARE_LIMITS = [(1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (-1, 0)]
@@ -31,32 +31,15 @@ FOLLOWS_FOLLOWERS_LIMIT = (0, 3, -3)
 # Equal products of a centroid with all of C_i are necessary and not sufficient for a frozen tie when d >= 3. The last
 # token sees {0, 1} at layer 0, whose centroid (1, 0, 0) has the product 1 with both; yet it has 3/2 with token 3, and
 # at layer 1 the last token sees {3}.
-EQUAL_PRODUCTS = [
-    (1, 1, 0),
-    (1, -1, 0),
-    (-1, 0, 0),
-    (Fraction(3, 2), 0, -HALF),
-    (Fraction(1, 10), 0, Fraction(1, 5)),
-]
+EQUAL_PRODUCTS = [(1, 1, 0), (1, -1, 0), (-1, 0, 0), (3 * HALF, 0, -HALF), (Fraction(1, 10), 0, Fraction(1, 5))]
 
 # 0 in the interior of the convex hull does not force two leaders.
 ONE_LEADER = [(-1, 10), (-HALF, -5), (100, 30), (50, -20)]
 
 # The leaders depend on alpha, and a token inside the hull can lead later: token 0 leads from layer 2 for alpha = 1/2,
 # and never for 1/10 or 5.
-_DEPENDS = [
-    (51, 19),
-    (-29, -250),
-    (80, -32),
-    (0, 135),
-    (68, -86),
-    (-131, -79),
-    (38, 19),
-    (-188, -222),
-    (-97, -99),
-    (-63, 17),
-]
-DEPENDS_ON_ALPHA = [(Fraction(x, 100), Fraction(y, 100)) for x, y in _DEPENDS]
+_X, _Y = [51, -29, 80, 0, 68, -131, 38, -188, -97, -63], [19, -250, -32, 135, -86, -79, 19, -222, -99, 17]
+DEPENDS_ON_ALPHA = [(Fraction(x, 100), Fraction(y, 100)) for x, y in zip(_X, _Y, strict=True)]
 DEPENDS_ON_ALPHA_ANSWERS = {HALF: 2, Fraction(1, 10): -1, Fraction(5): -1}
 
 

@@ -1,7 +1,7 @@
 """Sixty tokens, and the layer from which on the limit of each is proved."""
 
 import numpy as np
-from course.pictures.shared import Frame, axes, dots, lines, polygon
+from course.pictures.shared import Frame, dots, lines, plane, polygon
 from course.pictures.shared import page as paged
 
 import hardmax as hm
@@ -12,7 +12,7 @@ RULE, LAYERS = hm.Hardmax(alpha=0.2), 16
 
 
 def page() -> Page:
-    """Slide through the layers; filled tokens are decided."""
+    """Return the page; the slider chooses the layer, and filled tokens are decided."""
     tokens = hm.configuration("ball", n=60, seed=54) * [1.3, 1.0]
     trajectory, limit = hm.simulate(tokens, RULE, layers=LAYERS), hm.limit(tokens, RULE)
     sizes = np.bincount(limit.clusters)
@@ -26,26 +26,23 @@ def page() -> Page:
         Z = trajectory.array[k]
         left = np.flatnonzero(~done)
         tails = lines(trajectory.array[max(0, k - 4) : k + 1].swapaxes(0, 1))
-        rings = dots(Z, colours=np.where(done, colours, "#FFFFFF").tolist(), stars=leads, texts=texts)
-        rings["marker"]["line"] = {
-            "color": np.where(done, "#222222", colours).tolist(),
-            "width": np.where(done, 1, 2.2).tolist(),
-        }
-        ways = lines([[Z[i], limit.tokens[i]] for i in np.flatnonzero(done)], "#CCCCCC")
+        faces, edges = np.where(done, [colours, ["ink"] * len(done)], [["paper"] * len(done), colours]).tolist()
+        rings = dots(Z, colours=faces, edges=edges, stars=leads, texts=texts)
+        paths = lines([[Z[i], limit.tokens[i]] for i in np.flatnonzero(done)], "line", alpha=1)
         frames.append(
             Frame(
                 str(k),
-                said + (" Nothing is left open." if not len(left) else ""),
-                [polygon(limit.points), ways, tails, rings],
+                said + (" All limits are proved." if not len(left) else ""),
+                [[polygon(limit.points), paths, tails, rings]],
             )
         )
     low, high = tokens.min(axis=0) - 0.1, tokens.max(axis=0) + 0.1
     return paged(
         frames,
+        plane(low, high, label="tokens"),
         title="From which layer on is the limit proved?",
         slider="Layer ",
         legend="Stars lead. A filled circle is decided: a proof at this layer says that it goes straight to the "
         "leader of its colour, along the light line. A hollow one may still come to follow another. Shaded:"
         " the polytope K.",
-        **axes(low, high),
     )

@@ -1,4 +1,4 @@
-"""A review read word by word: what each word adds to the answer, and who leads."""
+"""A review read word by word: the contribution of each word, and the leaders."""
 
 from course.pictures.shared import Frame
 from course.pictures.shared import page as paged
@@ -11,7 +11,7 @@ TEXT = "The start is slow and the plot is not new, but the ending is wonderful."
 
 
 def page() -> Page:
-    """Slide from the first word to the last."""
+    """Return the page; the slider goes from the first word to the last."""
     classifier = hm.pretrained("imdb")
     whole = classifier.explain(TEXT).highlights
     ends = [part.end for part in whole]
@@ -27,23 +27,14 @@ def page() -> Page:
         said += (
             f"{why.prediction}, {why.probability:.0%}. Lead in most heads: {', '.join(f'“{word}”' for word in top)}."
         )
-        bars = {"type": "bar", "orientation": "h", "x": [round(v, 4) for v in values], "y": names}
-        bars |= {"marker": {"color": [FOR if v > 0 else AGAINST for v in values]}, "hoverinfo": "x"}
-        frames.append(Frame(str(len(why.highlights)), said, [bars]))
-    high, low = 5.5, -4.5
+        frames.append(Frame(str(len(why.highlights)), said, [[round(value, 4) for value in values]]))
+    bars = {"kind": "bars", "names": names, "low": -4.5, "high": 5.5, "label": "contribution to the logit"}
     return paged(
         frames,
+        bars | {"positive": FOR, "negative": AGAINST},
         title="A review, read word by word",
-        slider="Words and signs read: ",
-        legend="Bars: what each word adds to the logit, blue for pos, orange for neg. They change as more is read,"
-        " because then others may be followed, and runs of words count too. Their sum with the bias is the "
-        "logit, exactly.",
+        slider="Words and punctuation read: ",
+        legend="Bars: the contribution of each word to the logit, blue for pos, orange for neg. They change as more "
+        "words are read, because leaders change and n-grams contribute, too. The bars and the bias sum to the logit.",
         start=len(frames) - 1,
-        margin={"l": 110},
-        xaxis={
-            "range": [low, high],
-            "title": {"text": "contribution to the logit", "standoff": 4},
-            "zerolinecolor": "#444444",
-        },
-        yaxis={"autorange": "reversed", "showgrid": False, "tickfont": {"size": 11}, "ticklabelstandoff": 4},
     )

@@ -1,20 +1,23 @@
 """MiniLM on one sentence: cosines of the hidden states and shares of attention, layer by layer."""
 
+import numpy as np
 from course.pictures.shared import Frame
 from course.pictures.shared import page as paged
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 
 import hardmax as hm
 from hardmax.draw.pages import Page
 from hardmax.draw.style import BLUE
-from hardmax.transformers.measures import cosines
+from hardmax.transformers.inspection import compute_cosines
 
 SENTENCE = "The acting was wonderful, but the plot could not have been more predictable."
 
 
 def page() -> Page:
-    """Slide from the embeddings to the last layer."""
+    """Return the page; the slider goes from the embeddings to the last layer."""
     found = hm.inspect("minilm", SENTENCE)
-    n, C = len(found.pieces), cosines(found.states)
+    n, C = len(found.pieces), compute_cosines(found.states)
     frames = []
     for layer in (0, *found.layers):
         said = f"Layer {layer}: {found.effective_clusters[layer]:.1f} effective clusters, mean cosine "
@@ -27,33 +30,18 @@ def page() -> Page:
             said += f"\nBoolean distance of attention {distance:.2f}; {found.pieces[best]} gets {share:.0%} of it."
         else:
             said += "\nThe embeddings, before any attention."
-        places = list(range(n))
-        heat = {"type": "heatmap", "z": C[layer].round(3).tolist(), "x": places, "y": places, "zmin": -0.2, "zmax": 1}
-        heat |= {"colorscale": "Viridis", "hovertemplate": "cosine %{z}<extra></extra>", "xaxis": "x", "yaxis": "y"}
-        heat |= {
-            "colorbar": {"title": {"text": "cosine"}, "thickness": 10, "x": 0.585, "len": 1, "tickfont": {"size": 10}}
-        }
-        bars = {"type": "bar", "orientation": "h", "x": shares, "y": places, "xaxis": "x2", "yaxis": "y2"}
-        frames.append(Frame(str(layer), said, [heat, bars | {"marker": {"color": BLUE}, "hoverinfo": "x"}]))
-    pieces = {"tickvals": list(range(n)), "ticktext": list(found.pieces), "tickfont": {"size": 11}, "showgrid": False}
-    upward = {"autorange": "reversed", "zeroline": False, "ticklabelstandoff": 3}
-    share = {"text": "share of all attention", "standoff": 4}
+        frames.append(Frame(str(layer), said, [C[layer].round(3).tolist(), shares]))
+    names = list(found.pieces)
+    colours = [to_hex(colour) for colour in colormaps["viridis"](np.linspace(0, 1, 33))]
+    matrix = {"kind": "matrix", "names": names, "low": -0.2, "high": 1, "label": "cosine", "colours": colours}
+    bars = {"kind": "bars", "names": names, "low": 0, "high": 0.6, "label": "share of all attention", "percent": True}
     return paged(
         frames,
+        matrix,
+        bars | {"positive": BLUE, "width": 330, "left": 16},
         title="MiniLM on one sentence",
         slider="Layer ",
         start=1,
-        legend="Left: the cosine between the hidden states of each two word pieces; bright where they point one "
-        "way. Right: the part of all attention in this layer that each word piece gets.",
-        margin={"l": 80},
-        xaxis={
-            "domain": [0, 0.57],
-            "showticklabels": False,
-            "ticks": "",
-            "zeroline": False,
-            "title": {"text": "cosines of hidden states", "standoff": 4},
-        },
-        yaxis=pieces | upward,
-        xaxis2={"domain": [0.7, 1], "range": [0, 0.6], "tickformat": ".0%", "title": share, "nticks": 4},
-        yaxis2={"anchor": "x2", "showticklabels": False, "showgrid": False} | upward,
+        legend="Left: the cosine between the hidden states of each two word pieces; bright where their directions are "
+        "close. Right: the part of all attention in this layer that each word piece gets.",
     )

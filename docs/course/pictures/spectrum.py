@@ -1,7 +1,7 @@
 """Self-attention with V = diag(1, mu), by mu."""
 
 import numpy as np
-from course.pictures.shared import Frame, axes, dots, lines
+from course.pictures.shared import Frame, dots, lines, plane
 from course.pictures.shared import page as paged
 
 import hardmax as hm
@@ -15,7 +15,7 @@ HIGH = 4.6
 
 
 def page() -> Page:
-    """Slide the second eigenvalue from 1 down."""
+    """Return the page; the slider decreases the second eigenvalue from 1."""
     tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2)).round(2)
     frames = []
     for mu in MU:
@@ -26,12 +26,12 @@ def page() -> Page:
         beyond = int((np.abs(Z[-1, :, 1]) > HIGH).sum())
         said += f" {beyond} of 30 tokens are above or below the picture." if beyond else ""
         colours = cluster_colours(rank_clusters(trajectory))
-        frames.append(Frame(f"{mu:g}", said, [lines(Z.swapaxes(0, 1), "#BBBBBB"), dots(Z[-1], colours=colours)]))
+        frames.append(Frame(f"{mu:g}", said, [[lines(Z.swapaxes(0, 1)), dots(Z[-1], colours=colours)]]))
     return paged(
         frames,
+        plane([-5, -HIGH], [5, HIGH], label="rescaled tokens"),
         title="Thirty tokens under V = diag(1, μ)",
         slider="Second eigenvalue μ = ",
-        legend="Circles: rescaled tokens z at t = 8, with their ways from t = 0. Colours: who is together in the "
+        legend="Circles: rescaled tokens z at t = 8, with their paths from t = 0. Colours: clusters in the "
         "leading directions of V; grey: alone.",
-        **axes([-5, -HIGH], [5, HIGH]),
     )

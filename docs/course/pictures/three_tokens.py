@@ -1,24 +1,24 @@
-"""Three tokens, one of them dragged: who follows whom."""
+"""Three tokens, one of which moves: the leaders and followers."""
 
 import numpy as np
-from course.pictures.shared import Frame, arrow, axes, dots, lines, listed
+from course.pictures.shared import Frame, arrow, dots, lines, listed, plane
 from course.pictures.shared import page as paged
 
 import hardmax as hm
 from hardmax.draw.pages import Page
-from hardmax.draw.style import COLOURS, GREY
+from hardmax.draw.style import COLOURS
 
 STILL = np.array([[2.0, 0.5], [-1.0, 1.0]])
 LOW, HIGH = np.array([-2.6, -1.9]), np.array([3.1, 2.1])
 
 
 def path(t: float) -> np.ndarray:
-    """Where the third token is dragged to: once round, t from 0 to 1."""
+    """Return the position of the third token, on a closed curve for t from 0 to 1."""
     return np.array([0.5 + 1.5 * np.cos(2 * np.pi * t), -0.2 + 1.4 * np.sin(2 * np.pi * t)]).round(3)
 
 
 def frame(t: float) -> Frame:
-    """The picture with the third token at t."""
+    """Return the frame with the third token at t."""
     tokens = np.vstack([STILL, path(t)])
     trajectory = hm.simulate(tokens, hm.Hardmax(alpha=0.5), layers=1)
     sets, leaders, third = (
@@ -32,26 +32,23 @@ def frame(t: float) -> Frame:
     unit = third / np.linalg.norm(third)
     reach = unit * (tokens @ unit).max()  # the farthest that a token reaches in the direction of the third
     across = np.array([-unit[1], unit[0]])
-    guides = lines([[0 * unit, 4 * unit], [reach - 4 * across, reach + 4 * across]], GREY)
-    guides["line"] |= {"dash": "dot"}
-    colours = [COLOURS[sets[i][0]] if len(sets[i]) == 1 else "#FFFFFF" for i in range(3)]
+    guides = lines([[0 * unit, 4 * unit], [reach - 4 * across, reach + 4 * across]], dash=[3, 5], alpha=1)
+    colours = [COLOURS[sets[i][0]] if len(sets[i]) == 1 else "paper" for i in range(3)]
     arrows = [
         arrow(tokens[i], tokens[i] + 0.93 * (tokens[sets[i]].mean(axis=0) - tokens[i]), COLOURS[i]) for i in range(3)
     ]
-    names = dots(tokens, colours=colours, stars=leaders)
-    names |= {"mode": "markers+text", "text": list("012"), "textposition": "top right", "textfont": {"size": 15}}
-    return Frame(f"{t:.0%}", said, [guides, *arrows, names])
+    return Frame(f"{t:.0%}", said, [[guides, *arrows, dots(tokens, colours=colours, stars=leaders, names=list("012"))]])
 
 
 def page() -> Page:
-    """Slide, and the third token goes once round."""
+    """Return the page; the slider moves the third token along the curve."""
     return paged(
         [frame(t) for t in np.linspace(0, 1, 41)],
-        title="Move token 2: who follows whom?",
+        plane(LOW, HIGH, label="three tokens"),
+        title="Move token 2: which token does each one follow?",
         start=18,
         slider="Token 2 on its way round: ",
         legend="Stars lead, arrows go from a token to the one it follows, whose colour it has. Dotted: the "
         "direction of token 2, and the line across it through the token that reaches farthest in that "
         "direction, which token 2 follows.",
-        **axes(LOW, HIGH),
     )

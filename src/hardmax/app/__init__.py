@@ -1,4 +1,5 @@
-"""The web app: a playground for tokens, and an explorer for reviews. `hardmax app` serves it.
+"""The web app: a playground for tokens and an explorer for texts. `hardmax app` serves it.
 
-Stores hold state and call the library; views draw; `app.py` assembles. Callbacks and JavaScript hold no mathematics.
+`api.py` answers requests as plain functions; `server.py` serves them over HTTP, `notebook.py` in notebooks. The modules
+in `viewer/` draw and edit, and contain no mathematics.
 """

@@ -1,6 +1,6 @@
-"""The playground in a notebook."""
+"""The playground and the explanation of a text as widgets of a notebook."""
 
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,163 +9,146 @@ from numpy.typing import ArrayLike
 import hardmax as hm
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import FloatArray
-from hardmax.app.answers import answer, rule_of
-from hardmax.app.packing import packed
-from hardmax.app.problems import in_words
-from hardmax.app.scene import OVERLAYS, RULES, Scene
-from hardmax.app.store import Store
-from hardmax.app.verdict import PARTS, verdict
-from hardmax.app.widgets import PlaneWidget, styled
+from hardmax.app.api import Context, handle
+from hardmax.app.problems import describe_problem
+from hardmax.app.scene import Scene
+from hardmax.draw.player import bundle_modules, read_style
 from hardmax.rules.base import Rule
+from hardmax.text.explanation import Explanation
 
-with needed_for("`hm.playground`", "ipywidgets", "notebook"):
-    import ipywidgets
+with needed_for("A widget in a notebook", "anywidget", "notebook"):
+    import anywidget
+    import traitlets
 
-LINE = ipywidgets.Layout(display="flex", flex_flow="row wrap", width="100%")
+PLAYGROUND = (
+    *("data", "dom", "picture", "tokens", "messages", "scene", "shapes", "panels", "controls"),
+    *("playground", "notebook-playground"),
+)
+EXPLANATION = ("data", "dom", "picture", "words", "messages", "reviews", "notebook-explanation")
+STYLE = "\n".join(read_style(name) for name in ("viewer", "components"))
 
 
-class PlaygroundWidget(ipywidgets.VBox):
-    """Tokens that can be dragged, the rule that moves them, and what is proved of where they end.
+class Widget(anywidget.AnyWidget):
+    """A module of the viewer that sends requests as messages, answered by the functions of the app."""
+
+    _css = STYLE
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.context = Context()
+        self.on_msg(self._receive)
+
+    def _receive(self, _: Any, message: Any, buffers: Any) -> None:
+        number = message.get("id") if isinstance(message, dict) else None
+        try:
+            reply = handle(str(message.get("path")), message.get("body"), self.context)
+        except Exception as problem:
+            self.send({"id": number, "error": describe_problem(problem)})
+            return
+        data = reply.to_bytes() if reply.file is None else reply.file
+        self.send({"id": number, "file": reply.file is not None, "type": reply.media_type}, [data])
+
+
+class PlaygroundWidget(Widget):
+    """Tokens to drag, the rule that moves them, and the proof of their limits.
 
     Attributes
     ----------
     tokens : (n, d) array
-        As they are now, after all that was dragged, added and deleted.
+        The tokens after all edits.
     rule : Rule
+        The rule after all changes.
     """
 
-    def __init__(self, scene: Scene) -> None:
-        self.store = Store(scene)
-        self.plane, self.verdict = PlaneWidget(), ipywidgets.HTML()
-        self._quiet = False  # while controls are set from the scene
-        self._controls = self._made()
-        self.plane.observe(self._asked, "request")
-        rule = ipywidgets.Box(list(self._controls.values()), layout=LINE)
-        shown = ipywidgets.Box(list(self._overlays.values()), layout=LINE)
-        super().__init__([rule, shown, self.plane, self.verdict])
-        self._answer(0)
+    _esm = bundle_modules(PLAYGROUND)
+    scene = traitlets.Dict().tag(sync=True)
 
     @property
     def tokens(self) -> FloatArray:
-        return self.store.scene.tokens.copy()
+        return Scene.from_data(self.scene).tokens
 
     @property
     def rule(self) -> Rule:
-        return rule_of(self.store.scene)
+        return Scene.from_data(self.scene).make_rule()
 
     def __repr__(self) -> str:
-        n, d = self.store.scene.tokens.shape
-        return f"Playground of {n} tokens of dimension {d}; .tokens are those that one sees."
+        n, d = self.tokens.shape
+        return f"Playground of {n} tokens of dimension {d}; .tokens holds the tokens after all edits."
 
-    def _made(self) -> dict[str, Any]:
-        scene, w = self.store.scene, ipywidgets
-        slider = partial(w.FloatSlider, continuous_update=True)
-        controls = {
-            "rule": w.Dropdown(options=RULES, value=scene.rule, description="Rule"),
-            "alpha": slider(value=scene.alpha, min=0.05, max=5, step=0.05, description="alpha"),
-            "temperature": slider(value=scene.temperature, min=0, max=2, step=0.02, description="Temperature"),
-            "beta": slider(value=scene.beta, min=0.5, max=60, step=0.5, description="beta"),
-            "causal": w.Checkbox(value=scene.causal, description="causal", indent=False, layout={"width": "auto"}),
-        }
-        self._overlays = {
-            name: w.Checkbox(value=name in scene.overlays, description=said, indent=False, layout={"width": "auto"})
-            for name, said in OVERLAYS.items()
-        }
-        for name, control in controls.items():
-            control.observe(lambda change, name=name: self._change(**{name: change.new}), "value")
-        for box in self._overlays.values():
-            box.observe(
-                lambda _: self._change(overlays=[name for name, each in self._overlays.items() if each.value]), "value"
-            )
-        return controls
 
-    def _change(self, **values: Any) -> None:
-        if not self._quiet:
-            self.store.change(**values)
-            self._answer(0)
+class ExplanationWidget(Widget):
+    """The explanation of a text whose words can be removed and replaced."""
 
-    def _asked(self, change: Any) -> None:
-        message = change.new
-        seq = message.get("seq", 0)
-        try:
-            final = self.store.handle(message)
-        except InputError as problem:
-            self.plane.answer = packed({"error": in_words(problem), "seq": seq}, {})
-            return
-        self._answer(seq, final=final)
+    _esm = bundle_modules(EXPLANATION)
+    text = traitlets.Unicode().tag(sync=True)
+    name = traitlets.Unicode().tag(sync=True)
 
-    def _answer(self, seq: int, *, final: bool = True) -> None:
-        scene, store = self.store.scene, self.store
-        try:
-            header, arrays = answer(scene, quickly=not final)
-        except Exception as problem:
-            self.plane.answer = packed({"error": in_words(problem), "seq": seq}, {})
-            return
-        header |= {"seq": seq, "can_undo": store.can_undo, "can_redo": store.can_redo, "rule_name": scene.rule}
-        self.plane.answer = packed(header, arrays)
-        if final:
-            self.verdict.value = styled(PARTS, verdict(header))
-            self._show_controls()
+    def __init__(self, explanation: Explanation) -> None:
+        super().__init__(text=explanation.text, name="model")
+        self.context = Context(models=("model",), loaded={"model": explanation.model})
 
-    def _show_controls(self) -> None:
-        scene, self._quiet = self.store.scene, True
-        try:
-            for name, control in self._controls.items():
-                control.value = getattr(scene, name)
-            for name, box in self._overlays.items():
-                box.value = name in scene.overlays
-            needed = {"temperature": ("softmax",), "beta": ("sphere",), "alpha": ("hardmax", "softmax")}
-            for name, rules in needed.items():
-                self._controls[name].layout.display = None if scene.rule in rules else "none"
-        finally:
-            self._quiet = False
+    def __repr__(self) -> str:
+        return f"<Explanation of a text of {len(self.text)} characters>"
 
 
 def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *, layers: int = 30) -> PlaygroundWidget:
-    """Drag tokens in a notebook, and watch who leads.
+    """Show tokens that can be dragged in a notebook, with their leaders and limits.
 
     Parameters
     ----------
     tokens : (n, d) array, or the name of a configuration
-        Up to 20,000 of up to 16 dimensions; beyond the plane they are seen along principal axes, and not dragged.
+        At most 20,000 tokens of at most 16 dimensions; tokens of more than two dimensions cannot be dragged.
     rule : Hardmax, Softmax, SelfAttention or Sphere, optional
-        Hardmax(alpha=0.5) if not given. Of SelfAttention, one with V alone.
+        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only.
     layers : int
-        How many layers are shown.
+        Number of layers.
 
     Returns
     -------
     PlaygroundWidget
-        `widget.tokens` are the tokens as they are now.
+        `widget.tokens` holds the tokens after all edits.
 
     Raises
     ------
     ParameterError
-        If tokens, layers or the rule are beyond what the widget shows.
+        If tokens, layers or the rule are not supported by the widget.
     MissingExtra
-        If ipywidgets or anywidget is not installed.
+        If anywidget is not installed.
 
     Examples
     --------
     >>> widget = playground([[0.6, 0.8], [1.0, 0.0], [0.2, 0.1]])
     >>> widget
-    Playground of 3 tokens of dimension 2; .tokens are those that one sees.
+    Playground of 3 tokens of dimension 2; .tokens holds the tokens after all edits.
     """
     if isinstance(tokens, str):
         tokens = hm.configuration(tokens)
-    return PlaygroundWidget(Scene.checked(tokens=np.asarray(tokens), layers=layers, **_values(rule)))
+    data = {"tokens": np.asarray(tokens, np.float64).tolist(), "layers": layers, **_describe_rule(rule)}
+    Scene.from_data(data)
+    return PlaygroundWidget(scene=data)
 
 
-def _values(rule: Rule | None) -> dict[str, Any]:
-    """What of a scene says the same as a rule."""
+def _describe_rule(rule: Rule | None) -> dict[str, Any]:
+    """Return the entries of a scene that describe a rule."""
     if rule is None:
         return {}
     if isinstance(rule, hm.Softmax | hm.Hardmax):
-        values = {"rule": type(rule).__name__.lower(), "alpha": rule.alpha, "A": rule.A, "causal": rule.causal}
+        A = None if rule.A is None else np.asarray(rule.A, np.float64).tolist()
+        if isinstance(rule.alpha, Sequence):
+            raise ParameterError("rule", "have one step size for all layers", f"{len(rule.alpha)} step sizes")
+        values = {"rule": type(rule).__name__.lower(), "alpha": float(rule.alpha), "A": A, "causal": rule.causal}
         return values | ({"temperature": rule.temperature} if isinstance(rule, hm.Softmax) else {})
     if isinstance(rule, hm.Sphere) and rule.normalized:
         return {"rule": "sphere", "beta": rule.beta, "causal": rule.causal}
     if isinstance(rule, hm.SelfAttention) and rule.Q is None and rule.K is None and not callable(rule.V):
-        return {"rule": "self-attention", "V": rule.V, "causal": rule.causal}
-    must = "be Hardmax, Softmax, SelfAttention with a V alone, or a normalised Sphere"
+        V = None if rule.V is None else np.asarray(rule.V, np.float64).tolist()
+        return {"rule": "self-attention", "V": V, "causal": rule.causal}
+    must = "be Hardmax, Softmax, SelfAttention with V only, or a normalised Sphere"
     raise ParameterError("rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others.")
+
+
+def explanation_widget(explanation: Explanation) -> ExplanationWidget:
+    """Return the widget of an explanation."""
+    if not explanation.text.strip():
+        raise InputError("An explanation must have a text to be shown. Got an empty text.")
+    return ExplanationWidget(explanation)

@@ -1,4 +1,4 @@
-"""Problems in the words of an interface: a page, or a command."""
+"""Messages of problems for a page or a command."""
 
 import logging
 import re
@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
 
-# Returns the spelling of a parameter with this name and value, if any, in an interface; None where it has none.
+# Returns the spelling of a parameter with this name and value in an interface; None if it has none.
 Spell = Callable[[str, str | None], str | None]
 
 MENTION = re.compile(r"`(?:([A-Za-z_]\w*)(?:=([^`]*))?|[^`]*)`")  # a parameter, or code
 BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
 LOGGER = logging.getLogger(__name__)
-BUG = "This did not work, which is a bug of this page. Change something, or load the page again."
+BUG = "This failed because of a bug in the app. Change the input, or load the page again."
 
 
-def in_words(problem: Exception) -> str:
-    """A problem as a page says it: without advice to pass parameters, which a page has not, and without backticks."""
+def describe_problem(problem: Exception) -> str:
+    """Return the message of a problem for a page: without advice on parameters of Python, and without backticks."""
     if isinstance(problem, ParameterError):
         advice = keep_followable(problem.advice, lambda name, value: None)
         return f"{problem.problem} {advice}".rstrip().replace("`", "")
     if isinstance(problem, InputError | MissingExtra | OSError):
         return str(problem).replace("`", "")
-    LOGGER.error("A bug of the app", exc_info=problem)
+    LOGGER.error("Bug in the app", exc_info=problem)
     return BUG
 
 

@@ -1,65 +1,67 @@
-"""What a picture of the playground is made of, as plain data that never changes, and how a link holds it.
+"""The scene of the playground: tokens, a rule and display options, as one immutable object.
 
-Whatever comes from a browser or a link passes through `Scene.checked`: absurd values get a sentence, and reach nothing.
+Every value from a browser or a link passes through `Scene.from_data`, which checks types, bounds and sizes.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+import hardmax as hm
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
-from hardmax.app import links
-from hardmax.configurations import RANDOM_CONFIGURATIONS, configuration
+from hardmax.configurations import RANDOM_CONFIGURATIONS
+from hardmax.rules.base import Rule
 
 RULES = ("hardmax", "softmax", "self-attention", "sphere")
-OVERLAYS = {  # and how a page says them
+OVERLAYS = {  # with their labels
     "trails": "Trails",
     "polytope": "Polytope of the leaders",
     "hulls": "Hull of each layer",
-    "limit": "Where each token ends",
+    "limit": "Limit of each token",
     "half-space": "Half-space of the selected token",
-    "cells": "Cells: whom a token would follow there",
-    "ellipse": "Ellipse of A, to pull",
-    "numbers": "Numbers of the tokens",
+    "cells": "Cells: the token that each point attends to",
+    "ellipse": "Ellipse of A (drag its handles)",
+    "numbers": "Indices of the tokens",
     "attention": "Attention matrix",
 }
-MOST_TOKENS, MOST_DIMENSIONS, MOST_LAYERS, MOST_TIME = 20_000, 16, 200, 200.0
-LARGEST = 1e6  # of a coordinate
-DIGITS = 4  # after the point of a token that was dragged: what one can see, and a short link
-
-BOUNDS = {  # least and most
+MAX_TOKENS, MAX_DIMENSION, MAX_LAYERS, MAX_TIME = 20_000, 16, 200, 200.0
+MAX_COORDINATE = 1e6
+DIGITS = 4  # after the decimal point of random tokens, which keeps links short
+BOUNDS = {
     "alpha": (1e-3, 1e3),
     "temperature": (0.0, 1e3),
     "beta": (1e-3, 1e3),
-    "time": (1e-2, MOST_TIME),
-    "layers": (1, MOST_LAYERS),
-    "shown": (0, MOST_LAYERS),
-    "selected": (-1, MOST_TOKENS),
+    "time": (1e-2, MAX_TIME),
+    "layers": (1, MAX_LAYERS),
+    "shown": (0, MAX_LAYERS),
+    "selected": (-1, MAX_TOKENS),
 }
+INTEGERS = ("layers", "shown", "selected")
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Tokens, the rule that moves them, and what is shown of it."""
+    """Tokens, the rule that moves them, and display options."""
 
     tokens: FloatArray  # (n, d)
     rule: str = "hardmax"
     alpha: float = 0.5
-    A: FloatArray | None = None  # None: the identity
-    temperature: float = 0.5  # of softmax; at 0 it is hardmax
+    A: FloatArray | None = None  # None is the identity
+    temperature: float = 0.5  # of softmax; 0 is hardmax
     V: FloatArray | None = None
     beta: float = 9.0
     causal: bool = False
     layers: int = 30
     time: float = 10.0
-    shown: int = 0  # which layer, or which of the saved times
-    selected: int = -1  # a token, or none
+    shown: int = 0  # index of the shown layer or time
+    selected: int = -1  # a token, or -1
     wanted: tuple[int, ...] = ()  # tokens that shall lead
     overlays: tuple[str, ...] = ("trails", "polytope")
+    colours: tuple[tuple[int, int], ...] = ()  # (token, index of its colour), so that colours survive edits
 
     @property
     def n(self) -> int:
@@ -70,152 +72,116 @@ class Scene:
         return self.tokens.shape[1]
 
     @classmethod
-    def of_cloud(cls, name: str, n: int = 40, d: int = 2, seed: int = 0) -> "Scene":
-        """A named configuration, or a random cloud."""
+    def of_configuration(cls, name: str, n: int = 40, d: int = 2, seed: int = 0) -> "Scene":
+        """Return a named configuration, or random tokens."""
+        if not isinstance(name, str):
+            raise ParameterError("name", "be the name of a configuration", type(name).__name__)
         if name not in RANDOM_CONFIGURATIONS:
-            return cls.checked(tokens=np.asarray(configuration(name), np.float64))
-        for count, what, most in ((n, "n", MOST_TOKENS), (d, "d", MOST_DIMENSIONS)):
-            if not 1 <= count <= most:
-                raise ParameterError(what, f"be a number from 1 to {most:,}", count)
-        return cls.checked(tokens=np.round(configuration(name, n=n, d=d, seed=seed), DIGITS))
-
-    @classmethod
-    def checked(cls, **data: Any) -> "Scene":
-        """A scene of these values, or the sentence on what is wrong with them."""
-        known = {each.name for each in fields(cls)}
-        if strange := sorted(set(data) - known):
-            raise ParameterError("scene", f"have no other names than {', '.join(sorted(known))}", repr(strange[0])[:40])
-        made = dict(data)
-        made["tokens"] = _tokens(data.get("tokens"))
-        for name in ("A", "V"):
-            if made.get(name) is not None:
-                made[name] = _matrix(made[name], name, made["tokens"].shape[1])
-        if made.get("rule", "hardmax") not in RULES:
-            raise ParameterError("rule", f"be one of {', '.join(RULES)}", repr(made["rule"])[:40])
-        for name, (least, most) in BOUNDS.items():
-            if name in made:
-                made[name] = _number(made[name], name, least, most)
-        for name in ("layers", "shown", "selected"):
-            if name in made:
-                made[name] = int(made[name])
-        made["causal"] = bool(made.get("causal", False))
-        chosen = made.get("overlays", cls.overlays)
-        if not isinstance(chosen, list | tuple) or not all(isinstance(one, str) for one in chosen):
-            raise ParameterError("overlays", "be a list of names", type(chosen).__name__)
-        made["overlays"] = tuple(name for name in OVERLAYS if name in chosen)
-        if made.get("selected", -1) >= len(made["tokens"]):
-            made["selected"] = -1
-        made["wanted"] = _numbers(made.get("wanted", ()), len(made["tokens"]))
-        return cls(**made)
-
-    def changed(self, **values: Any) -> "Scene":
-        """The same scene with other values, which are checked."""
-        return Scene.checked(**({each.name: getattr(self, each.name) for each in fields(self)} | values))
-
-    def moved(self, i: int, place: Any, *, keep_all_digits: bool = False) -> "Scene":
-        """Token i at another place."""
-        self._has(i)
-        tokens = self.tokens.copy()
-        tokens[i] = place if keep_all_digits else np.round(np.asarray(place, np.float64), DIGITS)
-        return replace(self, tokens=_tokens(tokens), selected=i)
-
-    def added(self, place: Any) -> "Scene":
-        """One token more, which is selected."""
-        tokens = np.vstack([self.tokens, np.round(np.asarray(place, np.float64), DIGITS)[None]])
-        return replace(self, tokens=_tokens(tokens), selected=self.n)
-
-    def without(self, i: int) -> "Scene":
-        """One token less; the last one stays."""
-        self._has(i)
-        if self.n == 1:
-            raise InputError("A cloud must have at least one token. This is the last one. Add another one first.")
-        wanted = tuple(j - (j > i) for j in self.wanted if j != i)
-        return replace(self, tokens=np.delete(self.tokens, i, axis=0), selected=-1, wanted=wanted)
-
-    def _has(self, i: int) -> None:
-        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < self.n:
-            raise ParameterError("token", f"be a number from 0 to {self.n - 1}", repr(i)[:40])
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain data: the tokens, and what differs from a fresh scene."""
-        fresh = Scene(self.tokens)
-        data = {name: value for name, value in asdict(self).items() if name not in ("tokens", "A", "V")}
-        kept: dict[str, Any] = {name: value for name, value in data.items() if value != getattr(fresh, name)}
-        for name in ("tokens", "A", "V"):
-            if getattr(self, name) is not None:
-                kept[name] = getattr(self, name).tolist()
-        return kept
-
-    def to_link(self) -> str:
-        """The scene as letters that a link can hold; empty where there are too many of them."""
-        return links.to_link(self.to_data()) if self.tokens.size <= links.LONGEST_LINK else ""
-
-    @classmethod
-    def from_link(cls, link: str) -> "Scene":
-        """The scene that `to_link` wrote."""
-        return cls.from_data(links.from_link(link))
+            return cls(check_tokens(hm.configuration(name)))
+        n = int(_check_number(n, "n", 1, MAX_TOKENS))
+        d = int(_check_number(d, "d", 1, MAX_DIMENSION))
+        seed = int(_check_number(seed, "seed", 0, 2**31))
+        return cls(check_tokens(np.round(hm.configuration(name, n=n, d=d, seed=seed), DIGITS)))
 
     @classmethod
     def from_data(cls, data: Any) -> "Scene":
-        """The scene that `to_data` wrote."""
-        if not isinstance(data, Mapping) or not all(isinstance(name, str) for name in data):
-            raise InputError("A scene must be names and values. Got something else. Ask for the file again.")
-        return cls.checked(**data)
+        """Return the scene of plain data from a request; raise an error that names the first invalid entry."""
+        if not isinstance(data, Mapping):
+            raise InputError("A scene must be a JSON object. Got something else. Load the page again.")
+        known = [each.name for each in fields(cls)]
+        if unknown := [name for name in data if name not in known]:
+            raise ParameterError("scene", f"have the entries {', '.join(known)} only", repr(unknown[0])[:40])
+        values = {name: value for name, value in data.items() if value is not None}
+        tokens = values["tokens"] = check_tokens(values.get("tokens"))
+        for name in ("A", "V"):
+            if name in values:
+                values[name] = _check_matrix(values[name], name, tokens.shape[1])
+        if values.get("rule", "hardmax") not in RULES:
+            raise ParameterError("rule", f"be one of {', '.join(RULES)}", repr(values["rule"])[:40])
+        for name, (least, most) in BOUNDS.items():
+            if name in values:
+                number = _check_number(values[name], name, least, most)
+                values[name] = int(number) if name in INTEGERS else number
+        if values.get("selected", -1) >= len(tokens):
+            values["selected"] = -1
+        if not isinstance(values.get("causal", False), bool):
+            raise ParameterError("causal", "be true or false", repr(values["causal"])[:40])
+        overlays = values.get("overlays", cls.overlays)
+        if not isinstance(overlays, list | tuple) or not all(isinstance(name, str) for name in overlays):
+            raise ParameterError("overlays", "be a list of names", repr(overlays)[:40])
+        values["overlays"] = tuple(name for name in OVERLAYS if name in overlays)
+        values["wanted"] = tuple(
+            sorted({i for i in _check_indices(values.get("wanted", ()), "wanted") if i < len(tokens)})
+        )
+        pairs = values.get("colours", ())
+        if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs):
+            raise ParameterError("colours", "be a list of pairs", repr(pairs)[:40])
+        values["colours"] = tuple(tuple(_check_indices(pair, "colours")) for pair in pairs if len(pairs) <= MAX_TOKENS)
+        return cls(**values)
+
+    def make_rule(self) -> Rule:
+        """Return the rule that moves the tokens."""
+        if self.rule == "hardmax" or (self.rule == "softmax" and self.temperature == 0):
+            return hm.Hardmax(self.alpha, self.A, causal=self.causal)
+        if self.rule == "softmax":
+            return hm.Softmax(self.alpha, self.A, temperature=self.temperature, causal=self.causal)
+        if self.rule == "sphere":
+            return hm.Sphere(self.beta, causal=self.causal)
+        return hm.SelfAttention(V=self.V, causal=self.causal)
+
+    @property
+    def start(self) -> FloatArray:
+        """The simulated tokens: on the sphere, divided by their norms."""
+        if self.rule != "sphere":
+            return self.tokens
+        norms = np.linalg.norm(self.tokens, axis=1, keepdims=True)
+        if not norms.all():
+            raise InputError("A token on the sphere must not be 0. Got a token that is 0. Move it.")
+        return np.asarray(self.tokens / norms)
 
 
-def values_matrix(first: float, second: float, degrees: float) -> FloatArray:
-    """The symmetric V with these eigenvalues, the first eigenvector at that angle."""
+def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray:
+    """Return the symmetric 2 x 2 matrix with these eigenvalues, whose first eigenvector has that angle."""
     c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     frame = np.array([[c, -s], [s, c]])
     return np.round(frame @ np.diag([first, second]) @ frame.T, 6)
 
 
-def values_of(V: FloatArray | None) -> tuple[float, float, float] | None:
-    """What `values_matrix` makes a V of; None where V is not symmetric."""
-    if V is None:
-        return 1.0, 1.0, 0.0
-    if V.shape != (2, 2) or V[0, 1] != V[1, 0]:
-        return None
-    values, vectors = np.linalg.eigh(V)
-    degrees = math.degrees(math.atan2(vectors[1, 1], vectors[0, 1])) % 180  # of the larger one
-    return round(float(values[1]), 4), round(float(values[0]), 4), round(degrees, 2)
-
-
-def _tokens(value: Any) -> FloatArray:
+def check_tokens(value: Any) -> FloatArray:
+    """Return tokens as floats of a shape, size and number that the app accepts."""
     try:
         tokens = np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError("tokens", "be rows of numbers, all of one length", "something else") from None
-    if tokens.ndim != 2 or not 1 <= len(tokens) <= MOST_TOKENS or not 1 <= tokens.shape[1] <= MOST_DIMENSIONS:
-        must = f"be 1 to {MOST_TOKENS:,} rows of 1 to {MOST_DIMENSIONS} numbers"
-        raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more use hardmax on the command line.")
+        raise ParameterError("tokens", "be rows of numbers of equal length", "something else") from None
+    if tokens.ndim != 2 or not 1 <= len(tokens) <= MAX_TOKENS or not 1 <= tokens.shape[1] <= MAX_DIMENSION:
+        must = f"be 1 to {MAX_TOKENS:,} rows of 1 to {MAX_DIMENSION} numbers"
+        raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more tokens use the command hardmax limit.")
     if not np.isfinite(tokens).all():
         raise ParameterError("tokens", "be finite", "NaN or infinity", "Fill or drop missing values.")
-    if not (np.abs(tokens) <= LARGEST).all():
-        raise ParameterError("tokens", f"be at most {LARGEST:,.0f}", f"{np.abs(tokens).max():g}", "Rescale them.")
+    if np.abs(tokens).max() > MAX_COORDINATE:
+        got = f"{np.abs(tokens).max():g}"
+        raise ParameterError("tokens", f"be at most {MAX_COORDINATE:,.0f} in absolute value", got, "Rescale them.")
     return tokens
 
 
-def _matrix(value: Any, name: str, d: int) -> FloatArray:
+def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
     try:
         matrix = np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(name, f"be {d} by {d} numbers", "something else") from None
-    if matrix.shape != (d, d) or not (np.abs(matrix) <= LARGEST).all():
-        raise ParameterError(name, f"be {d} by {d} finite numbers", f"shape {matrix.shape}")
+        raise ParameterError(name, f"be {d} x {d} numbers", "something else") from None
+    if matrix.shape != (d, d) or not (np.abs(matrix) <= MAX_COORDINATE).all():
+        raise ParameterError(name, f"be {d} x {d} numbers", f"shape {matrix.shape}, or a number that is too large")
     return matrix
 
 
-def _numbers(value: Any, n: int) -> tuple[int, ...]:
-    """Numbers of tokens; those that there are."""
-    plain = isinstance(value, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in value)
-    if not plain or len(value) > MOST_TOKENS:
-        raise ParameterError("wanted", "be a list of tokens", repr(value)[:40])
-    return tuple(sorted({i for i in value if 0 <= i < n}))
+def _check_indices(value: Any, name: str) -> list[int]:
+    plain = isinstance(value, list | tuple) and len(value) <= MAX_TOKENS
+    if not plain or not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < MAX_TOKENS for i in value):
+        raise ParameterError(name, "be a list of indices", repr(value)[:40])
+    return list(value)
 
 
-def _number(value: Any, name: str, least: float, most: float) -> float:
-    plain = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not plain or not least <= value <= most:
+def _check_number(value: Any, name: str, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise ParameterError(name, f"be a number from {least:g} to {most:g}", repr(value)[:40])
     return float(value)

@@ -71,10 +71,10 @@ def hardmax_attention(
     Examples
     --------
     >>> import torch
-    >>> from hardmax.attention.functional import hardmax_attention
+    >>> import hardmax as hm
     >>> keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
     >>> values = torch.tensor([[1.0], [3.0], [5.0]], requires_grad=True)
-    >>> out = hardmax_attention(torch.tensor([[2.0, 1.0], [1.0, 1.0]]), keys, values)
+    >>> out = hm.hardmax_attention(torch.tensor([[2.0, 1.0], [1.0, 1.0]]), keys, values)
     >>> out.detach()
     tensor([[1.],
             [2.]])
@@ -104,25 +104,18 @@ def hardmax_attention(
 
 
 class HardmaxAttention(torch.nn.Module):
-    """`hardmax_attention` as a module without parameters.
+    """`hardmax_attention` as a module without parameters. It raises the same errors.
 
     Parameters
     ----------
     causal : bool
         Whether query i sees only the keys 0 to i.
 
-    Raises
-    ------
-    ParameterError
-        When it is called, as `hardmax_attention` does.
-    MissingExtra
-        If torch is not installed.
-
     Examples
     --------
     >>> import torch
-    >>> from hardmax.attention.functional import HardmaxAttention
-    >>> attention = HardmaxAttention(causal=True)
+    >>> import hardmax as hm
+    >>> attention = hm.HardmaxAttention(causal=True)
     >>> tokens = torch.tensor([[1.0, 0.0], [3.0, 1.0]])
     >>> attention(tokens, tokens, tokens)
     tensor([[1., 0.],
@@ -152,11 +145,15 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(x.to(dtype) if fit else x for x, fit in zip(tensors, fits, strict=True))
 
 
+def describe(x: object) -> str:
+    """Return the shape of a tensor, or the type of anything else, for an error."""
+    return f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+
+
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor) or x.ndim < 2:
-            got = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-            raise ParameterError(name, "be a tensor of at least 2 axes, (..., tokens, columns)", got)
+            raise ParameterError(name, "be a tensor of at least 2 axes, (..., tokens, columns)", describe(x))
         if x.device != q.device:
             raise ParameterError(name, f"be on the device of `q`, {q.device}", x.device, "Move it there.")
         types = CPU_TYPES if x.device.type == "cpu" else GPU_TYPES
@@ -168,11 +165,11 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
     if k.dtype != q.dtype:
         raise ParameterError("k", f"have the type of `q`, {q.dtype}", k.dtype, "Convert one of them.")
     if q.shape[-1] == 0:
-        raise ParameterError("q", "have at least one column", f"shape {tuple(q.shape)}")
+        raise ParameterError("q", "have at least one column", describe(q))
     if k.shape[-1] != q.shape[-1]:
-        raise ParameterError("k", f"have the last axis of `q`, {q.shape[-1]}", f"shape {tuple(k.shape)}")
+        raise ParameterError("k", f"have the last axis of `q`, {q.shape[-1]}", describe(k))
     if v.shape[-2] != k.shape[-2]:
-        raise ParameterError("v", f"have one row for each row of `k`, {k.shape[-2]}", f"shape {tuple(v.shape)}")
+        raise ParameterError("v", f"have one row for each row of `k`, {k.shape[-2]}", describe(v))
     if causal and q.shape[-2] != k.shape[-2]:
         raise InputError(
             f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
@@ -324,14 +321,14 @@ def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading
     if given.device != k.device:
         raise ParameterError(name, f"be on the device of `k`, {k.device}", given.device, "Move it there.")
     if given.shape[-1] not in (1, m):
-        raise ParameterError(name, f"end in the number of keys, {m}", f"shape {tuple(given.shape)}")
+        raise ParameterError(name, f"end in the number of keys, {m}", describe(given))
     if mask is not None and _can_broadcast(tuple(given.shape[:-1]), leading):
         return given.expand(*leading, m).reshape(batch, m)
     given = given[None] if given.ndim == 1 else given
     if given.shape[-2] not in (1, n) or not _can_broadcast(tuple(given.shape[:-2]), leading):
         axes = ", ".join(map(str, (*leading, n, "m")))
         alone = "" if mask is None else f", or without that of the {n} queries"
-        raise ParameterError(name, f"have axes that broadcast to ({axes}){alone}", f"shape {tuple(given.shape)}")
+        raise ParameterError(name, f"have axes that broadcast to ({axes}){alone}", describe(given))
     seen = given.expand(*leading, given.shape[-2], m).reshape(batch, given.shape[-2], m)
     return seen[:, 0] if given.shape[-2] == 1 else seen
 

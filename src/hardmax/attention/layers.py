@@ -11,7 +11,7 @@ from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax._validation import check_count
 from hardmax.attention.cpu import as_array
-from hardmax.attention.functional import CPU_TYPES, GPU_TYPES, Attend, first_and_sizes
+from hardmax.attention.functional import CPU_TYPES, GPU_TYPES, Attend, describe, first_and_sizes
 from hardmax.attention.layers_numpy import layers_of
 from hardmax.exact.argmax import too_large
 from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
@@ -57,9 +57,9 @@ def hardmax_layers(
     Examples
     --------
     >>> import torch
-    >>> from hardmax.attention.layers import hardmax_layers
+    >>> import hardmax as hm
     >>> z = torch.tensor([[[1.0, 0.0], [0.5, 0.1], [-1.0, 0.0]]])
-    >>> hardmax_layers(z, torch.tensor([1.0]), 2)
+    >>> hm.hardmax_layers(z, torch.tensor([1.0]), 2)
     tensor([[[ 1.0000,  0.0000],
              [ 0.8750,  0.0250],
              [-1.0000,  0.0000]]])
@@ -87,13 +87,12 @@ def _widened(x: Tensor) -> Tensor:
 
 def _check(z: Tensor, alpha: Tensor, A: Tensor | None, counts: Tensor | None) -> None:
     if not isinstance(z, Tensor) or z.ndim != 3:
-        got = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
-        raise ParameterError("z", "be a tensor of shape (batch, n, d)", got)
+        raise ParameterError("z", "be a tensor of shape (batch, n, d)", describe(z))
     batch, n, d = z.shape
     for name, x, shape in (("alpha", alpha, (batch,)), ("A", A, (batch, d, d)), ("counts", counts, (batch, n))):
         if x is not None and (not isinstance(x, Tensor) or x.shape != shape):
-            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise ParameterError(name, f"be a tensor of shape {shape}", got, "Expand it, one per batch element.")
+            advice = "Expand it, one per batch element."
+            raise ParameterError(name, f"be a tensor of shape {shape}", describe(x), advice)
     types = CPU_TYPES if z.device.type == "cpu" else GPU_TYPES
     for name, x in (("z", z), ("alpha", alpha), ("A", A)):
         if x is not None and x.dtype not in (types if name == "z" else CPU_TYPES):
@@ -176,8 +175,8 @@ def _compiled(tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None) 
 class _Layers(torch.autograd.Function):
     """All layers as one operation, which keeps the sets of each and what moved the tokens.
 
-    Clouds with ties, and those for which there is no compiled way, go through `layers_numpy`. Its gradient has none,
-    and torch says so where it is asked for.
+    Batch elements with ties, and those that no compiled code takes, go through `layers_numpy`. Its gradient cannot be
+    differentiated again, and torch raises an error then.
     """
 
     @staticmethod

@@ -259,7 +259,7 @@ def run_layers(
 ) -> CompiledLayers:
     """Move (batch, n, d) tokens, which `dispatch.is_small`, in place through `count` layers.
 
-    `slopes` says whether d/db of the steps is wanted later.
+    `slopes` states whether d/db of the steps is needed later.
     """
     batch, n, d = tokens.shape
     layers = CompiledLayers(

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._exact import TINY, UNIT, over_one_denominator
+from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact.argmax import exact_rows, exact_sets_of_batch, near_maxima_of_batch
-from hardmax.exact.comparison import compare_exactly
+from hardmax.exact.argmax import compare_open_rows, exact_sets_of_batch, near_maxima_of_batch
 from hardmax.search.sets import Sets
 
 
@@ -107,15 +106,9 @@ def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
 
 def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
     """Return C_i = argmax_j <z_i A, z_j>, as in real arithmetic on these floats: rounding of z A decides nothing."""
-    (batch, n, _), points = z.shape, z.astype(np.float64)
-    near, same = near_maxima_of_batch(points @ A, points, _slack(z, A, seen, np.zeros(batch)).reshape(-1), seen)
-    rows = np.flatnonzero(~same)
-    answers: list[IntArray] = []
-    for b in np.unique(rows // n).tolist():
-        some = rows[rows // n == b]
-        asked, form = over_one_denominator(z[b, some % n])[0], over_one_denominator(A[b].T)[0]
-        answers += compare_exactly(near.take(some), asked, exact_rows(z[b]), form)[0]
-    return near.replace(rows, Sets.of(answers))
+    points, slack = z.astype(np.float64), _slack(z, A, seen, np.zeros(len(z)))
+    near, same = near_maxima_of_batch(points @ A, points, slack.reshape(-1), seen)
+    return compare_open_rows(near, same, z, z, A)
 
 
 def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArray) -> FloatArray:

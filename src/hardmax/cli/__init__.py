@@ -1,1 +1,1 @@
-"""The command line: `main` assembles, one file a command, figures and the demo in one."""
+"""The command line: `main` registers the commands, which other modules define."""

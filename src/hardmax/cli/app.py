@@ -3,69 +3,74 @@
 import os
 import socket
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 from hardmax._errors import ParameterError, needed_for
 from hardmax.cli import output
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
 from hardmax.cli.texts import Model, load
 
 MAX_PORT = 65_535
+MAX_TRIED_PORTS = 50
 
 
 def app(
-    port: Annotated[int, option("--port", "Port; 0 chooses a free one.")] = 5006,
+    port: Annotated[int, option("--port", "Port; 0 chooses a free one.", min=0, max=MAX_PORT)] = 5006,
     address: Annotated[str, option("--address", "Address to listen on; by default this machine only.")] = "127.0.0.1",
-    origins: Annotated[
+    hosts: Annotated[
         list[str] | None,
-        option(
-            "--allow-websocket-origin",
-            "Further host:port of pages. May be repeated.",
-            metavar="HOST",
-            **UNSAID,
-        ),
+        option("--allow-host", "Further Host name in the address of the app; repeatable.", metavar="NAME"),
     ] = None,
     browser: Annotated[bool, option("--browser/--no-browser", "Open the app in a browser.")] = True,
     model: Model = "imdb",
 ) -> None:
-    """Start the web app: move tokens and see their leaders, type a text and see its explanation, cluster points.
+    """Start the web app: move tokens and see their leaders, type a text and see its explanation.
 
     It runs on this machine, needs no network, and stops with Ctrl-C.
     """
-    if not 0 <= port <= MAX_PORT:
-        raise ParameterError("port", f"be a number from 0 to {MAX_PORT}", port)
-    if any("*" in origin for origin in origins or []):
-        raise ParameterError("origins", "name hosts, such as talk.example.org:5006", "a *", "Name each.")
-    with needed_for("`hardmax app`", "Panel", "app"):
-        from hardmax.app.app import serve
+    if any("*" in host for host in hosts or []):
+        raise ParameterError("hosts", "be names, such as talk.example.org", "a *", "Repeat --allow-host for each name.")
+    with needed_for("`hardmax app`", "Starlette", "app"):
+        from hardmax.app.server import make_app, serve
     if model != "imdb":
         load(model)  # an invalid folder is an error before the server starts
-    port = _free_port(address, port)
-    allowed = [f"{address}:{port}", f"localhost:{port}", *(origins or [])]
-    server = serve(address=address, port=port, origins=allowed, model=model)
-    url = f"http://{'localhost' if address == '127.0.0.1' else address}:{port}/playground"
-    server.start()
-    output.say(f"hardmax is at {url}. Stop it with Ctrl-C.")
-    if browser:
-        import webbrowser
+    port = find_free_port(address, port)
+    shown = f"[{address}]" if ":" in address else address
+    url = f"http://{'localhost' if address == '127.0.0.1' else shown}:{port}/playground"
 
-        server.io_loop.call_later(0.1, webbrowser.open, url)
-    try:
-        server.io_loop.start()
-    except KeyboardInterrupt:
-        server.stop()
-        output.say("Stopped.")
+    def announce() -> None:
+        output.say(f"hardmax is at {url}. Stop it with Ctrl-C.")
         sys.stdout.flush()
-        os._exit(0)  # without waiting for threads that still compute
+        if browser:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    with suppress(KeyboardInterrupt):
+        serve(make_app(hosts=[shown, *(hosts or [])], model=model), address=address, port=port, started=announce)
+    output.say("Stopped.")
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for threads that still compute
 
 
-def _free_port(address: str, port: int) -> int:
-    """Return the port if it is free; for 0 a free port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def find_free_port(address: str, port: int) -> int:
+    """Return the port if it is free; for 0 a free port. The error for a busy port names the next free one."""
+    try:
+        return _bind(address, port)
+    except OSError as error:
+        problem = error.strerror
+    for other in range(port + 1, min(port + MAX_TRIED_PORTS, MAX_PORT)):
         try:
-            probe.bind((address, port))
-        except OSError as error:
-            got = f"{port}: {error.strerror}"
-            raise ParameterError("port", "be free", got, "Choose another port, or 0 for any free one.") from None
+            free = _bind(address, other)
+        except OSError:
+            continue
+        raise ParameterError("port", "be free", f"{port}: {problem}", f"Port {free} is free: --port {free}")
+    raise ParameterError("port", "be free", f"{port}: {problem}", "Use --port 0 for any free port.")
+
+
+def _bind(address: str, port: int) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((address, port))
         return int(probe.getsockname()[1])

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
@@ -15,13 +16,13 @@ import numpy as np
 
 from hardmax._errors import MissingExtra
 from hardmax.cli import output
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
 def compile(
-    workers: Annotated[int | None, option("--workers", "Processes. Default: one per core.", min=1, **UNSAID)] = None,
+    workers: Annotated[int | None, option("--workers", "Processes. Default: one per core.", min=1)] = None,
 ) -> None:
     """Compile the numba and Triton kernels ahead of time, once per machine.
 
@@ -95,25 +96,20 @@ def _compile_one(kernel: str) -> str:
     return f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'already compiled'}"
 
 
-def _search(kernel: str, d: int) -> Callable[[], object]:
-    return lambda: argmax_sets(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
+def _search(kernel: str, d: int) -> None:
+    argmax_sets(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
+
+
+def _search_batch(kernel: str, d: int, **options: bool) -> None:
+    module = import_module(f"hardmax.search.{kernel}")
+    for number in (np.float32, np.float64):
+        tokens = _tokens(2, 20, d).astype(number)
+        module.near_maxima_of_batch(tokens, tokens, **options)
 
 
 def _scan() -> None:
-    from hardmax.search.scan import near_maxima_of_batch
-
-    _search("scan", 3)()
-    for number in (np.float32, np.float64):
-        tokens = _tokens(2, 20, 3).astype(number)
-        near_maxima_of_batch(tokens, tokens, causal=True)
-
-
-def _small() -> None:
-    from hardmax.search.small import near_maxima_of_batch
-
-    for number in (np.float32, np.float64):
-        tokens = _tokens(2, 20, 2).astype(number)
-        near_maxima_of_batch(tokens, tokens)
+    _search("scan", 3)
+    _search_batch("scan", 3, causal=True)
 
 
 def _attention() -> None:
@@ -143,17 +139,17 @@ def _contributions() -> None:
         contributions_of_texts((ids, starts, counts), embedding, np.full(3, 0.5), np.ones((1, 3, 2)), 2)
 
 
-def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    return np.random.default_rng(0).normal(size=(clouds, n, d)).astype(np.float32)
+def _tokens(batch: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+    return np.random.default_rng(0).normal(size=(batch, n, d)).astype(np.float32)
 
 
 # Every kernel of `LAST_COMPILED` on all its data types, the slowest to compile first.
 RUNS: dict[str, Callable[[], object]] = {
     "layers": _layers,
     "scan": _scan,
-    "small": _small,
-    "hull": _search("hull", 2),
+    "small": partial(_search_batch, "small", 2),
+    "hull": partial(_search, "hull", 2),
     "contributions": _contributions,
-    "symmetric": _search("symmetric", 16),
+    "symmetric": partial(_search, "symmetric", 16),
     "attention": _attention,
 }

@@ -1,7 +1,6 @@
 """`hardmax control`."""
 
 import json as json_format
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import hardmax as hm
 from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, IntArray
+from hardmax._validation import check_alpha
 from hardmax.cli import options, output
 from hardmax.cli.options import option, parse_indices, parse_steps
 
@@ -29,12 +29,7 @@ def control(
     *,
     context: typer.Context,
     leaders: Annotated[
-        str,
-        option(
-            "--leaders",
-            "Indices of the tokens to lead. Without it: list the tokens that can lead.",
-            metavar="0,5",
-        ),
+        str, option("--leaders", "Indices of the tokens to lead. Default: list the tokens that can.", metavar="0,5")
     ] = "",
     followers: Annotated[
         str, option("--followers", "Pairs token:leader of tokens to follow a leader at layer 0.", metavar="7:0,8:5")
@@ -43,9 +38,7 @@ def control(
     steer: Annotated[
         bool, option("--limit", "No other leaders in the limit: search for A, and verify each candidate by its limit.")
     ] = False,
-    prefer: Annotated[
-        str, option("--prefer", "Choose the A of largest margin, or the one closest to identity.")
-    ] = "margin",
+    prefer: Annotated[str, option("--prefer", "margin (the largest), or identity (A closest to it).")] = "margin",
     margin: Annotated[float | None, option("--margin", "Margin to keep with --prefer identity.")] = None,
     condition: Annotated[
         float | None, option("--condition", "Maximum condition number of A. Default: 100, then 1e6; with --limit 1e4.")
@@ -53,10 +46,7 @@ def control(
     alpha: Annotated[str, option("--alpha", "Step size; with --limit a list to choose from, such as 0.1,0.5.")] = "0.5",
     attempts: Annotated[int, option("--attempts", "Number of random starts of --only.")] = 10,
     evaluations: Annotated[int, option("--evaluations", "Maximum number of limits that --limit computes.")] = 500,
-    picture: Annotated[
-        bool,
-        option("--picture/--no-picture", "Write a picture before and after beside a matrix in --out."),
-    ] = True,
+    picture: Annotated[bool, option("--picture/--no-picture", "Draw a picture beside a matrix in --out.")] = True,
     source: options.TokenOptions,
     json: options.Json = False,
     out: options.Out = None,
@@ -68,13 +58,8 @@ def control(
     """
     files = output.check_files(out, (*MATRIX_ENDINGS, *output.PICTURES, ".json"), read=source.tokens)
     tokens, steps = source.read_tokens(), parse_steps(alpha)
-    for name, needs, met in (
-        ("attempts", "--only", only),
-        ("evaluations", "--limit", steer),
-        ("margin", "--prefer identity", prefer == "identity"),
-    ):
-        if options.was_given(context, name) and not met:
-            raise ParameterError(name, f"go with {needs}", "it without", "Leave it out.")
+    needs = {"attempts": ("--only", only), "evaluations": ("--limit", steer)}
+    options.check_needs(context, needs | {"margin": ("--prefer identity", prefer == "identity")})
     if not leaders:
         if followers or only or steer or any(path.suffix.lower() != ".json" for path in files):
             must = "be given for --followers, --only, --limit, a matrix or a picture"
@@ -82,30 +67,28 @@ def control(
         _print_can_lead(tokens, json, files)
         return
     if steer and (only or prefer != "margin" or margin is not None):
-        must = (
-            "go without --only, --prefer and --margin: it allows no other leaders already, and takes the first A that "
-            "is found"
-        )
+        must = "go without --only, --prefer and --margin, as it takes the first A without other leaders"
         raise ParameterError("steer", must, "one of them", "Leave it out.")
     if len(steps) > 1 and not steer:
-        must, got = "be one step size without --limit", f"{len(steps)}"
-        raise ParameterError("alpha", must, got, "Pass one, or add --limit.")
-    if not all(step > 0 for step in steps):
-        raise ParameterError("alpha", "be positive", f"{alpha!r}", "Try 0.5.")
+        raise ParameterError("alpha", "be one step size without --limit", len(steps), "Pass one, or add --limit.")
+    check_alpha(steps)
     wanted = {"leaders": parse_indices(leaders), "followers": _parse_pairs(followers), "seed": source.seed}
-    if steer:
-        most = 1e4 if condition is None else condition
-        with output.progress_bar("Limits") as progress:
-            search = {"alpha": steps, "evaluations": evaluations, "condition": most, "progress": progress}
-            result = hm.control.steer(tokens, **wanted, **search)
-    else:
-        choice = {"only": only, "prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
-        with output.progress_bar("Attempts") as progress:
+    with output.progress_bar("Limits" if steer else "Attempts") as progress:
+        if steer:
+            most = 1e4 if condition is None else condition
+            search = {"alpha": steps, "evaluations": evaluations, "condition": most}
+            result = hm.control.steer(tokens, **wanted, **search, progress=progress)
+        else:
+            choice = {"only": only, "prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
             result = hm.control.choose_A(tokens, **wanted, **choice, progress=progress)
     beside = [path.with_suffix(".png") for path in files if picture and path.suffix.lower() in MATRIX_ENDINGS]
     writable = [*files, *beside] if result.found else [path for path in files if path.suffix.lower() == ".json"]
+    plot = partial(hm.draw.plot_control, result, alpha=result.alpha or steps[0])
     for path in dict.fromkeys(writable):
-        _write(result, path, steps[0])
+        if path.suffix.lower() in MATRIX_ENDINGS:
+            _save_matrix(np.asarray(result.A), path)
+        else:
+            output.write([path], result, plot=plot)
     if json:
         print(result.to_json())
     else:
@@ -132,7 +115,6 @@ def _parse_pairs(text: str) -> dict[int, int]:
 
 
 def _print_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
-    """Print the tokens that can lead at layer 0 for some A, by Theorem 5."""
     with output.progress_bar("Tokens") as progress:
         able = hm.control.can_lead(tokens, progress=progress)
     numbers = np.flatnonzero(able)
@@ -142,9 +124,8 @@ def _print_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
     if json:
         print(text)
         return
-    output.say(
-        f"{len(numbers)} of {len(able)} tokens can lead at layer 0 for some A (Theorem 5): {_format_indices(numbers)}"
-    )
+    some = f"{len(numbers)} of {len(able)} tokens"
+    output.say(f"{some} can lead at layer 0 for some A (Theorem 5): {_format_indices(numbers)}")
     output.say("Choose leaders with --leaders, such as --leaders " + ",".join(map(str, numbers[:2])))
 
 
@@ -152,14 +133,9 @@ def _format_indices(numbers: IntArray) -> str:
     return ", ".join(map(str, numbers[:MAX_INDICES])) + (", ..." if len(numbers) > MAX_INDICES else "")
 
 
-def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None:
-    ending = path.suffix.lower()
-    if ending not in MATRIX_ENDINGS:
-        picture = partial(hm.draw.plot_control, result, alpha=result.alpha or alpha)
-        output.write([path], text=result.to_json, figure=picture)
-    elif result.A is not None:
-        with written_whole(path) as temporary, temporary.open("wb") as file:
-            np.save(file, result.A) if ending == ".npy" else np.savetxt(file, result.A, delimiter=",")
+def _save_matrix(A: AnyArray, path: Path) -> None:
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        np.save(file, A) if path.suffix.lower() == ".npy" else np.savetxt(file, A, delimiter=",")
 
 
 def _print_result(result: "ControlResult") -> None:
@@ -169,7 +145,5 @@ def _print_result(result: "ControlResult") -> None:
     if result.cannot_lead and len(result.tokens) <= MAX_CAN_LEAD:
         output.say(f"Tokens that can lead for some A: {_format_indices(result.can_lead)}")
     if result.A is not None and len(result.A) <= 6:
-        grid = output.table("A", *[""] * len(result.A))
-        for row in result.A:
-            grid.add_row(*(f"{x:.4g}" for x in row))
-        output.show(grid)
+        rows = [[f"{x:.4g}" for x in row] for row in result.A]
+        output.show(output.table("A", *[""] * len(rows), rows=rows))

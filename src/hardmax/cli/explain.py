@@ -11,16 +11,14 @@ from rich.text import Text
 from hardmax.cli import options, output, texts
 from hardmax.draw.text_page import AGAINST, FOR, Bar, ExplanationView, view_explanation
 
-ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
+ENDINGS = (*output.PICTURES, ".gif", ".mp4", ".json", ".html")
 MAX_SENTENCES, MAX_LEADERS = 12, 8
-BAR, EXCERPT = 16, 70  # characters
+MAX_BAR, MAX_EXCERPT = 16, 70  # characters
 MIN_COLOURED, MIN_FILLED = 0.15, 0.5  # fractions of the largest contribution
 
 
 def explain(
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="A text in quotes; - reads standard input.", show_default=False)
-    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text in quotes; - reads standard input.")],
     model: texts.Model = "imdb",
     json: options.Json = False,
     out: options.Out = None,
@@ -32,26 +30,19 @@ def explain(
     """
     files = output.check_files(out, ENDINGS)
     explanation = texts.load(model).explain(sys.stdin.read() if text == "-" else text)
-    output.write(
-        files,
-        text=explanation.to_json,
-        figure=explanation.plot,
-        film=explanation.movie,
-        page=explanation.to_html,
-    )
+    output.write(files, explanation)
     if json:
         print(explanation.to_json())
         return
-    print_view(view_explanation(explanation, sentences=MAX_SENTENCES, leaders=MAX_LEADERS))
+    _print(view_explanation(explanation, sentences=MAX_SENTENCES, leaders=MAX_LEADERS))
     output.say_written(files)
 
 
-def print_view(view: ExplanationView) -> None:
-    """Print an explanation."""
+def _print(view: ExplanationView) -> None:
     output.say(view.sentence)
     if len(view.tokens) == 1:  # the bias only
         return
-    output.console().print(colour_text(view))
+    output.console().print(_colour_text(view))
     output.show(_bar_table("Words with the largest contributions", "word", view.words, view))
     if view.sentences:
         output.show(_bar_table("Sentences", "sentence", view.sentences, view))
@@ -61,7 +52,7 @@ def print_view(view: ExplanationView) -> None:
     output.show(output.table(title, *columns, rows=rows, total=len(rows) + view.more_leaders))
 
 
-def colour_text(view: ExplanationView) -> Text:
+def _colour_text(view: ExplanationView) -> Text:
     """Return the text with words for the prediction in blue and words against it in orange."""
     text = Text()
     for piece in view.pieces:
@@ -78,10 +69,9 @@ def _bar_table(title: str, kind: str, bars: list[Bar], view: ExplanationView) ->
     block = "#" if output.console().options.ascii_only else "\u2588"
     rows = []
     for bar in bars:
-        name = bar.name if len(bar.name) <= EXCERPT else f"{bar.name[: EXCERPT - 3]}..."
-        blocks = block * round(BAR * abs(bar.value) / largest)
+        blocks = block * round(MAX_BAR * abs(bar.value) / largest)
         drawn = f"[{_rgb(FOR if bar.value > 0 else AGAINST)}]{blocks}[/]" if blocks else ""
-        rows.append([escape(name), f"{bar.value:+.4f}", drawn])
+        rows.append([escape(output.shorten(bar.name, MAX_EXCERPT)), f"{bar.value:+.4f}", drawn])
     against = f", not {escape(view.second)}" if view.second else ""
     return output.table(title, kind, f"for {escape(view.prediction)}{against}", "", rows=rows)
 

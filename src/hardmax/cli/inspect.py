@@ -1,5 +1,6 @@
 """`hardmax inspect`."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,21 +14,14 @@ if TYPE_CHECKING:
     from hardmax.transformers import Inspection
 
 MAX_PIECES = 12  # in a cell of a table
+MODEL = "A folder with config.json and safetensors weights, a name in the cache of transformers, or minilm."
 
 
 def inspect(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A folder with config.json and safetensors weights, a name in the cache of transformers, or minilm.",
-            show_default=False,
-        ),
-    ],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, in quotes.")],
     layers: Annotated[
-        list[int] | None,
-        options.option("--layer", "Inspect this layer, counted from 1; repeat it for several.", show_default=False),
+        list[int] | None, options.option("--layer", "Layer, counted from 1; repeat it for several.")
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -41,38 +35,33 @@ def inspect(
     from hardmax import transformers
 
     result = transformers.inspect(model, text, layers=layers or None)
-    output.write(files, text=result.to_json, figure=lambda: draw.plot_inspection(result))
+    output.write(files, result, plot=partial(draw.plot_inspection, result))
     if json:
         print(result.to_json())
         return
     output.say(result.status)
-    output.show(heads_table(result) if len(result.layers) == 1 else attention_table(result))
-    output.show(states_table(result))
+    output.show(_tabulate_heads(result) if len(result.layers) == 1 else _tabulate_attention(result))
+    output.show(_tabulate_states(result))
     output.say_written(files)
 
 
-def attention_table(result: "Inspection") -> Table:
-    """Return a table of attention by layer: mean and range over heads, and the most attended tokens."""
+def _tabulate_attention(result: "Inspection") -> Table:
     names = ("layer", "rank", "effective rank", "Boolean distance", "most attended")
     grid = output.table("Attention: mean over heads (minimum to maximum)", *names)
     for at, k in enumerate(result.layers):
         rank, effective, distance = result.rank[at], result.effective_rank[at], result.boolean_distance[at]
-        grid.add_row(
-            str(k),
-            f"{rank.min()} to {rank.max()}" if rank.min() < rank.max() else str(rank.max()),
-            f"{effective.mean():.1f} ({effective.min():.1f} to {effective.max():.1f})",
-            f"{distance.mean():.2f} ({distance.min():.2f} to {distance.max():.2f})",
-            _attended(result, k),
-        )
+        ranks = f"{rank.min()} to {rank.max()}" if rank.min() < rank.max() else str(rank.max())
+        effective_ranks = f"{effective.mean():.1f} ({effective.min():.1f} to {effective.max():.1f})"
+        distances = f"{distance.mean():.2f} ({distance.min():.2f} to {distance.max():.2f})"
+        grid.add_row(str(k), ranks, effective_ranks, distances, _list_attended(result, k))
     return grid
 
 
-def heads_table(result: "Inspection") -> Table:
-    """Return a table of the heads of one layer: attention, and eigenvalues of the weights."""
+def _tabulate_heads(result: "Inspection") -> Table:
     k = result.layers[0]
     names = ("head", "rank", "effective rank", "Boolean distance")
     spectra = ("largest eigenvalue of V", "symmetric part of query-key")
-    grid = output.table(f"Heads of layer {k}; most attended: {_attended(result, k)}", *names, *spectra)
+    grid = output.table(f"Heads of layer {k}; most attended: {_list_attended(result, k)}", *names, *spectra)
     weights = result.heads(k)
     for a, leading in enumerate(weights.value_eigenvalues[:, 0]):
         symmetric = weights.symmetric_eigenvalues[a]
@@ -87,8 +76,7 @@ def heads_table(result: "Inspection") -> Table:
     return grid
 
 
-def states_table(result: "Inspection") -> Table:
-    """Return a table of the clusters and leaders of the hidden states by layer."""
+def _tabulate_states(result: "Inspection") -> Table:
     grid = output.table("Hidden states", "layer", "effective clusters", "mean cosine", "leaders", "leading tokens")
     for at, k in enumerate((0, *result.layers)):
         leaders = [result.pieces[i] for i in result.leaders[at]]
@@ -99,5 +87,5 @@ def states_table(result: "Inspection") -> Table:
     return grid
 
 
-def _attended(result: "Inspection", layer: int) -> str:
+def _list_attended(result: "Inspection", layer: int) -> str:
     return escape(", ".join(f"{result.pieces[j]} {share:.0%}" for j, share in result.most_attended(layer)))

@@ -4,6 +4,7 @@ import io
 import shlex
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -15,39 +16,32 @@ from hardmax.cli.app import app as open_app
 from hardmax.cli.cluster import cluster
 from hardmax.cli.compile import compile as compile_ahead
 from hardmax.cli.control import control
-from hardmax.cli.demo import demo
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
+from hardmax.cli.figures import demo, reproduce
 from hardmax.cli.inspect import inspect
-from hardmax.cli.limit import limit
 from hardmax.cli.options import NUMBERS
 from hardmax.cli.predict import predict
 from hardmax.cli.removed import find_removed
-from hardmax.cli.reproduce import reproduce
-from hardmax.cli.simulate import simulate
+from hardmax.cli.simulate import limit, simulate, verify
 from hardmax.cli.sweep import app as sweep
 from hardmax.cli.train import train
-from hardmax.cli.verify import verify
 
-COMMANDS = (
-    *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
-    *(train, predict, explain, evaluate, compile_ahead),
-)
-EXAMPLES = {
-    "app": "hardmax app --model imdb",
-    "demo": "hardmax demo --out demo",
-    "simulate": "hardmax simulate triangle --layers 20 --out triangle.gif",
-    "limit": "hardmax limit triangle --out triangle.png",
-    "verify": "hardmax verify gaussian --n 50 --d 3 --out verdicts.json",
-    "control": "hardmax control gaussian --n 20 --leaders 3,6 --out A.npy",
-    "cluster": "hardmax cluster points.csv --clusters 3 --out clusters.csv",
-    "reproduce": "hardmax reproduce fig2 --out figures",
-    "inspect": 'hardmax inspect minilm "The capital of France is Paris." --out inspection.png',
-    "train": "hardmax train reviews.csv --text review --label sentiment --out my-model",
-    "predict": "hardmax predict --file reviews.csv --model my-model --out answers.csv",
-    "explain": 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
-    "evaluate": "hardmax evaluate reviews.csv --model my-model",
-    "compile": "hardmax compile",
+COMMANDS: dict[Callable[..., None], str] = {  # with an example for the help
+    open_app: "hardmax app --model imdb",
+    demo: "hardmax demo --out demo",
+    simulate: "hardmax simulate triangle --layers 8 --out triangle.gif",
+    limit: "hardmax limit triangle --out triangle.png",
+    verify: "hardmax verify gaussian --n 50 --d 3 --out verdicts.json",
+    control: "hardmax control gaussian --n 20 --leaders 3,6 --out A.npy",
+    cluster: "hardmax cluster points.csv --clusters 3 --out clusters.csv",
+    reproduce: "hardmax reproduce fig2 --out figures",
+    inspect: 'hardmax inspect minilm "The capital of France is Paris." --out inspection.png',
+    train: "hardmax train reviews.csv --text review --label sentiment --out my-model",
+    predict: "hardmax predict --file reviews.csv --model my-model --out answers.csv",
+    explain: 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
+    evaluate: "hardmax evaluate reviews.csv --model my-model",
+    compile_ahead: "hardmax compile",
 }
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
 
@@ -57,9 +51,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in COMMANDS:
-    name = command.__name__.replace("_", "-")
-    app.command(name, epilog=f"Try: {EXAMPLES[name]}")(command)
+for command, example in COMMANDS.items():
+    app.command(command.__name__, epilog=f"Try: {example}")(command)
 app.add_typer(sweep, name="sweep")
 
 
@@ -87,7 +80,11 @@ def about(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    return run(app, "hardmax", sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if removed := find_removed(given):
+        output.error(InputError(removed))
+        return BAD_INPUT
+    return run(app, "hardmax", given)
 
 
 def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
@@ -101,10 +98,6 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
     # A list of numbers may begin with a minus, which would make it an option.
     arguments = [f" {one}" if one.startswith("-") and NUMBERS.match(one) else one for one in arguments]
     root = typer.main.get_command(app)
-    removed = find_removed(root, arguments)
-    if removed is not None:
-        output.error(InputError(removed))
-        return BAD_INPUT
     with output.use_options(_find_command(root, arguments).params):
         try:
             root(args=arguments, prog_name=program)

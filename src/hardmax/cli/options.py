@@ -6,7 +6,7 @@ Options are fields of a dataclass; `with_options` makes each field an option of 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import wraps
@@ -23,23 +23,20 @@ from hardmax._validation import check_positive
 from hardmax.cli import output
 from hardmax.configurations import CONFIGURATIONS, MATRICES, PAPER_MATRICES, RANDOM_CONFIGURATIONS, matrix
 from hardmax.flows.classify import classify_values
-from hardmax.rules.base import Flow, Layered, Rule
+from hardmax.rules.base import Rule
 from hardmax.search.dispatch import KERNELS
 from hardmax.text.files import exact_number
 from hardmax.text.tables import parse_table
 
 
-def panel(name: str | None = None) -> Callable[..., Any]:
-    """Return a function that makes an option of a flag, a help text and settings of Typer, in a panel of the help."""
-    return lambda flag, about, **more: typer.Option(flag, help=about, rich_help_panel=name, **more)
+def option(flag: str, about: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option of Typer with a help text, in a panel of the help."""
+    return typer.Option(flag, help=about, rich_help_panel=panel, **more)
 
 
-option = panel()
-UNSAID = {"show_default": False}  # for options whose help text states the default
 Json = Annotated[bool, option("--json", "Print the result as JSON.")]
 Out = Annotated[
-    list[Path] | None,
-    option("--out", "Output file; its ending chooses the format. May be repeated.", metavar="FILE", **UNSAID),
+    list[Path] | None, option("--out", "Output file; its ending chooses the format. May be repeated.", metavar="FILE")
 ]
 
 
@@ -49,13 +46,17 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     Fields of a class come before those of its base class, so that the help shows the special ones first.
     """
     flat: list[inspect.Parameter] = []
-    nested: dict[str, type] = {}
+    nested: dict[str, Any] = {}
     for parameter in inspect.signature(command).parameters.values():
-        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
-            nested[parameter.name] = parameter.annotation
-            flat += _list_parameters(parameter.annotation)
-        else:
+        kind = parameter.annotation
+        if not is_dataclass(kind):
             flat.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        nested[parameter.name] = kind
+        for part in parameter.annotation.__mro__:
+            for name, annotation in inspect.get_annotations(part).items():
+                default = getattr(kind, name, parameter.empty)
+                flat.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, annotation=annotation, default=default))
 
     @wraps(command)
     def flattened(**values: Any) -> None:
@@ -68,17 +69,19 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return flattened
 
 
-def _list_parameters(kind: type) -> Iterator[inspect.Parameter]:
-    for part in kind.__mro__:
-        for name, annotation in inspect.get_annotations(part).items():
-            default = getattr(kind, name, inspect.Parameter.empty)
-            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
 def was_given(context: typer.Context, name: str) -> bool:
     """Return whether the command line contains an option, also with its default value."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def check_needs(context: typer.Context, needs: Mapping[str, tuple[str, bool]], got: str = "it without") -> None:
+    """Raise an error for an option without effect; `needs` has what each option needs, and whether this is given."""
+    for name, (needed, is_met) in needs.items():
+        if was_given(context, name) and not is_met:
+            value = context.params[name]
+            mention = f"{name}={value}" if isinstance(value, bool) else name
+            raise ParameterError(mention, f"go with {needed}", got, "Leave it out.")
 
 
 # Matrices and numbers
@@ -159,73 +162,56 @@ SOURCES = (
 class TokenOptions:
     """The tokens of a command."""
 
-    tokens: Annotated[str, typer.Argument(metavar="TOKENS", help=SOURCES, show_default=False)]
+    tokens: Annotated[str, typer.Argument(metavar="TOKENS", help=SOURCES)]
     n: Annotated[int | None, option("--n", "Number of tokens of gaussian, ball and sphere. Default: 100.")] = None
     d: Annotated[int | None, option("--d", "Dimension of gaussian, ball and sphere. Default: 2.")] = None
     seed: Annotated[int, option("--seed", "Seed of random tokens and random matrices.")] = 0
-    batch_index: Annotated[
-        int | None, option("--batch-index", "Index of one token set in a .npy batch of shape (batch, n, d).")
-    ] = None
+    batch_index: Annotated[int | None, option("--batch-index", "Index of a token set in a .npy batch.")] = None
 
     def read_tokens(self, *, single: bool = True) -> AnyArray:
         """Read tokens from a file, standard input or a named configuration; `single` refuses a whole batch."""
         if self.tokens in CONFIGURATIONS:
-            self._refuse_batch_index(batch=False)
-            return configuration(self.tokens, n=self.n, d=self.d, seed=self.seed)
-        if self.n is not None or self.d is not None:
+            tokens = configuration(self.tokens, n=self.n, d=self.d, seed=self.seed)
+        elif self.n is not None or self.d is not None:
             names, got = ", ".join(RANDOM_CONFIGURATIONS), f"them with {self.tokens!r}"
             raise ParameterError(("n", "d"), f"go with {names}", got, "Leave them out.")
-        tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS)
-        self._refuse_batch_index(batch=tokens.ndim == 3)
-        if tokens.ndim != 3 or (self.batch_index is None and not single):
+        else:
+            tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS)
+        if self.batch_index is None and (tokens.ndim != 3 or not single):
             return tokens
-        if self.batch_index is None or not 0 <= self.batch_index < len(tokens):
-            must = f"be the index of one of the {len(tokens)} token sets in {self.tokens}"
-            got = "none" if self.batch_index is None else str(self.batch_index)
-            raise ParameterError("batch_index", must, got, f"Pass a number from 0 to {len(tokens) - 1}.")
-        return np.asarray(tokens[self.batch_index])
-
-    def _refuse_batch_index(self, *, batch: bool) -> None:
-        if self.batch_index is not None and not batch:
+        if tokens.ndim != 3:
             must = "go with a batch, a .npy file of shape (batch, n, d)"
             raise ParameterError("batch_index", must, f"{self.tokens}, one token set", "Leave it out.")
+        if self.batch_index is None or not 0 <= self.batch_index < len(tokens):
+            must, last = f"be the index of one of the {len(tokens)} token sets in {self.tokens}", len(tokens) - 1
+            raise ParameterError("batch_index", must, self.batch_index or "none", f"Pass a number from 0 to {last}.")
+        return np.asarray(tokens[self.batch_index])
 
 
 # Rules
 
-# Options of each rule; all others go with every rule.
-RULE_OPTIONS = {
-    "hardmax": ("alpha", "A", "any_A", "exact", "ties", "normalize", "kernel", "layers"),
-    "softmax": ("alpha", "A", "temperature", "normalize", "layers"),
-    "self-attention": ("Q", "K", "V", "times", "method", "dt", "rtol", "max_steps"),
-    "sphere": ("beta", "normalized", "times", "method", "dt", "rtol", "max_steps"),
-}
 MATRIX = f"a .npy or CSV file, numbers such as 2,1;1,1, or {', '.join(MATRICES)}. Default: the identity."
-MATRIX_STYLE = UNSAID | {"metavar": "MATRIX"}
 MAX_ROUNDING = 1e-12  # norms this close to 1 differ from it by rounding
 HORIZON = 15.0  # default of lambda t at the end, by which limits are visible
 
-_layered, _flow = panel("Layers: hardmax and softmax"), panel("Flows: self-attention and sphere")
-_hardmax, _softmax = panel("Hardmax"), panel("--rule softmax")
-_self_attention = panel("--rule self-attention")
-_sphere = panel("--rule sphere (tokens are divided by their norms)")
+# Panels of the help; options in other panels than those of a rule have no effect on it.
+LAYERS, FLOWS = "Layers: hardmax and softmax", "Flows: self-attention and sphere"
+HARDMAX, SOFTMAX, SELF_ATTENTION = "Hardmax", "--rule softmax", "--rule self-attention"
+SPHERE = "--rule sphere (tokens are divided by their norms)"
+RULES = {"hardmax": (LAYERS, HARDMAX), "softmax": (LAYERS, SOFTMAX)}
+RULES |= {"self-attention": (FLOWS, SELF_ATTENTION), "sphere": (FLOWS, SPHERE)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class HardmaxOptions(TokenOptions):
     """Tokens and the hardmax rule."""
 
-    alpha: Annotated[str, _layered("--alpha", "Step size: a number, a ratio (1/2), or a list with one per layer.")] = (
-        "0.5"
-    )
-    A: Annotated[str | None, _layered("--A", f"Matrix A: {MATRIX}", **MATRIX_STYLE)] = None
-    any_A: Annotated[bool, _hardmax("--any-A", "Allow an A that is not symmetric positive definite.")] = False
-    ties: Annotated[str, _hardmax("--ties", '"exact", or a relative tolerance within which products tie.')] = "exact"
-    kernel: Annotated[
-        str,
-        _hardmax("--kernel", f"Search method, with the same result: {', '.join(KERNELS)}."),
-    ] = "auto"
-    exact: Annotated[bool, _hardmax("--exact", "Use rational arithmetic.")] = False
+    alpha: Annotated[str, option("--alpha", "Step size, such as 0.5 or 1/2; a list has one per layer.", LAYERS)] = "0.5"
+    A: Annotated[str | None, option("--A", f"Matrix A: {MATRIX}", LAYERS, metavar="MATRIX")] = None
+    any_A: Annotated[bool, option("--any-A", "Allow an A that is not symmetric positive definite.", HARDMAX)] = False
+    ties: Annotated[str, option("--ties", '"exact", or a relative tolerance of ties.', HARDMAX)] = "exact"
+    kernel: Annotated[str, option("--kernel", f"Search method, same result: {', '.join(KERNELS)}.", HARDMAX)] = "auto"
+    exact: Annotated[bool, option("--exact", "Use rational arithmetic.", HARDMAX)] = False
 
     def make_hardmax(self, d: int, **more: bool) -> Hardmax:
         """Return the hardmax rule for tokens of dimension d."""
@@ -257,35 +243,40 @@ class RunOptions(HardmaxOptions):
     """Tokens, a rule, and the number of layers or the time."""
 
     context: typer.Context
-    rule: Annotated[str, option("--rule", f"Rule that moves the tokens: {', '.join(RULE_OPTIONS)}.")] = "hardmax"
+    rule: Annotated[str, option("--rule", f"Rule that moves the tokens: {', '.join(RULES)}.")] = "hardmax"
     causal: Annotated[bool, option("--causal", "Causal mask: each token attends to itself and earlier tokens.")] = False
-    layers: Annotated[int, _layered("--layers", "Number of layers.")] = 30
-    normalize: Annotated[bool, _layered("--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")] = True
-    temperature: Annotated[float, _softmax("--temperature", "Temperature; hardmax is the limit at 0.")] = 1.0
-    Q: Annotated[str | None, _self_attention("--Q", "Query matrix, given like --A.", **MATRIX_STYLE)] = None
-    K: Annotated[str | None, _self_attention("--K", "Key matrix, given like --A.", **MATRIX_STYLE)] = None
-    V: Annotated[str | None, _self_attention("--V", "Value matrix, given like --A.", **MATRIX_STYLE)] = None
-    beta: Annotated[float, _sphere("--beta", "Inverse temperature.")] = 9.0
-    normalized: Annotated[bool, _sphere(" /--unnormalized", "Omit the denominator of softmax.", **UNSAID)] = True
+    layers: Annotated[int, option("--layers", "Number of layers.", LAYERS)] = 30
+    normalize: Annotated[
+        bool, option("--normalize/--no-normalize", "Divide by 1 + alpha after each layer.", LAYERS)
+    ] = True
+    temperature: Annotated[float, option("--temperature", "Temperature; hardmax is the limit at 0.", SOFTMAX)] = 1.0
+    Q: Annotated[str | None, option("--Q", "Query matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX")] = None
+    K: Annotated[str | None, option("--K", "Key matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX")] = None
+    V: Annotated[str | None, option("--V", "Value matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX")] = None
+    beta: Annotated[float, option("--beta", "Inverse temperature.", SPHERE)] = 9.0
+    normalized: Annotated[
+        bool, option(" /--unnormalized", "Omit the denominator of softmax.", SPHERE, show_default=False)
+    ] = True
     times: Annotated[
-        float | None,
-        _flow("--time", "Final time. Default: 15 divided by the leading eigenvalue of V, or 15.", **UNSAID),
+        float | None, option("--time", "Final time. Default: 15 divided by the leading eigenvalue of V, or 15.", FLOWS)
     ] = None
     method: Annotated[
-        str, _flow("--method", "Integrator: DOP853 or another one of SciPy, or euler or rk4 with --dt.")
+        str, option("--method", "Integrator: DOP853 or another one of SciPy, or euler or rk4 with --dt.", FLOWS)
     ] = "DOP853"
-    dt: Annotated[float | None, _flow("--dt", "Step length of euler and rk4.", **UNSAID)] = None
-    rtol: Annotated[
-        float | None, _flow("--rtol", "Relative error of a step, at most 0.1. Default: 1e-8.", **UNSAID)
-    ] = None
-    max_steps: Annotated[int | None, _flow("--max-steps", "Maximum number of steps.", **UNSAID)] = None
+    dt: Annotated[float | None, option("--dt", "Step length of euler and rk4.", FLOWS)] = None
+    rtol: Annotated[float | None, option("--rtol", "Relative error of a step. Default: 1e-8.", FLOWS)] = None
+    max_steps: Annotated[int | None, option("--max-steps", "Maximum number of steps.", FLOWS)] = None
 
     def read_rule(self, d: int) -> Rule:
         """Return the rule for tokens of dimension d."""
-        if self.rule not in RULE_OPTIONS:
-            must, advice = f"be one of {', '.join(RULE_OPTIONS)}", did_you_mean(self.rule, RULE_OPTIONS)
+        if self.rule not in RULES:
+            must, advice = f"be one of {', '.join(RULES)}", did_you_mean(self.rule, RULES)
             raise ParameterError("rule", must, repr(self.rule), advice)
-        self._refuse_options_of_other_rules()
+        needs = {}
+        for parameter in self.context.command.params:
+            owners = [rule for rule, panels in RULES.items() if getattr(parameter, "rich_help_panel", None) in panels]
+            needs[str(parameter.name)] = (f"--rule {' or '.join(owners)}", not owners or self.rule in owners)
+        check_needs(self.context, needs, f"--rule {self.rule}")
         if self.rule == "sphere":
             return Sphere(self.beta, normalized=self.normalized, causal=self.causal)
         if self.rule == "self-attention":
@@ -295,43 +286,23 @@ class RunOptions(HardmaxOptions):
             return self.make_hardmax(d, **layered)
         return Softmax(self.steps, self.read_weight("A", d), temperature=self.temperature, **layered)
 
-    def _refuse_options_of_other_rules(self) -> None:
-        """Raise an error for an option of another rule, which would have no effect."""
-        own = RULE_OPTIONS[self.rule]
-        for name in sorted({name for names in RULE_OPTIONS.values() for name in names} - set(own)):
-            value = getattr(self, name)
-            if was_given(self.context, name):
-                owners = " or ".join(rule for rule, names in RULE_OPTIONS.items() if name in names)
-                takes = ", ".join(f"`{one}`" for one in (*own, "causal"))
-                raise ParameterError(
-                    f"{name}={value}" if isinstance(value, bool) else name,
-                    f"go with --rule {owners}",
-                    f"it with --rule {self.rule}, which takes {takes}",
-                    "Leave it out.",
-                )
-
-    def simulate(self, tokens: AnyArray, rule: Rule, progress: Progress | None = None, **more: Any) -> Trajectory:
+    def simulate(self, tokens: AnyArray, rule: Any, progress: Progress | None = None, **more: Any) -> Trajectory:
         """Simulate tokens for the layers or the time, and by the method, of the options."""
-        if isinstance(rule, Hardmax):
+        if not rule.continuous:
             return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress, **more)
-        if isinstance(rule, Layered):
-            return simulate(tokens, rule, layers=self.layers, progress=progress, **more)
-        assert isinstance(rule, Flow)
         if isinstance(rule, Sphere):
             tokens = _divide_by_norms(tokens)
         settings: dict[str, Any] = {name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")}
-        end = self._find_end(rule, tokens.shape[-1])
-        return simulate(tokens, rule, times=end, progress=progress, **settings, **more)
+        times = self._find_end(rule, tokens.shape[-1])
+        return simulate(tokens, rule, times=times, progress=progress, **settings, **more)
 
     def _find_end(self, rule: Rule, d: int) -> float:
         """Return the final time; the default is a multiple of `dt`."""
         if self.dt is not None:
             check_positive(self.dt, "dt", "Try 0.1.")
         if self.times is not None:
-            return check_positive(self.times, "times", "Try 15.")
-        rate = 1.0
-        if isinstance(rule, SelfAttention):
-            rate = float(classify_values(rule, d).eigenvalues[0].real)
+            return float(check_positive(self.times, "times", "Try 15."))
+        rate = float(classify_values(rule, d).eigenvalues[0].real) if isinstance(rule, SelfAttention) else 1.0
         end = HORIZON / (rate if rate > 0 else 1.0)
         return end if self.dt is None else self.dt * max(1, round(end / self.dt))
 

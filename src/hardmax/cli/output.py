@@ -2,13 +2,16 @@
 
 import ast
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import matplotlib.pyplot as plt
 import typer
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -17,15 +20,12 @@ from rich.table import Table
 from hardmax._display import progress_bar as progress_bar
 from hardmax._errors import ParameterError
 from hardmax._files import check_ending, check_writable, save_text, written_whole
-from hardmax.app.problems import keep_followable, spell_problem
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from hardmax.app.problems import keep_followable, respell, spell_problem
 
 PICTURES = (".png", ".svg", ".pdf")
-MOVIES = (".gif", ".mp4")
-ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".csv", ".html")
-MOST_ROWS = 20  # of a printed table
+# The method of a result that makes files of each ending; pictures are made by `plot`.
+METHODS = {".gif": "movie", ".mp4": "movie", ".npz": "to_npz", ".json": "to_json", ".csv": "to_csv", ".html": "to_html"}
+MAX_ROWS = 20  # of a printed table
 INTERRUPTED = 130  # the exit code of Ctrl-C, as shells count
 MAX_WIDTH = 10_000  # characters; every table is narrower
 
@@ -65,19 +65,19 @@ def spell(name: str, value: str | None = None) -> str | None:
         return None  # an expression, which a command line cannot contain
 
 
-def with_speed(moved: Callable[..., None], what: str) -> Callable[[int, int], None]:
+def with_speed(progress: Callable[..., None], what: str) -> Callable[[int, int], None]:
     """Return a progress function that also shows the speed, in `what` per second since the first call."""
     first: tuple[int, float] | None = None
 
-    def progress(done: int, total: int) -> None:
+    def update(done: int, total: int) -> None:
         nonlocal first
         now = time.monotonic()
         before, since = first = first or (done, now)
         speed = (done - before) / (now - since) if now > since else 0.0
         shown = f"{speed:,.0f}" if speed >= 1000 else f"{speed:.3g}"
-        moved(done, total, lambda: f"{shown} {what}/s" if speed else "")
+        progress(done, total, lambda: f"{shown} {what}/s" if speed else "")
 
-    return progress
+    return update
 
 
 def console() -> Console:
@@ -98,6 +98,19 @@ def say_status(status: str) -> None:
 def note(sentence: str) -> None:
     """Print a sentence to standard error."""
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(sentence)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print warnings to standard error as notes, with parameters named as options of the command."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        note(respell(str(message), spell))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def error(problem: Exception) -> None:
@@ -133,46 +146,44 @@ def show(grid: Table) -> None:
 
 
 def check_files(
-    paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS, *, read: str | None = None, name: str = "out"
+    paths: list[Path] | None,
+    endings: Iterable[str] = (*PICTURES, *METHODS),
+    *,
+    read: str | None = None,
+    name: str = "out",
 ) -> list[Path]:
     """Check the files of --out before any work: writable, of a known ending, and not the input file."""
     for path in paths or []:
-        check_ending(path, endings, name)
+        check_ending(path, tuple(endings), name)
         check_writable(path)
         if read is not None and path.exists() and path.resolve() == Path(read).resolve():
             raise ParameterError(name, "differ from the input file", f"{str(path)!r}", "Choose another name.")
     return list(paths or [])
 
 
-def write(
-    files: Iterable[Path],
-    *,
-    figure: Callable[[], "Figure"],
-    text: Callable[[], str] | None = None,
-    archive: Callable[[Path], None] | None = None,
-    rows: Callable[[Path], None] | None = None,
-    film: Callable[..., object] | None = None,
-    page: Callable[[], str] | None = None,
-) -> None:
-    """Write a result to files by their endings: JSON, a NumPy archive, CSV, a movie, a page, else a picture.
+def write(files: Iterable[Path], result: object, **methods: Callable[..., Any]) -> None:
+    """Write a result to files by its methods for their endings; `methods` replace or add to those of the result.
 
-    `archive`, `rows` and `film` write their files themselves; `film` calls `progress` after each frame.
+    `to_npz` and `to_csv` are called with the path, `movie` with the path and `progress`; `to_json` and `to_html` return
+    a text, and `plot` returns a figure.
     """
     for path in files:
-        ending = path.suffix.lower()
-        if ending == ".json" and text is not None:
-            save_text(text(), path)
-        elif ending == ".npz" and archive is not None:
-            archive(path)
-        elif ending == ".csv" and rows is not None:
-            rows(path)
-        elif ending in MOVIES and film is not None:
+        name = METHODS.get(path.suffix.lower(), "plot")
+        method = methods.get(name) or getattr(result, name)
+        if name == "plot":
+            save_figure(method(), path)
+        elif name == "movie":
             with progress_bar("Frames") as progress:
-                film(path, progress=progress)
-        elif ending == ".html" and page is not None:
-            save_text(page(), path)
+                method(path, progress=progress)
+        elif name in ("to_npz", "to_csv"):
+            method(path)
         else:
-            save_figure(figure(), path)
+            save_text(method(), path)
+
+
+def shorten(text: str, length: int) -> str:
+    """Return at most `length` characters of a text, with dots for the rest."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def say_written(paths: Iterable[Path]) -> None:
@@ -181,10 +192,8 @@ def say_written(paths: Iterable[Path]) -> None:
         say(f"Wrote {path}")
 
 
-def save_figure(figure: "Figure", path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure to a file atomically, and close it."""
-    import matplotlib.pyplot as plt
-
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     # The same bytes on every run, and embedded TrueType fonts, as journals require.
     with plt.rc_context({"svg.hashsalt": "hardmax", "pdf.fonttype": 42}), written_whole(path) as temporary:

@@ -2,8 +2,9 @@
 
 import json as json_format
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,15 +12,18 @@ from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 from hardmax.cli.predict_files import FolderOptions, find_inputs, predict_into_folder
+from hardmax.cli.stream import predict_lines
+from hardmax.text.card import card_line, model_card
+from hardmax.text.files import ENDINGS, WRITABLE, as_json_lines, as_numbers, write_frame
+from hardmax.text.model import NOT_SURE, answer_columns
+from hardmax.text.tables import TextTable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import TextTable
 
-EXCERPT = 60  # characters of a text
-NO_KNOWN_WORD = "(no known word)"
+MAX_EXCERPT = 60  # characters of a text
 
 
 @options.with_options
@@ -35,17 +39,14 @@ def predict(
         option("--file", "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with a text per line.", metavar="FILE"),
     ] = None,
     model: texts.Model = "imdb",
-    at_least: Annotated[
-        float,
-        option("--at-least", 'Write "not sure" below this probability.', metavar="P", min=0.0, max=1.0),
-    ] = 0.0,
+    card: Annotated[bool, option("--card", "Print the card of the model, and classify nothing.")] = False,
     keep: Annotated[bool, option("--keep", "Write all columns of --file before the predictions.")] = False,
     json: Annotated[bool, option("--json", "Print one JSON object per line.")] = False,
-    stream: Annotated[
-        bool, option("--stream", "Print the prediction for each line of standard input at once, as JSON.")
-    ] = False,
+    at_least: Annotated[
+        float, option("--at-least", 'Write "not sure" below this probability.', metavar="P", min=0.0, max=1.0)
+    ] = 0.0,
+    stream: Annotated[bool, option("--stream", "Print a prediction for each line of standard input, as JSON.")] = False,
     explain: Annotated[bool, option("--explain", "With --stream or a folder, add the contributions of words.")] = False,
-    card: Annotated[bool, option("--card", "Print the card of the model, and classify nothing.")] = False,
     out: options.Out = None,
 ) -> None:
     """Classify texts: print label, probability and the beginning of each text.
@@ -61,17 +62,8 @@ def predict(
         return
     inputs = None if stream else find_inputs(some, path, out)
     if inputs is not None and out:
-        predict_into_folder(
-            inputs,
-            out=out[0],
-            model=model,
-            how=how,
-            chosen=chosen,
-            explain=explain,
-            at_least=at_least,
-            keep=keep,
-            json=json,
-        )
+        more: dict[str, Any] = {"out": out[0], "model": model, "how": how, "chosen": chosen, "keep": keep}
+        predict_into_folder(inputs, **more, explain=explain, at_least=at_least, json=json)
         return
     chosen.check_unused()
     if explain and not stream:
@@ -83,8 +75,6 @@ def predict(
             raise ParameterError("stream", must, "texts, --file, --out or --keep", "Leave it out.")
         _print_stream(texts.load(model), explain=explain, at_least=at_least)
         return
-    from hardmax.text.files import WRITABLE, as_json_lines, write_frame
-
     files = output.check_files(out, WRITABLE, read=path)
     table = _read(some, path, how)
     if keep and (table.frame is None or not (files or json)):
@@ -94,11 +84,8 @@ def predict(
     texts.note_what_was_read(table)
     classifier = texts.load(model)
     if not (json or files):
-        from hardmax.text.card import card_line
-
         output.note(f"Model {model}. {card_line(classifier.model_, classifier.history_, classifier.training_)}")
     answers = _predict_texts(classifier, table.texts, at_least)
-    _note_unknown(answers)
     written = _join_columns(table.frame, answers) if keep and table.frame is not None else answers
     for file in files:
         write_frame(written, file)
@@ -111,10 +98,6 @@ def predict(
 
 
 def _print_card(classifier: "HardmaxClassifier", *, json: bool) -> None:
-    from dataclasses import asdict
-
-    from hardmax.text.card import model_card
-
     if not json:
         output.say(model_card(classifier.model_, classifier.history_, classifier.training_).rstrip())
         return
@@ -125,19 +108,13 @@ def _print_card(classifier: "HardmaxClassifier", *, json: bool) -> None:
 
 
 def _print_stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
-    from hardmax.cli.stream import answers
-    from hardmax.text.model import NOT_SURE
-
-    for found in answers(classifier, sys.stdin, explain=explain):
+    for found in predict_lines(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
             found["prediction"] = NOT_SURE
         print(json_format.dumps(found, ensure_ascii=False), flush=True)
 
 
-def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "TextTable":
-    from hardmax.text.files import ENDINGS
-    from hardmax.text.tables import TextTable
-
+def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> TextTable:
     if bool(given) == bool(path):
         got = "both" if path else "neither"
         raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
@@ -154,56 +131,36 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
 
 
 def _predict_texts(classifier: "HardmaxClassifier", given: list[str], at_least: float) -> "DataFrame":
-    """Return a row for each text."""
+    """Return a row for each text, and print a note if some have no known word."""
     import pandas
-
-    from hardmax.text.model import answer_columns
 
     scores, known = texts.score_texts(classifier, given)
     columns = answer_columns(classifier.model_, scores, known, at_least)
+    if count := int(columns["no_known_word"].sum()):
+        which = f"{count} of {len(given)} texts have" if len(given) > 1 else "The text has"
+        output.note(f"{which} no known word; the prediction is that of an empty text.")
     return pandas.DataFrame({"row": range(1, len(given) + 1), **columns})
 
 
 def _join_columns(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
-    """Return the columns of a file, then the predictions, with a prefix if the file has columns of the same name."""
-    import pandas
+    """Return the columns of a file, then the predictions, with a prefix if the file has columns of the same name.
 
-    from hardmax.text.files import as_numbers
+    Columns with one name get numbers: x, x becomes x, x_2.
+    """
+    import pandas
 
     added, kept = answers.drop(columns="row"), frame.reset_index(drop=True)
     if set(added) & set(frame):
         added = added.add_prefix("hardmax_")
-    kept.columns = _make_unique(kept.columns.tolist())
+    earlier = kept.columns.to_frame().groupby(level=0).cumcount()  # columns with the same name before each
+    kept.columns = [f"{name}_{number + 1}" if number else name for name, number in earlier.items()]
     return pandas.concat([kept.apply(as_numbers), added], axis=1)
-
-
-def _make_unique(names: list[str]) -> list[str]:
-    """Return unique names of columns: x, x becomes x, x_2."""
-    count: dict[str, int] = {}
-    unique = []
-    for name in names:
-        count[name] = count.get(name, 0) + 1
-        unique.append(name if count[name] == 1 else f"{name}_{count[name]}")
-    return unique
-
-
-def _note_unknown(answers: "DataFrame") -> None:
-    count, several = int(answers["no_known_word"].sum()), len(answers) > 1
-    if count:
-        which = f"{count} of {len(answers)} texts have" if several else "The text has"
-        output.note(f"{which} no known word; the prediction is that of an empty text.")
 
 
 def _print(answers: "DataFrame", given: list[str]) -> None:
     width = max(map(len, answers["prediction"].astype(str)))
     for row, text in zip(answers.itertuples(), given, strict=True):
-        begins = f"{_excerpt(text)}   {NO_KNOWN_WORD}".lstrip() if row.no_known_word else _excerpt(text)
-        print(f"{row.prediction!s:{width}}   {row.probability:.3f}   {begins}".rstrip())
-
-
-def _excerpt(text: str) -> str:
-    """Return the beginning of a text on one line, without control characters."""
-    plain = " ".join(
-        "".join(character if character.isprintable() else " " for character in text[: 4 * EXCERPT]).split()
-    )
-    return plain if len(plain) <= EXCERPT else f"{plain[: EXCERPT - 3]}..."
+        printable = "".join(one if one.isprintable() else " " for one in text[: 4 * MAX_EXCERPT])
+        excerpt = output.shorten(" ".join(printable.split()), MAX_EXCERPT)
+        shown = f"{excerpt}   (no known word)".lstrip() if row.no_known_word else excerpt
+        print(f"{row.prediction!s:{width}}   {row.probability:.3f}   {shown}".rstrip())

@@ -9,7 +9,7 @@ from typing import Annotated
 from hardmax._errors import ParameterError
 from hardmax.app.problems import respell
 from hardmax.cli import output, texts
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
 from hardmax.cli.sweep import Engine, Workers, note_cluster
 
 
@@ -21,7 +21,7 @@ class FolderOptions:
     workers: Workers = None
     tokens: Annotated[
         Path | None,
-        option("--tokens", "Write the contributions of each token: .csv, .jsonl, .parquet.", metavar="FILE", **UNSAID),
+        option("--tokens", "Write the contributions of each token: .csv, .jsonl, .parquet.", metavar="FILE"),
     ] = None
 
     def check_unused(self) -> None:

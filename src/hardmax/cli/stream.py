@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
 
 
-def answers(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: bool) -> Iterator[dict[str, Any]]:
+def predict_lines(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: bool) -> Iterator[dict[str, Any]]:
     """Yield a prediction for each line; a line that cannot be read yields an error, and the next line is read."""
     for row, line in enumerate(lines, 1):
         try:
-            yield {"row": row, **answer(classifier, text_of(line.rstrip("\r\n")), explain=explain)}
+            yield {"row": row, **predict_text(classifier, parse_line(line.rstrip("\r\n")), explain=explain)}
         except InputError as problem:
             yield {"row": row, "error": str(problem)}
 
 
-def text_of(line: str) -> str:
+def parse_line(line: str) -> str:
     """Return the text of a line: of a JSON string, or of an object with a "text".
 
     A line that begins with { or a quotation mark must be JSON; any other line is the text itself.
@@ -37,7 +37,7 @@ def text_of(line: str) -> str:
     return text
 
 
-def answer(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
+def predict_text(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
     """Return prediction and probabilities, with `explain` also the contributions of words."""
     found = classifier.explain(text)
     shares = found.model.probabilities(found.logits[None])[0].tolist()

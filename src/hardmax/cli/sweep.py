@@ -5,25 +5,25 @@ import inspect
 import json as json_format
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from typer.core import TyperGroup
 
-from hardmax import __version__, draw
+from hardmax import draw
 from hardmax._errors import ParameterError, needed_for
 from hardmax.cli import options, output
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
 from hardmax.cli.removed import REMOVED
-from hardmax.scale import SweepTable
-from hardmax.scale.cell_process import Cell
-from hardmax.scale.cells import CELLS, REPEAT
+from hardmax.scale import SweepTable, sweep
+from hardmax.scale.cells import CELLS
+from hardmax.scale.design import REPEAT, RESERVED
+from hardmax.scale.executor import Cell
 from hardmax.scale.store import FILE
-from hardmax.scale.sweep import full_name, hash_source, run, sweep
 
 OWN = "FILE.py:CELL"
 SPACINGS: dict[str, Callable[..., Any]] = {"log": np.geomspace, "lin": np.linspace}
@@ -34,7 +34,7 @@ FORMAT = (
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)]
 Engine = Annotated[str, option("--engine", "local, or the address of a Dask scheduler, such as tcp://host:8786.")]
 Workers = Annotated[
-    int | None, option("--workers", "Number of worker processes on this machine. Default: one per core.", **UNSAID)
+    int | None, option("--workers", "Number of worker processes on this machine. Default: one per core.")
 ]
 
 
@@ -53,50 +53,12 @@ app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepOptions:
-    """Options of every sweep."""
-
-    values: Annotated[
-        list[str] | None,
-        option("--set", f"Values of a parameter. {FORMAT} Repeat it for more.", metavar="NAME=VALUES", **UNSAID),
-    ] = None
-    out: Annotated[
-        Path, option("--out", "Folder for the table. An unfinished sweep in it is continued.", metavar="DIR")
-    ]
-    seeds: Annotated[
-        int, option("--seeds", "Number of repetitions of every cell, with different random numbers.", min=1)
-    ] = 1
-    samples: Annotated[
-        int | None, option("--samples", "Number of cells to draw at random, not every combination.", **UNSAID)
-    ] = None
-    seed: Annotated[int, option("--seed", "Seed of all random numbers.")] = 0
-    time_limit: Annotated[float | None, option("--time-limit", "Seconds after which a cell is stopped.", **UNSAID)] = (
-        None
-    )
-    engine: Engine = "local"
-    workers: Workers = None
-    json: options.Json = False
-
-    def start(self, cell: Cell | str, defaults: dict[str, Any], arguments: list[str]) -> None:
-        """Run the sweep; `arguments` are those that the command does not have."""
-        if arguments:
-            must, got = "be options of the command", f"{arguments[0]!r}"
-            raise ParameterError("arguments", must, got, REMOVED["sweep --NAME"])
-        grid = parse_grid(self.values or [], defaults)
-        # Cells that are drawn at random have independent random numbers, unless repetitions are requested.
-        if self.samples is None or self.seeds > 1:
-            grid |= {REPEAT: list(range(self.seeds))}
-        begin = partial(sweep, cell, grid, samples=self.samples, seed=self.seed, time_limit=self.time_limit)
-        _run(self.out, self.json, begin, self.engine, self.workers)
-
-
-def _run(out: Path, json: bool, begin: Callable[..., SweepTable], engine: str, workers: int | None) -> None:
+def _run(cell: Cell | str, grid: Any, out: Path, engine: str, workers: int | None, json: bool, **known: Any) -> None:
     """Run a sweep with a progress bar, and print its status."""
     try:
         with output.progress_bar("Cells") as moved:
-            callbacks = {"progress": output.with_speed(moved, "cells"), "started": note_cluster}
-            result = begin(out=out, engine=engine, workers=workers, **callbacks)
+            known |= {"progress": output.with_speed(moved, "cells"), "started": note_cluster}
+            result = sweep(cell, grid, out=out, engine=engine, workers=workers, **known)
     except KeyboardInterrupt:
         if (out / FILE).exists():
             output.note(f"Stopped. Finished cells are kept. Continue with: {_resume_command(SweepTable.open(out))}")
@@ -129,7 +91,7 @@ def _print(result: SweepTable, json: bool) -> None:
         return
     output.say(result.status)
     if errors:
-        rows = [(str(number), error) for error, number in list(errors.items())[: output.MOST_ROWS]]
+        rows = [(str(number), error) for error, number in list(errors.items())[: output.MAX_ROWS]]
         output.show(output.table("Errors", "cells", "error", rows=rows, total=len(errors)))
     if result.complete:
         output.say(f"Plot it with: hardmax sweep plot {result.out}")
@@ -147,20 +109,43 @@ EXAMPLES = {
 }
 
 
-@options.with_options
-def run_sweep(context: typer.Context, chosen: SweepOptions) -> None:
+def run_sweep(
+    context: typer.Context,
+    *,
+    values: Annotated[
+        list[str] | None,
+        option("--set", f"Values of a parameter. {FORMAT} Repeat it for more.", metavar="NAME=VALUES"),
+    ] = None,
+    out: Annotated[
+        Path, option("--out", "Folder for the table. An unfinished sweep in it is continued.", metavar="DIR")
+    ],
+    seeds: Annotated[
+        int, option("--seeds", "Number of repetitions of every cell, with different random numbers.", min=1)
+    ] = 1,
+    samples: Annotated[
+        int | None, option("--samples", "Number of cells to draw at random, not every combination.")
+    ] = None,
+    seed: Annotated[int, option("--seed", "Seed of all random numbers.")] = 0,
+    time_limit: Annotated[float | None, option("--time-limit", "Seconds after which a cell is stopped.")] = None,
+    engine: Engine = "local",
+    workers: Workers = None,
+    json: options.Json = False,
+) -> None:
     """Run your own cell: a function `cell(params, rng)` in a Python file."""
     name = str(context.info_name)
-    if name in CELLS:
-        chosen.start(name, CELLS[name].defaults, context.args)
-    else:
-        chosen.start(load_cell(name), {}, context.args)
+    cell = name if name in CELLS else load_cell(name)
+    if context.args:
+        must, got = "be options of the command", f"{context.args[0]!r}"
+        raise ParameterError("arguments", must, got, REMOVED["sweep --NAME"])
+    grid = parse_grid(values or [], CELLS[name].defaults if name in CELLS else {})
+    # Cells that are drawn at random have independent random numbers, unless repetitions are requested.
+    if samples is None or seeds > 1:
+        grid |= {REPEAT: list(range(seeds))}
+    _run(cell, grid, out, engine, workers, json, samples=samples, seed=seed, time_limit=time_limit)
 
 
 def _help_of(name: str) -> str:
-    """Return the help of a cell: its docstring and the defaults of its parameters."""
-    if name not in CELLS:
-        return str(run_sweep.__doc__)
+    """Return the help of a built-in cell: its docstring and the defaults of its parameters."""
     defaults = ", ".join(f"{key}={value}" for key, value in CELLS[name].defaults.items() if key != REPEAT)
     return f"{inspect.getdoc(CELLS[name].function)}\n\nParameters and defaults: {defaults}."
 
@@ -168,7 +153,7 @@ def _help_of(name: str) -> str:
 for _name in (*CELLS, OWN):
     app.command(
         _name,
-        help=_help_of(_name),
+        help=_help_of(_name) if _name in CELLS else None,  # that of run_sweep
         epilog=f"Try: hardmax sweep {EXAMPLES[_name]}",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(run_sweep)
@@ -187,10 +172,9 @@ def resume(
     if cell is None and found.cell not in CELLS:
         advice = f"Add --cell {found.cell}: code that a folder names is not run by itself."
         raise ParameterError("cell", "be given for your own cell", "none", advice)
-    function: Cell = CELLS[found.cell] if cell is None else load_cell(cell)
-    name = found.cell if cell is None else full_name(function)
-    same = replace(found, cell=name, source=hash_source(function), version=__version__)
-    _run(folder, json, lambda **how: run(function, same, **how), engine, workers)
+    function: Cell | str = found.cell if cell is None else load_cell(cell)
+    grid, known = found.design.axes or found.design.cells, {"seed": found.seed, "time_limit": found.time_limit}
+    _run(function, grid, folder, engine, workers, json, **known)
 
 
 @app.command(epilog="Try: hardmax sweep status runs/leaders")
@@ -202,14 +186,10 @@ def status(folder: Folder, json: options.Json = False) -> None:
 @app.command(epilog="Try: hardmax sweep plot runs/leaders --x alpha --out leaders.png")
 def plot(
     folder: Folder,
-    x: Annotated[
-        str | None, option("--x", "Parameter on the x axis. Default: the one with the most values.", **UNSAID)
-    ] = None,
-    y: Annotated[
-        str | None, option("--y", "Column on the y axis. Default: the main result of the cell.", **UNSAID)
-    ] = None,
-    by: Annotated[str | None, option("--by", "Parameter with one curve per value.", **UNSAID)] = None,
-    out: Annotated[Path | None, option("--out", "Image file. Default: DIR/plot.png.", metavar="FILE", **UNSAID)] = None,
+    x: Annotated[str | None, option("--x", "Parameter on the x axis. Default: the one with the most values.")] = None,
+    y: Annotated[str | None, option("--y", "Column on the y axis. Default: the main result of the cell.")] = None,
+    by: Annotated[str | None, option("--by", "Parameter with one curve per value.")] = None,
+    out: Annotated[Path | None, option("--out", "Image file. Default: DIR/plot.png.", metavar="FILE")] = None,
 ) -> None:
     """Plot a column of the table against a parameter: means and quartiles."""
     result = SweepTable.open(folder)
@@ -218,7 +198,7 @@ def plot(
     names = configuration.design.names
     varied = sorted((name for name in names if name != REPEAT), key=lambda name: -frame[name].nunique())
     x = x or (varied or names)[0]
-    results = [name for name in frame.columns if name not in (*names, "cell", "seconds", "error")]
+    results = [name for name in frame.columns if name not in (*names, *RESERVED)]
     y = y or (CELLS[configuration.cell].plotted if configuration.cell in CELLS else (results or ["seconds"])[0])
     others = [name for name in varied if name != x and frame[name].nunique() > 1]
     by = by or (others[0] if others else None)
@@ -247,46 +227,31 @@ def parse_values(text: str, name: str, *, is_integer: bool = False) -> Any:
     parts = text.split(":")
     if len(parts) not in (3, 4) or parts[2] not in SPACINGS:
         return [_parse_value(each.strip()) for each in text.split(",") if each.strip()]
-    low, high = (_parse_number(each, name, text) for each in parts[:2])
+    try:
+        low, high = map(float, parts[:2])
+    except ValueError:
+        low = high = float("nan")
     if not low < high or (parts[2] == "log" and low <= 0):
-        raise ParameterError(name, "range from a smaller number to a larger one, positive for log", repr(text), FORMAT)
+        must = "range from a smaller number to a larger one, positive for log"
+        raise ParameterError(name, must, repr(text), FORMAT)
     if len(parts) == 3:
         from scipy.stats import loguniform, uniform
 
-        distribution = loguniform(low, high) if parts[2] == "log" else uniform(low, high - low)
-        return _Rounded(distribution) if is_integer else distribution
+        found = loguniform(low, high) if parts[2] == "log" else uniform(low, high - low)
+        return SimpleNamespace(rvs=lambda **how: np.rint(found.rvs(**how)).astype(int)) if is_integer else found
     if not parts[3].isdecimal() or int(parts[3]) < 2:
         raise ParameterError(name, "end in the number of values, at least 2", repr(text), FORMAT)
     values = SPACINGS[parts[2]](low, high, int(parts[3])).tolist()
     return list(dict.fromkeys(round(value) for value in values)) if is_integer else values
 
 
-class _Rounded:
-    """A distribution, rounded to integers."""
-
-    def __init__(self, distribution: Any) -> None:
-        self.distribution = distribution
-
-    def rvs(self, size: int, random_state: np.random.Generator) -> Any:
-        return np.rint(self.distribution.rvs(size=size, random_state=random_state)).astype(int)
-
-
 def _parse_value(text: str) -> Any:
     if text.lower() in WORDS:
         return WORDS[text.lower()]
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
-
-
-def _parse_number(text: str, name: str, written: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError(name, "range from a number to a number", repr(written), FORMAT) from None
 
 
 def load_cell(where: str) -> Cell:
@@ -301,12 +266,10 @@ def load_cell(where: str) -> Cell:
     if path.suffix != ".py" or not path.is_file():
         advice = "For example my_cells.py:cell, or a name of `hardmax sweep --help`."
         raise ParameterError("cell", "be an existing Python file, a colon, and a function", repr(where), advice)
-    spec = importlib.util.spec_from_file_location(path.name, path.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[path.name] = importlib.util.module_from_spec(spec)
     folder = path.resolve().parent
     sys.path.insert(0, str(folder))  # for modules in the same folder
+    spec: Any = importlib.util.spec_from_file_location(path.name, path.resolve())
+    module = sys.modules[path.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
@@ -315,5 +278,4 @@ def load_cell(where: str) -> Cell:
     for each in list(sys.modules.values()):
         if (source := getattr(each, "__file__", None)) and Path(source).parent == folder:
             cloudpickle.register_pickle_by_value(each)
-    found: Cell = function
-    return found
+    return function

@@ -12,14 +12,13 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.app.problems import respell
 from hardmax.cli import output
 from hardmax.cli.options import option
+from hardmax.text.tables import TextTable, read_texts
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import TextTable
 
 BATCH = 500  # texts between two updates of the progress bar
 
-DataSource = Annotated[str | None, option("--data-source", "Archive or folder with a copy of --data.", metavar="PATH")]
 Model = Annotated[
     str, option("--model", "Folder of a model, or the name of a shipped one: imdb or imdb-2d.", metavar="MODEL")
 ]
@@ -30,25 +29,20 @@ class FileOptions:
     """Options for reading a file of texts."""
 
     text: Annotated[
-        str | None,
-        typer.Option("--text", "--column", help="Column of texts; guessed if left out.", metavar="COLUMN"),
+        str | None, typer.Option("--text", "--column", help="Column of texts; guessed if left out.", metavar="COLUMN")
     ] = None
-    delimiter: Annotated[
-        str | None, option("--delimiter", "Delimiter of CSV, one character or tab; detected if left out.")
-    ] = None
-    encoding: Annotated[
-        str | None, option("--encoding", "Encoding, such as utf-8 or latin-1; detected if left out.")
-    ] = None
-    sheet: Annotated[str | None, option("--sheet", "Sheet of an .xlsx file; the first by default.", metavar="NAME")] = (
-        None
-    )
+    delimiter: Annotated[str | None, option("--delimiter", "One character or tab; detected if left out.")] = None
+    encoding: Annotated[str | None, option("--encoding", "Encoding, such as latin-1; detected if left out.")] = None
+    sheet: Annotated[str | None, option("--sheet", "Sheet of .xlsx; the first if left out.", metavar="NAME")] = None
 
-    def read_file(self, path: str, **more: Any) -> "TextTable":
+    @property
+    def how(self) -> dict[str, Any]:
+        """Return the options that say how a file is written."""
+        return {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
+
+    def read_file(self, path: str, **more: Any) -> TextTable:
         """Return the texts of a file."""
-        from hardmax.text.tables import read_texts
-
-        how: dict[str, Any] = {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
-        return read_texts(path, text=self.text, **how, **more)
+        return read_texts(path, text=self.text, **self.how, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,23 +55,16 @@ class LabelledOptions(FileOptions):
     label: Annotated[str | None, option("--label", "Column of labels; guessed if left out.", metavar="COLUMN")] = None
     data: Annotated[
         str | None,
-        option(
-            "--data", "Data set instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB).", metavar="NAME"
-        ),
+        option("--data", "Data set instead of FILE: imdb, film reviews, downloaded once (84 MB).", metavar="NAME"),
     ] = None
-    source: DataSource = None
-
-    @property
-    def of_file(self) -> tuple[str, ...]:
-        """Return the names of the options that go with FILE."""
-        return ("text", "label", "delimiter", "encoding", "sheet")
+    source: Annotated[str | None, option("--data-source", "Archive or folder with --data.", metavar="PATH")] = None
 
     @property
     def name(self) -> str:
         return str(self.path or self.data)
 
-    def read(self, split: str) -> "TextTable":
-        """Return texts and labels of FILE, or of a split of --data."""
+    def read(self, split: str, **columns: str | None) -> TextTable:
+        """Return texts and labels of FILE, with further columns by their kinds, or of a split of --data."""
         from hardmax.text import HardmaxClassifier  # noqa: F401 (raises for a missing extra before a download)
 
         if (self.path is None) == (self.data is None):
@@ -85,22 +72,16 @@ class LabelledOptions(FileOptions):
             raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
         if self.data not in (None, "imdb"):
             raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
-        others, owner = (self.of_file, "FILE") if self.path is None else (("source",), "--data")
-        for name in others:
-            if getattr(self, name) is not None:
-                raise ParameterError(
-                    name, f"be used with {owner}", f"{getattr(self, name)!r} without it", "Leave it out."
-                )
-        if self.path is None:
-            return imdb(self.source)[split]
-        return self.read_file(self.path, **self.columns())
-
-    def columns(self) -> dict[str, str | None]:
-        """Return the columns that are read beside the texts."""
-        return {"label": self.label}
+        columns |= {"label": self.label}
+        of_file = columns | {"text": self.text} | self.how
+        others, owner = (of_file, "FILE") if self.path is None else ({"source": self.source}, "--data")
+        for name, value in others.items():
+            if value is not None:
+                raise ParameterError(name, f"be used with {owner}", f"{value!r} without it", "Leave it out.")
+        return _load_imdb(self.source)[split] if self.path is None else self.read_file(self.path, **columns)
 
 
-def note_what_was_read(table: "TextTable") -> None:
+def note_what_was_read(table: TextTable) -> None:
     """Print what was guessed or left out when reading a table."""
     if table.note:
         output.note(respell(table.note, output.spell))
@@ -113,16 +94,11 @@ def load(model: str) -> "HardmaxClassifier":
     return HardmaxClassifier.load(model)
 
 
-def imdb(source: str | None) -> "dict[str, TextTable]":
-    """Return both splits of IMDb, with a progress bar for the download."""
+def _load_imdb(source: str | None) -> dict[str, TextTable]:
     from hardmax.text.datasets import load_imdb
 
-    with output.progress_bar("Megabytes") as progress:
-
-        def moved(done: int, total: int | None) -> None:
-            progress(done // 10**6, (total or done) // 10**6)
-
-        return load_imdb(source=source, progress=moved)
+    with output.progress_bar("Megabytes") as bar:
+        return load_imdb(source=source, progress=lambda done, total: bar(done // 10**6, (total or done) // 10**6))
 
 
 def score_texts(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
@@ -134,8 +110,3 @@ def score_texts(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[
             progress(min(start + BATCH, len(texts)), len(texts))
     logits, known = zip(*parts, strict=True)
     return np.concatenate(logits), np.concatenate(known)
-
-
-def sample_texts(texts: Sequence[str], count: int) -> list[str]:
-    """Return at most `count` texts at regular distances, as a file may be sorted by label."""
-    return list(texts[:: max(1, -(-len(texts) // count))])

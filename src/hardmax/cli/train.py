@@ -4,25 +4,26 @@ import json as json_format
 import shlex
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._files import check_writable
 from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import option
+from hardmax.text.card import model_card
 from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.storage import CHECKPOINT, FILE
+from hardmax.text.tables import TextTable, class_counts, imbalance_note
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import TextTable
 
 MIN_LARGE_SHARE = 0.6  # share of the largest class from which on it is printed beside the accuracy
 PYTHON_ONLY = ("checkpoint", "verbose", "tokenizer", "text_column")  # the command has --out, --quiet and --text
@@ -37,52 +38,34 @@ HELP = {"class_weight": "Give rare classes the same total weight as frequent one
 TYPES = {"ngram_range": str | None, "class_weight": bool, "stop_words": str | None}
 
 
-def _parameter_options() -> Iterator[Parameter]:
-    """Yield an option for each parameter, as Typer reads them from a signature."""
+def _list_parameter_options() -> Iterator[Parameter]:
+    """Yield an option for each parameter of the classifier, as Typer reads them from a signature."""
 
-    def flags(name: str) -> list[str]:
+    def list_flags(name: str) -> list[str]:
         return FLAGS.get(name, [f"--{name.replace('_', '-')}"])
 
-    def mentioned(name: str, value: str | None) -> str:
-        return " ".join([flags(name)[0], *([] if value is None else [value])])
+    def spell(name: str, value: str | None) -> str:
+        return list_flags(name)[0] if value is None else f"{list_flags(name)[0]} {value}"
 
     for each in fields(Parameters):
         if each.name in PYTHON_ONLY:
             continue
-        about = HELP.get(each.name) or respell(each.metadata["about"], mentioned).replace('"', "")
-        described = typer.Option(*flags(each.name), help=about, rich_help_panel=each.metadata["group"])
+        about = HELP.get(each.name) or respell(each.metadata["about"], spell).replace('"', "")
+        described = typer.Option(*list_flags(each.name), help=about, rich_help_panel=each.metadata["group"])
         form: Any = Annotated[TYPES.get(each.name, each.type), described]
         default = False if each.name == "class_weight" else each.default
         default = ",".join(map(str, default)) if isinstance(default, tuple) else default
         yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupedOptions(texts.LabelledOptions):
-    """Options of texts with labels and groups."""
-
-    group: Annotated[
-        str | None,
-        option(
-            "--group", "Column of groups, such as authors: rows of one group are held out together.", metavar="COLUMN"
-        ),
-    ] = None
-
-    @property
-    def of_file(self) -> tuple[str, ...]:
-        return (*super().of_file, "group")
-
-    def columns(self) -> dict[str, str | None]:
-        return super().columns() | {"group": self.group}
-
-
 def train(
     context: typer.Context,
-    out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER", **UNSAID)],
-    given: GroupedOptions,
-    paper: Annotated[
-        bool, option("--paper", "Use the parameters of arXiv 2407.01602 as defaults: 1 head, 8 layers.")
-    ] = False,
+    out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER")],
+    given: texts.LabelledOptions,
+    group: Annotated[
+        str | None, option("--group", "Column of groups, such as authors, that are held out as one.", metavar="COLUMN")
+    ] = None,
+    paper: Annotated[bool, option("--paper", "Use the parameters of arXiv 2407.01602 as defaults.")] = False,
     force: Annotated[bool, option("--force", "Replace the model or the unfinished run in the folder.")] = False,
     compact: Annotated[bool, option("--compact", "Round the embedding to one byte per coordinate.")] = False,
     quiet: Annotated[bool, option("--quiet", "Print only notes and errors.")] = False,
@@ -95,42 +78,44 @@ def train(
     torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
     check_writable(out, folder=True)
-    _check_folder(out, resume=settings["resume"], force=force)
-    from hardmax.text.card import model_card
-    from hardmax.text.tables import class_counts
-
-    classifier = configured(context, checkpoint=out / CHECKPOINT)
-    check_parameters(classifier)  # before reading or downloading data
-    table = given.read("train")
-    counts = class_counts(table.labels or [])
+    checkpoint, resume = out / CHECKPOINT, settings["resume"]
+    _check_folder(out, resume=resume, force=force)
     from hardmax.text.training import join_processes
-    from hardmax.text.validation import find_duplicates, number_texts
+    from hardmax.text.validation import DuplicateWarning, find_duplicates, number_texts
 
+    classifier = _configure(context, checkpoint=checkpoint)
+    check_parameters(classifier)  # before reading or downloading data
+    table = given.read("train", group=group)
+    counts = class_counts(table.labels or [])
     duplicates = find_duplicates(number_texts(table.texts)).tolist()
     with join_processes(settings["device"]) as process:
         classifier.set_params(verbose=process.is_first and not quiet)
         prints = process.is_first and not (quiet or json)
         if process.is_first:
-            texts.note_what_was_read(table)
-            _notes(counts, out, balanced=settings["class_weight"], resume=settings["resume"])
-            _note_duplicates(duplicates, table)
-            if force and not settings["resume"]:
-                (out / CHECKPOINT).unlink(missing_ok=True)
+            _note_data(table, counts, duplicates, balanced=settings["class_weight"])
+            if resume and not checkpoint.exists():
+                output.note(f"{out} holds no unfinished run. Training starts from the beginning.")
+            if force and not resume:
+                checkpoint.unlink(missing_ok=True)
         if prints:
             output.say(_describe_data(table, counts, given.name))
         try:
-            with _warnings_as_notes(process.is_first):
+            with output.warnings_as_notes():
+                # Its row numbers are not those of the file; `_note_data` prints these.
+                warnings.simplefilter("ignore", DuplicateWarning if process.is_first else Warning)
                 classifier.fit(table.texts, table.labels or [], groups=table.groups)
         except KeyboardInterrupt:
             if process.is_first:
-                output.note(_describe_stop(out))
+                kept = f"Stopped. {checkpoint} holds the last complete epoch. Add --resume to the command to continue."
+                lost = "Stopped before the end of the first epoch. Nothing is saved."
+                output.note(kept if checkpoint.exists() else lost)
             raise typer.Exit(output.INTERRUPTED) from None
         if process.is_first:
             classifier.save(out, compact=compact)
             # with the model saved, the checkpoint and temporary files of a killed run are deleted
-            for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
+            for path in (checkpoint, *out.glob(f".{CHECKPOINT}-*")):
                 path.unlink(missing_ok=True)
-        kept = next(epoch for epoch in classifier.history_ if epoch.kept)
+        kept_epoch = next(epoch for epoch in classifier.history_ if epoch.kept)
         done = {
             "model": str(out),
             "rows": len(table.texts),
@@ -138,8 +123,8 @@ def train(
             "duplicates": len(duplicates),
             "classes": counts,
             "epochs": classifier.n_iter_,
-            "kept_epoch": kept.number + 1,
-            "validation_accuracy": kept.accuracy,
+            "kept_epoch": kept_epoch.number + 1,
+            "validation_accuracy": kept_epoch.accuracy,
             "start": classifier.start_,
             "vocabulary": len(classifier.model_.vocabulary),
         }
@@ -150,18 +135,16 @@ def train(
 
 
 _own = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-train.__signature__ = signature(train).replace(parameters=[*_own, *_parameter_options()])  # type: ignore[attr-defined]
+train.__signature__ = signature(train).replace(parameters=[*_own, *_list_parameter_options()])  # type: ignore[attr-defined]
 train = options.with_options(train)
 
 
-def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
+def _configure(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     """Return the classifier of the given options; others keep their default, or that of the paper."""
     from hardmax.text import HardmaxClassifier
 
-    known = HardmaxClassifier().get_params()
-    given = {
-        name: value for name, value in context.params.items() if name in known and options.was_given(context, name)
-    }
+    names = HardmaxClassifier().get_params().keys() & context.params.keys()
+    given = {name: context.params[name] for name in names if options.was_given(context, name)}
     if "class_weight" in given:
         given["class_weight"] = "balanced"
     sizes = given.get("ngram_range", "").split(",")
@@ -172,66 +155,32 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
 
 def _check_folder(out: Path, *, resume: bool, force: bool) -> None:
     """Raise an error for a folder with a model or an unfinished run, unless an option decides what to do."""
-    if force or (resume and (out / CHECKPOINT).exists()):
+    unfinished = (out / CHECKPOINT).exists()
+    if force or (resume and unfinished) or not (unfinished or (out / FILE).exists()):
         return
-    if (out / CHECKPOINT).exists():
-        got, advice = (
-            f"{out}, which holds an unfinished run",
-            "Pass --resume to continue it, or --force to start again.",
-        )
-    elif (out / FILE).exists():
-        got, advice = f"{out}, which holds a model", "Choose another name, or pass --force to replace it."
-    else:
-        return
-    raise ParameterError("out", "be a folder without a model", got, advice)
+    held, advice = "a model", "Choose another name, or pass --force to replace it."
+    if unfinished:
+        held, advice = "an unfinished run", "Pass --resume to continue it, or --force to start again."
+    raise ParameterError("out", "be a folder without a model", f"{out}, which holds {held}", advice)
 
 
-def _describe_stop(out: Path) -> str:
-    if not (out / CHECKPOINT).exists():
-        return "Stopped before the end of the first epoch. Nothing is saved."
-    return f"Stopped. {out / CHECKPOINT} holds the last complete epoch. Add --resume to the same command to continue."
-
-
-def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:
-    """Print notes about uneven classes and about a missing run."""
-    from hardmax.text.tables import imbalance_note
-
-    if uneven := imbalance_note(counts):
-        output.note(uneven + ("" if balanced else " Pass --balanced to give rare classes the same weight."))
-    if resume and not (out / CHECKPOINT).exists():
-        output.note(f"{out} holds no unfinished run. Training starts from the beginning.")
-
-
-def _note_duplicates(duplicates: list[int], table: "TextTable") -> None:
-    """Print the number of duplicates, and the first of their row numbers in the file."""
+def _note_data(table: TextTable, counts: dict[str, int], duplicates: list[int], *, balanced: bool) -> None:
+    """Print notes about guessed columns, uneven classes and duplicates."""
     from hardmax.text.validation import duplicate_note
 
+    texts.note_what_was_read(table)
+    if uneven := imbalance_note(counts):
+        output.note(uneven + ("" if balanced else " Pass --balanced to give rare classes the same weight."))
     if duplicates:
         rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
-        output.note(duplicate_note(rows, len(rows), len(table.texts), "rows"))
+        output.note(duplicate_note(rows, len(table.texts), "rows"))
 
 
-@contextmanager
-def _warnings_as_notes(shown: bool) -> Iterator[None]:
-    """Print warnings as notes, except that of duplicates, as its row numbers are not those of the file."""
-    from hardmax.text.validation import DuplicateWarning
-
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if shown:
-            output.note(respell(str(message), output.spell))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("ignore", DuplicateWarning)
-        warnings.showwarning = show
-        yield
-
-
-def _describe_data(table: "TextTable", counts: dict[str, int], name: str) -> str:
-    listed = [f"{label}: {count:,}" for label, count in counts.items()]
-    more = f" and {len(listed) - output.MOST_ROWS} more" if len(listed) > output.MOST_ROWS else ""
+def _describe_data(table: TextTable, counts: dict[str, int], name: str) -> str:
+    listed = [f"{label}: {number:,}" for label, number in counts.items()]
+    more = f" and {len(listed) - output.MAX_ROWS} more" if len(listed) > output.MAX_ROWS else ""
     columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
-    return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MOST_ROWS])}{more}."
+    return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MAX_ROWS])}{more}."
 
 
 def _print_result(done: dict[str, Any], card: str) -> None:
@@ -240,7 +189,7 @@ def _print_result(done: dict[str, Any], card: str) -> None:
     if done["start"] == "linear":
         trained, kept = "Trained from a linear start.", f"Accuracy {accuracy:.3f} in cross-validation."
     else:
-        trained = f"Trained {done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}."
+        trained = f"Trained {count(done['epochs'], 'epoch')}."
         kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept."
     kept += f" (The largest class has {share:.3f} of the rows.)" if share > MIN_LARGE_SHARE else ""
     output.say(f"{trained} {kept if accuracy else 'No texts were held out.'}")

@@ -179,20 +179,12 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         -------
         HardmaxClustering
             The fitted estimator.
-
-        Raises
-        ------
-        ParameterError
-            If parameters contradict each other, or `X` does not fit them.
         """
         self._check_combinations()
         X = self._validate(X, reset=True)
         if self._is_precomputed:
             check_precomputed(X, "distances" if self.metric == "precomputed" else "similarities")
         must_lead = check_must_lead(self.must_lead, X.shape[0])
-        if must_lead and self.n_clusters is not None:
-            got = f"`n_clusters={self.n_clusters}` as well"
-            raise ParameterError("must_lead", "be used with `granularity`", got, "Remove one of them.")
         parameters = ClusteringParameters(**self.get_params(deep=False) | {"must_lead": must_lead})
         with progress_bar("Clustering") if self.verbose else nullcontext() as progress:
             self._fitted, result = fit(X, parameters, progress)
@@ -210,13 +202,11 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         return self
 
     def _collect_warnings(self, found: Limit) -> list[str]:
-        messages = []
+        messages, number = [], f"HardmaxClustering found {count(self.n_clusters_, 'cluster')}"
         if self.n_clusters not in (None, self.n_clusters_):
-            numbers = f"{count(self.n_clusters_, 'cluster')} instead of {self.n_clusters}"
-            messages.append(f"HardmaxClustering found {numbers}, the nearest number that its search reached.")
+            messages.append(f"{number} instead of {self.n_clusters}, the nearest number that its search reached.")
         if self._fitted.doubt:
-            doubtful = f"{count(self.n_clusters_, 'cluster')} that are doubtful: {self._fitted.doubt}"
-            messages.append(f"HardmaxClustering found {doubtful}.")
+            messages.append(f"{number} that are doubtful: {self._fitted.doubt}.")
         if not self.certified_:
             messages.append(f"HardmaxClustering could not prove the limits of all points. {found.status}")
         return messages
@@ -249,9 +239,10 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     def _check_combinations(self) -> None:
         """Raise if parameters contradict each other."""
         matrix, points = self._is_precomputed, self.features == "points"
-        similarities = self.affinity == "precomputed"
+        similarities, counted = self.affinity == "precomputed", self.n_clusters is not None
         checks = [
-            ("granularity", "not be combined with `n_clusters`, which chooses it", self.n_clusters is not None),
+            ("granularity", "not be combined with `n_clusters`, which chooses it", counted),
+            ("must_lead", "be used without `n_clusters`", counted and np.asarray(self.must_lead).size > 0),
             ("affinity", 'not be "precomputed" if `metric` is', similarities and self.metric == "precomputed"),
             ("features", 'be "graph" if X holds distances or similarities', matrix and points),
             ("A", "be None if X holds distances or similarities", matrix),
@@ -273,13 +264,11 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     @property
     def strengths_(self) -> FloatArray:
         """Membership strengths from 0 to 1: (n,)."""
-        check_is_fitted(self)
         return compute_strengths(self.tokens_, self.leaders_, self.labels_)
 
     @property
     def exemplars_(self) -> list[IntArray]:
         """For each cluster its leader and up to four of the points nearest to it."""
-        check_is_fitted(self)
         return find_exemplars(self.tokens_, self.leaders_, self.labels_)
 
     @property
@@ -297,7 +286,6 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     @property
     def limit_(self) -> Limit:
         """The limit of the tokens of the fitted points, with its proof; computed at each use."""
-        check_is_fitted(self)
         return limit(self.tokens_, Hardmax(self._fitted.layers.alpha))
 
     def plot(self, plane: Any = None) -> Any:

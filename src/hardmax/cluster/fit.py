@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray, Matrix, Progress
 from hardmax.cluster.granularity import ClusterTree, TauResult, choose_tau, convert_granularity, scale_radii
-from hardmax.cluster.graph import Graph
+from hardmax.cluster.graph import Graph, NeighbourSearch
 from hardmax.cluster.labels import (
     FittedLayers,
     NoiseThreshold,
@@ -20,9 +20,8 @@ from hardmax.cluster.labels import (
     interpolate_by_distance,
     interpolate_precomputed,
 )
-from hardmax.cluster.n_clusters import assign_basins, count_clusters, estimate_dimension, has_one_peak
-from hardmax.cluster.neighbours import NeighbourSearch
-from hardmax.cluster.preprocessing import DistinctRows, Preprocessing, RowIndex, append_constant, normalize_rows
+from hardmax.cluster.n_clusters import assign_basins, count_clusters, has_one_peak
+from hardmax.cluster.preprocessing import Preprocessing, append_constant, find_distinct_rows, normalize_rows, row_keys
 from hardmax.cluster.spectral import MAX_COMPONENTS, Frame, SpectralEmbedding, normalised_cut
 from hardmax.control import choose_A
 from hardmax.limit import limit
@@ -39,6 +38,7 @@ MIN_CUT_RATIO = 2.0  # old over new normalised cut from which on features are ch
 MAX_CUT_RATIO = 4.0  # of the normalised cut to the least known one, above which clusters are doubtful
 MAX_DISAGREEMENT = 0.1  # share of points on a line whose cluster differs from the basin of their density peak
 MAX_PEAK_CLUSTERS = 4  # more clusters may be requested as pieces, and need not be density peaks
+UNKNOWN = -2  # label of points that equal no fitted one
 MIN_EIGENVALUE_GAP = 1.5  # ratio of 1 - lambda of successive eigenvectors from which on there is a gap
 
 
@@ -85,14 +85,11 @@ class FittedPoints:
     @classmethod
     def of(cls, X: Matrix, parameters: ClusteringParameters) -> "FittedPoints":
         on_graph = parameters.features == "graph"
-        distinct = DistinctRows.of(X)  # sorted, so that no sum depends on the order of the points
-        ranked = distinct.rows
-        if len(distinct.counts) < len(distinct.labels):
-            ranked = ranked[np.repeat(np.arange(len(distinct.counts)), distinct.counts)]
-        preprocessing = Preprocessing.fit(ranked, parameters.A, center=parameters.center or on_graph)
-        again = DistinctRows.of(preprocessing.transform(distinct.rows))  # whitening may make points equal
-        search = NeighbourSearch(again.rows, parameters.n_neighbors) if on_graph and again.rows.shape[0] > 1 else None
-        return cls(preprocessing, again.rows, again.labels[distinct.labels], search)
+        rows, labels = find_distinct_rows(X)  # sorted, so that no sum depends on the order of the points
+        preprocessing = Preprocessing.fit(rows[np.sort(labels)], parameters.A, center=parameters.center or on_graph)
+        Y, classes = find_distinct_rows(preprocessing.transform(rows))  # whitening may make points equal
+        search = NeighbourSearch(Y, parameters.n_neighbors) if on_graph and Y.shape[0] > 1 else None
+        return cls(preprocessing, Y, classes[labels], search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +108,9 @@ class FittedClustering:
     doubt: str  # the reason why the clusters are doubtful, or ""
 
     @cached_property
-    def rows(self) -> RowIndex:
-        """The fitted rows, to find equal ones."""
-        return RowIndex(self.X)
+    def known(self) -> dict[bytes, int]:
+        """The labels of the fitted points, by `row_keys`; of equal points that of the first."""
+        return dict(zip(row_keys(self.X)[::-1], self.labels.tolist()[::-1], strict=True))
 
     @cached_property
     def tree(self) -> ClusterTree:
@@ -122,9 +119,8 @@ class FittedClustering:
 
     def predict(self, X: Matrix) -> IntArray:
         """Return labels, (queries,). A point that equals a fitted one to the last bit gets its label."""
-        at = self.rows.find(X)
-        labels = self.labels[at]
-        new = np.flatnonzero(at < 0)
+        labels = np.array([self.known.get(key, UNKNOWN) for key in row_keys(X.astype(self.X.dtype))])
+        new = np.flatnonzero(labels == UNKNOWN)
         if len(new):
             tokens, scales = self.place(X[new])
             labels[new] = self.layers.predict(tokens)
@@ -152,61 +148,60 @@ def fit(
     X: Matrix, parameters: ClusteringParameters, progress: Progress | None = None
 ) -> tuple[FittedClustering, TauResult]:
     """Find the leaders of points of shape (n, d), or of distances or similarities; `progress` as for `limit`."""
-    points = graph = None
-    doubt = ""
-    if parameters._is_precomputed:
-        if X.shape[0] > 1:
-            build = Graph.of_distances if parameters.metric == "precomputed" else Graph.of_similarities
-            graph = build(X, parameters.n_neighbors)
-        result, features, doubt = _fit_graph(graph, None, np.arange(X.shape[0]), parameters, progress)
-    else:
+    points, graph = None, None
+    Y: Any = None  # (m, r) distinct points, where there are coordinates
+    nodes, doubt = np.arange(X.shape[0]), ""
+    if not parameters._is_precomputed:
         points = FittedPoints.of(normalize_rows(X) if parameters.metric == "cosine" else X, parameters)
-        if parameters.features == "graph":
-            if points.search is not None:
-                graph = Graph.of_points(points.search, parameters.search)
-            result, features, doubt = _fit_graph(graph, points.Y, points.labels, parameters, progress)
-        else:
-            features = append_constant(points.Y, points.Y)[points.labels]
-            result = _fit_tau(features, parameters, progress)
+        Y, nodes = points.Y, points.labels
+        graph = None if points.search is None else Graph.of_points(points.search, parameters.search)
+    elif len(nodes) > 1:
+        build = Graph.of_distances if parameters.metric == "precomputed" else Graph.of_similarities
+        graph = build(X, parameters.n_neighbors)
+    if parameters.features == "graph":
+        result, doubt = _fit_graph(graph, Y, nodes, parameters, progress)
+    else:
+        result = _fit_tau(append_constant(Y, Y)[nodes], parameters.n_clusters, parameters, progress)
     L = None
     if parameters.must_lead:
         result, L = _make_lead(result, parameters)
     layers = FittedLayers.of(result.tokens, result.limit, parameters.alpha)
     labels, noise = layers.labels, None
-    if parameters.noise is not None and graph is not None and graph.distances is not None and graph.scales is not None:
-        scales = graph.scales if points is None else graph.scales[points.labels]
-        noise = NoiseThreshold.of(scales, labels, estimate_dimension(graph.distances), parameters.noise)
-        labels = noise.mark(labels, scales)
+    if parameters.noise is not None and graph is not None:
+        noise = NoiseThreshold.of(graph.scales[nodes], labels, graph.dimension, parameters.noise)
+        labels = noise.mark(labels, graph.scales[nodes])
         labels[layers.leaders] = layers.labels[layers.leaders]  # leaders are never noise
-    return FittedClustering(parameters, X, points, features, L, result.tau, layers, noise, labels, doubt), result
+    return FittedClustering(parameters, X, points, result.features, L, result.tau, layers, noise, labels, doubt), result
 
 
 def _fit_graph(
     graph: Graph | None, Y: Matrix | None, labels: IntArray, parameters: ClusteringParameters, progress: Progress | None
-) -> tuple[TauResult, FloatArray, str]:
-    """Return the result, its features and `FittedClustering.doubt`; `labels` are the node of each point."""
+) -> tuple[TauResult, str]:
+    """Return the result and `FittedClustering.doubt`; `labels` are the node of each point."""
     if graph is None:  # all points are equal
-        features = np.ones((len(labels), 1))
-        return TauResult.of(features, 1.0, parameters.alpha), features, ""
+        return TauResult.of(np.ones((len(labels), 1)), 1.0, parameters.alpha), ""
     n = graph.weights.shape[0]
     k, m = parameters.n_clusters, parameters.n_components
-    if k is None and m is None and parameters.granularity is None and graph.distances is not None:
+    if k is None and m is None and parameters.granularity is None and graph.has_distances:
         k = count_clusters(graph, Y)
     wanted = m or (MAX_COMPONENTS if k is None else min(k, MAX_EIGENVECTORS))
     embedding = SpectralEmbedding.of(graph.weights, min(wanted + N_EXTRA, n))
-    candidates = Candidates(graph, embedding, labels)
+    candidates = Candidates(
+        graph, embedding, labels, partial(_fit_tau, n_clusters=k, parameters=parameters, progress=progress)
+    )
     if k is not None and m is None:
-        found = candidates.choose_m_and_tau(k, min(wanted, n), parameters.alpha, progress)
+        result = candidates.choose_m(k, min(wanted, n))
     else:
         m = embedding.round_up(min(m or embedding.choose_components(), len(embedding.values)))
-        found = candidates.choose_features(m, k, lambda features: _fit_tau(features, parameters, progress))
-    doubt = "" if k is None else candidates.find_doubt(found.groups, found.result.n_clusters, Y)
-    return found.result, found.features, doubt
+        result = candidates.choose_features(m, k)
+    return result, "" if k is None else candidates.find_doubt(result, Y)
 
 
-def _fit_tau(features: FloatArray, parameters: ClusteringParameters, progress: Progress | None) -> TauResult:
-    if parameters.n_clusters is not None:
-        return choose_tau(features, parameters.n_clusters, parameters.alpha, progress)
+def _fit_tau(
+    features: FloatArray, n_clusters: int | None, parameters: ClusteringParameters, progress: Progress | None
+) -> TauResult:
+    if n_clusters is not None:
+        return choose_tau(features, n_clusters, parameters.alpha, progress)
     granularity = PLAIN_GRANULARITY if parameters.granularity is None else parameters.granularity
     return TauResult.of(features, convert_granularity(features, granularity), parameters.alpha, progress)
 
@@ -228,21 +223,7 @@ def _make_lead(result: TauResult, parameters: ClusteringParameters) -> tuple[Tau
     L = np.linalg.cholesky(np.asarray(found.A, np.float64))
     classes = Classes.of(result.tokens)
     tokens = (classes.rows @ L)[classes.labels]
-    return TauResult(result.tau, tokens, limit(tokens, Hardmax(parameters.alpha))), L
-
-
-class FeatureResult(NamedTuple):
-    """A result with its features."""
-
-    result: TauResult
-    features: FloatArray  # (n, m)
-    groups: IntArray  # the clusters of the nodes of the graph
-    cut: float  # their normalised cut
-
-    def distance(self, n_clusters: int) -> tuple[float, ...]:
-        """Return the difference from the wanted number of clusters, the normalised cut, and |log tau|."""
-        number, tau = self.result.distance(n_clusters)
-        return number, self.cut, tau
+    return result._replace(tokens=tokens, limit=limit(tokens, Hardmax(parameters.alpha))), L
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,6 +233,7 @@ class Candidates:
     graph: Graph
     embedding: SpectralEmbedding
     labels: IntArray  # (n,) node of each point
+    fit: Callable[[FloatArray], TauResult]  # of features, (n, m)
     _frames: dict[int, list[Frame]] = field(default_factory=dict)  # by the number of groups
 
     def frames(self, m: int) -> list[Frame]:
@@ -263,7 +245,7 @@ class Candidates:
         if m not in self._frames:
             roots = np.sqrt(np.asarray(self.graph.weights.sum(axis=1)))
             found = [Frame.of_rays(np.ascontiguousarray(self.embedding.vectors[:, :m]), roots)]
-            basins = None if self.graph.distances is None else assign_basins(self.graph, m)
+            basins = assign_basins(self.graph, m) if self.graph.has_distances else None
             if basins is not None:
                 found.append(Frame.of_groups(self.embedding.vectors, roots, basins))
             self._frames[m] = sorted(found, key=lambda frame: self.cut(frame.groups, m))
@@ -273,32 +255,33 @@ class Candidates:
         """Return the normalised cut of a partition into `count` groups."""
         return normalised_cut(self.graph.weights, groups, count)
 
-    def choose_features(
-        self, m: int, n_clusters: int | None, choose: Callable[[FloatArray], TauResult]
-    ) -> FeatureResult:
-        """Return the result of `choose` with m eigenvectors, either with their own rows or with those of a frame.
+    def groups(self, result: TauResult) -> IntArray:
+        """Return the clusters of the nodes of the graph."""
+        return assign_labels(result.tokens, result.limit)[np.unique(self.labels, return_index=True)[1]]
+
+    def choose_best(self, found: list[TauResult], n_clusters: int) -> TauResult:
+        """Return the result nearest to the number of clusters; of several, that of the least normalised cut."""
+
+        def rate(result: TauResult) -> tuple[float, ...]:
+            number, tau = result.distance(n_clusters)
+            return number, self.cut(self.groups(result), result.n_clusters), tau
+
+        return min(found, key=rate)
+
+    def choose_features(self, m: int, n_clusters: int | None) -> TauResult:
+        """Return the result with m eigenvectors, either with their own rows or with those of a frame.
 
         A frame is tried where it has as many groups as there are clusters, and a normalised cut less than that of the
         clusters by a factor of MIN_CUT_RATIO. The clusters with the least cut are taken.
         """
-        first = np.unique(self.labels, return_index=True)[1]
-
-        def try_features(features: FloatArray) -> FeatureResult:
-            result = choose(features)
-            groups = assign_labels(result.tokens, result.limit)[first]
-            return FeatureResult(result, features, groups, self.cut(groups, result.n_clusters))
-
-        plain = try_features(self.embedding.features(m)[self.labels])
-        if m != (n_clusters or plain.result.n_clusters):
+        plain = self.fit(self.embedding.features(m)[self.labels])
+        if m != (n_clusters or plain.n_clusters):
             return plain
-        bound = plain.cut / MIN_CUT_RATIO if plain.result.n_clusters == m else np.inf
+        bound = self.cut(self.groups(plain), m) / MIN_CUT_RATIO if plain.n_clusters == m else np.inf
         frames = [frame for frame in self.frames(m) if self.cut(frame.groups, m) < bound]
-        found = [plain, *(try_features(frame.features[self.labels]) for frame in frames)]
-        return min(found, key=lambda one: one.distance(m))
+        return self.choose_best([plain, *(self.fit(frame.features[self.labels]) for frame in frames)], m)
 
-    def choose_m_and_tau(
-        self, n_clusters: int, top: int, alpha: float, progress: Progress | None = None
-    ) -> FeatureResult:
+    def choose_m(self, n_clusters: int, top: int) -> TauResult:
         """Return the result with `top` eigenvectors if a tau from 1/4 to 4 gives n_clusters, or with a few less.
 
         k well separated clusters make k rays in k dimensions. More eigenvectors split clusters, so more are taken only
@@ -306,25 +289,24 @@ class Candidates:
         """
         sizes = [m for m in range(top, max(0, top - MAX_REMOVED), -1) if m == 1 or self.embedding.round_up(m) == m]
         sizes += [self.embedding.round_up(top)] if top not in sizes else []
-        found: list[FeatureResult] = []
+        found: list[TauResult] = []
         for m in sizes:
-            found.append(
-                self.choose_features(m, n_clusters, lambda features: choose_tau(features, n_clusters, alpha, progress))
-            )
-            number, tau = found[-1].result.distance(n_clusters)
+            found.append(self.choose_features(m, n_clusters))
+            number, tau = found[-1].distance(n_clusters)
             if number == 0 and tau <= np.log(MAX_TAU_RATIO):
                 break
-        return min(found, key=lambda one: one.distance(n_clusters))
+        return self.choose_best(found, n_clusters)
 
-    def find_doubt(self, groups: IntArray, count: int, Y: Matrix | None) -> str:
-        """Return the reason why these `count` clusters are doubtful, or an empty string.
+    def find_doubt(self, result: TauResult, Y: Matrix | None) -> str:
+        """Return the reason why the clusters are doubtful, or an empty string.
 
         `Y` are the points, where there are coordinates.
         """
+        groups, count = self.groups(result), result.n_clusters
         if not 1 < count <= len(self.embedding.values):
             return ""
         cut, least = self.cut(groups, count), self.cut(self.frames(count)[0].groups, count)
-        if Y is not None and Y.shape[1] == 1 and self.graph.distances is not None:
+        if Y is not None and Y.shape[1] == 1:
             basins = assign_basins(self.graph, count)  # every cut of a line is small, so cuts do not decide there
             if basins is not None and _compute_disagreement(groups, basins) > MAX_DISAGREEMENT:
                 return "on a line, the most prominent density peaks bound other clusters"

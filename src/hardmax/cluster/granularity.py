@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from hardmax._display import draw
 from hardmax._errors import ParameterError
@@ -55,16 +56,13 @@ def compute_thresholds(features: FloatArray, rows: IntArray | None = None) -> tu
     u, log_r = features / r[:, None], np.log(r)
     rows = np.arange(len(r)) if rows is None else rows
     thresholds, rivals = np.empty(len(rows)), np.empty(len(rows), np.intp)
-    step = max(1, BLOCK // len(r))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        cosines = u[part] @ u.T  # (step, n)
-        longer = log_r - log_r[part, None]
+    for part in gen_batches(len(rows), max(1, BLOCK // len(r))):
+        cosines = u[rows[part]] @ u.T  # (rows of this part, n)
+        longer = log_r - log_r[rows[part], None]
         valid = (longer > 0) & (cosines > 0)
         np.log(np.minimum(cosines, 1.0, out=cosines), out=cosines, where=valid)
         ratio = np.divide(-cosines, longer, out=np.full(cosines.shape, np.inf), where=valid)
-        rivals[start : start + step] = ratio.argmin(axis=1)
-        thresholds[start : start + step] = ratio.min(axis=1)
+        rivals[part], thresholds[part] = ratio.argmin(axis=1), ratio.min(axis=1)
     return thresholds, rivals
 
 
@@ -95,8 +93,9 @@ def convert_granularity(features: FloatArray, granularity: float) -> float:
 
 
 class TauResult(NamedTuple):
-    """A tau, its tokens and their limit."""
+    """Features, a tau, its tokens and their limit."""
 
+    features: FloatArray  # (n, m) r_i u_i
     tau: float
     tokens: FloatArray  # (n, m)
     limit: Limit
@@ -105,7 +104,7 @@ class TauResult(NamedTuple):
     def of(cls, features: FloatArray, tau: float, alpha: float, progress: Progress | None = None) -> "TauResult":
         tau = limit_tau(features, tau)
         tokens = scale_radii(features, tau)
-        return cls(tau, tokens, limit(tokens, Hardmax(alpha), progress=progress))
+        return cls(features, tau, tokens, limit(tokens, Hardmax(alpha), progress=progress))
 
     @property
     def n_clusters(self) -> int:
@@ -194,7 +193,7 @@ class ClusterTree:
         finest = TauResult.of(features, _find_fine_tau(features, MIN_FINEST)[0], alpha)
         heights, rivals = compute_thresholds(features, finest.limit.leaders)
         order = np.argsort(-heights, kind="stable")
-        labels = _invert(order)[assign_labels(finest.tokens, finest.limit)]
+        labels = np.argsort(order)[assign_labels(finest.tokens, finest.limit)]
         heights = heights[order]
         heights[0] = np.inf  # at every tau some token leads
         parents = np.where(np.isfinite(heights), labels[rivals[order]], -1)
@@ -250,7 +249,7 @@ class ClusterTree:
         for i in range(n_clusters, len(self)):  # parents come before their children
             top[i] = top[self.parents[i]]
         order = np.argsort(self.leaders[:n_clusters])
-        return _invert(order)[top[self.labels]], self.leaders[:n_clusters][order]
+        return np.argsort(order)[top[self.labels]], self.leaders[:n_clusters][order]
 
     def linkage(self) -> FloatArray:
         """Return the tree of the finest clusters in the format of SciPy, (m - 1, 4), with heights log(1 + tau).
@@ -272,10 +271,3 @@ class ClusterTree:
     def plot(self, n_clusters: int | None = None) -> Any:
         """Draw the tree, with a line at the cut into `n_clusters`, and return the Matplotlib figure."""
         return draw("plot_tree", self, n_clusters)
-
-
-def _invert(order: IntArray) -> IntArray:
-    """Return the inverse permutation."""
-    place = np.empty(len(order), np.intp)
-    place[order] = np.arange(len(order))
-    return place

@@ -1,13 +1,15 @@
 """Labels of fitted and new points, membership strengths, exemplars and noise."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray, Matrix
+from hardmax.cluster.graph import group_by_label
 from hardmax.cluster.preprocessing import BLOCK, is_sparse
 from hardmax.exact.argmax import argmax_sets
 from hardmax.limit import Limit
@@ -98,10 +100,11 @@ class FittedLayers:
 
 def interpolate_by_distance(distances: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
     """Return means of the values of the nearest points, weighted by 1 / distance^2 (Shepard 1968): (queries, m)."""
-    return _interpolate((distances.min(axis=1, keepdims=True) / distances) ** 2, near, values)
+    return interpolate((distances.min(axis=1, keepdims=True) / distances) ** 2, near, values)
 
 
-def _interpolate(weights: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
+def interpolate(weights: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
+    """Return weighted means of the values of the nearest points: (queries, m)."""
     weights = weights / weights.sum(axis=1, keepdims=True)
     mean = np.zeros((len(near), values.shape[1]))
     for weight, neighbour in zip(weights.T, near.T, strict=True):  # no array of shape (queries, k, m)
@@ -117,25 +120,20 @@ def interpolate_precomputed(
     X holds distances to the fitted points for metric="precomputed", else similarities.
     """
     dense = np.asarray(X.toarray() if is_sparse(X) else X, np.float64)
-    k = min(n_neighbors, dense.shape[1])
-    if metric == "precomputed":
-        if is_sparse(X):
-            stored = sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
-            dense = np.where(stored, dense, np.inf)
-        near = np.argpartition(dense, k - 1, axis=1)[:, :k]
-        distances = np.maximum(np.take_along_axis(dense, near, 1), np.finfo(np.float64).tiny ** 0.5)
-        _check_known(np.isfinite(distances).any(axis=1))
-        return interpolate_by_distance(distances, near, tokens), distances.max(axis=1)
-    near = np.argpartition(-dense, k - 1, axis=1)[:, :k]
-    weights = np.take_along_axis(dense, near, 1)
-    _check_known(weights.any(axis=1))
-    return _interpolate(weights, near, tokens), np.full(len(dense), np.nan)
-
-
-def _check_known(known: Any) -> None:
-    if not known.all():
-        must = "hold a distance or positive similarity to a fitted point in each row"
-        raise ParameterError("X", must, f"none in row {int(np.flatnonzero(~known)[0])}", "Add one, or remove the row.")
+    k, are_distances = min(n_neighbors, dense.shape[1]), metric == "precomputed"
+    if are_distances and is_sparse(X):
+        stored = sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
+        dense = np.where(stored, dense, np.inf)
+    near = np.argpartition(dense if are_distances else -dense, k - 1, axis=1)[:, :k]
+    values = np.take_along_axis(dense, near, 1)
+    is_known = (np.isfinite(values) if are_distances else values > 0).any(axis=1)
+    if not is_known.all():
+        must, row = "hold a distance or positive similarity to a fitted point in each row", int(is_known.argmin())
+        raise ParameterError("X", must, f"none in row {row}", "Add one, or remove the row.")
+    if not are_distances:
+        return interpolate(values, near, tokens), np.full(len(dense), np.nan)
+    distances = np.maximum(values, np.finfo(np.float64).tiny ** 0.5)
+    return interpolate_by_distance(distances, near, tokens), distances.max(axis=1)
 
 
 def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> FloatArray:
@@ -145,11 +143,8 @@ def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -
     other points), and 0 for noise.
     """
     found = np.zeros(len(tokens))
-    targets = tokens[leaders]  # (clusters, m)
-    rows = max(1, BLOCK // max(1, len(leaders)))
-    for start in range(0, len(tokens), rows):
-        part = slice(start, start + rows)
-        products = tokens[part] @ targets.T  # (rows, clusters)
+    for part in gen_batches(len(tokens), max(1, BLOCK // max(1, len(leaders)))):
+        products = tokens[part] @ tokens[leaders].T  # (rows, clusters)
         each = np.arange(len(products))
         own = products[each, labels[part]]
         products[each, labels[part]] = -np.inf
@@ -164,18 +159,13 @@ def find_exemplars(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> l
 
     Of points with equal tokens only the first is an exemplar.
     """
-    exemplars = []
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(len(leaders) + 1))
+    exemplars, clusters = [], dict(group_by_label(labels))
     for c, leader in enumerate(leaders):
-        members = order[starts[c] : starts[c + 1]]
-        products = tokens[members] @ tokens[leader]
+        products = tokens[clusters[c]] @ tokens[leader]
         found = [int(leader)]
-        for i in members[np.argsort(-products, kind="stable")]:
-            if len(found) == N_EXEMPLARS:
-                break
-            if not (tokens[i] == tokens[found]).all(axis=1).any():
-                found.append(int(i))
+        for i in clusters[c][np.argsort(-products, kind="stable")].tolist():
+            if len(found) < N_EXEMPLARS and not (tokens[i] == tokens[found]).all(axis=1).any():
+                found.append(i)
         exemplars.append(np.array(found))
     return exemplars
 

@@ -1,6 +1,5 @@
 """Check the input of `HardmaxClustering`, centre and scale points, and find equal rows."""
 
-from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import issymmetric
+from sklearn.utils import gen_batches
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray, Matrix
@@ -39,18 +39,21 @@ def check_precomputed(X: Matrix, kind: str) -> None:
     if is_sparse(X):  # a graph of nearest neighbours need not be symmetric
         return
     tolerance = MAX_ASYMMETRY * float(np.abs(X).max(initial=0.0))
-    rows = max(1, BLOCK // len(X))
-    for start in range(0, len(X), rows):
-        part = slice(start, start + rows)
+    for part in gen_batches(len(X), max(1, BLOCK // len(X))):
         if np.abs(X[part] - X[:, part].T).max(initial=0.0) > tolerance:
             advice = "Use (X + X.T) / 2, or pass a sparse graph of neighbours."
             raise ParameterError("X", f"be a symmetric matrix of {kind}", "an asymmetric one", advice)
 
 
-def normalize_rows(X: Matrix) -> Matrix:
-    """Divide rows by their lengths, which are computed in float64; the type of X stays. Refuse rows of zeros."""
+def squared_lengths(X: Matrix) -> FloatArray:
+    """Return |x|^2 of each row, summed in float64: (n,)."""
     squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("nd,nd->n", X, X, dtype=np.float64)
-    lengths = np.sqrt(np.asarray(squares, np.float64))
+    return np.asarray(squares, np.float64)
+
+
+def normalize_rows(X: Matrix) -> Matrix:
+    """Divide rows by their lengths; the type of X stays. Refuse rows of zeros."""
+    lengths = np.sqrt(squared_lengths(X))
     if not lengths.all():
         zero = int(np.flatnonzero(lengths == 0)[0])
         advice = 'Remove such points, or use `metric="euclidean"`.'
@@ -125,54 +128,26 @@ def _factor(A: Any, Y: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.cholesky(symmetric))
 
 
-class DistinctRows(NamedTuple):
-    """The distinct rows of a matrix, in an order that does not depend on the order of its rows."""
-
-    rows: Matrix  # (m, d)
-    labels: IntArray  # (n,) index of each row in `rows`
-    counts: IntArray  # (m,)
-
-    @classmethod
-    def of(cls, X: Matrix) -> "DistinctRows":
-        if not is_sparse(X):
-            classes = Classes.of(X)
-            return cls(classes.rows, classes.labels, classes.counts)
-        X = _canonical(X)
-        digests = np.array(list(_digests(X)))
-        _, first, labels, counts = np.unique(digests, return_index=True, return_inverse=True, return_counts=True)
-        return cls(X[first], labels, counts)
-
-
-class RowIndex:
-    """Find rows that equal fitted ones to the last bit."""
-
-    def __init__(self, X: Matrix) -> None:
-        self._dtype = X.dtype
-        self._first: dict[bytes, int] = {}
-        for i, digest in enumerate(_digests(_canonical(X))):
-            self._first.setdefault(digest, i)
-
-    def find(self, X: Matrix) -> IntArray:
-        """Return the first fitted row that equals each row of X, or -1: (queries,)."""
-        digests = _digests(_canonical(X).astype(self._dtype))
-        return np.array([self._first.get(digest, -1) for digest in digests], np.intp)
-
-
-def _canonical(X: Matrix) -> Matrix:
-    """Return a sparse matrix with sorted indices and without stored zeros, a dense one without negative zeros."""
+def find_distinct_rows(X: Matrix) -> tuple[Matrix, IntArray]:
+    """Return the distinct rows, (m, d), in an order that does not depend on the order of X, and each row's index."""
     if not is_sparse(X):
-        return X + 0.0
+        classes = Classes.of(X)
+        return classes.rows, classes.labels
+    keys = row_keys(X)
+    index = {key: i for i, key in enumerate(sorted(set(keys)))}
+    labels = np.array([index[key] for key in keys])
+    return X[np.unique(labels, return_index=True)[1]], labels
+
+
+def row_keys(X: Matrix) -> list[bytes]:
+    """Return bytes for each row that are equal for equal rows: its numbers, or a hash of a sparse row."""
+    if not is_sparse(X):
+        X = np.ascontiguousarray(X + 0.0)  # turns -0.0 into 0.0
+        keys: list[bytes] = X.view(np.dtype((np.void, X[0].nbytes))).ravel().tolist()
+        return keys
     X = sparse.csr_array(X, copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()
-    return X
-
-
-def _digests(X: Matrix) -> Iterator[bytes]:
-    """Yield a hash of each row that does not differ between processes, so that it can be pickled."""
-    if is_sparse(X):
-        indices = X.indices.astype(np.int64)
-        rows = (indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr))
-    else:
-        rows = (row.tobytes() for row in X)
-    return (blake2b(row, digest_size=16).digest() for row in rows)
+    indices = X.indices.astype(np.int64)
+    rows = (indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr))
+    return [blake2b(row, digest_size=16).digest() for row in rows]

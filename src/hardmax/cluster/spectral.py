@@ -76,8 +76,7 @@ class SpectralEmbedding(NamedTuple):
 def is_narrow(S: sparse.csc_array) -> bool:
     """Return whether the graph resembles one of a curve or plane: its mean bandwidth is of the order sqrt(n)."""
     n = S.shape[0]
-    position = np.empty(n, np.intp)
-    position[reverse_cuthill_mckee(S, symmetric_mode=True)] = np.arange(n)
+    position = np.argsort(reverse_cuthill_mckee(S, symmetric_mode=True))
     first, entries = np.arange(n), S.tocoo()
     np.minimum.at(first, position[entries.row], position[entries.col])
     return bool((np.arange(n) - first).mean() <= MAX_BAND * np.sqrt(n))

@@ -10,7 +10,6 @@ Theorem 6: linearly independent tokens allow any choice.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,14 @@ import numpy as np
 from hardmax._errors import ParameterError
 from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
-from hardmax._validation import check_count, check_positive, is_positive_definite
+from hardmax._validation import check_count, check_positive, check_range, is_positive_definite
 from hardmax.control.programme import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Demands, Existence, Programme, Solution
 from hardmax.control.request import Clash, ControlResult, Request, Vertices, check_request, find_direction, list_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
 DEFAULT_CONDITIONS = (1e2, 1e6)  # bounds on the condition number, tried in turn
-MAX_CONDITION = 1e12
+MAX_CONDITION = 1e12  # floats cannot show that a matrix with a larger one is definite
 KEPT_MARGIN = 0.5  # default part of the largest margin that `prefer="identity"` keeps
 MAX_SWITCHES = 12  # changes of the targets from one start
 RANK_ONE_WEIGHT = 1e-3  # of the identity beside ppᵀ: enough for the targets that follow from it
@@ -144,7 +143,7 @@ def choose_A(
     if prefer == "identity" and np.isfinite(aim):  # a single token has no demands
         if aim > solved.margin:
             must = f"be at most the largest that there is, {solved.margin!r}"
-            raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
+            raise ParameterError("margin", must, f"{aim!r}", "Use a smaller one.")
         closer = programme.approach_identity(demands, aim, solved.pairs)
         failure = closer.failure or "its answer fails the check"
         solved = closer if _meets_demands(request, demands, closer.A) else replace(solved, failure=failure)
@@ -176,11 +175,7 @@ def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> 
 
 def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
-    if isinstance(condition, bool) or not isinstance(condition, Real) or not 1 <= float(condition) <= MAX_CONDITION:
-        reason = "beyond which floats do not know a definite matrix from others"
-        must = f"be a number from 1, the condition number of the identity, to {MAX_CONDITION:g}, {reason}"
-        raise ParameterError("condition", must, f"{condition!r}", "Use 1e4, say.")
-    return float(condition)
+    return check_range(condition, "condition", 1, MAX_CONDITION, "The identity has 1; use 1e4, say.")
 
 
 def alternate(

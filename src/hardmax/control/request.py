@@ -175,7 +175,7 @@ class Request:
         verb = "leads" if len(self.leaders) == 1 else "lead"
         words = f"{list_tokens(self.leaders)} {verb}{at}{', and no others' if only else ''}"
         if len(self.followers) > MAX_NAMED:
-            return f"{words}; {len(self.followers)} tokens follow as asked"
+            return f"{words}; {len(self.followers)} tokens follow as requested"
         return "; ".join([words, *(f"token {i} follows {t}" for i, t in self.followers.items())])
 
     def answer(self, **fields: Any) -> ControlResult:
@@ -347,7 +347,7 @@ def _check_roles(leaders: Any, followers: Any, n: int) -> tuple[tuple[int, ...],
 
 def _check_index(value: Any, name: str, n: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ParameterTypeError(name, "hold whole numbers, counted from 0", f"{value!r}")
+        raise ParameterTypeError(name, "hold integers, counted from 0", f"{value!r}")
     if not 0 <= int(value) < n:
         raise ParameterError(name, f"be tokens between 0 and {n - 1}", int(value), "The first token is 0.")
     return int(value)

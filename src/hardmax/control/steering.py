@@ -110,12 +110,8 @@ def steer(
 
     Raises
     ------
-    ParameterError
-        If tokens are out of range, one leads and follows, leaders are zero or equal, or numbers are out of range.
-    ParameterTypeError
-        If `tokens` are not real numbers.
-    MissingExtra
-        If CVXPY or Clarabel is not installed.
+    ParameterError, ParameterTypeError, MissingExtra
+        As for `choose_A`.
 
     Examples
     --------
@@ -134,7 +130,7 @@ def steer(
     evaluate = Evaluator(request, check_count(evaluations, "evaluations", least=1), progress)
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
     trials: list[Trial] = []
-    for A in _starting_matrices(request, condition, rng):
+    for A in _initial_matrices(request, condition, rng):
         trials += [evaluate(A, step) for step in alphas[: evaluate.left]]
         if min(trial.cost[0] for trial in trials) == 0 or not evaluate.left:
             break
@@ -158,7 +154,7 @@ def steer(
     return request.answer(A=best.A if found else None, found=found, status=status, **about)
 
 
-def _starting_matrices(request: Request, condition: float, rng: np.random.Generator) -> Iterator[FloatArray]:
+def _initial_matrices(request: Request, condition: float, rng: np.random.Generator) -> Iterator[FloatArray]:
     """Yield the identity, the A of the programme of layer 0 for the leaders alone and with targets, random ones."""
     d, programme = request.tokens.shape[1], Programme(condition)
     yield np.eye(d)

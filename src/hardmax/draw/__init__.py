@@ -1,4 +1,4 @@
-"""Everything that uses Matplotlib, Plotly or HTML: pictures, movies and pages of computed results.
+"""Everything that uses Matplotlib or HTML: pictures, movies and pages of computed results.
 
 The public functions are imported lazily, at first access.
 """
@@ -7,14 +7,14 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
-    "clusters": ["plot_clusters", "plot_tree"],
+    "clusters": ["clusters_page", "plot_clusters", "plot_tree"],
     "control": ["plot_control"],
-    "flows": ["plot_attention", "plot_connections", "plot_flow", "plot_times"],
+    "flows": ["plot_attention", "plot_connections"],
     "transformers": ["plot_inspection", "plot_spectra"],
     "movies": ["Movie", "movie"],
     "pages": ["Page", "interactive", "trajectory_page"],
-    "sweeps": ["plot_sweep"],
     "projection": ["Projection"],
+    "sweeps": ["plot_sweep"],
     "tokens": ["Palette", "plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
 }
 PUBLIC = {name: module for module, names in MODULES.items() for name in names}

@@ -7,10 +7,20 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.cluster.hierarchy import dendrogram
 
+from hardmax._display import count
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw import style
+from hardmax.draw.pages import Section, Table, render
+from hardmax.draw.player import CIRCLE, STAR, describe_axes, embed, encode_tokens
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import drawn_rows, shows_once, thinned_line
+
+MAX_BRANCHES = 40  # clusters of a drawn tree
+
+MAX_PAGE_POINTS = 1_500
+MAX_CUTS = 30
+MAX_EXEMPLARS, MAX_ROWS = 5, 40
+COLUMNS = ("cluster", "points", "leader", "mean strength", "exemplars")
 
 
 @shows_once
@@ -47,8 +57,7 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     >>> figure = hm.draw.plot_clusters(points, np.array([0, 0, 1, 1]), np.array([0, 2]))
     """
     projection = Projection.of(X, letter=letter)
-    ax = style.new_axes(projection)
-    projection.label(ax)
+    ax = style.prepare_axes(projection)
     points, named = projection(X), style.ranked_colours(np.bincount(labels[labels >= 0]))
     colours, shown = np.array([*named, style.REST], object)[labels], drawn_rows(points, leaders)
     small = 0.4 * style.marker_size(len(X))
@@ -59,17 +68,15 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
         style.scatter(ax, points[shown[is_noise]], s=small, c=style.REST, marker="x", linewidths=0.7, zorder=1)
     style.draw_stars(ax, points[leaders], list(colours[leaders]), zorder=4)
     ax.set_title(f"{len(leaders)} clusters; stars: leaders", fontsize=10)
-    grey = "grey: the smaller clusters" if style.REST in named else ""
-    noise = "crosses: noise" if is_noise.any() else ""
-    line = "; ".join(filter(None, [grey, noise, thinned_line(len(shown), len(X), "points")]))
-    if line:
-        style.add_legend(cast(Figure, ax.figure), line)
+    parts = ["grey: the smaller clusters"] if style.REST in named else []
+    parts += ["crosses: noise"] if is_noise.any() else []
+    style.add_legend(ax.figure, "; ".join([*parts, *thinned_line(len(shown), len(X), "points")]))
     return cast(Figure, ax.figure)
 
 
 @shows_once
-def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Figure:
-    """Draw a `ClusterTree` as a dendrogram over tau.
+def plot_tree(tree: Any, n_clusters: int | None = None) -> Figure:
+    """Draw a `ClusterTree` as a dendrogram over tau, of the 40 clusters with the largest thresholds.
 
     Parameters
     ----------
@@ -77,8 +84,6 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
         `HardmaxClustering.tree_`.
     n_clusters : int, optional
         Draw a line where this number of clusters remains, and colour each of them.
-    most : int
-        Number of clusters that are drawn, those with the largest thresholds.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
     >>> tree = hm.HardmaxClustering(n_clusters=2).fit(points).tree_
     >>> figure = hm.draw.plot_tree(tree, n_clusters=2)
     """
-    shown = min(most, len(tree))
+    shown = min(MAX_BRANCHES, len(tree))
     figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
     if shown < 2:
         ax.text(0.5, 0.5, "one cluster", ha="center", va="center", transform=ax.transAxes)
@@ -110,19 +115,11 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
         level = float(heights[n_clusters - 2] + heights[n_clusters - 1]) / 2
         ax.axhline(level, color="black", linestyle=":", linewidth=1)
         colours = _branch_colours(tree, n_clusters, links)
-    dendrogram(
-        links,
-        p=shown,
-        truncate_mode="lastp",
-        ax=ax,
-        link_color_func=lambda node: colours[node],
-        no_labels=shown > 25,
-        leaf_font_size=8,
-    )
+    look: dict[str, Any] = {"truncate_mode": "lastp", "no_labels": shown > 25, "leaf_font_size": 8}
+    dendrogram(links, p=shown, ax=ax, link_color_func=lambda node: colours[node], **look)
     ax.set_ylabel("log(1 + tau) at which clusters join")
     ax.set_title(f"{len(tree.labels)} points: the {shown} clusters with the largest thresholds", fontsize=10)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -135,3 +132,115 @@ def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
         joined = row < len(links) - (n_clusters - 1)  # the last joins are those above the cut
         colours.append(colours[min(one, other)] if joined else style.REST)
     return colours
+
+
+def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
+    """Return a page of clustered points, with the tree of clusters and a slider that cuts it.
+
+    Parameters
+    ----------
+    clustering : HardmaxClustering
+        Fitted on the points.
+    points : (n, d) array
+        Positions of the points; with more than three coordinates the principal axes are drawn.
+    title : str
+        The heading.
+
+    Returns
+    -------
+    str
+        HTML that needs no network. The slider starts at the fitted clusters.
+
+    Raises
+    ------
+    InputError
+        If points are not finite.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> from sklearn.datasets import make_moons
+    >>> points, _ = make_moons(100, noise=0.05, random_state=0)
+    >>> page = hm.draw.clusters_page(hm.HardmaxClustering(n_clusters=2).fit(points), points, "Two moons")
+    >>> "Two moons" in page
+    True
+    """
+    fitted, tree = int(clustering.n_clusters_), clustering.tree_
+    projection = Projection.of(points, letter="x")
+    shown = drawn_rows(projection(points), clustering.leaders_, MAX_PAGE_POINTS)
+    cuts = {k: tree.cut(k) for k in range(int(np.isinf(tree.heights).sum()), min(len(tree), MAX_CUTS) + 1)}
+    cuts = dict(sorted((cuts | {fitted: (clustering.labels_, clustering.leaders_)}).items()))
+    tokens = _encode_cuts(projection(points)[shown], shown, list(cuts.values()))
+    tokens |= {"texts": _describe_points(clustering, shown), "hull": None, "trail_step": 0}
+    panels, drawn = _describe_tree(tree)
+    picture = {"kind": "picture", "axes": describe_axes(projection), "equal": projection.equal, "label": "points"}
+    data = {
+        "panels": [picture, *panels],
+        "frames": [{"label": str(k), "panels": [[*drawn, *_describe_cut(tree, k)]] if panels else []} for k in cuts],
+        "tokens": tokens,
+        "start": list(cuts).index(fitted),
+        "slider": "Number of clusters: ",
+        "interval": 700,
+    }
+    thinned = "".join(f"{line}. " for line in thinned_line(len(shown), len(points), "points"))
+    legend = f"Stars lead; colours: clusters. The slider cuts the tree. {thinned}"
+    player = {"plot": embed(data), "legend": legend, "drag": "pan", "told": "its cluster, leader and strength"}
+    proof = "The limit of every point is proved." if clustering.certified_ else "Not every limit is proved."
+    status = f"{count(fitted, 'cluster')} of {len(points):,} points. {proof}"
+    section = Section(title, "", status, player, table=Table(COLUMNS, _list_clusters(clustering)))
+    return render("report", title=f"hardmax: {title}", intro="", sections=[section])
+
+
+def _encode_cuts(Z: FloatArray, shown: IntArray, cuts: list[tuple[IntArray, IntArray]]) -> dict[str, Any]:
+    """Return points that keep their positions and change colours and stars from cut to cut."""
+    faces = [
+        np.array([*style.ranked_colours(np.bincount(labels[labels >= 0])), style.REST], object) for labels, _ in cuts
+    ]
+    faces = [colours[labels[shown]] for colours, (labels, _) in zip(faces, cuts, strict=True)]
+    marks = [np.where(np.isin(shown, leaders), STAR, CIRCLE) for _, leaders in cuts]
+    edges = np.full((len(cuts), len(shown)), style.EDGE, object)
+    size = float(np.sqrt(style.marker_size(len(shown)) / style.SIZE))
+    return encode_tokens(np.broadcast_to(Z, (len(cuts), *Z.shape)), faces, edges, marks) | {"size": size}
+
+
+def _describe_points(clustering: Any, shown: IntArray) -> list[str]:
+    texts = []
+    for i, label in zip(shown, clustering.labels_[shown], strict=True):
+        leader = f"cluster {label}, led by point {clustering.leaders_[label]}" if label >= 0 else "noise"
+        texts.append(f"point {i}\n{leader}\nstrength {clustering.strengths_[i]:.2f}")
+    return texts
+
+
+def _list_clusters(clustering: Any) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for c, exemplars in enumerate(clustering.exemplars_[:MAX_ROWS]):
+        members = clustering.labels_ == c
+        strength = f"{clustering.strengths_[members].mean():.2f}"
+        named = ", ".join(map(str, exemplars[:MAX_EXEMPLARS]))
+        rows.append((str(c), str(members.sum()), str(clustering.leaders_[c]), strength, named))
+    return rows
+
+
+def _describe_tree(tree: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the panel of a dendrogram and its lines; nothing for a single cluster."""
+    if len(tree) < 2:
+        return [], []
+    found = dendrogram(tree.linkage(), p=min(MAX_CUTS, len(tree)), truncate_mode="lastp", no_plot=True)
+    corners = np.stack([found["icoord"], found["dcoord"]], axis=-1).round(4)  # (joins, 4, 2)
+    low, high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+    axes = [
+        {"label": "clusters", "low": low[0] - 5, "high": high[0] + 5, "ticks": []},
+        {"label": "log(1 + tau) at which clusters join", "low": 0.0, "high": 1.05 * high[1]},
+    ]
+    lines = {"kind": "lines", "paths": corners.tolist(), "colour": "ink", "alpha": 0.8}
+    return [{"kind": "picture", "axes": axes, "equal": False, "label": "tree of clusters"}], [lines]
+
+
+def _describe_cut(tree: Any, k: int) -> list[dict[str, Any]]:
+    """Return the line at which k clusters remain."""
+    heights = [*tree.linkage()[::-1, 2], 0.0] if 1 < k <= len(tree) else []
+    if not heights:
+        return []
+    level = float(heights[k - 2] + heights[k - 1]) / 2
+    path = [[-1e4, level], [1e4, level]]
+    return [{"kind": "lines", "paths": [path], "colour": "focus", "dash": [6, 5], "alpha": 1, "width": 2}]

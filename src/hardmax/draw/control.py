@@ -14,8 +14,9 @@ from mpl_toolkits.mplot3d import Axes3D
 from hardmax._display import count
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
+from hardmax.draw import style
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import BESIDE_WORDS, COLOURS, EDGE, GREY, REST, SIZE, draw_plane, panels, scatter, shows_once
+from hardmax.draw.style import shows_once
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
@@ -68,19 +69,21 @@ def plot_control(
         raise InputError(f"`result` must have an A to be drawn. Got: {result.status}")
     tokens = result.tokens.astype(np.float64)
     projection = Projection.of(tokens)
-    figure, axes = panels(projection, 2)
+    figure, axes = style.panels(projection, 2)
     figure.set_size_inches(9.2, 4.2 if projection.dimension == 3 else 5.0)
     step = alpha if alpha is not None else result.alpha or 1
     matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
-    colours = COLOURS if names is None else BESIDE_WORDS
+    colours = style.COLOURS if names is None else style.BESIDE_WORDS
     palette = Palette(after, before, first=result.leaders, colours=colours)
     for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
         plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
-        for i in result.leaders:
-            _draw_border(ax, tokens[i] / projection.unit, A @ (tokens[i] / projection.unit))
+        border: dict[str, Any] = {"span": 0.3 * float(np.ptp(ax.get_xlim()))}
+        border |= {"line": {"color": style.EDGE, "lw": 0.8, "alpha": 0.8, "zorder": 1}}
+        for z in tokens[list(result.leaders)] / projection.unit:
+            style.draw_hyperplane(ax, z, A @ z, plane={"facecolors": style.GREY, "alpha": 0.2}, **border)
         ringed = projection(tokens[list(result.leaders)])
-        scatter(ax, ringed, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5)
+        style.scatter(ax, ringed, s=5 * style.SIZE, facecolors="none", edgecolors=style.EDGE, linewidths=1.4, zorder=5)
         _draw_level_set(ax, tokens, A, projection)
         early = count(int((run.emerged[run.leaders] == 0).sum()), "leader")
         ax.set_title(f"{when}, {early} at layer 0, {len(run.leaders)} in the end", fontsize=10)
@@ -99,15 +102,6 @@ def plot_control(
     return figure
 
 
-def _draw_border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
-    """Draw the line or plane ⟨normal, z - token⟩ = 0."""
-    normal = normal / np.linalg.norm(normal)
-    if len(token) == 2:
-        ax.axline(token, token + np.array([-normal[1], normal[0]]), color=EDGE, lw=0.8, alpha=0.8, zorder=1)
-    elif isinstance(ax, Axes3D):
-        draw_plane(ax, token, normal, 0.3 * float(np.ptp(ax.get_xlim3d())), facecolors=GREY, alpha=0.2)
-
-
 def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
     """Draw an ellipse ⟨Az, z⟩ = c, for d > 3 its projection, scaled to the size of the tokens."""
     d = len(A)
@@ -117,18 +111,20 @@ def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Pro
     values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # inverse matrix of the projection
     axes = 2 * ELLIPSE_SIZE * np.abs(projection(tokens)).max() * np.sqrt(values / values.max())
     angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-    ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=GREY, lw=1.2, zorder=1))
+    ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=style.GREY, lw=1.2, zorder=1))
 
 
 def _legend(figure: Figure, d: int, palette: Palette) -> None:
-    mark: dict[str, Any] = {"ls": "", "color": EDGE}
+    mark: dict[str, Any] = {"ls": "", "color": style.EDGE}
     handles = [
         Line2D([], [], marker="*", ms=12, mfc="white", label="leads", **mark),
         Line2D([], [], marker="o", ms=7, mfc="white", label="follows the token of its colour", **mark),
-        Line2D([], [], marker="o", ms=14, mfc="none", label="asked to lead", **mark),
+        Line2D([], [], marker="o", ms=14, mfc="none", label="requested to lead", **mark),
     ]
     if palette.has_rest:
-        handles.append(Line2D([], [], marker="o", ms=7, mfc=REST, label="follows one without a colour", **mark))
-    handles += [Line2D([], [], color=EDGE, lw=0.8, label="nothing beyond: it leads")] if d == 2 else []
-    handles += [Line2D([], [], color=GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
+        handles.append(
+            Line2D([], [], marker="o", ms=7, mfc=style.REST, label="follows a token without a colour", **mark)
+        )
+    handles += [Line2D([], [], color=style.EDGE, lw=0.8, label="no token beyond: it leads")] if d == 2 else []
+    handles += [Line2D([], [], color=style.GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

@@ -6,13 +6,12 @@ Self-attention is drawn in rescaled tokens z = e^{-tV} x, except where x itself 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
 from hardmax._errors import InputError, ParameterError
@@ -20,7 +19,6 @@ from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import shows_once
 from hardmax.flows.classify import classify_rule
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
@@ -30,68 +28,25 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 RANK_TOL = 1e-6  # singular values below this part of the largest count as zero
-LEAST_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
+MIN_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
 PANELS = 5  # of a row of times
-UNDER = 0.01  # circles closer than this part of the view to a star are not drawn
+COVERED = 0.01  # circles closer than this part of the view to a star are not drawn
 
 
-def plot_flow(
+def draw_flow(
+    ax: Axes,
     trajectory: SmoothTrajectory,
-    k: int = -1,
+    at: int,
+    projection: Projection,
     *,
-    ax: Axes | None = None,
     tails: bool = True,
     hull: bool | None = None,
-    projection: Projection | None = None,
     clusters: IntArray | None = None,
-) -> Axes:
-    """Draw the tokens of one trajectory at saved index k, with their paths.
-
-    Parameters
-    ----------
-    trajectory : SmoothTrajectory
-        Trajectory of one token set.
-    k : int
-        Index of a saved layer or time; negative counts from the last with finite tokens.
-    ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; new axes by default.
-    tails : bool
-        Draw the paths from the start.
-    hull : bool, optional
-        Shade the hull of the tokens; by default at the end, for rules under which the hull never grows.
-    projection : Projection, optional
-        To share axes between panels.
-    clusters : (n,) array of int, optional
-        Colour tokens by these labels, 0 with the first colour and -1 grey; by default by cluster, the largest first.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes drawn into.
-
-    Raises
-    ------
-    ParameterIndexError
-        If k is not a saved layer or time.
-    InputError
-        If `trajectory` is a batch, or its tokens are not finite at k.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
-    >>> ax = hm.draw.plot_flow(flow, 0)
-    >>> ax.get_title()
-    't = 0'
-    """
-    trajectory.refuse_batch("plot_flow(trajectory[b], k)")
-    at = find_index(trajectory, k)
-    projection = projection or Projection.of_trajectory(trajectory)
-    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
+) -> str:
+    """Draw the tokens at a saved index into labelled axes, and return the legend."""
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     clusters = (rank_clusters(trajectory) if clusters is None else np.asarray(clusters))[real]
-    projection.label(ax)
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
     at_end = at == trajectory.reached - 1
@@ -107,55 +62,15 @@ def plot_flow(
         size = scale * style.marker_size(max(int(rows.sum()), 1))
         faces = colours[rows].tolist()
         style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
-    ax.set_title(trajectory.label(at), fontsize=10)
-    if alone:
-        style.add_legend(cast(Figure, ax.figure), make_flow_legend(clusters, stars=bool(stars.any()), hull=shaded))
-    return ax
+    return make_flow_legend(clusters, stars=bool(stars.any()), hull=shaded)
 
 
-@shows_once
-def plot_times(
-    trajectory: SmoothTrajectory, positions: Sequence[int] | None = None, *, projection: Projection | None = None
-) -> Figure:
-    """Draw several saved times of one trajectory side by side, and always the last.
-
-    Parameters
-    ----------
-    trajectory : SmoothTrajectory
-        Trajectory of one token set.
-    positions : sequence of int, optional
-        Indices of saved times; by default five that divide the path of the tokens, in the coordinates that converge,
-        into equal lengths. For layers those of Figure 2 of arXiv 2407.01602.
-    projection : Projection, optional
-        To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        If `trajectory` is a batch, or its tokens are not finite at k.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
-    >>> figure = hm.draw.plot_times(flow, [0, 50])
-    >>> [ax.get_title() for ax in figure.axes]
-    ['t = 0', 't = 4', 't = 8']
-    """
-    trajectory.refuse_batch("plot_layers(trajectory[b])")
+def choose_positions(trajectory: SmoothTrajectory, positions: Sequence[int] | None) -> list[int]:
+    """Return saved indices for a row of panels, by default those of `choose_indices`; the last is always included."""
     last = find_index(trajectory, -1)
     wanted = choose_indices(trajectory, PANELS) if positions is None else positions
-    kept = [k for k in dict.fromkeys(find_index(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
-    view, clusters = projection or Projection.of_trajectory(trajectory), rank_clusters(trajectory)
-    figure = style.draw_row(
-        view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
-    )
-    style.add_legend(figure, make_times_legend(trajectory, kept))
-    return figure
+    kept = dict.fromkeys(find_index(trajectory, k) for k in wanted if k <= last)
+    return [k for k in kept if k != last] + [last]
 
 
 def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
@@ -168,7 +83,7 @@ def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int]) ->
 def make_flow_legend(clusters: IntArray, *, stars: bool, hull: bool) -> str:
     """Return a legend of the markers, colours and shading that are present, in one line."""
     parts = ["stars lead at the end"] if stars else []
-    parts += ["colours: who is together at the end of the run"] if (clusters >= 0).any() else []
+    parts += ["colours: clusters at the end of the run"] if (clusters >= 0).any() else []
     if (clusters >= len(style.COLOURS)).any():
         parts += ["grey: alone, or in a small cluster"]
     elif (clusters < 0).any():
@@ -227,7 +142,7 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     return ax
 
 
-def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | None = None, legend: bool = True) -> Axes:
+def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | None = None) -> Axes:
     """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
 
     The score of j for i is ⟨B^T x_i, x_j⟩, with B = Q^T K for self-attention, A^T for softmax, I on the sphere. Tokens
@@ -240,9 +155,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     k : int
         Index of a saved layer or time; negative counts from the last with finite tokens.
     ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; new axes by default.
-    legend : bool
-        Add a legend of the markers.
+        3-D axes for d = 3; by default new axes, with a legend.
 
     Returns
     -------
@@ -272,14 +185,13 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     form = find_score_matrix(trajectory, at)
     queries = X if form is None else X @ form.T
     projection = Projection.of(np.stack([X, queries]), letter="x")
-    ax = style.new_axes(projection) if ax is None else ax
-    projection.label(ax)
+    alone, ax = ax is None, style.prepare_axes(projection, ax)
     if len(X[0]) <= 3 and form is not None:  # both are in the picture
         for letter, name in zip("xyz", projection.labels, strict=False):
             getattr(ax, f"set_{letter}label")(name and f"{name}, {name.replace('$x', '$(Bx)')}")
     keys, queries = projection(X), projection(queries)
     P = np.asarray(to_numpy(trajectory.attention(at)))[real][:, real]
-    rows, columns = np.nonzero(P > LEAST_WEIGHT)
+    rows, columns = np.nonzero(P > MIN_WEIGHT)
     weights = P[rows, columns]
     segments = np.stack([queries[rows], keys[columns]], axis=1)
     greys = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
@@ -287,7 +199,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     marks: dict[str, Any] = {"s": 0.6 * style.marker_size(len(X)), "edgecolors": style.EDGE, "linewidths": 0.6}
     style.scatter(ax, queries, c=style.COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
     style.scatter(ax, keys, c=style.COLOURS[1], label="keys $x_j$", zorder=3, **marks)
-    if legend:
+    if alone:
         ax.legend(fontsize=8, frameon=False, loc="best")
     ax.set_title(trajectory.label(at), fontsize=10)
     return ax
@@ -392,4 +304,4 @@ def is_covered(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolA
     """Return which tokens are covered by a star in the picture."""
     unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
     gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)
-    return np.asarray(gaps.min(axis=1, initial=np.inf) < UNDER)
+    return np.asarray(gaps.min(axis=1, initial=np.inf) < COVERED)

@@ -2,15 +2,14 @@
 
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from html import escape
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -24,13 +23,12 @@ from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax._types import Progress
 from hardmax._validation import check_count
-from hardmax.draw.flows import find_index, make_times_legend, plot_flow, rank_clusters
+from hardmax.draw.flows import find_index
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import add_legend, new_axes
-from hardmax.draw.tokens import Palette, check_trajectory, choose_shown_rows, make_tokens_legend, plot_tokens
+from hardmax.draw.style import add_legend, prepare_axes
+from hardmax.draw.tokens import Palette, check_trajectory, plot_tokens, share_colours
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.smooth import SmoothTrajectory
 
 ENDINGS = (".gif", ".mp4")
 MAX_FRAMES = 120  # of a flow
@@ -60,11 +58,6 @@ class Movie:
     data: bytes
     ending: str
 
-    @classmethod
-    def of(cls, path: str | PathLike[str]) -> "Movie":
-        """Read the movie in the file at `path`."""
-        return cls(Path(path).read_bytes(), Path(path).suffix.lower())
-
     def __repr__(self) -> str:
         return f"<Movie of {len(self.data) / 1e3:,.0f} kB: movie.save('movie{self.ending}') writes it>"
 
@@ -81,38 +74,6 @@ class Movie:
             raise ParameterError("path", f"end in {self.ending}, as this movie is one", repr(str(path)), advice)
         with written_whole(path) as temporary:
             temporary.write_bytes(self.data)
-
-
-def write_movie(
-    figure: Figure,
-    draw: Callable[[Any], object],
-    frames: Sequence[float],
-    path: str | PathLike[str],
-    *,
-    fps: int = 12,
-    progress: Progress | None = None,
-) -> None:
-    """Write all frames to a .gif or .mp4 file atomically, and close the figure. `draw` draws one into empty axes."""
-    writer = _make_writer(check_ending(path, ENDINGS), fps)
-    frames = [*frames, *[frames[-1]] * (fps - 1)]  # the last frame is shown for a second
-
-    def draw_frame(frame: float) -> None:
-        for ax in figure.axes:
-            ax.clear()
-        draw(frame)
-
-    try:
-        draw_frame(frames[0])
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # one layout for all frames: it would take most of the time
-        with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
-            for done, frame in enumerate(frames, 1):
-                draw_frame(frame)
-                writer.grab_frame()
-                if progress is not None:
-                    progress(done, len(frames))
-    finally:
-        plt.close(figure)
 
 
 def movie(
@@ -173,28 +134,55 @@ def movie(
     """
     if path is not None:
         check_ending(path, ENDINGS)
-    check_trajectory(trajectory)
+    trajectory = check_trajectory(trajectory)
     steps, fps = check_count(steps, "steps", least=1), check_count(fps, "fps", least=1)
     trajectory.refuse_batch("movie(trajectory[b], path)")
+    frames: list[Any]
+    if isinstance(trajectory, HardmaxTrajectory):
+        last = trajectory.layers
+        frames = [k + s / steps for k in range(last) for s in range(steps)] + [last]
+    else:
+        last, frames = 1, choose_frames(find_index(trajectory, -1))
+    if len(trajectory.saved) <= last:
+        raise InputError('A movie needs all layers, or several times. Got only the last. Simulate with `save="all"`.')
     projection = Projection.of_trajectory(trajectory)
-    draw, frames, legend = (
-        _hardmax_frames(trajectory, projection, steps, palette or Palette(trajectory))
-        if isinstance(trajectory, HardmaxTrajectory)
-        else _flow_frames(cast(SmoothTrajectory, trajectory), projection)
-    )
-    ax = new_axes(projection)
-    if legend:
-        add_legend(ax.figure, legend)
+    shared, legend = share_colours(trajectory, frames, projection, palette)
+    frames += frames[-1:] * (fps - 1)  # the last frame is shown for a second
+    ax = prepare_axes(projection)
+    add_legend(ax.figure, legend)
 
-    def draw_frame(frame: float) -> None:
-        draw(ax, frame)
+    def draw(frame: float) -> None:
+        ax.clear()
+        plot_tokens(_interpolate(trajectory, frame), int(frame), ax=ax, projection=projection, **shared)
         if overlay is not None:
             overlay(ax)
 
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "movie.gif" if path is None else path
-        write_movie(ax.figure, draw_frame, frames, file, fps=fps, progress=progress)
-        return Movie.of(file)
+        file = Path(folder) / "movie.gif" if path is None else Path(path)
+        try:
+            _write_frames(ax.figure, draw, frames, file, fps, progress)
+        finally:
+            plt.close(ax.figure)
+        return Movie(file.read_bytes(), file.suffix.lower())
+
+
+def _write_frames(
+    figure: Figure, draw: Callable[[Any], None], frames: list[Any], path: Path, fps: int, progress: Progress | None
+) -> None:
+    """Write a .gif or .mp4 file atomically."""
+    writer: animation.AbstractMovieWriter = SharedPaletteWriter(fps=fps)
+    if path.suffix.lower() == ".mp4":
+        mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
+        writer = animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
+    draw(frames[0])
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # one layout for all frames: it would take most of the time
+    with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
+        for done, frame in enumerate(frames, 1):
+            draw(frame)
+            writer.grab_frame()
+            if progress is not None:
+                progress(done, len(frames))
 
 
 def choose_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
@@ -202,40 +190,14 @@ def choose_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
     return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, most)).round())]
 
 
-Frames: TypeAlias = tuple[Callable[[Axes, Any], object], Sequence[float], str]  # draw function, frames, legend
-
-
-def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps: int, palette: Palette) -> Frames:
-    """Return frames of layers and between them: frame 2.25 is a quarter of the way from layer 2 to 3."""
-    if len(trajectory.saved) <= trajectory.layers:
-        raise InputError('A movie needs all layers. Got only the last. Simulate with `save="all"`.')
-
-    def draw(ax: Axes, frame: float) -> None:
-        k, between = int(frame), trajectory
-        if frame > k:
-            tokens = trajectory.array.copy()
-            tokens[k] += ((frame - k) * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
-            between = replace(trajectory, tokens=tokens)
-        plot_tokens(between, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
-
-    frames = [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers]
-    shown = len(choose_shown_rows(trajectory, projection))
-    return draw, frames, make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
-
-
-def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:
-    if len(trajectory.saved) < 2:
-        raise InputError('A movie needs several layers or times. Got only the last. Simulate with `save="all"`.')
-    clusters, frames = rank_clusters(trajectory), choose_frames(find_index(trajectory, -1))
-    draw = partial(plot_flow, trajectory, projection=projection, clusters=clusters)
-    return lambda ax, k: draw(k, ax=ax), frames, make_times_legend(trajectory, frames)
-
-
-def _make_writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
-    if ending == ".gif":
-        return SharedPaletteWriter(fps=fps)
-    mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
-    return animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
+def _interpolate(trajectory: Trajectory, frame: float) -> Trajectory:
+    """Return the trajectory with tokens at layer k = int(frame) moved a part frame - k of the way to layer k + 1."""
+    k = int(frame)
+    if frame == k:
+        return trajectory
+    tokens = trajectory.array.copy()
+    tokens[k] += ((frame - k) * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
+    return replace(trajectory, tokens=tokens)
 
 
 class SharedPaletteWriter(animation.PillowWriter):

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
-from importlib.util import find_spec
 from os import PathLike
 from typing import Any, NamedTuple, cast
 
@@ -20,7 +19,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from hardmax._display import format_point
-from hardmax._errors import needed_for
+from hardmax._errors import ParameterError
 from hardmax._files import check_ending, save_text
 from hardmax._types import AnyArray
 from hardmax._version import __version__
@@ -114,7 +113,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
 
     It has a play button, a slider over at most 60 saved layers or times, paths, and the hull at the end for rules under
     which the hull never grows. The tooltip of a token shows its index, its cluster and the token it follows at the end.
-    Leaders are stars, in 3-D diamonds. The page contains the status and, for self-attention, the result of `classify`.
+    Leaders are stars. The page contains the status and, for self-attention, the result of `classify`.
 
     Parameters
     ----------
@@ -128,7 +127,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     Returns
     -------
     Page
-        A notebook shows it. `page.save(path)` writes it, and `str(page)` is its HTML, some megabytes.
+        A notebook shows it. `page.save(path)` writes it, and `str(page)` is its HTML.
 
     Raises
     ------
@@ -138,8 +137,6 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         If `trajectory` is a batch.
     ParameterError
         If `path` has another ending.
-    MissingExtra
-        If Plotly is not installed.
 
     Examples
     --------
@@ -149,8 +146,6 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     >>> "Three leaders" in page
     True
     """
-    with needed_for("`hardmax.interactive`", "Plotly", "app"):
-        import plotly.graph_objects  # noqa: F401
     check_trajectory(trajectory)
     if path is not None:
         check_ending(path, HTML)
@@ -197,17 +192,19 @@ def make_hardmax_section(
 ) -> Section:
     """Return a section with layers, limit and verdicts; without normalisation there is no limit.
 
-    Layers are animated if Plotly is installed. A brief section has a row of layers instead, and no verdicts.
+    Layers are animated. A brief section has a row of layers instead, and no verdicts.
     """
-    if end is None and trajectory.rule.normalize:
-        end = limit_of(trajectory)
+    if end is None:
+        end = limit_of(trajectory) if trajectory.rule.normalize else None
+    elif trajectory.saved[0] == 0 and not np.array_equal(end.start, trajectory.array[0], equal_nan=True):
+        raise ParameterError("end", "be the limit of the trajectory", "that of other tokens", "Leave it out.")
     view = Projection.of_trajectory(trajectory)
     player = None if brief else _player(trajectory)
     pictures = []
     if player is None:
         pictures.append(Picture.of(plot_layers(trajectory, projection=view), f"{title}: layers", ""))
     if end is not None:
-        figure = cast(Figure, plot_limit(end, trajectory.array[0], projection=view).figure)
+        figure = cast(Figure, plot_limit(end, projection=view).figure)
         pictures.append(Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24))
     points = None if end is None else Table(POINTS, _marked_points(end))
     verdicts = None if brief else check(trajectory)
@@ -273,8 +270,8 @@ def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str
 
 
 def _player(trajectory: HardmaxTrajectory | SmoothTrajectory) -> Mapping[str, str] | None:
-    """Return the player if Plotly is installed and several layers or times are saved, else None."""
-    return make_player(trajectory) if find_spec("plotly") and len(trajectory.saved) > 1 else None
+    """Return the player if several layers or times are saved, else None."""
+    return make_player(trajectory) if len(trajectory.saved) > 1 else None
 
 
 def _marked_points(end: Limit) -> list[Sequence[str]]:

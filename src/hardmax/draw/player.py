@@ -1,11 +1,16 @@
-"""An interactive plot of a trajectory for HTML pages: drag to rotate, a slider over time, a tooltip per token.
+"""The player of HTML pages: frames that the modules of `viewer/` draw, with a play button and a slider.
 
-Plotly draws it, and its script is inside the page: nothing is loaded from another host.
+Python computes every frame. A page contains the modules and the data: nothing is loaded from another host.
 """
 
+import json
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, cast
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from markupsafe import Markup
@@ -15,7 +20,7 @@ from hardmax._validation import to_numpy
 from hardmax.draw import flows
 from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours, thinned_line
+from hardmax.draw.style import EDGE, REST, SIZE, cluster_colours, marker_size, thinned_line
 from hardmax.draw.tokens import Palette, choose_shown_rows, is_leading_class
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
@@ -23,52 +28,69 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
+MODULES = ("data", "picture", "charts", "tokens", "player")  # each imports only from those before it
 MAX_FRAMES = 60
 MAX_TOKENS = 3_000  # fewer than in a picture, because every frame contains them
-MAX_TAIL_POINTS = 50_000  # over all frames, to keep the page at a few megabytes
+MAX_TRAIL_POINTS = 60_000  # of all trails together
+CIRCLE, STAR, HIDDEN = range(3)  # marks of tokens
+THEME = {EDGE: "ink", "#FFFFFF": "paper"}  # colours that depend on light and dark
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
-Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as in the manual of Plotly
+
+def _read(name: str) -> str:
+    return (files("hardmax") / "viewer" / name).read_text(encoding="utf-8")
+
+
+def read_style(name: str) -> str:
+    """Return a style sheet of the viewer."""
+    return _read(f"{name}.css")
+
+
+@cache
+def bundle_modules(names: tuple[str, ...] = MODULES) -> str:
+    """Return modules of the viewer as one script; each may import only from those before it."""
+    joined = "\n".join(re.sub(r"^import .*\n", "", _read(f"{name}.js"), flags=re.MULTILINE) for name in names)
+    return re.sub(r"^export (?!default)", "", joined, flags=re.MULTILINE)
+
+
+def embed(data: dict[str, Any]) -> Markup:
+    """Return HTML that plays frames: style, data and script. `data` are the arguments of `mount` in player.js."""
+    style = read_style("viewer")
+    content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    name = f"hm-{sha256(content.encode()).hexdigest()[:8]}"  # the same bytes on every run
+    start = f"mount(document.getElementById('{name}'), JSON.parse(document.getElementById('{name}-data').textContent));"
+    return Markup(
+        f'<style>{style}</style><div id="{name}"></div>'
+        f'<script type="application/json" id="{name}-data">{content}</script>'
+        f'<script type="module">{bundle_modules()}\n{start}</script>'
+    )
 
 
 def make_player(trajectory: Trajectory) -> dict[str, str]:
     """Return the parts of a player for the templates: plot as HTML, legend, content of tooltips, effect of dragging."""
-    import plotly.graph_objects as plotly
-
-    figure = make_figure(trajectory)
-    plot = plotly.Figure(figure).to_html(
-        include_plotlyjs=True,
-        include_mathjax=False,
-        full_html=False,
-        div_id="tokens",  # the same bytes on every run
-        auto_play=False,
-        default_height="clamp(470px, 110vw, 720px)",  # a tall plot would be cut on a narrow screen
-        config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
-    )
+    data = make_frames(trajectory)
     told = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
-    drag = "turn or zoom" if figure["data"][1]["type"] == "scatter3d" else "zoom"
-    return {"plot": Markup(plot), "legend": _legend(trajectory, figure), "told": told, "drag": drag}
+    drag = "turn" if len(data["panels"][0]["axes"]) == 3 else "pan, hold Ctrl and scroll to zoom"
+    return {"plot": embed(data), "legend": _legend(trajectory, data["tokens"]), "told": told, "drag": drag}
 
 
-def _legend(trajectory: Trajectory, figure: Spec) -> str:
+def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
     """Return a legend of markers, colours and shading, as in pictures."""
-    tokens, hull = figure["data"][1], any(trace.get("name") == "hull" for trace in figure["data"])
-    markers = [frame["data"][1]["marker"] for frame in figure["frames"]]
-    symbols, colours = ({value for marker in markers for value in marker[key]} for key in ("symbol", "color"))
+    hull, stars = tokens["hull"] is not None, STAR in _decode(tokens["marks"])
     if isinstance(trajectory, SmoothTrajectory):
         clusters = flows.rank_clusters(trajectory)[trajectory.mask]
-        line = flows.make_flow_legend(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
+        line = flows.make_flow_legend(clusters, stars=stars, hull=hull)
     else:
         parts = ["stars lead", "colours: the leader of each token"]
-        parts += ["white: several"] if "#FFFFFF" in colours else []
-        parts += ["grey: beyond eight colours"] if REST in colours else []
+        parts += ["white: several"] if "paper" in tokens["palette"] else []
+        parts += ["grey: beyond eight colours"] if REST in tokens["palette"] else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
-    line = line.replace("stars", "diamonds") if "diamond" in symbols else line
-    sentences = f"{line[:1].upper()}{line[1:]}", thinned_line(len(tokens["x"]), int(trajectory.mask.sum()))
-    return "".join(f"{sentence}. " for sentence in sentences if sentence)
+    sentences = f"{line[:1].upper()}{line[1:]}", *thinned_line(len(tokens["texts"]), int(trajectory.mask.sum()))
+    return "".join(f"{sentence}. " for sentence in sentences)
 
 
-def make_figure(trajectory: Trajectory) -> Spec:
-    """Return data, layout and frames for Plotly, as a dictionary."""
+def make_frames(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the arguments of `mount` for a trajectory of one token set."""
     projection = Projection.of_trajectory(trajectory)
     real = np.flatnonzero(trajectory.mask)[choose_shown_rows(trajectory, projection, MAX_TOKENS)]
     look = (
@@ -77,73 +99,76 @@ def make_figure(trajectory: Trajectory) -> Spec:
         else _smooth_look(cast(SmoothTrajectory, trajectory), real)
     )
     positions = choose_frames(look.last, MAX_FRAMES)
-    Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64)).astype(np.float32)
-    frames: list[Spec] = [
-        {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
-        for f, at in enumerate(positions)
-    ]
-    data: list[Spec] = [{"showlegend": False, **trace} for trace in frames[0]["data"]]
-    data[0] |= {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"}
-    data[1] |= {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"}
-    corners = None if look.hull is None else projection(look.hull)
-    if corners is not None and Polytope(corners).dimension > 1:  # a segment would look like a path
-        data.append(_hull(corners) | {"opacity": 0.0})
-        for f, frame in enumerate(frames):  # the hull is visible in the last frame only
-            frame["data"].append({"type": data[-1]["type"], "opacity": 0.25 if f == len(frames) - 1 else 0.0})
-    for frame in frames:
-        frame["traces"] = list(range(len(data)))
-    if isinstance(trajectory.rule, Sphere) and projection.source in (2, 3):
-        data.append(_sphere(projection.source))
-    return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
+    Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64))[positions]  # (frames, n, 2 or 3)
+    stars = np.array([look.leads(at) for at in positions])
+    hidden = np.array([~s & flows.is_covered(z, s, projection) for z, s in zip(Z, stars, strict=True)])
+    marks = np.where(stars, STAR, np.where(hidden, HIDDEN, CIRCLE))
+    tokens = encode_tokens(Z, [look.colours(at) for at in positions], [look.edges(at) for at in positions], marks)
+    tokens |= {
+        "texts": look.texts,
+        "hull": None if look.hull is None else _hull(projection(look.hull)),
+        "size": float(np.sqrt(marker_size(len(real)) / SIZE)),
+        "trail_step": max(1, -(-Z.shape[0] * Z.shape[1] // MAX_TRAIL_POINTS)),
+    }
+    panel = {"kind": "picture", "axes": describe_axes(projection), "equal": projection.equal and projection.source > 1}
+    panel |= {
+        "label": "tokens",
+        "shapes": describe_sphere(projection.source) if isinstance(trajectory.rule, Sphere) else [],
+    }
+    frames = [{"label": trajectory.label(at)} for at in positions]
+    return {"panels": [panel], "frames": frames, "tokens": tokens}
+
+
+def encode_tokens(Z: FloatArray, faces: Any, edges: Any, marks: Any) -> dict[str, Any]:
+    """Return positions (frames, n, 2 or 3), colours and marks (frames, n) as the viewer reads them."""
+    palette: dict[str, int] = {}
+    encoded = {"faces": _encode_colours(faces, palette), "edges": _encode_colours(edges, palette)}
+    encoded |= {"positions": _encode(Z.astype(np.float32)), "marks": _encode(np.asarray(marks, np.uint8))}
+    return encoded | {"dimension": Z.shape[-1], "palette": list(palette)}
 
 
 class Look(NamedTuple):
     """Appearance under a rule: colours, edges and stars by saved index, tooltips, and the hull at the end."""
 
     last: int
-    colours: Callable[[int], list[str]]
-    edges: Callable[[int], list[str]]
+    colours: Callable[[int], Any]  # (n,) texts
+    edges: Callable[[int], Any]
     leads: Callable[[int], BoolArray]
     texts: list[str]
     hull: FloatArray | None
 
 
 def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
-    palette, cloud = Palette(trajectory), trajectory.token_sets[0]
+    palette, cloud, last = Palette(trajectory), trajectory.token_sets[0], len(trajectory.saved) - 1
     own = cloud.classes.labels[np.searchsorted(cloud.real, real)]  # class of each token
     end = trajectory.attention(-1, sparse=True)
     follows = [", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]])) for i in real]
     numbers = {members: c for c, members in enumerate(dict.fromkeys(follows))}
-
-    def colours(at: int) -> list[str]:
-        return palette.faces(cloud.sets[at])[own].tolist()
-
-    def edges(at: int) -> list[str]:
-        return palette.edges(cloud, cloud.sets[at])[own].tolist()
-
     texts = [
-        f"token {i}<br>cluster {numbers[members]}<br>{'leads' if star else f'follows {members}'}"
-        for i, members, star in zip(
-            real, follows, is_leading_class(trajectory, len(trajectory.saved) - 1)[own], strict=True
-        )
+        f"token {i}\ncluster {numbers[members]}\n{'leads' if star else f'follows {members}'}"
+        for i, members, star in zip(real, follows, is_leading_class(trajectory, last)[own], strict=True)
     ]
     leaders = trajectory.leaders
-    hull = trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None
     return Look(
-        len(trajectory.saved) - 1, colours, edges, lambda at: is_leading_class(trajectory, at)[own], texts, hull
+        last,
+        lambda at: palette.faces(cloud.sets[at])[own],
+        lambda at: np.where(is_leading_class(trajectory, at), EDGE, palette.edges(cloud, cloud.sets[at]))[own],
+        lambda at: is_leading_class(trajectory, at)[own],
+        texts,
+        trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None,
     )
 
 
 def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
     last = flows.find_index(trajectory, -1)
     colours, labels = cluster_colours(flows.rank_clusters(trajectory)[real]), trajectory.clusters[real]
-    texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
+    texts = [f"token {i}\ncluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends and len(trajectory.leaders):  # without leaders, weights are spread over all tokens
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
         P = P.mean(axis=0) if P.ndim == 3 else P
         followed, leaders = P.argmax(axis=-1), set(trajectory.leaders.tolist())
         texts = [
-            f"{text}<br>{'leads' if i in leaders else f'follows {followed[i]} ({P[i, followed[i]]:.0%})'}"
+            f"{text}\n{'leads' if i in leaders else f'follows {followed[i]} ({P[i, followed[i]]:.0%})'}"
             for i, text in zip(real, texts, strict=True)
         ]
     hull = None
@@ -156,110 +181,58 @@ def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
     )
 
 
-def _trace(points: AnyArray, **style: Any) -> Spec:
-    columns = {axis: np.ascontiguousarray(column) for axis, column in zip("xyz", points.T, strict=False)}
-    return {"type": "scatter3d" if len(columns) == 3 else "scatter", **columns, **style}
+def _encode(array: AnyArray) -> str:
+    return b64encode(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()).decode()
 
 
-def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> list[Spec]:
-    """Return the paths up to a frame, and the tokens in it; tokens covered by a star have size 0."""
-    at, (n, dimension) = positions[f], Z.shape[1:]
-    step = max(1, -(-n * len(positions) ** 2 // (2 * MAX_TAIL_POINTS)))  # each tail has (f / step) points
-    way = Z[[*positions[:f:step], at]]  # (points, n, dimension)
-    gap = np.full((1, n, dimension), np.nan, np.float32)  # separates two paths
-    tails = np.concatenate([way, gap]).swapaxes(0, 1).reshape(-1, dimension)
-    stars = look.leads(at)
-    hidden = ~stars & flows.is_covered(Z[at], stars, projection)
-    symbol, large, small = ("diamond", 9, 7) if dimension == 3 else ("star", 15, 9)
-    marker = {
-        "color": look.colours(at),
-        "symbol": [symbol if star else "circle" for star in stars],
-        "size": np.where(stars, large, np.where(hidden, 0, small)).tolist(),
-        "line": _outlines(look.edges(at), stars, solid=dimension == 3),
-        "opacity": 1,
-    }
-    return [_trace(tails), _trace(Z[at], marker=marker)]
+def _decode(text: str) -> bytes:
+    return b64decode(text)
 
 
-def _outlines(edges: list[str], stars: BoolArray, *, solid: bool) -> Spec:
-    """Return marker edges: a ring for tokens that others follow, as in pictures; in 3-D Plotly has one width."""
-    colours = [EDGE if star else edge for edge, star in zip(edges, stars, strict=True)]
-    if all(colour == EDGE for colour in colours):
-        return {"color": EDGE, "width": 1}
-    widths = [1 if colour == EDGE else 2.5 for colour in colours]
-    return {"color": colours, "width": 2 if solid else widths}
+def _encode_colours(rows: Sequence[Sequence[str]], palette: dict[str, int]) -> str:
+    """Return colours as indices of a palette, to which new ones are added."""
+    names = [[THEME.get(colour, colour) for colour in row] for row in rows]
+    return _encode(np.array([[palette.setdefault(name, len(palette)) for name in row] for row in names], np.uint8))
 
 
-def _hull(points: FloatArray) -> Spec:
-    hull, trace = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
+def _hull(points: FloatArray) -> dict[str, Any] | None:
+    """Return the hull of points as a polygon or facets; None for a segment, which would look like a path."""
+    hull = Polytope(points)
+    if hull.dimension < 2:
+        return None
     if hull.dimension == 3:
-        corners = dict(zip("ijk", hull.facets.T, strict=True))
-        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **trace}
-    outline = points[np.append(hull.outline, hull.outline[:1])]
-    filled = {} if points.shape[1] == 3 else {"fill": "toself", "fillcolor": SHADE}
-    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **trace)
+        return {"points": points.tolist(), "facets": hull.facets.tolist()}
+    return {"points": points[hull.outline].tolist(), "facets": None}
 
 
-def _sphere(d: int) -> Spec:
+def describe_sphere(d: int) -> list[dict[str, Any]]:
     """Return the unit circle, or meridians and parallels of the unit sphere."""
     turn = np.linspace(0, 2 * np.pi, 61)
-    lines = circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    if d not in (2, 3):
+        return []
+    paths = [circle]
     if d == 3:
-        gap, parts = np.full((1, 3), np.nan), []
-        for angle in np.pi * np.arange(1, 6) / 6:
-            parallel = np.column_stack([np.sin(angle) * circle, np.full(len(turn), np.cos(angle))])
-            meridian = np.column_stack([np.outer(circle[:, 0], [np.cos(angle), np.sin(angle)]), circle[:, 1]])
-            parts += [parallel, gap, meridian, gap]
-        lines = np.vstack(parts).astype(np.float32)
-    return _trace(lines, showlegend=False, mode="lines", line={"color": "#CCCCCC", "width": 1}, hoverinfo="skip")
+        angles = np.pi * np.arange(1, 6) / 6
+        paths = [np.column_stack([np.sin(a) * circle, np.full(len(turn), np.cos(a))]) for a in angles]
+        paths += [np.column_stack([np.outer(circle[:, 0], [np.cos(a), np.sin(a)]), circle[:, 1]]) for a in angles]
+    return [{"kind": "lines", "paths": [path.round(4).tolist() for path in paths], "colour": "line", "alpha": 1}]
 
 
-def _layout(projection: Projection, names: list[str]) -> Spec:
-    """Return axes as in pictures, a play button, and a slider over the frames."""
-    solid = projection.dimension == 3
-    top = 10 if solid else 62  # below the axis label
-    at_once = {"mode": "immediate", "transition": {"duration": 0}}
-    play = {"frame": {"duration": 80, "redraw": True}, "fromcurrent": True, **at_once}
-    stop = {"frame": {"duration": 0, "redraw": False}, **at_once}
-    show = {"frame": {"duration": 0, "redraw": True}, **at_once}
-    buttons = [
-        {"label": "Play", "method": "animate", "args": [None, play]},
-        {"label": "Pause", "method": "animate", "args": [[None], stop]},
-    ]
-    steps = [{"label": name, "method": "animate", "args": [[name], show]} for name in names]
-    menu = {"type": "buttons", "buttons": buttons, "direction": "right", "x": 0, "y": 0, "pad": {"t": top}}
-    # Below the buttons, so that they do not overlap on a narrow screen.
-    slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
-    return {
-        **_axes(projection),
-        "template": "none",
-        "margin": {"l": 10, "r": 10, "t": 0, "b": 40} if solid else {"l": 55, "r": 20, "t": 20, "b": 40},
-        "updatemenus": [{**menu, "xanchor": "left", "yanchor": "top", "showactive": False}],
-        "sliders": [slider],
-    }
+def describe_axes(projection: Projection) -> list[dict[str, Any]]:
+    """Return label, limits and ticks of each axis; None stands for ticks that the viewer chooses."""
+    axes = []
+    for r, label in enumerate(projection.labels):
+        plain = re.sub(r"_\{(\d+)\}", lambda found: found[1].translate(SUBSCRIPTS), label).replace("$", "")
+        ticks = projection.ticks(r)
+        axis = {"label": plain, "low": float(projection.low[r]), "high": float(projection.high[r])}
+        axis["ticks"] = (
+            None if ticks is None else [[at, f"{x:.0e}".replace("e+0", "e") if x else "0"] for at, x in ticks.items()]
+        )
+        axis["hidden"] = projection.source == 1 and r == 1
+        axes.append(axis)
+    return axes
 
 
-def _axes(projection: Projection) -> Spec:
-    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz"[: projection.dimension])}
-    if projection.dimension == 3:
-        span = projection.high - projection.low
-        ratio = span / span.max() if projection.equal else np.ones(3)
-        camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
-        aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
-        return {"scene": {**axes, **aspect, "camera": camera}}
-    axes["yaxis"]["showticklabels"] = projection.source > 1
-    if projection.equal and projection.source > 1:
-        axes["yaxis"]["scaleanchor"] = "x"
-    return {**axes, "hovermode": "closest"}
-
-
-def _axis(projection: Projection, r: int) -> Spec:
-    # Labels in HTML: formulas would need MathJax, which is not in the page.
-    plain = re.sub(r"_\{(\d+)\}", r"<sub>\1</sub>", projection.labels[r]).replace("$", "")
-    axis: Spec = {"title": {"text": plain}, "zeroline": False}
-    axis["range"] = [float(projection.low[r]), float(projection.high[r])]
-    ticks = projection.ticks(r)
-    if ticks is not None:
-        texts = [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()]
-        axis |= {"tickvals": list(ticks), "ticktext": texts}
-    return axis
+def _write_power(number: float) -> str:
+    return f"{number:.0e}".replace("e+0", "e") if number else "0"

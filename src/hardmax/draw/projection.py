@@ -1,8 +1,9 @@
-"""Axes for tokens of any dimension: the coordinates for d <= 3, else two principal axes.
+"""Axes of pictures: the map of tokens to two or three coordinates, with labels, limits and ticks.
 
-Rescaled tokens of self-attention converge in the leading directions of V and may grow without bound in the others. If
-the others are more than ten times as wide, the axes are the leading directions and their orthogonal complement, and the
-wide axes are logarithmic beyond the size of the leading ones.
+Tokens are drawn in their coordinates for d <= 3, else in two principal axes. Rescaled tokens of self-attention converge
+in the leading directions of V and may grow without bound in the others. If the others are more than ten times as wide,
+the axes are the leading directions and their orthogonal complement, and the wide axes are logarithmic beyond the size
+of the leading ones.
 """
 
 from dataclasses import dataclass, field, replace
@@ -99,8 +100,8 @@ class Projection:
         spreads = np.ptp(view(tokens.reshape(-1, d)), axis=0)
         spread = float(spreads.max())
         if stretch and d in MAX_RATIO and spread > MAX_RATIO[d] * float(spreads.min()) > 0:
-            return replace(view, equal=False).fitted(tokens, PAD * spreads)
-        return view.fitted(tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit)
+            return replace(view, equal=False).fit_limits(tokens, PAD * spreads)
+        return view.fit_limits(tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit)
 
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
@@ -149,9 +150,9 @@ class Projection:
         labels = [f"{label}, log beyond {size:g}" if far else label for label, far in zip(labels, wide, strict=True)]
         view = cls(basis, tuple(labels), d, equal=False, log_beyond=size * wide)
         spreads = np.ptp(view(points), axis=0)
-        return view.fitted(points, PAD * np.where(spreads > 0, spreads, size))
+        return view.fit_limits(points, PAD * np.where(spreads > 0, spreads, size))
 
-    def fitted(self, tokens: FloatArray, pad: FloatArray | float) -> "Projection":
+    def fit_limits(self, tokens: FloatArray, pad: FloatArray | float) -> "Projection":
         """Return the same projection with limits around tokens of shape (..., d)."""
         points = self(tokens.reshape(-1, self.source))
         return replace(self, low=points.min(axis=0) - pad, high=points.max(axis=0) + pad)

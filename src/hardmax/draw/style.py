@@ -1,4 +1,4 @@
-"""Colours, sizes, axes, panels and thinning of all pictures, in 2-D and 3-D.
+"""Colours, sizes, panels, legends and thinning of all pictures, in 2-D and 3-D.
 
 Colours are Okabe and Ito's, which can be distinguished with colour blindness. No two leaders or clusters share a
 colour: if there are more than colours, the largest have one and the rest are grey. In pictures and pages of texts, blue
@@ -40,7 +40,7 @@ STAR = 3.2  # times the area of a circle
 MAX_FULL_SIZE = 80  # tokens; with more, markers shrink
 SIDE_3D = 3.7  # inches of a panel in 3-D
 LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
-MOST_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hide each other
+MAX_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hide each other
 Parameters = ParamSpec("Parameters")
 
 
@@ -95,11 +95,16 @@ def draw_tails(ax: Axes, Z: FloatArray, colours: Sequence[str] | str, width: flo
     draw_lines(ax, Z.swapaxes(0, 1), colours, linewidths=width, alpha=opacity)
 
 
-def draw_plane(ax: Any, point: FloatArray, normal: FloatArray, span: float, **style: Any) -> None:
-    """Draw a square piece of {z : ⟨normal, z - point⟩ = 0} in 3-D, around the point."""
-    u, v = np.linalg.svd(normal[None])[2][1:]
-    corners = [point + span * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    ax.add_collection3d(Poly3DCollection([corners], **style))
+def draw_hyperplane(
+    ax: Any, point: FloatArray, normal: FloatArray, *, span: float, line: dict[str, Any], plane: dict[str, Any]
+) -> None:
+    """Draw {z : ⟨normal, z - point⟩ = 0}: in 2-D a line, in 3-D a square of side 2 span around the point."""
+    across = np.linalg.svd(normal[None])[2][1:]  # (d - 1, d)
+    if len(point) == 2:
+        ax.axline(point, point + across[0], **line)
+    elif len(point) == 3:
+        corners = point + span * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) @ across
+        ax.add_collection3d(Poly3DCollection([corners], **plane))
 
 
 def shade_polytope(ax: Axes, polytope: Polytope) -> None:
@@ -114,14 +119,17 @@ def shade_polytope(ax: Axes, polytope: Polytope) -> None:
         ax.add_collection3d(Poly3DCollection(faces, facecolors=SHADE, edgecolors="#8899AA", alpha=0.18, linewidths=0.4))
 
 
-def new_axes(projection: Projection) -> Any:
-    """Return axes for a projection, in a new figure."""
-    if projection.dimension == 2:
+def prepare_axes(projection: Projection, ax: Any = None) -> Any:
+    """Return the axes, by default those of a new figure, with labels and limits of a projection."""
+    if ax is None and projection.dimension == 2:
         size = (5.2, 5) if projection.source != 1 else (5.2, 1.8)
-        return plt.figure(figsize=size, layout=padded_layout()).add_subplot()
-    figure = plt.figure(figsize=(5.2, 5.2))
-    _place_3d(figure)
-    return figure.add_subplot(projection="3d")
+        ax = plt.figure(figsize=size, layout=padded_layout()).add_subplot()
+    elif ax is None:
+        figure = plt.figure(figsize=(5.2, 5.2))
+        _place_3d(figure)
+        ax = figure.add_subplot(projection="3d")
+    projection.label(ax)
+    return ax
 
 
 def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
@@ -150,16 +158,6 @@ def _panels_3d(number: int) -> tuple[Figure, list[Any]]:
     return figure, axes
 
 
-def draw_row(projection: Projection, positions: Sequence[int], draw: Callable[[Axes, int], object]) -> Figure:
-    """Draw a row of panels, one per layer or saved index."""
-    figure, axes = panels(projection, len(positions))
-    for ax, k in zip(axes, positions, strict=True):
-        draw(ax, k)
-        if projection.dimension == 2:  # one pair of labels for the row
-            ax.set(xlabel="", ylabel="")
-    return figure
-
-
 def padded_layout() -> ConstrainedLayoutEngine:
     """Return a layout that keeps titles away from the edges of the figure."""
     return ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1)
@@ -174,18 +172,18 @@ def _place_3d(figure: Figure) -> None:
     figure.subplots_adjust(0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16)
 
 
-def add_legend(figure: Figure, line: str, *, fontsize: float = 9) -> None:
-    """Write a legend below a figure, under the common x label of its panels if there is one."""
+def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
+    """Write a legend, if it is not empty, below a figure and the common x label of its panels."""
     wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
     figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
 
 
 def drawn_rows(points: FloatArray, always: IntArray, most: int | None = None) -> IntArray:
-    """Choose the rows of points (n, 2 or 3) to draw: all up to MOST_DRAWN, else a sample with a fixed seed.
+    """Choose the rows of points (n, 2 or 3) to draw: all up to MAX_DRAWN, else a sample with a fixed seed.
 
     The sample contains the rows `always` and the extreme points.
     """
-    n, most = len(points), most or MOST_DRAWN
+    n, most = len(points), most or MAX_DRAWN
     if n <= most:
         return np.arange(n)
     sample = np.random.default_rng(0).choice(n, most, replace=False)
@@ -202,9 +200,9 @@ def find_extreme_rows(points: FloatArray) -> IntArray:
         return np.unique(ends)
 
 
-def thinned_line(shown: int, n: int, what: str = "tokens") -> str:
-    """Return the legend "20,000 of 50,000 tokens drawn"; empty if all are drawn."""
-    return f"{shown:,} of {n:,} {what} drawn" if shown < n else ""
+def thinned_line(shown: int, n: int, what: str = "tokens") -> list[str]:
+    """Return the legend "20,000 of 50,000 tokens drawn"; none if all are drawn."""
+    return [f"{shown:,} of {n:,} {what} drawn"] if shown < n else []
 
 
 def shows_once(plot: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:

@@ -1,7 +1,6 @@
 """Plots of the table of a sweep."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -53,40 +52,29 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
         if column is not None and column not in frame.columns:
             raise ParameterError(name, f"be one of {', '.join(frame.columns)}", repr(column))
     frame = frame[frame["error"].isna() & frame[y].notna()]
-    texts = frame[y].map(type).eq(str).any()
+    has_texts = frame[y].map(type).eq(str).any()
     figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    curves = _shares(frame, y) if texts else _groups(frame, y, by)
-    places = sorted(frame[x].unique())
-    named = any(isinstance(place, str) for place in places)
-    for number, (label, values) in enumerate(curves):
-        means, low, high = _summary(values, frame[x], places)
-        at, colour = np.arange(len(places)) if named else np.array(places, float), COLOURS[number % len(COLOURS)]
-        style = "-" if number < len(COLOURS) else "--"
-        ax.plot(at, means, style, marker="o", ms=3.5, lw=1.5, color=colour, label=label)
-        if not texts:
-            ax.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
-    if named:
-        ax.set_xticks(range(len(places)), [str(place) for place in places])
-    elif len(places) > 2 and places[0] > 0 and places[-1] >= MIN_LOG_RATIO * places[0]:
+    if has_texts:
+        curves = [(str(value), frame[y].eq(value).astype(float)) for value in sorted(frame[y].unique())]
+    else:
+        values = frame[y].astype(float)
+        groups = [("", frame)] if by is None else frame.groupby(by)
+        curves = [(str(key), values[group.index]) for key, group in groups]
+    positions = sorted(frame[x].unique())
+    is_categorical = any(isinstance(position, str) for position in positions)
+    at = np.arange(len(positions)) if is_categorical else np.array(positions, float)
+    for number, (label, column) in enumerate(curves):
+        summary = column.groupby(frame[x]).describe().reindex(positions)  # NaN if there is no value
+        colour, style = COLOURS[number % len(COLOURS)], "-" if number < len(COLOURS) else "--"
+        ax.plot(at, summary["mean"], style, marker="o", ms=3.5, lw=1.5, color=colour, label=label)
+        if not has_texts:
+            ax.fill_between(at, summary["25%"], summary["75%"], color=colour, alpha=0.15, lw=0)
+    if is_categorical:
+        ax.set_xticks(at, [str(position) for position in positions])
+    elif len(positions) > 2 and positions[0] > 0 and positions[-1] >= MIN_LOG_RATIO * positions[0]:
         ax.set_xscale("log")
     ax.set_xlabel(x)
-    ax.set_ylabel(f"share of {y}" if texts else y)
+    ax.set_ylabel(f"share of {y}" if has_texts else y)
     if len(curves) > 1:
-        ax.legend(fontsize=8, title=y if texts else by)
+        ax.legend(fontsize=8, title=y if has_texts else by)
     return figure
-
-
-def _shares(frame: "pd.DataFrame", y: str) -> list[tuple[str, Any]]:
-    return [(str(value), frame[y].eq(value).astype(float)) for value in sorted(frame[y].unique())]
-
-
-def _groups(frame: "pd.DataFrame", y: str, by: str | None) -> list[tuple[str, Any]]:
-    values = frame[y].astype(float)
-    return [("", values)] if by is None else [(str(key), values[group.index]) for key, group in frame.groupby(by)]
-
-
-def _summary(values: Any, x: Any, places: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Return mean and quartiles at each value of x; NaN if there is no value."""
-    groups = values.groupby(x[values.index])
-    quartiles = groups.quantile([0.25, 0.75]).unstack()
-    return groups.mean().reindex(places), quartiles[0.25].reindex(places), quartiles[0.75].reindex(places)

@@ -124,7 +124,7 @@ def _make_bars(explanation: "Explanation", parts: list[tuple[str, Any]], count: 
 
 def _make_word_bars(explanation: "Explanation", count: int) -> list[Bar]:
     """Return the words with the largest parts, each with the n-gram in which it contributes most."""
-    parts, ngrams = explanation.by_word(), explanation.strongest_runs()
+    parts, ngrams = explanation.by_word(), explanation.strongest_ngrams()
     bars = _make_bars(explanation, [(part.named, part.value) for part in parts], count, "words")
     found = [bar._replace(ngram=ngrams.get(part.places[0], "")) for bar, part in zip(bars, parts[:count], strict=False)]
     return found + bars[count:]  # the sum of the others

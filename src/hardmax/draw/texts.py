@@ -1,7 +1,6 @@
 """Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection.
 
-Blue speaks for the answer that was given, orange against it. Where there is no answer, as for many texts at once, or
-where it is who follows whom, colours are others.
+Blue is evidence for the predicted class, orange against it. Leaders and classes of many texts have other colours.
 """
 
 from os import PathLike
@@ -17,22 +16,23 @@ from matplotlib.patheffects import withStroke
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
+from hardmax.draw import style
 from hardmax.draw.movies import Movie, movie
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST, padded_layout, shows_once
+from hardmax.draw.style import shows_once
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation
     from hardmax.text.statistics import LeaderStatistics
 
-MOST_WORDS, MOST_NAMES = 20, 12
+MAX_WORDS, MAX_NAMES = 20, 12
 KINDS = ("auto", "words", "plane")
 
 
 @shows_once
 def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes | None = None) -> Figure:
-    """The figure of `Explanation.plot`."""
+    """Draw the figure of `Explanation.plot`."""
     if kind not in KINDS:
         raise ParameterError("kind", f"be one of {', '.join(KINDS)}", f"{kind!r}")
     weights = explanation.model.weights
@@ -50,13 +50,13 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
 
 
 def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
-    """Bars of the largest contributions, for the prediction to the right."""
-    order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MOST_WORDS]
+    """Draw bars of the largest contributions, positive if they support the prediction."""
+    order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MAX_WORDS]
     values, written = explanation.towards[order], explanation.as_written
     if ax is None:
         height = 1.2 + 0.27 * max(1, len(order))
         ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
-    ax.barh(range(len(order)), values, color=[FOR if value > 0 else AGAINST for value in values])
+    ax.barh(range(len(order)), values, color=[style.FOR if value > 0 else style.AGAINST for value in values])
     ax.set_yticks(range(len(order)), [written[explanation.words[i]] for i in order], parse_math=False)
     ax.invert_yaxis()
     ax.axvline(0, color="#444", linewidth=0.8)
@@ -66,11 +66,13 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
 
 
 def plot_plane(explanation: "Explanation") -> Figure:
-    """Tokens of the first head at some layers, its leaders by name, and the line on which the mean's logit is 0."""
+    """Draw the tokens of the first head at some layers, the names of leaders, and the line where the logit is 0."""
     trajectory = explanation.trajectory[0]
     layers = sorted({0, 1, trajectory.layers // 2, trajectory.layers})
-    figure, axes = plt.subplots(1, len(layers), figsize=(3.3 * len(layers), 4.1), layout=padded_layout(), squeeze=False)
-    palette, projection = Palette(trajectory, colours=BESIDE_WORDS), Projection.of_trajectory(trajectory)
+    figure, axes = plt.subplots(
+        1, len(layers), figsize=(3.3 * len(layers), 4.1), layout=style.padded_layout(), squeeze=False
+    )
+    palette, projection = Palette(trajectory, colours=style.BESIDE_WORDS), Projection.of_trajectory(trajectory)
     for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
         low, high = ax.get_ylim()
@@ -83,22 +85,22 @@ def plot_plane(explanation: "Explanation") -> Figure:
 
 
 def plane_legend() -> list[Any]:
-    """Handles that say what is in a picture of `draw_decision`, whatever the answer."""
-    dot: dict[str, Any] = {"linestyle": "", "markeredgecolor": EDGE}
+    """Return legend handles for a picture of `draw_decision`."""
+    dot: dict[str, Any] = {"linestyle": "", "markeredgecolor": style.EDGE}
     return [
-        Line2D([], [], marker="*", ms=13, color=REST, label="leader", **dot),
-        Line2D([], [], marker="o", ms=8, color=REST, label="word, in the colour of the one it follows", **dot),
+        Line2D([], [], marker="*", ms=13, color=style.REST, label="leader", **dot),
+        Line2D([], [], marker="o", ms=8, color=style.REST, label="word, in the colour of the word it follows", **dot),
         Line2D([], [], marker="X", ms=9, color="black", linestyle="", label="mean, which decides"),
         Line2D([], [], color="#444", linestyle="--", label="decision line"),
-        Patch(color=FOR, alpha=0.2, label="for the answer"),
-        Patch(color=AGAINST, alpha=0.2, label="against it"),
+        Patch(color=style.FOR, alpha=0.2, label="for the prediction"),
+        Patch(color=style.AGAINST, alpha=0.2, label="against it"),
     ]
 
 
 def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None = None, *, head: int = 0) -> None:
-    """The line v . z + beta = 0 of one head, blue on the side of the answer that was given; a cross at the mean.
+    """Draw the line v . z + beta = 0 of one head, blue on the side of the predicted class, and a cross at the mean.
 
-    With several heads beta holds what the others say of this text, so that the side of the mean is still the answer.
+    With several heads beta contains the contributions of the others, so that the side of the mean is the prediction.
     """
     weights = explanation.model.weights
     v = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
@@ -106,22 +108,22 @@ def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None 
     beta = float(explanation.logits[0] - shares @ tokens @ v)
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
     x, y = np.meshgrid(np.linspace(x0, x1, 200), np.linspace(y0, y1, 200))
-    side = explanation.signed(v[0] * x + v[1] * y + beta)  # positive where it is for the answer
+    side = explanation.signed(v[0] * x + v[1] * y + beta)  # positive on the side of the predicted class
     if side.min() < 0 < side.max():
         ax.contour(x, y, side, levels=[0], colors="#444", linestyles="--", linewidths=1)
-    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=[AGAINST, FOR], alpha=0.08, zorder=0)
+    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=[style.AGAINST, style.FOR], alpha=0.08, zorder=0)
     if mean is not None:
         ax.plot(*mean, marker="X", color="black", markersize=8, markeredgecolor="white", zorder=6)
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
 
 
 def name_leaders(explanation: "Explanation", ax: Axes, *, head: int = 0, layer: int = -1) -> None:
-    """Write the words of the leaders where they stand at a layer, on the side that is away from the mean."""
+    """Write the words of the leaders beside their positions at a layer, away from the mean."""
     trajectory = explanation.trajectory[head]
     tokens = trajectory.array[trajectory.index(layer)]
-    place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens stay together
+    place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens have one position
     (x0, x1), middle = ax.get_xlim(), tokens[:, 1].mean()
-    for leader in explanation.leaders[head][:MOST_NAMES]:
+    for leader in explanation.leaders[head][:MAX_NAMES]:
         at = tokens[place[leader.word]]
         above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
         beside: dict[str, Any] = {"xytext": (0, 8 if above else -8), "textcoords": "offset points"}
@@ -145,24 +147,24 @@ def explanation_movie(
     def overlay(ax: Axes) -> None:
         draw_decision(explanation, ax, head=head)
         name_leaders(explanation, ax, head=head)
-        ax.set_xlabel(f"{ax.get_xlabel()}, blue: for the answer, orange: against it")
+        ax.set_xlabel(f"{ax.get_xlabel()}, blue: for the prediction, orange: against it")
 
-    palette = Palette(explanation.trajectory[head], colours=BESIDE_WORDS)
+    palette = Palette(explanation.trajectory[head], colours=style.BESIDE_WORDS)
     return movie(explanation.trajectory[head], path, palette=palette, overlay=overlay, **options)
 
 
 @shows_once
 def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None) -> Figure:
-    """Bars of the words that lead in most texts; of two classes, in the colour of the one that each speaks for."""
+    """Draw bars of the words that lead in most texts; of two classes, in the colour of the one each supports."""
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
     count = min(count, len(statistics.words))
     scores = statistics.scores[:count]
-    colours = [CLASSES[int(score > 0)] for score in scores] if scores.ndim == 1 else GREY
+    colours = [style.CLASSES[int(score > 0)] for score in scores] if scores.ndim == 1 else style.GREY
     ax.bar(range(count), statistics.texts_led[:count], color=colours)
     if scores.ndim == 1:
-        names = zip(CLASSES, ("first", "second"), strict=True)
-        ax.legend(handles=[Patch(color=c, label=f"speaks for the {name} class") for c, name in names], frameon=False)
+        names = zip(style.CLASSES, ("first", "second"), strict=True)
+        ax.legend(handles=[Patch(color=c, label=f"evidence for the {name} class") for c, name in names], frameon=False)
     ax.set_xticks(range(count), statistics.words[:count].tolist(), rotation=60, ha="right", parse_math=False)
     ax.set_ylabel("texts in which it leads")
     return cast(Figure, ax.figure)

@@ -5,8 +5,7 @@ one sector per token if it follows several; its edge has its own colour if other
 """
 
 from collections.abc import Sequence
-from functools import partial
-from typing import cast
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,13 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
-from numpy.typing import ArrayLike
 
-from hardmax._errors import ParameterError, ParameterTypeError
+from hardmax._errors import ParameterTypeError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax._validation import as_array, to_numpy
+from hardmax._validation import to_numpy
 from hardmax.draw import style
-from hardmax.draw.flows import plot_flow, plot_times
+from hardmax.draw.flows import choose_positions, draw_flow, find_index, make_times_legend, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import drawn_rows, shows_once, thinned_line
 from hardmax.limit import Limit
@@ -71,17 +69,17 @@ class Palette:
         first: Sequence[int] = (),
         colours: Sequence[str] = style.COLOURS,
     ) -> None:
-        cloud = trajectory.only_token_set("Palette(trajectory[b])")
-        clouds = [cloud, *(run.token_sets[0] for run in more)]
-        self._label = cloud.to_tokens(np.arange(len(cloud.classes)), trajectory.n)  # class of each token
-        sizes = np.sum([_count_followers(one, one.sets[-1], alone=True) for one in clouds], axis=0)
+        token_set = trajectory.only_token_set("Palette(trajectory[b])")
+        token_sets = [token_set, *(run.token_sets[0] for run in more)]
+        self._label = token_set.to_tokens(np.arange(len(token_set.classes)), trajectory.n)  # class of each token
+        sizes = np.sum([_count_followers(one, one.sets[-1], alone=True) for one in token_sets], axis=0)
         sizes[self._label[list(first)]] = np.inf
-        leading = [np.flatnonzero(one.emerged >= 0) for one in clouds]
-        leaders = list(dict.fromkeys(int(c) for one in leading for c in one[np.argsort(cloud.classes.first[one])]))
-        seen = np.sum([_count_followers(one, sets) for one in clouds for sets in one.sets], axis=0)
+        leading = [np.flatnonzero(one.emerged >= 0) for one in token_sets]
+        leaders = list(dict.fromkeys(int(c) for one in leading for c in one[np.argsort(token_set.classes.first[one])]))
+        seen = np.sum([_count_followers(one, sets) for one in token_sets for sets in one.sets], axis=0)
         others = np.setdiff1d(np.flatnonzero(seen), leaders)
         named = style.point_colours(sizes[leaders], seen[others], colours)
-        self.of_class = np.full(len(cloud.classes), "#FFFFFF", object)  # white: not followed
+        self.of_class = np.full(len(token_set.classes), "#FFFFFF", object)  # white: not followed
         self.of_class[[*leaders, *others]] = named
         self.has_rest = style.REST in named
 
@@ -93,14 +91,14 @@ class Palette:
         """Return the colour of the token that each class follows, (m,); white if it follows several."""
         return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
 
-    def edges(self, cloud: TokenSet, sets: Sets) -> AnyArray:
+    def edges(self, token_set: TokenSet, sets: Sets) -> AnyArray:
         """Return the own colour of each class that others follow, (m,), and EDGE for the other classes."""
-        return np.where(_count_followers(cloud, sets) > 0, self.of_class, style.EDGE)
+        return np.where(_count_followers(token_set, sets) > 0, self.of_class, style.EDGE)
 
 
-def _count_followers(cloud: TokenSet, sets: Sets, *, alone: bool = False) -> FloatArray:
+def _count_followers(token_set: TokenSet, sets: Sets, *, alone: bool = False) -> FloatArray:
     """Count the followers of each class, (m,), copies included; with `alone` those that follow only it, and itself."""
-    counts, rows = cloud.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
+    counts, rows = token_set.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
     weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
     if alone:
         weights = np.where(sets.sizes[rows] == 1, counts[rows], 0)
@@ -115,26 +113,33 @@ def plot_tokens(
     tails: bool = True,
     polytope: bool | None = None,
     palette: Palette | None = None,
+    clusters: IntArray | None = None,
     projection: Projection | None = None,
 ) -> Axes:
-    """Draw the tokens of one trajectory at layer k.
+    """Draw the tokens of one trajectory at layer k, or at saved time k of a flow.
 
-    Stars are leaders; a circle has the colour of the token that it follows. `plot_flow` draws a `SmoothTrajectory`.
+    Stars are leaders. Under hardmax a circle has the colour of the token that it follows, under other rules that of its
+    final cluster.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Trajectory of one token set; `plot_flow` draws rules other than `Hardmax`.
+        Trajectory of one token set.
     k : int
-        Layer, or for a flow the index of a saved time; negative counts from the last.
+        Layer; for rules other than `Hardmax` the index of a saved layer or time. Negative counts from the last with
+        finite tokens.
     ax : matplotlib.axes.Axes, optional
         3-D axes for d = 3; new axes by default.
     tails : bool
-        Draw the path from layer 0.
+        Draw the path from the start.
     polytope : bool, optional
-        Shade the hull of the leaders, for a flow that of the tokens; by default at the last layer.
+        Shade the hull of the leaders, for other rules that of the tokens. By default at the last layer, for other rules
+        only if the hull never grows.
     palette : Palette, optional
-        To share colours between panels; not for flows, which are coloured by cluster.
+        Colours under hardmax, to share them between panels.
+    clusters : (n,) array of int, optional
+        Colour tokens under other rules by these labels, 0 with the first colour and -1 grey; by default by cluster, the
+        largest first.
     projection : Projection, optional
         To share axes between panels.
 
@@ -160,29 +165,43 @@ def plot_tokens(
     >>> ax.get_title()
     'layer 3'
     """
-    check_trajectory(trajectory)
-    if not isinstance(trajectory, HardmaxTrajectory):
-        return plot_flow(
-            cast(SmoothTrajectory, trajectory), k, ax=ax, tails=tails, hull=polytope, projection=projection
-        )
-    trajectory.only_token_set("plot_tokens(trajectory[b], k)")
+    trajectory = check_trajectory(trajectory)
+    trajectory.refuse_batch("plot_tokens(trajectory[b], k)")
+    at = trajectory.index(k) if isinstance(trajectory, HardmaxTrajectory) else find_index(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
-    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
-    palette = palette or Palette(trajectory)
-    at, shown = trajectory.index(k), choose_shown_rows(trajectory, projection)
+    alone, ax = ax is None, style.prepare_axes(projection, ax)
+    legend = (
+        _draw_layer(ax, trajectory, at, projection, palette or Palette(trajectory), tails=tails, polytope=polytope)
+        if isinstance(trajectory, HardmaxTrajectory)
+        else draw_flow(ax, trajectory, at, projection, tails=tails, hull=polytope, clusters=clusters)
+    )
+    ax.set_title(trajectory.label(at), fontsize=10)
+    if alone:
+        style.add_legend(ax.figure, legend)
+    return ax
+
+
+def _draw_layer(
+    ax: Axes,
+    trajectory: HardmaxTrajectory,
+    at: int,
+    projection: Projection,
+    palette: Palette,
+    *,
+    tails: bool,
+    polytope: bool | None,
+) -> str:
+    """Draw the tokens at a saved index into labelled axes, and return the legend."""
+    shown = choose_shown_rows(trajectory, projection)
     real = np.flatnonzero(trajectory.mask)[shown]
     Z = projection(trajectory.array[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
-    projection.label(ax)
     shaded = (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders) > 0
     if shaded:
         style.shade_polytope(ax, Polytope(projection(trajectory.array[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
         style.draw_tails(ax, Z, style.GREY, 0.7)
-    _scatter_tokens(ax, Z[at], shown, trajectory, k, palette)
-    ax.set_title(trajectory.label(at), fontsize=10)
-    if alone:
-        style.add_legend(cast(Figure, ax.figure), make_tokens_legend(trajectory, palette, len(shown), shaded=shaded))
-    return ax
+    _scatter_tokens(ax, Z[at], shown, trajectory, at, palette)
+    return make_tokens_legend(trajectory, palette, len(shown), shaded=shaded)
 
 
 def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int | None = None) -> IntArray:
@@ -197,7 +216,7 @@ def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: i
     parts = ["stars lead", "colours: the leader of each token"]
     parts += ["grey: beyond eight colours"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
-    return "; ".join(filter(None, [*parts, thinned_line(shown, int(trajectory.mask.sum()))]))
+    return "; ".join([*parts, *thinned_line(shown, int(trajectory.mask.sum()))])
 
 
 @shows_once
@@ -211,8 +230,9 @@ def plot_layers(
     trajectory : Trajectory
         Trajectory of one token set.
     layers : sequence of int, optional
-        Layers, or for a flow indices of saved times; by default those of Figure 2 of arXiv 2407.01602. Layers beyond
-        the last are ignored.
+        Layers, or for a flow indices of saved times. By default the layers of Figure 2 of arXiv 2407.01602, for a flow
+        five times that divide the path of the tokens, in the coordinates that converge, into equal lengths. Layers
+        beyond the last are ignored.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -235,42 +255,60 @@ def plot_layers(
     >>> [ax.get_title() for ax in figure.axes]
     ['layer 0', 'layer 2', 'layer 4', 'layer 8']
     """
-    check_trajectory(trajectory)
-    if not isinstance(trajectory, HardmaxTrajectory):
-        return plot_times(cast(SmoothTrajectory, trajectory), layers, projection=projection)
-    trajectory.only_token_set("plot_layers(trajectory[b])")
-    wanted = style.LAYERS if layers is None else layers
-    kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
-    view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
-    draw = partial(plot_tokens, trajectory, palette=palette, projection=view)
-    figure = style.draw_row(view, kept, lambda ax, k: draw(k, ax=ax))
-    shown = len(choose_shown_rows(trajectory, view))
-    style.add_legend(figure, make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
+    trajectory = check_trajectory(trajectory)
+    trajectory.refuse_batch("plot_layers(trajectory[b])")
+    view = projection or Projection.of_trajectory(trajectory)
+    if isinstance(trajectory, HardmaxTrajectory):
+        wanted = style.LAYERS if layers is None else layers
+        kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
+    else:
+        kept = choose_positions(trajectory, layers)
+    shared, legend = share_colours(trajectory, kept, view)
+    figure, axes = style.panels(view, len(kept))
+    for ax, k in zip(axes, kept, strict=True):
+        plot_tokens(trajectory, k, ax=ax, projection=view, **shared)
+        if view.dimension == 2:  # one pair of labels for the row
+            ax.set(xlabel="", ylabel="")
+    style.add_legend(figure, legend)
     return figure
+
+
+def share_colours(
+    trajectory: HardmaxTrajectory | SmoothTrajectory,
+    positions: Sequence[Any],
+    projection: Projection,
+    palette: Palette | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Return options of `plot_tokens` for pictures at several layers or times, and one legend for all of them."""
+    if isinstance(trajectory, SmoothTrajectory):
+        return {"clusters": rank_clusters(trajectory)}, make_times_legend(trajectory, positions)
+    palette, shown = palette or Palette(trajectory), len(choose_shown_rows(trajectory, projection))
+    legend = make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
+    return {"palette": palette}, legend
 
 
 def is_leading_class(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
     """Return which classes of equal tokens lead at a saved layer, (m,); with a tolerance, only classes of one token."""
-    cloud, sets = trajectory.token_sets[0], trajectory.token_sets[0].sets[at]
+    token_set, sets = trajectory.token_sets[0], trajectory.token_sets[0].sets[at]
     if trajectory.rule.ties == "exact":
-        return (cloud.emerged >= 0) & (cloud.emerged <= int(trajectory.saved[at]))
-    return (sets.sizes == 1) & (sets.targets == np.arange(len(sets))) & (cloud.classes.counts == 1)
+        return (token_set.emerged >= 0) & (token_set.emerged <= int(trajectory.saved[at]))
+    return (sets.sizes == 1) & (sets.targets == np.arange(len(sets))) & (token_set.classes.counts == 1)
 
 
 def _scatter_tokens(
-    ax: Axes, Z: FloatArray, shown: IntArray, trajectory: HardmaxTrajectory, k: int, palette: Palette
+    ax: Axes, Z: FloatArray, shown: IntArray, trajectory: HardmaxTrajectory, at: int, palette: Palette
 ) -> None:
     """Draw markers at Z (shown, 2 or 3) for the shown tokens."""
-    cloud, at = trajectory.token_sets[0], trajectory.index(k)
-    own, sets = cloud.classes.labels[shown], cloud.sets[at]  # own: class of each token
-    stars, parts, edges = is_leading_class(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
+    token_set = trajectory.token_sets[0]
+    own, sets = token_set.classes.labels[shown], token_set.sets[at]  # own: class of each token
+    stars, parts, edges = is_leading_class(trajectory, at)[own], sets.sizes[own], palette.edges(token_set, sets)[own]
     widths = np.where(edges == style.EDGE, 0.6, 1.8)
     size = style.marker_size(int(trajectory.mask.sum()))
     whole = np.flatnonzero(~stars & (parts == 1))
     colours = palette.faces(sets)[own[whole]].tolist()
     style.scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
     for p in np.flatnonzero(~stars & (parts > 1)):
-        members = sets[own[p]][np.argsort(cloud.classes.first[sets[own[p]]])]  # in the order of tokens
+        members = sets[own[p]][np.argsort(token_set.classes.first[sets[own[p]]])]  # in the order of tokens
         sectors = palette.of_class[members].tolist() if parts[p] <= MAX_SECTORS else []
         for part, colour in enumerate(sectors):
             style.scatter(
@@ -286,26 +324,19 @@ def _make_sector(part: int, parts: int) -> Path:
     """Return a marker: one of several equal sectors of a disk."""
     angles = np.linspace(0, 2 * np.pi / parts, 32) + 2 * np.pi * part / parts + np.pi / 2
     arc = np.column_stack([np.cos(angles), np.sin(angles)])
-    corners = [
-        [-1, -1],
-        [1, 1],
-    ]  # moves without a line, so that the marker has the extent of the whole disk
+    corners = [[-1, -1], [1, 1]]  # moves without a line, so that the marker has the extent of the whole disk
     vertices = np.vstack([corners, [[0, 0]], arc, [[0, 0]]])
     codes = [Path.MOVETO, Path.MOVETO, Path.MOVETO, *[Path.LINETO] * len(arc), Path.CLOSEPOLY]
     return Path(vertices, codes)
 
 
-def plot_limit(
-    limit: Limit, tokens: ArrayLike | None = None, *, ax: Axes | None = None, projection: Projection | None = None
-) -> Axes:
+def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection | None = None) -> Axes:
     """Draw a limit: a line from each token to its limit, leaders as stars, other points as squares, K shaded.
 
     Parameters
     ----------
     limit : Limit
         Certified or not.
-    tokens : (n, d) array, optional
-        The input of the limit; by default as stored in it.
     ax : matplotlib.axes.Axes, optional
         3-D axes for d = 3; new axes by default.
     projection : Projection, optional
@@ -318,8 +349,8 @@ def plot_limit(
 
     Raises
     ------
-    ParameterError
-        If `tokens` have another shape than the limit.
+    ParameterTypeError
+        If `limit` is not a limit.
 
     Examples
     --------
@@ -328,10 +359,12 @@ def plot_limit(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('$z_{1}$', '$z_{2}$')
     """
-    start, end = check_start(limit, tokens), np.asarray(to_numpy(limit.tokens)).astype(np.float64)
+    if not isinstance(limit, Limit):
+        advice = "A trajectory is drawn by plot_layers(trajectory)." if isinstance(limit, Trajectory) else ""
+        raise ParameterTypeError("limit", "be a Limit from hm.limit", type(limit).__name__, advice)
+    start, end = limit.start, np.asarray(to_numpy(limit.tokens)).astype(np.float64)
     projection = projection or Projection.of(np.stack([start, end]))
-    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
-    projection.label(ax)
+    alone, ax = ax is None, style.prepare_axes(projection, ax)
     if len(limit.leaders):
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
     colours, points = choose_limit_colours(limit), projection(limit.points)
@@ -349,9 +382,8 @@ def plot_limit(
     ax.set_title(f"limit: {proved}", fontsize=10)
     parts = ["grey: beyond eight colours"] if style.REST in colours else []
     parts += ["grey: undecided"] if (limit.clusters < 0).any() else []
-    line = "; ".join(filter(None, [*parts, thinned_line(len(shown), len(start))]))
-    if alone and line:
-        style.add_legend(cast(Figure, ax.figure), line)
+    if alone:
+        style.add_legend(ax.figure, "; ".join([*parts, *thinned_line(len(shown), len(start))]))
     return ax
 
 
@@ -385,46 +417,29 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None) ->
     """
     normal = token if A is None else A @ token
     normal = normal / np.linalg.norm(normal)
+    span = 0.5 * min(SHADE_LENGTH, float(np.ptp(ax.get_xlim())))
+    looks: dict[str, Any] = {
+        "line": {"color": style.BLUE, "lw": 1, "zorder": 1},
+        "plane": {"facecolors": SKY, "alpha": 0.25},
+    }
+    limits = ax.get_xlim(), ax.get_ylim()
+    style.draw_hyperplane(ax, token, normal, span=span, **looks)
     if len(token) == 2:
         along = np.array([-normal[1], normal[0]])
         corners = [token - SHADE_LENGTH * along, token + SHADE_LENGTH * along]
         corners += [corners[1] + 2 * SHADE_LENGTH * normal, corners[0] + 2 * SHADE_LENGTH * normal]
-        limits = ax.get_xlim(), ax.get_ylim()
         ax.add_patch(Polygon(corners, closed=True, color=SKY, alpha=0.25, lw=0, zorder=0))
-        ax.plot(*np.stack(corners[:2]).T, color=style.BLUE, lw=1, zorder=1)
         arrow = {"arrowstyle": "-|>", "color": style.EDGE, "lw": 1.3}
         ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
         ax.set(xlim=limits[0], ylim=limits[1])
     elif isinstance(ax, Axes3D):
-        span = 0.5 * min(SHADE_LENGTH, float(np.diff(ax.get_xlim3d())[0]))
-        style.draw_plane(ax, token, normal, span, facecolors=SKY, alpha=0.25)
         ax.quiver(*token, *(0.45 * span * normal), color=style.EDGE, lw=1.3)
 
 
-def check_trajectory(trajectory: object) -> None:
-    """Raise an error unless this is a trajectory."""
-    if not isinstance(trajectory, Trajectory):
+def check_trajectory(trajectory: object) -> HardmaxTrajectory | SmoothTrajectory:
+    """Return the trajectory, or raise an error if it is something else."""
+    if not isinstance(trajectory, HardmaxTrajectory | SmoothTrajectory):
         advice = "A limit is drawn by limit.plot()." if isinstance(trajectory, Limit) else ""
         got = type(trajectory).__name__
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", got, advice)
-
-
-def check_start(limit: object, tokens: ArrayLike | None) -> FloatArray:
-    """Return the tokens as floats, by default those of the limit; raise an error if they cannot have this limit."""
-    if not isinstance(limit, Limit):
-        advice = "A trajectory is drawn by plot_layers(trajectory)." if isinstance(limit, Trajectory) else ""
-        raise ParameterTypeError("limit", "be a Limit from hm.limit", type(limit).__name__, advice)
-    if tokens is None:
-        return limit.start
-    shape, advice = tuple(limit.tokens.shape), "Pass what hm.limit was given."
-    start = as_array(tokens, "tokens", f"have shape {shape}, as the limit has", advice)
-    if start.shape != shape:
-        raise ParameterError("tokens", f"have shape {shape}, as the limit has", f"shape {start.shape}", advice)
-    start = start.astype(np.float64)
-    stayed = limit.emerged == 0  # leaders since layer 0 never move
-    moved = ~np.isclose(start[limit.leaders[stayed]], limit.points[: len(stayed)][stayed]).all(axis=1)
-    if moved.any():
-        leader = limit.leaders[stayed][moved][0]
-        got = f"others: token {leader} leads since layer 0, but is not at its limit"
-        raise ParameterError("tokens", "be the input of the limit", got, advice)
-    return start
+    return trajectory

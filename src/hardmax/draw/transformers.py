@@ -17,8 +17,8 @@ from hardmax._types import FloatArray
 from hardmax.draw.style import BLUE, COLOURS, EDGE, GREY, ORANGE, shows_once
 
 if TYPE_CHECKING:
+    from hardmax._types import ComplexArray
     from hardmax.transformers.inspection import Inspection
-    from hardmax.transformers.measures import ComplexArray
 
 PLAIN, POSITIVE, OTHER = BLUE, ORANGE, "white"
 PANEL = 2.0  # inches, width of one small panel
@@ -77,15 +77,14 @@ def plot_spectra(
     width, height = max(width, height / 2) or 1.0, max(height, width / 2) or 1.0  # limit the aspect ratio
     columns = _count_columns((1.2 if figure else 1.6) * (height / width + 0.25), len(panels))
     rows = ceil(len(panels) / columns)
-    small = figure is not None and columns > 3
     if figure is None:
         size = (PANEL * max(columns, 3) + 0.6, (PANEL * height / width + 0.45) * rows + 1.4)
         figure = plt.figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for number, (ax, values) in enumerate(zip(axes.flat, panels, strict=False)):
-        _draw_eigenvalues(ax, values, small=small)
+        _draw_eigenvalues(ax, values)
         ax.set(xlim=(-width, width), ylim=(-height, height), aspect="equal")
-        ax.set(xticks=_ticks(width, small), yticks=_ticks(height, small))
+        ax.locator_params(nbins=2, min_n_ticks=2)
         ax.tick_params(labelbottom=number + columns >= len(panels))  # the lowest of each column
         ax.set_title(labels[number] if labels else str(number + 1), fontsize=9)
     for ax in axes.flat[len(panels) :]:
@@ -94,7 +93,14 @@ def plot_spectra(
     axes[-1, 0].set_ylabel("imaginary part", fontsize=8)
     if title:
         figure.suptitle(title, fontsize=11, parse_math=False)  # the text may contain a $
-    figure.legend(handles=_legend(), loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
+    dot: dict[str, Any] = {"marker": "o", "ls": ""}
+    edge = {"markeredgecolor": EDGE, "ms": 6, **dot}
+    handles = [
+        Line2D([], [], color=POSITIVE, label="largest modulus, real and positive", **edge),
+        Line2D([], [], color=OTHER, label="largest modulus, not real and positive", **edge),
+        Line2D([], [], color=PLAIN, label="others", markeredgewidth=0, ms=4, **dot),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
     return figure
 
 
@@ -102,12 +108,6 @@ def _count_columns(shape: float, number: int) -> int:
     """Return the number of columns, `shape` times the rows; one more or less where that fills every row."""
     best = max(1, round(np.sqrt(shape * number)))
     return next((columns for columns in (best, best + 1, best - 1) if columns > 1 and number % columns == 0), best)
-
-
-def _ticks(reach: float, small: bool) -> list[float]:
-    """Return round numbers on both sides of zero, and zero where there is room."""
-    tick = float(f"{0.7 * reach:.1g}")
-    return [-tick, tick] if small else [-tick, 0.0, tick]
 
 
 @shows_once
@@ -208,25 +208,14 @@ def _draw_band(ax: Axes, layers: list[int], values: FloatArray, colour: str) -> 
     ax.legend(fontsize=8, frameon=False, loc="best")
 
 
-def _draw_eigenvalues(ax: Axes, values: "ComplexArray", *, small: bool) -> None:
+def _draw_eigenvalues(ax: Axes, values: "ComplexArray") -> None:
     """Draw the eigenvalues of h matrices, (h, r), in one complex plane."""
     ax.axhline(0, color=GREY, lw=0.6, zorder=0)
     ax.axvline(0, color=GREY, lw=0.6, zorder=0)
-    ax.scatter(values.real, values.imag, s=6 if small else 11, c=PLAIN, alpha=0.5, linewidths=0, zorder=2)
+    ax.scatter(values.real, values.imag, s=8, c=PLAIN, alpha=0.5, linewidths=0, zorder=2)
     leading = values[np.arange(len(values)), np.abs(values).argmax(axis=1)]
     faces = [POSITIVE if value.imag == 0 and value.real > 0 else OTHER for value in leading]
-    size = 15 if small else 26
-    ax.scatter(leading.real, leading.imag, s=size, c=faces, edgecolors=EDGE, linewidths=0.8, zorder=3)
+    ax.scatter(leading.real, leading.imag, s=20, c=faces, edgecolors=EDGE, linewidths=0.8, zorder=3)
     ax.tick_params(labelsize=7, color=GREY)
     for spine in ax.spines.values():
         spine.set_color("#CCCCCC")
-
-
-def _legend() -> list[Line2D]:
-    dot: dict[str, Any] = {"marker": "o", "ls": ""}
-    edge = {"markeredgecolor": EDGE, "ms": 6, **dot}
-    return [
-        Line2D([], [], color=POSITIVE, label="largest modulus, real and positive", **edge),
-        Line2D([], [], color=OTHER, label="largest modulus, not real and positive", **edge),
-        Line2D([], [], color=PLAIN, label="others", markeredgewidth=0, ms=4, **dot),
-    ]

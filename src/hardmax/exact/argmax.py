@@ -276,22 +276,26 @@ def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | Non
     """
     if queries.shape[2] == 1 and not causal:
         return _sets_on_line(queries, keys, mask)
-    near, decided = near_maxima_of_batch(queries, keys, mask=mask, causal=causal)
+    near, decided = near_maxima_of_batch(queries, keys, None, mask, causal)
+    return compare_open_rows(near, decided, queries, keys)
+
+
+def compare_open_rows(
+    near: Sets, decided: BoolArray, queries: AnyArray, keys: AnyArray, A: AnyArray | None = None
+) -> Sets:
+    """Return near-maxima of a batch with the rows that are not `decided` compared exactly; queries times A if given."""
     rows, n = np.flatnonzero(~decided), queries.shape[1]
     answers: list[IntArray] = []
     for b in np.unique(rows // n).tolist():
         some = rows[rows // n == b]
-        asked, _ = over_one_denominator(queries[b, some % n])
-        answers += compare_exactly(near.take(some), asked, exact_rows(keys[b]))[0]
+        points, _ = over_one_denominator(queries[b, some % n])
+        form = None if A is None else over_one_denominator(A[b].T)[0]
+        answers += compare_exactly(near.take(some), points, exact_rows(keys[b]), form)[0]
     return near.replace(rows, Sets.of(answers))
 
 
 def near_maxima_of_batch(
-    queries: AnyArray,
-    keys: AnyArray,
-    slack: FloatArray | None = None,
-    mask: BoolArray | None = None,
-    causal: bool = False,
+    queries: AnyArray, keys: AnyArray, slack: FloatArray | None, mask: BoolArray | None = None, causal: bool = False
 ) -> tuple[Sets, BoolArray]:
     """Return all keys whose products are within `slack` (batch * n,) of the largest, and where these are all equal.
 

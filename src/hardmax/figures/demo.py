@@ -37,7 +37,10 @@ def demo(progress: Progress | None = None) -> str:
     rule = hm.Hardmax(Fraction(1, 2))
     runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
     makers: list[Callable[[], Section]] = [
-        *(partial(_tokens_section, name, run) for name, run in runs.items()),
+        *(
+            partial(make_hardmax_section, _title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
+            for name, run in runs.items()
+        ),
         partial(_theorems_section, runs),
         partial(_values_section, "Self-attention with V = I", hm.matrix("identity")),
         partial(_values_section, "Self-attention with positive V", hm.matrix("paper-2d")),
@@ -64,10 +67,6 @@ def demo(progress: Progress | None = None) -> str:
 
 def _title(name: str) -> str:
     return name.replace("-", " ").capitalize()
-
-
-def _tokens_section(name: str, run: hm.HardmaxTrajectory) -> Section:
-    return make_hardmax_section(_title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
 
 
 def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from hardmax import Sphere, configuration, simulate
 from hardmax._types import FloatArray, IntArray
+from hardmax.figures.shared import paper_figure
 
-TITLE = "arXiv 2312.10794: number of clusters on the circle by beta and t, n = 32"
 BETAS = np.geomspace(0.1, 200, 25)
 TIMES = np.geomspace(0.1, 1000, 41)
 N, SEEDS = 32, 8
@@ -43,6 +43,7 @@ def count_clusters(tokens: FloatArray) -> IntArray:
     return np.maximum((gaps > MIN_GAP).sum(axis=-1), 1)
 
 
+@paper_figure("phase_sphere", "arXiv 2312.10794: number of clusters on the circle by beta and t, n = 32", compute)
 def draw(result: Phases) -> Figure:
     """Draw two maps with beta upwards and t to the right, both logarithmic."""
     betas, times = result.betas, result.times

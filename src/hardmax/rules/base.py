@@ -118,8 +118,7 @@ class Flow(Rule):
     >>> import hardmax as hm
     >>> class Mean(hm.rules.Flow):
     ...     def attention(self, tokens, at, keys=None):
-    ...         n = tokens.shape[-2]
-    ...         return np.full((*tokens.shape[:-1], n), 1 / n)
+    ...         return np.full((*tokens.shape[:-1], tokens.shape[-2]), 1 / tokens.shape[-2])
     ...
     ...     def velocity(self, tokens, t, keys=None):
     ...         return self.attention(tokens, t) @ tokens - tokens

@@ -85,6 +85,7 @@ class Sphere(Flow):
             beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
             weights = library_of(tokens).exp(beta * (tokens @ tokens.swapaxes(-1, -2)))
             number = tokens.shape[-2] if seen is None else (seen * (weights * 0 + 1)).sum(-1)[..., None]
+            number = number + (number == 0)  # padding may see no key
             pull = (weights if seen is None else weights * seen) / number @ tokens
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 

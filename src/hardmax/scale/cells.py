@@ -1,9 +1,8 @@
 """Built-in cells of sweeps: one run each."""
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -19,6 +18,7 @@ from hardmax.simulate import simulate
 from hardmax.trajectories.smooth import label_clusters
 
 Row = dict[str, Any]
+Chosen = TypeVar("Chosen")
 CLUSTER_DISTANCE = 0.05  # on the sphere, between tokens of one cluster, as in the figure of arXiv 2312.10794
 BLOCK_LAYERS = 50  # between two checks of a run
 MAX_CYCLE_LAYERS = 20
@@ -27,73 +27,51 @@ SETTLED = 1e-6  # movement relative to the spread of the tokens, below which a r
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A cell as a function of a generator and keyword parameters, whose defaults are those of the sweep."""
+    """A cell with a default for every parameter."""
 
-    function: Callable[..., Row]
+    function: Callable[[Params, np.random.Generator], Row]
     plotted: str  # the column that `hardmax sweep plot` draws
+    defaults: Params
 
     def __call__(self, params: Params, rng: np.random.Generator) -> Row:
-        return self.function(rng, **{name: value for name, value in params.items() if name != REPEAT})
-
-    @property
-    def about(self) -> str:
-        """The first line of its docstring."""
-        return inspect.getdoc(self.function).splitlines()[0]  # type: ignore[union-attr]
-
-    @property
-    def defaults(self) -> Params:
-        """Every parameter with its default."""
-        parameters = list(inspect.signature(self.function).parameters.values())[1:]
-        return {each.name: each.default for each in parameters} | {REPEAT: 0}
+        return self.function(self.defaults | params, rng)
 
     def complete(self, design: Design, *, drawn: bool = False) -> Design:
-        """Return a design with all parameters; raise an error for a parameter that the cell does not have.
+        """Return a design with all parameters; raise an error for an unknown parameter or a value of another type.
 
         The default of "seed" is 0, so that all cells have common random numbers; if cells are `drawn` at random it is
         their index, so that they have independent random numbers.
         """
-        if design.cells is not None:
-            for cell in design.cells:
-                for name, value in cell.items():
-                    self.check(name, [value])
-            repeats = range(len(design.cells)) if drawn else [0] * len(design.cells)
-            pairs = zip(design.cells, repeats, strict=True)
-            return Design(cells=[self.defaults | {REPEAT: repeat} | cell for cell, repeat in pairs])
-        given = design.axes or {}
-        for name, values in given.items():
-            self.check(name, values)
-        defaults = {name: [value] for name, value in self.defaults.items() if name not in given}
-        return Design(axes=defaults | given)
-
-    def check(self, name: str, values: Iterable[Any]) -> None:
-        """Raise an error for an unknown parameter, and for values of another type than its default."""
-        if name not in self.defaults:
-            must = f"be one of {', '.join(self.defaults)}"
-            raise ParameterError("parameter", must, repr(name), did_you_mean(name, self.defaults))
-        default = self.defaults[name]
-        kinds = (int, float) if isinstance(default, float) else (type(default),)
-        for value in values:
-            if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, kinds):
-                kind = {float: "a number", int: "an integer", str: "a text"}.get(type(default), "True or False")
-                raise ParameterError(name, f"be {kind}", repr(value), f"For example {default!r}.")
+        for name in design.names:
+            default = choose(self.defaults, name, "parameter")
+            kinds = (int, float) if isinstance(default, float) else (type(default),)
+            for value in design.values(name):
+                if isinstance(value, bool) or not isinstance(value, kinds):
+                    kind = {float: "a number", int: "an integer", str: "a text"}[type(default)]
+                    raise ParameterError(name, f"be {kind}", repr(value), f"For example {default!r}.")
+        if design.cells is None:
+            given = design.axes or {}
+            return Design(axes={name: [value] for name, value in self.defaults.items() if name not in given} | given)
+        repeats = range(len(design.cells)) if drawn else [0] * len(design.cells)
+        pairs = zip(design.cells, repeats, strict=True)
+        return Design(cells=[self.defaults | {REPEAT: repeat} | cell for cell, repeat in pairs])
 
 
-def make_tokens(rng: np.random.Generator, tokens: str, n: int, d: int) -> FloatArray:
+def choose(table: Mapping[str, Chosen], name: str, parameter: str) -> Chosen:
+    """Return the entry of a name; raise an error that names the parameter if there is none."""
+    if name not in table:
+        raise ParameterError(parameter, f"be one of {', '.join(table)}", repr(name), did_you_mean(name, table))
+    return table[name]
+
+
+def make_tokens(params: Params, rng: np.random.Generator) -> FloatArray:
     """Return random tokens, (n, d)."""
-    if tokens not in RANDOM_CONFIGURATIONS:
-        raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CONFIGURATIONS)}", repr(tokens))
-    return RANDOM_CONFIGURATIONS[tokens](rng, n, d)
-
-
-def make_definite(rng: np.random.Generator, d: int) -> FloatArray:
-    """Return a random symmetric positive definite matrix with eigenvalues of at least 0.1."""
-    W = rng.normal(size=(d, d))
-    return np.asarray(W @ W.T / d + 0.1 * np.eye(d))
+    return choose(RANDOM_CONFIGURATIONS, params["tokens"], "tokens")(rng, params["n"], params["d"])
 
 
 MATRICES: dict[str, Callable[[np.random.Generator, int], FloatArray | None]] = {
     "identity": lambda rng, d: None,
-    "definite": make_definite,
+    "definite": lambda rng, d: np.asarray((W := rng.normal(size=(d, d))) @ W.T / d + 0.1 * np.eye(d)),
     "skew": lambda rng, d: np.asarray(np.eye(d) + 3 * ((W := rng.normal(size=(d, d))) - W.T) / 2),
     "indefinite": lambda rng, d: np.asarray((W := rng.normal(size=(d, d))) + W.T) / 2,
     "gaussian": lambda rng, d: rng.normal(size=(d, d)),
@@ -102,27 +80,14 @@ MATRICES: dict[str, Callable[[np.random.Generator, int], FloatArray | None]] = {
 }
 
 
-def make_matrix(rng: np.random.Generator, name: str, d: int) -> FloatArray | None:
-    """Return a random matrix of a kind of MATRICES; None is the identity."""
-    if name not in MATRICES:
-        raise ParameterError("A", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(name, MATRICES))
-    return MATRICES[name](rng, d)
+def make_hardmax(params: Params, rng: np.random.Generator) -> Hardmax:
+    """Return the rule of alpha and a random matrix of a kind of MATRICES."""
+    return Hardmax(params["alpha"], choose(MATRICES, params["A"], "A")(rng, params["d"]), any_A=True)
 
 
-def leaders(
-    rng: np.random.Generator,
-    *,
-    alpha: float = 0.5,
-    n: int = 100,
-    d: int = 2,
-    tokens: str = "gaussian",
-    A: str = "identity",
-    max_layers: int = 1000,
-) -> Row:
+def count_leaders(params: Params, rng: np.random.Generator) -> Row:
     """Count the leaders, and the layers after which the limit is proved."""
-    found = limit(
-        make_tokens(rng, tokens, n, d), Hardmax(alpha, make_matrix(rng, A, d), any_A=True), max_layers=max_layers
-    )
+    found = limit(make_tokens(params, rng), make_hardmax(params, rng), max_layers=params["max_layers"])
     return {
         "leaders": len(found.leaders),
         "layer": found.layer,
@@ -132,34 +97,25 @@ def leaders(
     }
 
 
-def endings(
-    rng: np.random.Generator,
-    *,
-    A: str = "skew",
-    heads: int = 1,
-    gain: float = 0.0,
-    alpha: float = 0.5,
-    n: int = 20,
-    d: int = 3,
-    tokens: str = "gaussian",
-    layers: int = 600,
-) -> Row:
+def classify_ending(params: Params, rng: np.random.Generator) -> Row:
     """Classify how runs end for any A, heads and feed-forward part: clusters, consensus, a cycle, or unsettled.
 
     Heads use all coordinates. `gain` scales a random feed-forward part after the heads; 0 leaves it out. The endings
     are observed within `layers` layers, not proved.
     """
-    start = make_tokens(rng, tokens, n, d)  # first, so that it is the same for all matrices, heads and gains
-    each = [Hardmax(alpha, make_matrix(rng, A, d), any_A=True) for _ in range(heads)]
-    rule: Any = each[0] if heads == 1 else MultiHead(each, shared=True)
-    if gain:
-        rule = Compose([rule, FeedForward.random(d, gain=gain, seed=int(rng.integers(1 << 30)))])
-    ending, at, layer = _ending(rule, start, layers)
-    together = label_clusters(at, start * (np.abs(at).max() / np.abs(start).max()), np.ones(n, np.bool_))
+    start = make_tokens(params, rng)  # first, so that it is the same for all matrices, heads and gains
+    heads = [make_hardmax(params, rng) for _ in range(params["heads"])]
+    rule: Any = heads[0] if len(heads) == 1 else MultiHead(heads, shared=True)
+    if params["gain"]:
+        seed = int(rng.integers(1 << 30))
+        rule = Compose([rule, FeedForward.random(params["d"], gain=params["gain"], seed=seed)])
+    ending, at, layer = _find_ending(rule, start, params["layers"])
+    scale = np.abs(at).max() / np.abs(start).max()
+    together = label_clusters(at, start * scale, np.ones(len(start), np.bool_))
     return {"ending": ending, "clusters": int(together.max()) + 1, "layer": layer}
 
 
-def _ending(rule: Layered, tokens: FloatArray, layers: int) -> tuple[str, FloatArray, int]:
+def _find_ending(rule: Layered, tokens: FloatArray, layers: int) -> tuple[str, FloatArray, int]:
     """Return how a run ends, its last tokens, and the layer.
 
     Argmax sets depend on directions and relative norms only, so the tokens are compared after scaling: a cycle is one
@@ -184,24 +140,16 @@ def _ending(rule: Layered, tokens: FloatArray, layers: int) -> tuple[str, FloatA
     return "consensus" if has_vanished else "unsettled", tokens, layer
 
 
-def sphere(rng: np.random.Generator, *, beta: float = 9.0, t: float = 10.0, n: int = 32, d: int = 2) -> Row:
+def count_clusters(params: Params, rng: np.random.Generator) -> Row:
     """Count the clusters on the unit sphere at time t, and measure the similarity of the tokens."""
-    run = simulate(make_tokens(rng, "sphere", n, d), Sphere(beta), times=[0, t], method="LSODA", rtol=1e-5, atol=1e-7)
+    start, times = make_tokens(params | {"tokens": "sphere"}, rng), [0, params["t"]]
+    run = simulate(start, Sphere(params["beta"]), times=times, method="LSODA", rtol=1e-5, atol=1e-7)
     last = run.array[-1]
-    clusters = fcluster(linkage(last, "single"), CLUSTER_DISTANCE, "distance").max() if n > 1 else 1
+    clusters = fcluster(linkage(last, "single"), CLUSTER_DISTANCE, "distance").max() if len(last) > 1 else 1
     return {"clusters": int(clusters), "similarity": float(run.similarity[-1])}
 
 
-def temperature(
-    rng: np.random.Generator,
-    *,
-    temperature: float = 0.01,
-    layers: int = 10,
-    alpha: float = 0.5,
-    n: int = 100,
-    d: int = 2,
-    tokens: str = "gaussian",
-) -> Row:
+def measure_distance(params: Params, rng: np.random.Generator) -> Row:
     """Measure the distance of softmax at a temperature from hardmax, with bounds.
 
     `distance` is the largest of a token after all layers, in units of the diameter of the input. After one layer it is
@@ -209,7 +157,8 @@ def temperature(
     `constant` is the smallest C for which sqrt(log beta / beta) e^{Ct} is no smaller than the distance, with
     beta = 1/temperature, t = layers alpha/(1 + alpha).
     """
-    start = make_tokens(rng, tokens, n, d)
+    alpha, temperature, layers = params["alpha"], params["temperature"], params["layers"]
+    start = make_tokens(params, rng)
     hard = simulate(start, Hardmax(alpha), layers=layers)
     soft = simulate(start, Softmax(alpha, temperature=temperature), layers=layers)
     diameter = float(np.linalg.norm(start[:, None] - start, axis=-1).max()) or 1.0
@@ -223,41 +172,43 @@ def temperature(
         "distance": float(distances[-1]),
         "largest_distance": float(distances.max()),
         "one_layer": float(distances[min(1, layers)]),
-        "one_layer_bound": float(step * np.minimum(1, n * np.exp(-gaps / temperature)).max()),
+        "one_layer_bound": float(step * np.minimum(1, len(start) * np.exp(-gaps / temperature)).max()),
         "rate": float(rate),
         "constant": float(constant),
     }
 
 
-def classifier(
-    rng: np.random.Generator,
-    *,
-    reviews: int = 1000,
-    n_heads: int = 32,
-    d: int = 2,
-    layers: int = 2,
-    groups: int = 4,
-    alpha: float = 1.0,
-    start: str = "linear",
-    negation: float = 0.2,
-    contrast: float = 0.2,
-) -> Row:
+def measure_accuracy(params: Params, rng: np.random.Generator) -> Row:
     """Measure the accuracy of the classifier on generated reviews, half of them for training, half for testing."""
     with needed_for("the cell `classifier`", None, "text"):
         from hardmax.text.classifier import HardmaxClassifier
-        from hardmax.text.datasets import reviews as made
-    seed = int(rng.integers(1 << 31))
-    corpus = made(2 * reviews, seed=seed, negation=negation, contrast=contrast)
-    settings: dict[str, Any] = {"n_heads": n_heads, "d": d, "layers": layers, "groups": groups, "alpha": alpha}
-    model = HardmaxClassifier(**settings, start=start, random_state=seed, device="cpu")
-    model.fit(corpus.texts[:reviews], corpus.labels[:reviews])
-    return {"accuracy": float(np.mean(model.predict(corpus.texts[reviews:]) == np.array(corpus.labels[reviews:])))}
+        from hardmax.text.datasets import reviews
+    size, seed = params["reviews"], int(rng.integers(1 << 31))
+    corpus = reviews(2 * size, seed=seed, negation=params["negation"], contrast=params["contrast"])
+    settings = {name: params[name] for name in ("n_heads", "d", "layers", "groups", "alpha", "start")}
+    model = HardmaxClassifier(**settings, random_state=seed, device="cpu")
+    model.fit(corpus.texts[:size], corpus.labels[:size])
+    return {"accuracy": float(np.mean(model.predict(corpus.texts[size:]) == np.array(corpus.labels[size:])))}
 
 
 CELLS = {
-    "leaders": BuiltIn(leaders, "leaders"),
-    "endings": BuiltIn(endings, "ending"),
-    "sphere": BuiltIn(sphere, "clusters"),
-    "temperature": BuiltIn(temperature, "distance"),
-    "classifier": BuiltIn(classifier, "accuracy"),
+    "leaders": BuiltIn(
+        *(count_leaders, "leaders"),
+        {"alpha": 0.5, "n": 100, "d": 2, "tokens": "gaussian", "A": "identity", "max_layers": 1000, REPEAT: 0},
+    ),
+    "endings": BuiltIn(
+        *(classify_ending, "ending"),
+        {"A": "skew", "heads": 1, "gain": 0.0, "alpha": 0.5, "n": 20, "d": 3, "tokens": "gaussian"}
+        | {"layers": 600, REPEAT: 0},
+    ),
+    "sphere": BuiltIn(count_clusters, "clusters", {"beta": 9.0, "t": 10.0, "n": 32, "d": 2, REPEAT: 0}),
+    "temperature": BuiltIn(
+        *(measure_distance, "distance"),
+        {"temperature": 0.01, "layers": 10, "alpha": 0.5, "n": 100, "d": 2, "tokens": "gaussian", REPEAT: 0},
+    ),
+    "classifier": BuiltIn(
+        *(measure_accuracy, "accuracy"),
+        {"reviews": 1000, "n_heads": 32, "d": 2, "layers": 2, "groups": 4, "alpha": 1.0}
+        | {"start": "linear", "negation": 0.2, "contrast": 0.2, REPEAT: 0},
+    ),
 }

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ParameterError, ParameterTypeError
+from hardmax._validation import check_count, shortened
 
 RESERVED = ("cell", "seconds", "error")  # columns of every table
 REPEAT = "seed"  # parameter that numbers repetitions: cells with equal values have common random numbers
+Plain = bool | int | float | str | None  # values that JSON and Parquet preserve
 Params = dict[str, Any]
 
 
@@ -39,69 +41,64 @@ class Design:
         """The parameters of every cell."""
         return list(self.cells[0] if self.cells is not None else self.axes or {})
 
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a parameter: of its axis, or of every cell."""
+        return [cell[name] for cell in self.cells] if self.cells is not None else (self.axes or {})[name]
 
-def make_design(grid: object, samples: int | None, seed: int) -> Design:
+
+def make_design(grid: Any, samples: int | None, seed: int) -> Design:
     """Return the design of the parameters `grid`, `samples` and `seed` of `sweep`."""
+    if isinstance(grid, Mapping) and grid:
+        axes = {name: _check_axis(name, values, is_drawn=samples is not None) for name, values in grid.items()}
+        if samples is not None:
+            return Design(cells=_draw(axes, check_count(samples, "samples", least=1), seed))
+        return Design(axes={name: [_check_plain(each, name) for each in values] for name, values in axes.items()})
+    is_list = (
+        isinstance(grid, Sequence) and not isinstance(grid, str) and all(isinstance(cell, Mapping) for cell in grid)
+    )
+    if samples is None and is_list and grid:
+        return Design(cells=[_check_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)])
+    must = "be a dict of lists, or a list of dicts, and not empty"
     if samples is not None:
-        return Design(cells=_draw(_axes(grid, "samples"), samples, seed))
-    if isinstance(grid, Mapping):
-        axes = {name: [plain(value, f"grid[{name!r}]") for value in values] for name, values in _axes(grid).items()}
-        return _check_not_empty(Design(axes=axes))
-    if isinstance(grid, Sequence) and not isinstance(grid, str) and all(isinstance(cell, Mapping) for cell in grid):
-        return _check_not_empty(
-            Design(cells=[_plain_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)])
-        )
-    must = "be a dict of lists, or a list of dicts"
-    raise ParameterTypeError("grid", must, type(grid).__name__, "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.")
+        must = "be a dict of lists or distributions with `samples`, and not empty"
+    raise ParameterTypeError("grid", must, shortened(grid), "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.")
 
 
-def _check_not_empty(design: Design) -> Design:
-    if not len(design):
-        raise ParameterError("grid", "have at least one cell", "none", "Give every parameter a value.")
-    return design
+def _check_axis(name: Any, values: Any, *, is_drawn: bool) -> Any:
+    """Return the values of a parameter as a list; if cells are drawn at random, also as a distribution."""
+    _check_name(name)
+    has_distribution = hasattr(values, "rvs")
+    if is_drawn and has_distribution:
+        return values
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        advice = "Add `samples`." if has_distribution else f"Write [{values!r}] for one value."
+        raise ParameterTypeError(f"grid[{name!r}]", "be a list of values", shortened(values), advice)
+    found = list(values)
+    if not found:
+        raise ParameterError(f"grid[{name!r}]", "have at least one value", "none", "Leave the parameter out.")
+    return found
 
 
-def _axes(grid: object, option: str = "") -> dict[str, Any]:
-    """Return the values of each parameter: lists, or with `samples` also distributions."""
-    if not isinstance(grid, Mapping) or not grid:
-        must = f"be a dict of lists or distributions with `{option}`" if option else "name parameters"
-        raise ParameterTypeError("grid", must, shown(grid), "Such as {'alpha': scipy.stats.loguniform(0.05, 5)}.")
-    axes = {}
-    for name, values in grid.items():
-        _check_name(name)
-        is_distribution = bool(option) and hasattr(values, "rvs")
-        if not is_distribution and (isinstance(values, str) or not isinstance(values, Iterable)):
-            advice = f"Write [{values!r}] for one value." if option or not hasattr(values, "rvs") else "Add `samples`."
-            raise ParameterTypeError(f"grid[{name!r}]", "be a list of values", shown(values), advice)
-        axes[name] = values if is_distribution else list(values)
-        if not is_distribution and not axes[name]:
-            raise ParameterError(f"grid[{name!r}]", "have at least one value", "none", "Leave the parameter out.")
-    return axes
-
-
-def _draw(axes: dict[str, Any], samples: object, seed: int) -> list[Params]:
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise ParameterError("samples", "be an integer of at least 1", repr(samples), "Pass an int.")
-    rng = np.random.default_rng(
-        np.random.SeedSequence(seed, spawn_key=(0, 0))
-    )  # the spawn keys of cells have one number
+def _draw(axes: dict[str, Any], samples: int, seed: int) -> list[Params]:
+    # The spawn keys of cells have one number.
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))
     columns = {}
     for name, values in axes.items():
         if hasattr(values, "rvs"):
             drawn = values.rvs(size=samples, random_state=rng)
         else:
             drawn = [values[i] for i in rng.integers(len(values), size=samples)]
-        columns[name] = [plain(value, f"grid[{name!r}]") for value in drawn]
+        columns[name] = [_check_plain(value, name) for value in drawn]
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _plain_cell(cell: Mapping[Any, Any], index: int, names: set[str]) -> Params:
+def _check_cell(cell: Mapping[Any, Any], index: int, names: set[str]) -> Params:
     for name in cell:
         _check_name(name)
     if set(cell) != names:
         must, got = f"have the parameters of the first cell, {', '.join(sorted(names))}", ", ".join(cell) or "none"
         raise ParameterError(f"grid[{index}]", must, got, "Pass None where a cell has no use for one.")
-    return {name: plain(value, f"grid[{index}][{name!r}]") for name, value in cell.items()}
+    return {name: _check_plain(value, name) for name, value in cell.items()}
 
 
 def _check_name(name: object) -> None:
@@ -110,16 +107,9 @@ def _check_name(name: object) -> None:
         raise ParameterError("grid", must, repr(name), "Choose another name.")
 
 
-def plain(value: Any, name: str) -> Any:
-    """Return a number, text, boolean or None of Python, which JSON and Parquet preserve."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is None or isinstance(value, bool | int | float | str):
+def _check_plain(value: Any, name: str) -> Plain:
+    value = value.tolist() if isinstance(value, np.generic) else value
+    if isinstance(value, Plain):
         return value
-    must = "hold numbers, texts, True, False or None"
-    raise ParameterTypeError(name, must, shown(value), "Pass a name or a number, and build the object inside the cell.")
-
-
-def shown(value: object) -> str:
-    """Return the repr of a value, or its type if that is long."""
-    text = repr(value)
-    return text if len(text) < 60 else type(value).__name__
+    must, advice = "hold numbers, texts, True, False or None", "Pass a name, and build the object inside the cell."
+    raise ParameterTypeError(f"grid[{name!r}]", must, shortened(value), advice)

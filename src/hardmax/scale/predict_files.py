@@ -1,34 +1,41 @@
 """Predictions for files of any size: a sweep over slices of the files, whose cells write the predictions."""
 
 import json
-import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from errno import EDQUOT, ENOSPC
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
-from itertools import accumulate
 from os import PathLike, strerror
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import numpy as np
 
 from hardmax._errors import InputError, ParameterError, needed_for
-from hardmax._files import check_writable
-from hardmax._types import Progress
-from hardmax.scale.design import Design
+from hardmax._files import check_writable, written_whole
+from hardmax._types import FloatArray, Progress
+from hardmax.scale.design import Design, Params
 from hardmax.scale.executor import CONTINUE, Engine, check_engine
-from hardmax.scale.slice_predictor import ABOUT, TOKENS, SlicePredictor, answers_name, tokens_name
-from hardmax.scale.slices import Slice, find_files, make_slices
+from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import FILE as MANIFEST
-from hardmax.scale.store import Configuration, Manifest, hash_file
-from hardmax.scale.sweep import SweepTable, check_shared, run
+from hardmax.scale.store import Configuration, Manifest, Part, has_hash, hash_file
+from hardmax.scale.sweep import SweepTable, run
 from hardmax.text.files import How
+from hardmax.text.model import (
+    Model,
+    answer_columns,
+    contributions,
+    in_parts,
+    is_confident,
+    predicted_classes,
+    sums_by_text,
+)
 from hardmax.text.statistics import TokenSums, frame_of, logit_classes
 from hardmax.text.storage import FILE, find_model, load_model
+from hardmax.text.vocabulary import Encoded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,9 +43,13 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NAME = "predict_files"  # of the cell
-SWEEP, COPIES = "_sweep", "_texts"  # folders; programs that read Parquet folders skip such names
-MAX_LISTED = 3  # slices in an error message
-ERROR_KIND = re.compile(r"^(Parameter|Input)Error: ")
+SWEEP, COPIES, TOKENS = "_sweep", "_texts", "_tokens"  # folders; programs that read Parquet folders skip such names
+ABOUT = b"hardmax_tokens"  # metadata of a file of token sums
+
+
+def output_paths(out: Path, number: int) -> tuple[Path, Path]:
+    """Return the file of the predictions for a slice, and that of its token sums."""
+    return out / f"answers-{number:09d}.parquet", out / TOKENS / f"tokens-{number:09d}.parquet"
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,15 +98,15 @@ class PredictedFiles:
         return self.sweep.out.parent
 
     @cached_property
-    def _done(self) -> list[tuple[int, int]]:
-        """(number, rows) of each slice that has predictions."""
-        found = self.sweep.table().select(["number", "start", "stop", "error"]).to_pylist() if self.sweep.rows else []
-        return [(row["number"], row["stop"] - row["start"]) for row in found if row["error"] is None]
+    def _done(self) -> list[dict[str, Any]]:
+        """The slices that have predictions, in the order of the rows."""
+        found = self.sweep.table().to_pylist() if self.sweep.rows else []
+        return [row for row in found if row["error"] is None]
 
     @property
     def rows(self) -> int:
         """Number of texts that have a prediction."""
-        return sum(rows for _, rows in self._done)
+        return sum(row["stop"] - row["start"] for row in self._done)
 
     @property
     def complete(self) -> bool:
@@ -109,7 +120,7 @@ class PredictedFiles:
 
     def parts(self) -> list[Path]:
         """Return the files of predictions, in the order of the rows."""
-        return [self.out / answers_name(number) for number, _ in self._done]
+        return [output_paths(self.out, row["number"])[0] for row in self._done]
 
     def __iter__(self) -> "Iterator[pa.RecordBatch]":
         import pyarrow.parquet as pq
@@ -123,15 +134,21 @@ class PredictedFiles:
         import pyarrow as pa
 
         self._check_rows()
-        return pa.Table.from_batches(iter(self)).replace_schema_metadata()
+        return pa.Table.from_batches(iter(self))
 
     def to_frame(self) -> "pd.DataFrame":
         """Return all predictions as a pandas table, which must fit in memory."""
         return self.table().to_pandas()
 
     def _check_rows(self) -> None:
+        """Raise an error if there are no predictions, or files of predictions or token sums have changed."""
         if not self.rows:
             raise InputError("A table needs at least one row. Got none. Call `predict_files` again to continue.")
+        for row in self._done:
+            if not _has_outputs(self.out, row):
+                got = f"other files, or none, for slice {row['number']}"
+                advice = "Call `predict_files` again, which computes it again."
+                raise InputError(f"The predictions in `{self.out}` must be unchanged. Got {got}. {advice}")
 
     def tokens(self) -> "pd.DataFrame":
         """Return the contributions of each token to the predictions, sorted by size.
@@ -143,29 +160,31 @@ class PredictedFiles:
         """
         with needed_for("`PredictedFiles.tokens`", None, "scale"):
             import pandas  # noqa: F401
+            import pyarrow as pa
+            import pyarrow.compute as pc
             import pyarrow.parquet as pq
         self._check_rows()
-        sums: dict[str, TokenSums] = {}
-        for number, _ in self._done:
-            part = pq.read_table(self.out / tokens_name(number), page_checksum_verification=True)
+        totals: Any = None  # (count, sum, sum_abs; predicted classes; logits; tokens of the vocabulary)
+        for row in self._done:
+            part = pq.read_table(output_paths(self.out, row["number"])[1])
             about = json.loads(part.schema.metadata[ABOUT])
-            classes, size = np.array(about["classes"]), about["vocabulary"]
-            outputs = len(logit_classes(classes))
-            if not sums:
-                names = np.empty(size, object)
-                sums = {f"answered_{label}": TokenSums(size, outputs) for label in classes.tolist()}
-            ids, answers = part["id"].to_numpy(), part["answer"].to_numpy()
+            classes, size = about["classes"], about["vocabulary"]
+            outputs = logit_classes(np.array(classes))
+            if totals is None:
+                totals, names = np.zeros((3, len(classes), len(outputs), size)), np.empty(size, object)
+            ids = part["id"].to_numpy()
+            pairs = (("answer", classes), ("for", outputs))
+            answers, logits = (pc.index_in(part[name], pa.array(labels)).to_numpy() for name, labels in pairs)
+            totals[:, answers, logits, ids] += [part[name].to_numpy() for name in ("count", "sum", "sum_abs")]
             names[ids] = part["token"].to_numpy()
-            columns = [part[name].to_numpy() for name in ("count", "sum", "sum_abs")]
-            for label, found in zip(classes.tolist(), sums.values(), strict=True):
-                rows = np.flatnonzero(answers == label).reshape(outputs, -1)  # one block of rows per logit
-                count, total, absolute = (column[rows] for column in columns)
-                found.add_sums(ids[rows[0]], count[0], total.T, absolute.T)
-        whole, every = TokenSums(size, outputs), np.arange(size)
-        for found in sums.values():
-            whole.add_sums(every, found.count, found.sum, found.absolute)
-        seen = np.flatnonzero(whole.count)
-        return frame_of({"": whole} | sums, seen, names[seen].tolist(), logit_classes(classes))
+        sums = {"": TokenSums(size, len(outputs))}
+        for index, label in enumerate(classes):
+            found = sums[f"answered_{label}"] = TokenSums(size, len(outputs))
+            count, total, absolute = totals[:, index]
+            for each in (sums[""], found):
+                each.add_sums(np.arange(size), count[0].astype(np.int64), total.T, absolute.T)
+        seen = np.flatnonzero(sums[""].count)
+        return frame_of(sums, seen, names[seen].tolist(), outputs)
 
 
 def predict_files(
@@ -187,8 +206,8 @@ def predict_files(
 
     Files are cut into slices of a few seconds of work, and each slice gets a Parquet file of predictions: row 1 is the
     first text of a file, and the columns are those of `hardmax predict`. The same call on the same folder continues an
-    interrupted run; damaged parts, and slices of files that have changed, are computed again. CSV, JSON lines and text
-    files are copied to Parquet in `out` while the call runs.
+    interrupted run; damaged predictions, and those for files that have changed, are computed again. CSV, JSON lines and
+    text files are copied to Parquet in `out` while the call runs.
 
     In a script, call it below ``if __name__ == "__main__":``, because worker processes import the script.
 
@@ -243,81 +262,84 @@ def predict_files(
     with needed_for("`hardmax.predict_files`", None, "scale"):
         import distributed  # noqa: F401
         import pyarrow  # noqa: F401
-    if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 <= at_least <= 1:
-        raise ParameterError("at_least", "be a probability, 0 to 1", repr(at_least))
+    is_confident(np.empty(0), at_least)
     check_engine(engine, workers)
     folder, target = find_model(model).resolve(), Path(out).resolve()
     load_model(folder)  # refuse a damaged model before any work
     check_writable(target, folder=True)
-    cell = SlicePredictor(str(target), str(folder), hash_file(folder / FILE), bool(explain), float(at_least))
-    source = sha256(json.dumps(cell.settings).encode()).hexdigest()[:12]
+    settings = (hash_file(folder / FILE), bool(explain), float(at_least))
     found_files = find_files(files, target)
+    known = [*settings, *(str(path.resolve()) for path, _ in found_files)]
+    source = sha256(json.dumps(known).encode()).hexdigest()[:12]
     try:
         slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES)
         for note in notes:
             warn(note, UserWarning, stacklevel=2)
         configuration = Configuration(NAME, source, Design(cells=[asdict(part) for part in slices]), 0, None)
-        _check_folder(target / SWEEP, configuration)
-        rows_before = list(accumulate((part.rows for part in slices), initial=0))
-        found = run(
-            *(cell, configuration, target / SWEEP, engine, workers, progress, started),
-            is_good=lambda path: _has_predictions(path, target),
-            weight=lambda interval: rows_before[interval[1]] - rows_before[interval[0]],
-            on_errors=_raise_if_disk_full,
-        )
+        kept = _find_kept(target, configuration)
+        _delete_others(target, kept)
+
+        def report(manifest: Manifest, part: Part) -> None:
+            if progress is not None:
+                done = [each for found in manifest.parts.values() for each in slices[found.start : found.stop]]
+                progress(sum(each.rows for each in done), sum(each.rows for each in slices))
+            if part.errors:
+                _raise_if_disk_full(manifest.folder / part.name)
+
+        cell = SlicePredictor(str(target), str(folder), *settings, kept)
+        found = run(cell, configuration, target / SWEEP, engine, workers, report, started)
     finally:
         shutil.rmtree(target / COPIES, ignore_errors=True)
         if target.is_dir() and not any(target.iterdir()):
             target.rmdir()
-    _delete_others(target, len(slices))
+    _delete_others(target, range(len(slices)))
     if found.errors:
-        failed = [(row["number"], row["error"]) for row in found.table().to_pylist() if row["error"] is not None]
-        raise InputError(_describe_failures([(slices[number], error) for number, error in failed]))
-    for part in slices:
-        check_shared(target, answers_name(part.number))
+        first = next(row for row in found.table().to_pylist() if row["error"] is not None)
+        got = f"none for {found.errors:,} slices, the first with {slices[first['number']].where}"
+        raise InputError(f"Every row must have a prediction. Got {got}: {first['error'].rstrip('.')}. {CONTINUE}")
     return PredictedFiles(found)
 
 
-def _check_folder(folder: Path, configuration: Configuration) -> None:
-    """Refuse a folder with other predictions; forget the sweep if a file has changed, since cells keep valid files."""
-    if not (folder / MANIFEST).exists():
-        return
-    with Manifest(folder) as manifest:
-        found = manifest.configuration
-        if found == configuration:
-            return
-        other = [
-            *(["of another version of hardmax"] if found.version != configuration.version else []),
-            *(["of another model, or with other options"] if found.source != configuration.source else []),
-            *(["for other files"] if _file_names(found.design) != _file_names(configuration.design) else []),
-        ]
-        if other or replace(found, design=configuration.design, part_cells=configuration.part_cells) != configuration:
-            must, got = "be empty, or hold the same predictions", f"some {' and '.join(other) or 'of another kind'}"
-            raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
-        shutil.rmtree(folder)
+def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
+    """Return the slices that have the same input and unchanged predictions; forget other parts of the sweep.
 
-
-def _file_names(design: Design) -> list[str]:
-    return list(dict.fromkeys(cell["file"] for cell in design.cells or []))
-
-
-def _has_predictions(path: Path, out: Path) -> bool:
-    """Return whether every slice of a part of the sweep has its files unchanged; delete those that have changed."""
+    Refuse a folder with other predictions.
+    """
     import pyarrow.parquet as pq
 
-    is_good = True
-    for row in pq.read_table(path).to_pylist():
-        if row["error"] is not None:
-            is_good = False
-            continue
-        for name, digest in (
-            (answers_name(row["number"]), row["answers_sha256"]),
-            (tokens_name(row["number"]), row["tokens_sha256"]),
-        ):
-            if not (out / name).exists() or hash_file(out / name) != digest:
-                (out / name).unlink(missing_ok=True)
-                is_good = False
-    return is_good
+    kept, folder, cells = set[int](), out / SWEEP, configuration.design.cells or []
+    if not (folder / MANIFEST).exists():
+        return frozenset()
+    with Manifest(folder) as manifest:
+        found = manifest.configuration
+        if replace(found, design=configuration.design, part_cells=configuration.part_cells) != configuration:
+            must, got = "be empty, or hold the same predictions", "those of another model, version, files or options"
+            raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
+        manifest.forget_damaged()
+        for part in manifest.parts.values():
+            rows = pq.read_table(folder / part.name).to_pylist()
+            same = [row for row in rows if row["number"] < len(cells) and cells[row["number"]].items() <= row.items()]
+            good = {row["number"] for row in same if row["error"] is None and _has_outputs(out, row)}
+            kept |= good
+            if len(good) < len(rows):
+                (folder / part.name).unlink()
+        if found != configuration:  # a file has changed
+            shutil.rmtree(folder)
+    return frozenset(kept)
+
+
+def _has_outputs(out: Path, row: Params) -> bool:
+    """Return whether the files of a slice have the hashes of its row."""
+    answers, tokens = output_paths(out, row["number"])
+    return has_hash(answers, row["answers_sha256"]) and has_hash(tokens, row["tokens_sha256"])
+
+
+def _delete_others(out: Path, slices: Iterable[int]) -> None:
+    """Delete predictions for other slices, and temporary files of killed workers."""
+    ours = {path for number in slices for path in output_paths(out, number)}
+    for pattern in ("answers-*.parquet", ".answers-*.parquet", f"{TOKENS}/*.parquet"):
+        for path in set(out.glob(pattern)) - ours:
+            path.unlink(missing_ok=True)
 
 
 def _raise_if_disk_full(path: Path) -> None:
@@ -329,15 +351,104 @@ def _raise_if_disk_full(path: Path) -> None:
             raise OSError(f"A worker could not write its predictions. Got {error}. Free some disk space. {CONTINUE}")
 
 
-def _delete_others(out: Path, slices: int) -> None:
-    """Delete predictions for slices that no longer exist, and temporary files of killed workers."""
-    ours = {out / name(each) for each in range(slices) for name in (answers_name, tokens_name)}
-    for pattern in ("answers-*.parquet", ".answers-*.parquet", f"{TOKENS}/tokens-*.parquet", f"{TOKENS}/.tokens-*"):
-        for path in set(out.glob(pattern)) - ours:
-            path.unlink(missing_ok=True)
+@dataclass(frozen=True)
+class SlicePredictor:
+    """The cell of the sweep: it writes the predictions and token sums of a slice, and returns the hashes of the files.
+
+    Its fields, the slice and the version determine the files.
+    """
+
+    out: str
+    model: str  # folder
+    sha256: str  # of the file in it that holds the hashes of all others
+    explain: bool
+    at_least: float
+    kept: frozenset[int] = frozenset()  # slices that have their files
+
+    def __call__(self, params: Params, rng: np.random.Generator) -> dict[str, Any]:
+        part = Slice(**params)
+        paths = output_paths(Path(self.out), part.number)
+        if part.number not in self.kept:
+            for path, table in zip(paths, self.predict(part), strict=True):
+                _write(table, path)
+        return dict(zip(("answers_sha256", "tokens_sha256"), map(hash_file, paths), strict=True))
+
+    def predict(self, part: Slice) -> tuple["pa.Table", "pa.Table"]:
+        """Return the table of predictions and the table of token sums."""
+        import pyarrow as pa
+
+        texts, (model, names) = read_slice(part), load_once(self.model, self.sha256)
+        sums = [TokenSums(len(model.weights.embedding), model.weights.outputs) for _ in model.classes]
+        scores, known, explained = [], [], []
+        for some in in_parts(texts):
+            encoded = model.vocabulary.encode(some)
+            terms = contributions(model.weights, encoded)
+            scores.append(model.weights.bias + sums_by_text(terms, encoded))
+            known.append(encoded.sizes)
+            answers = np.repeat(predicted_classes(scores[-1]), encoded.sizes)
+            for number, each in enumerate(sums):
+                rows = answers == number
+                each.add(encoded.ids[rows], terms[rows])
+            if self.explain:
+                explained.append(_make_explanations(encoded, terms, names))
+        answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
+        columns = {} if part.name is None else {"file": pa.repeat(part.name, part.rows)}
+        columns |= {"row": pa.array(range(part.start + 1, part.stop + 1), pa.int64()), **answered}
+        if self.explain:
+            columns["explanation"] = pa.chunked_array(explained)
+        return pa.table(columns), _make_sums_table(model, sums, names)
 
 
-def _describe_failures(failed: list[tuple[Slice, str]]) -> str:
-    listed = "; ".join(f"{part.where}: {ERROR_KIND.sub('', error).rstrip('.')}" for part, error in failed[:MAX_LISTED])
-    more = f"; and {len(failed) - MAX_LISTED:,} more slices" if len(failed) > MAX_LISTED else ""
-    return f"Every row must have a prediction. Got none for {listed}{more}. {CONTINUE}"
+@lru_cache(maxsize=1)
+def load_once(folder: str, digest: str) -> tuple[Model, "pa.Array"]:
+    """Return a model and the names of all its tokens, once per process."""
+    import pyarrow as pa
+
+    if hash_file(Path(folder) / FILE) != digest:
+        raise InputError(f"`{folder}` must hold the same model for every worker. Got another one. Copy it.")
+    model = load_model(Path(folder)).model
+    return model, pa.array(model.vocabulary.names(np.arange(len(model.vocabulary))), pa.string())
+
+
+def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -> "pa.Array":
+    """Return for each text its tokens in order, each with its contribution to the logit, or to each logit."""
+    import pyarrow as pa
+
+    values = pa.array(terms.ravel())
+    if terms.shape[1] > 1:
+        starts = np.arange(len(terms) + 1, dtype=np.int32) * terms.shape[1]
+        values = pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values)
+    pairs = pa.StructArray.from_arrays([names.take(pa.array(encoded.ids)), values], ["token", "contribution"])
+    return pa.ListArray.from_arrays(pa.array(encoded.starts.astype(np.int32)), pairs)
+
+
+def _make_sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array") -> "pa.Table":
+    """Return sums as rows: a token, the class `answer` of its texts, the class `for` whose logit the sums are of."""
+    import pyarrow as pa
+
+    blocks = []
+    for label, found in zip(model.classes.tolist(), sums, strict=True):
+        seen = np.flatnonzero(found.count)
+        for output, logit_class in enumerate(logit_classes(model.classes)):
+            columns = {
+                "id": pa.array(seen.astype(np.int32)),
+                "token": names.take(pa.array(seen)),
+                "answer": pa.repeat(label, len(seen)),
+                "for": pa.repeat(logit_class, len(seen)),
+                "count": found.count[seen],
+                "sum": found.sum[seen, output],
+                "sum_abs": found.absolute[seen, output],
+            }
+            blocks.append(pa.table(columns))
+    about = {"classes": model.classes.tolist(), "vocabulary": len(names)}
+    return pa.concat_tables(blocks).replace_schema_metadata({ABOUT: json.dumps(about)})
+
+
+def _write(table: "pa.Table", path: Path) -> None:
+    """Write a file atomically; keep the file of another worker. Dictionary encoding pays only for texts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    with written_whole(path, once=True) as temporary:
+        pq.write_table(table, temporary, compression="zstd", use_dictionary=[*texts, "explanation.list.element.token"])

@@ -4,37 +4,25 @@ CSV, JSON lines and text files are first copied to Parquet, one row group per sl
 is refused before any prediction, and so that workers read all formats alike.
 """
 
-import codecs
-from bisect import bisect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, count, islice, pairwise
+from itertools import count, islice, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
-from hardmax.text.files import (
-    BYTE_ORDER_MARKS,
-    DELIMITERS,
-    ENDINGS,
-    JSON_ENDINGS,
-    MAX_ROW_BYTES,
-    CsvFile,
-    How,
-    ending_of,
-    json_object,
-)
-from hardmax.text.tables import TEXT_NAMES, choose_column, text_of
+from hardmax.text.files import ENDINGS, TEXT_ENDINGS, How, find_ending, open_blocks
+from hardmax.text.tables import choose_column, to_text
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MAX_ROWS = 20_000  # per slice: a few seconds of work for short texts
 MAX_BYTES = 8 << 20  # per slice: a few seconds of work for long texts
-HEAD_LINES = 1000  # of JSON lines, whose keys are the columns
 BATCH_ROWS = 1000  # of Parquet that are decoded together
 BUFFER_BYTES = 1 << 20  # of Parquet that are read together
-COPIED = (*DELIMITERS, *JSON_ENDINGS, ".txt")
-ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")  # tried in this order
 COLUMN = "text"  # of a copy
 
 
@@ -78,7 +66,7 @@ def find_files(given: Any, out: Path) -> list[tuple[Path, str | None]]:
         (path / name, name.as_posix()) for name in visible if name.name.lower().endswith(ENDINGS)
     ]
     if not found:
-        must = f"hold files that end in {', '.join((*COPIED, '.parquet'))}"
+        must = f"hold files that end in {', '.join((*TEXT_ENDINGS, '.parquet'))}"
         raise ParameterError("files", must, f"none in {str(path)!r}")
     return found
 
@@ -93,22 +81,19 @@ def make_slices(
     slices: list[Slice] = []
     notes: list[str] = []
     for index, (path, name) in enumerate(found):
-        ending, about = ending_of(path), path.stat()
+        ending, about = find_ending(path), path.stat()
         if ending == ".parquet":
             parquet, (column, sizes) = path.resolve(), _cut_parquet(path, text)
-        elif ending in COPIED:
+        elif ending in TEXT_ENDINGS:
             parquet, column = copies / f"{index:06d}.parquet", COLUMN
-            sizes, encoding = _copy(path, ending, text, how, parquet)
-            if how.encoding is None and encoding != ENCODINGS[0]:
-                notes.append(
-                    f"{path} is not UTF-8, and was read as Latin-1. If characters look wrong, pass `encoding`."
-                )
+            with open_blocks(path, ending, how) as (blocks, guessed):
+                sizes = _write_groups(_read_texts(blocks, text, path), parquet)
+            notes += [guessed] if guessed else []
         else:
             advice = "Unpack it: gunzip." if ending.endswith(".gz") else "Save it as .csv or .parquet."
             raise ParameterError(path, "be a file that is read in parts", f"a {ending} file", advice)
-        start, now = 0, path.stat()
-        if (now.st_size, now.st_mtime_ns) != (about.st_size, about.st_mtime_ns):
-            raise _changed(path)
+        _check_unchanged(path, about.st_size, about.st_mtime_ns)
+        start = 0
         for size in sizes:
             known = (len(slices), str(path.resolve()), name, about.st_size, about.st_mtime_ns, str(parquet), column)
             slices.append(Slice(*known, start, start + size))
@@ -118,8 +103,10 @@ def make_slices(
     return slices, notes
 
 
-def _changed(path: Path) -> InputError:
-    return InputError(f"`{path}` must not change while it is read. Got another size or time. Call it again.")
+def _check_unchanged(path: Path, size: int, modified_ns: int) -> None:
+    now = path.stat()
+    if (now.st_size, now.st_mtime_ns) != (size, modified_ns):
+        raise InputError(f"`{path}` must not change while it is read. Got another size or time. Call it again.")
 
 
 def _cut_parquet(path: Path, text: str | None) -> tuple[str, list[int]]:
@@ -134,78 +121,27 @@ def _cut_parquet(path: Path, text: str | None) -> tuple[str, list[int]]:
         raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     columns = [column for column in schema.names if column not in index]
-    column, pieces = choose_column(columns, text, "text", TEXT_NAMES, None, path), list[tuple[int, int]]()
+    column, sizes, length = choose_column(columns, text, path), [0], 0
     for group in map(footer.row_group, range(footer.num_row_groups)):
         chunks = map(group.column, range(group.num_columns))
         size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
-        slices = max(-(-group.num_rows // MAX_ROWS), -(-size // MAX_BYTES), 1)
-        bounds = [group.num_rows * i // slices for i in range(slices + 1)]
-        for start, stop in pairwise(bounds):  # large row groups are cut, small ones joined
-            rows, length = pieces.pop() if pieces else (0, 0)
-            whole = rows + stop - start, length + size // slices
-            pieces += (
-                [whole]
-                if whole[0] <= MAX_ROWS and whole[1] <= MAX_BYTES
-                else [(rows, length), (stop - start, size // slices)]
-            )
-    return column, [rows for rows, _ in pieces if rows]
+        parts = max(-(-group.num_rows // MAX_ROWS), -(-size // MAX_BYTES), 1)
+        for start, stop in pairwise(group.num_rows * i // parts for i in range(parts + 1)):
+            if sizes[-1] + stop - start > MAX_ROWS or length + size // parts > MAX_BYTES:
+                sizes.append(0)
+                length = 0
+            sizes[-1] += stop - start
+            length += size // parts
+    return column, [rows for rows in sizes if rows]
 
 
-def _copy(path: Path, ending: str, text: str | None, how: How, target: Path) -> tuple[list[int], str]:
-    """Write the texts of a file to Parquet; return the number of rows of each row group, and the encoding."""
-    with path.open("rb") as file:
-        mark = BYTE_ORDER_MARKS.get(file.read(2))
-    for encoding in ENCODINGS if how.encoding is None and mark is None else (how.encoding or mark,):
-        try:
-            utf8 = codecs.lookup(str(encoding)).name == "utf-8"
-        except LookupError:
-            advice = "Try utf-8, latin-1 or utf-16."
-            raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
-        try:
-            newline = {".txt": None, ".jsonl": "\n", ".ndjson": "\n"}.get(ending, "")
-            with path.open(encoding="utf-8-sig" if utf8 else encoding, newline=newline) as opened:
-                return _write_groups(_texts(path, ending, opened, text, how.delimiter), target), str(encoding)
-        except UnicodeError:
-            continue
-    raise ParameterError(path, f"be text in {how.encoding or mark}", "other bytes", "Pass its `encoding`.")
-
-
-def _texts(path: Path, ending: str, file: TextIO, text: str | None, delimiter: str | None) -> Iterator[str]:
-    """Yield the text of each row, an empty one if it is missing."""
-    values: Iterable[Any]
-    if ending in DELIMITERS:
-        table = CsvFile(path, file, DELIMITERS[ending], delimiter)
-        names = table.names
-        column = names.index(choose_column(names, text, "text", TEXT_NAMES, None, path)) if names else 0
-        values = (value for batch in table.batches([column]) for value in batch.column(0).to_pylist())
-    elif ending in JSON_ENDINGS:
-        rows = ((number, line) for number, line in enumerate(_lines(path, file), 1) if line.strip())
-        head = [json_object(path, *row) for row in islice(rows, HEAD_LINES)]
-        keys = list(dict.fromkeys(key for row in head for key in row))
-        key = choose_column(keys, text, "text", TEXT_NAMES, None, path) if keys else None
-        file.seek(0)
-        rows = ((number, line) for number, line in enumerate(_lines(path, file), 1) if line.strip())
-        values = (json_object(path, *row).get(key or "") for row in rows)
-    else:
-        if text is not None:
-            raise ParameterError("text", "name a column of a table", f"{str(path)!r}", "Leave it out.")
-        values = (line.removesuffix("\n") for line in _lines(path, file))
-    for row, value in enumerate(values, 1):
-        found = text_of(value, path, row) or ""
-        if "\0" in found:
-            advice = "Pass its encoding, such as `encoding='utf-16'`."
-            raise ParameterError(path, "be text", f"null bytes in row {row}", advice)
-        yield found
-
-
-def _lines(path: Path, file: TextIO) -> Iterator[str]:
-    for number in count(1):
-        if not (line := file.readline(MAX_ROW_BYTES + 1)):
-            return
-        if len(line) > MAX_ROW_BYTES:
-            must, got = f"have lines of at most {MAX_ROW_BYTES:,} characters", f"a longer one, line {number:,}"
-            raise ParameterError(path, must, got, "Put each row on a line of its own.")
-        yield line
+def _read_texts(blocks: "Iterator[DataFrame]", text: str | None, path: Path) -> Iterator[str]:
+    """Yield the text of each row, an empty one if it is missing; the first block has the columns."""
+    column, rows = None, count(1)
+    for block in blocks:
+        column = column or choose_column(list(block), text, path)
+        values = block[column].astype(object) if column in block else [None] * len(block)
+        yield from (to_text(value, path, next(rows)) or "" for value in values)
 
 
 def _write_groups(texts: Iterator[str], target: Path) -> list[int]:
@@ -215,66 +151,45 @@ def _write_groups(texts: Iterator[str], target: Path) -> list[int]:
 
     schema, sizes = pa.schema([(COLUMN, pa.string())]), list[int]()
     with written_whole(target) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        group, size = list[str](), 0
-        for text in texts:
-            group.append(text)
-            size += len(text)
-            if len(group) >= MAX_ROWS or size >= MAX_BYTES:
-                writer.write_table(pa.table([group], schema=schema))
-                sizes.append(len(group))
-                group, size = [], 0
-        if group:
+        while group := list(_next_group(texts)):
             writer.write_table(pa.table([group], schema=schema))
             sizes.append(len(group))
     return sizes
 
 
+def _next_group(texts: Iterator[str]) -> Iterator[str]:
+    size = 0
+    for text in islice(texts, MAX_ROWS):
+        yield text
+        size += len(text)
+        if size >= MAX_BYTES:
+            return
+
+
 def read_slice(part: Slice) -> list[str]:
     """Return the texts of a slice; a missing one is an empty text."""
-    path = Path(part.file)
+    import pyarrow.parquet as pq
+
+    path, source = Path(part.file), (part.parquet, part.modified_ns, part.column)
     if part.parquet == part.file:
-        now = path.stat()
-        if (now.st_size, now.st_mtime_ns) != (part.size, part.modified_ns):
-            raise _changed(path)
-    reader = _readers.pop() if _readers else _Reader(part)
-    if not reader.is_just_before(part):
-        reader = _Reader(part)
-    values = reader.read(part.start, part.stop)
-    _readers.append(reader)
-    return [text_of(value, path, row) or "" for row, value in enumerate(values, part.start + 1)]
-
-
-class _Reader:
-    """A column of a Parquet file, read forwards: a process usually reads slices of one row group in their order."""
-
-    def __init__(self, part: Slice) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        self.source = part.parquet, part.modified_ns, part.column
+        _check_unchanged(path, part.size, part.modified_ns)
+    footer = pq.read_metadata(part.parquet)
+    group = group_start = 0  # the row group in which the slice begins
+    while group_start + footer.row_group(group).num_rows <= part.start:
+        group_start += footer.row_group(group).num_rows
+        group += 1
+    known, row, values = _last_read.pop() if _last_read else (None, 0, iter(()))
+    if known != source or not group_start <= row <= part.start:
         file = pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False)
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        self.group_starts = list(accumulate(sizes, initial=0))[:-1]
-        group = bisect(self.group_starts, part.start) - 1
-        groups = list(range(group, len(sizes)))
-        self.batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column])
-        self.first, self.batch = self.group_starts[group], pa.array([])  # the last batch and its first row
-
-    def is_just_before(self, part: Slice) -> bool:
-        """Return whether reading on leads to the slice, and no row group starts between."""
-        same = self.source == (part.parquet, part.modified_ns, part.column)
-        return same and self.group_starts[bisect(self.group_starts, part.start) - 1] <= self.first <= part.start
-
-    def read(self, start: int, stop: int) -> list[Any]:
-        """Return the values of rows `start` to `stop` - 1."""
-        values: list[Any] = []
-        while True:
-            end = self.first + len(self.batch)
-            if end > start:
-                values += self.batch[max(start - self.first, 0) : stop - self.first].to_pylist()
-            if end >= stop:
-                return values
-            self.first, self.batch = end, next(self.batches).column(0)
+        groups = list(range(group, footer.num_row_groups))
+        batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column])
+        row, values = group_start, (value for batch in batches for value in batch.column(0).to_pylist())
+    numbered = enumerate(islice(values, part.start - row, part.stop - row), part.start + 1)
+    texts = [to_text(value, path, number) or "" for number, value in numbered]
+    _last_read.append((source, part.stop, values))
+    return texts
 
 
-_readers: list[_Reader] = []  # of this process, at most one
+# Source, next row and iterator of the slice that this process has read last. A process usually reads the slices of a
+# large row group in order, and Parquet can only be decoded from the start of a row group.
+_last_read: list[tuple[Any, int, Iterator[Any]]] = []

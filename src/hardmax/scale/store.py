@@ -6,7 +6,7 @@ last line that is incomplete, because the client was killed, is cut off.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 FILE, FORMAT = "manifest.jsonl", "hardmax-sweep-1"
 MAX_PARTS = 500  # of a sweep; a part costs about 10 ms beside its cells
-LAST = ("seconds", "error")  # columns of the table
-Interval = tuple[int, int]  # the first cell, and the one after the last
 Answer = tuple[dict[str, Any], float, str | None]  # the row of a cell, its seconds, its error
 
 
@@ -60,14 +58,11 @@ class Configuration:
         return cls(**values | {"design": Design(**values["design"])})
 
     @property
-    def intervals(self) -> list[Interval]:
-        """The cells of each part."""
-        cells = len(self.design)
-        return [(start, min(start + self.part_cells, cells)) for start in range(0, cells, self.part_cells)]
-
-    def part_name(self, interval: Interval) -> str:
-        """Return the name of the file of a part."""
-        return f"part-{interval[0]:09d}-{interval[1]:09d}-{self.fingerprint}.parquet"
+    def parts(self) -> dict[str, range]:
+        """The name of the file of each part, and the indices of its cells."""
+        cells = range(len(self.design))
+        parts = [cells[start : start + self.part_cells] for start in cells[:: self.part_cells]]
+        return {f"part-{each.start:09d}-{each.stop:09d}-{self.fingerprint}.parquet": each for each in parts}
 
 
 class Part(NamedTuple):
@@ -86,7 +81,6 @@ class Manifest:
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.folder = Path(folder)
-        self._file: BinaryIO | None = None
         path = self.folder / FILE
         try:
             first, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -113,40 +107,34 @@ class Manifest:
             import fcntl
         except ImportError:
             raise InputError("A sweep must run on Linux or macOS. Got another system.") from None
-        file = (self.folder / FILE).open("r+b")
+        self._file: BinaryIO = (self.folder / FILE).open("r+b")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            file.close()
+            self._file.close()
             raise InputError(f"`{self.folder}` must be written by one sweep at a time. Got two. Wait for it.") from None
-        end = file.read().rfind(b"\n") + 1
-        file.truncate(end)
-        file.seek(end)
-        self._file = file
+        end = self._file.read().rfind(b"\n") + 1
+        self._file.truncate(end)
+        self._file.seek(end)
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._file is not None
         self._file.close()
         os.sync()  # once: after a power failure, parts that do not have the hash of the manifest are computed again
 
     def add(self, part: Part) -> None:
         """Append a finished part."""
-        assert self._file is not None
         self.parts[part.name] = part
         self._file.write(json.dumps(part._asdict()).encode() + b"\n")
         self._file.flush()
 
-    def forget_damaged(self, is_good: Callable[[Path], bool] | None = None) -> None:
-        """Forget parts whose file is missing, changed, or not `is_good`."""
-        for part in list(self.parts.values()):
-            if not self.is_unchanged(part) or (is_good is not None and not is_good(self.folder / part.name)):
-                del self.parts[part.name]
+    def forget_damaged(self) -> None:
+        """Forget parts whose file is missing or has changed."""
+        self.parts = {name: part for name, part in self.parts.items() if self.is_unchanged(part)}
 
     def is_unchanged(self, part: Part) -> bool:
         """Return whether the file of a part exists and has its hash."""
-        path = self.folder / part.name
-        return path.exists() and hash_file(path) == part.sha256
+        return has_hash(self.folder / part.name, part.sha256)
 
     def delete_others(self) -> None:
         """Delete files of parts that the manifest does not list, also temporary files of killed workers."""
@@ -160,16 +148,20 @@ class Manifest:
         return sorted(self.parts.values(), key=lambda part: part.start)
 
     @property
-    def missing(self) -> list[Interval]:
-        """The cells of each part that is not finished."""
-        configuration = self.configuration
-        return [each for each in configuration.intervals if configuration.part_name(each) not in self.parts]
+    def missing(self) -> dict[str, range]:
+        """The name of each part that is not finished, and the indices of its cells."""
+        return {name: cells for name, cells in self.configuration.parts.items() if name not in self.parts}
 
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 hash of a file."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def has_hash(path: Path, digest: str) -> bool:
+    """Return whether a file exists and has this hash."""
+    return path.exists() and hash_file(path) == digest
 
 
 def write_part(path: Path, first: int, cells: Sequence[Params], answers: Iterable[Answer]) -> Part:
@@ -191,13 +183,13 @@ def make_table(first: int, cells: Sequence[Params], answers: Sequence[Answer]) -
     columns: dict[str, Any] = {"cell": pa.array(range(first, first + len(answers)), pa.int64())}
     for values in (cells, [row for row, _, _ in answers]):
         for name in dict.fromkeys(name for one in values for name in one):
-            columns[name] = _column([one.get(name) for one in values])
+            columns[name] = _make_column([one.get(name) for one in values])
     columns["seconds"] = pa.array([seconds for _, seconds, _ in answers], pa.float64())
     columns["error"] = pa.array([error for _, _, error in answers], pa.string())
     return pa.table(columns)
 
 
-def _column(values: list[Any]) -> "pa.Array":
+def _make_column(values: list[Any]) -> "pa.Array":
     """Return values as a column; values without a common type as texts."""
     import pyarrow as pa
 
@@ -208,25 +200,14 @@ def _column(values: list[Any]) -> "pa.Array":
 
 
 def join_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return parts as one table. Missing columns are null; a column of types that no type holds becomes texts."""
+    """Return parts as one table. Missing values are null; a column without a common type becomes texts."""
     import pyarrow as pa
 
-    fields = [column for table in tables for column in table.schema]
-    for name in dict.fromkeys(column.name for column in fields):
-        try:
-            schemas = [pa.schema([column]) for column in fields if column.name == name]
-            pa.unify_schemas(schemas, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            tables = [_with_texts(table, name) for table in tables]
-    table = pa.concat_tables(tables, promote_options="permissive")
-    return table.select([*(name for name in table.column_names if name not in LAST), *LAST])
-
-
-def _with_texts(table: "pa.Table", name: str) -> "pa.Table":
-    """Return a table with one column as texts."""
-    import pyarrow as pa
-
-    if name not in table.column_names:
-        return table
-    texts = [None if value is None else str(value) for value in table[name].to_pylist()]
-    return table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        rows = [row for table in tables for row in table.to_pylist()]
+        names = dict.fromkeys(name for table in tables for name in table.column_names)
+        table = pa.table({name: _make_column([row.get(name) for row in rows]) for name in names})
+    first = [name for name in table.column_names if name not in ("seconds", "error")]
+    return table.select([*first, "seconds", "error"])

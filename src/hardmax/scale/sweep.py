@@ -12,15 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardmax._errors import InputError, ParameterError, ParameterTypeError, did_you_mean, needed_for
+from hardmax._errors import InputError, ParameterError, ParameterTypeError, needed_for
 from hardmax._files import check_writable
 from hardmax._types import Progress
 from hardmax._validation import check_count, check_positive
-from hardmax.scale.cell_process import Cell, Task
-from hardmax.scale.cells import CELLS, BuiltIn
+from hardmax.scale.cells import CELLS, BuiltIn, choose
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import Engine, check_engine, connected, run_tasks
-from hardmax.scale.store import FILE, Configuration, Interval, Manifest, join_tables
+from hardmax.scale.executor import Cell, Engine, Task, check_engine, connected, run_tasks
+from hardmax.scale.store import FILE, Configuration, Manifest, Part, join_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,8 +116,7 @@ class SweepTable:
     def to_frame(self) -> "pd.DataFrame":
         """Return the rows as a pandas table."""
         with needed_for("`SweepTable.to_frame`", None, "scale"):
-            import pandas  # noqa: F401
-        return self.table().to_pandas()
+            return self.table().to_pandas()
 
     def error_counts(self) -> dict[str, int]:
         """Return the number of rows with each error, in descending order."""
@@ -194,7 +192,7 @@ def sweep(
     >>> found = hm.sweep("leaders", {"n": [10, 100], "d": [2, 8]}, out="runs/leaders")  # doctest: +SKIP
     >>> found.to_frame()[["n", "d", "leaders", "layer"]]  # doctest: +SKIP
     """
-    function = find_built_in(cell) if isinstance(cell, str) else cell
+    function: Cell = choose(CELLS, cell, "cell") if isinstance(cell, str) else cell
     if not callable(function):
         raise ParameterTypeError("cell", "be a function, or the name of one", type(cell).__name__)
     seed = check_count(seed, "seed", least=0)
@@ -202,29 +200,26 @@ def sweep(
     design = make_design(grid, samples, seed)
     if isinstance(function, BuiltIn):
         design = function.complete(design, drawn=samples is not None)
-    name = cell if isinstance(cell, str) else full_name(function)
-    configuration = Configuration(name, hash_source(function), design, seed, limit)
-    return run(function, configuration, out, engine, workers, progress, started)
+    name = cell if isinstance(cell, str) else _full_name(function)
+    configuration = Configuration(name, _hash_source(function), design, seed, limit)
+
+    def report(manifest: Manifest, part: Part) -> None:
+        if progress is not None:
+            progress(SweepTable(manifest).rows, len(design))
+
+    return run(function, configuration, out, engine, workers, report, started)
 
 
 def run(
     function: Cell,
     configuration: Configuration,
     out: str | PathLike[str],
-    engine: Engine = "local",
-    workers: int | None = None,
-    progress: Progress | None = None,
-    started: "Callable[[Client], object] | None" = None,
-    *,
-    is_good: Callable[[Path], bool] | None = None,
-    weight: Callable[[Interval], int] = lambda interval: interval[1] - interval[0],
-    on_errors: Callable[[Path], object] | None = None,
+    engine: Engine,
+    workers: int | None,
+    report: Callable[[Manifest, Part], None],
+    started: "Callable[[Client], object] | None",
 ) -> SweepTable:
-    """Start or continue the sweep of a configuration in a folder.
-
-    A finished part is computed again unless `is_good` is true of its file. `weight` is the progress that cells count
-    for. `on_errors` is called with the file of a part that holds an error, and may raise.
-    """
+    """Start or continue the sweep of a configuration in a folder; `report` is called after each part, and may raise."""
     with needed_for("`hardmax.sweep`", None, "scale"):
         import cloudpickle
         import distributed  # noqa: F401
@@ -232,22 +227,14 @@ def run(
     check_engine(engine, workers)
     check_writable(out, folder=True)
     folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
-    # A process for cells is reused for one sweep and one state of its function, which the configuration may not show.
-    name = f"{configuration.fingerprint}-{sha256(pickled).hexdigest()[:12]}"
-    design, total = configuration.design, weight((0, len(configuration.design)))
     with Manifest.create(folder, configuration) as manifest:
         _check_same(manifest.configuration, configuration)
-        manifest.forget_damaged(is_good)
+        manifest.forget_damaged()
         manifest.delete_others()
-        missing = manifest.missing
-        done = total - sum(map(weight, missing))
+        seed, design, limit = configuration.seed, configuration.design, configuration.time_limit
         tasks = [
-            Task(
-                *(name, pickled, configuration.seed, start, [design[index] for index in range(start, stop)]),
-                time_limit=configuration.time_limit,
-                path=str(folder / configuration.part_name((start, stop))),
-            )
-            for start, stop in missing
+            Task(pickled, seed, cells.start, [design[i] for i in cells], limit, str(folder / name))
+            for name, cells in manifest.missing.items()
         ]
         try:
             if tasks:
@@ -256,13 +243,11 @@ def run(
                         started(client)
                     with closing(run_tasks(client, tasks)) as parts:  # an exception cancels the other tasks
                         for part in parts:
-                            check_shared(folder, part.name)
+                            if not (folder / part.name).exists():
+                                must, got = "be a folder that the workers share", f"{folder} without their files"
+                                raise ParameterError("out", must, got, "Choose one on a shared disk.")
                             manifest.add(part)
-                            done += weight((part.start, part.stop))
-                            if progress is not None:
-                                progress(done, total)
-                            if on_errors is not None and part.errors:
-                                on_errors(folder / part.name)
+                            report(manifest, part)
         except ParameterError:
             if not manifest.parts:  # no such cluster: the folder stays free for any sweep
                 (folder / FILE).unlink()
@@ -271,28 +256,13 @@ def run(
     return SweepTable.open(out)
 
 
-def check_shared(folder: Path, name: str) -> None:
-    """Raise an error if a file that a worker wrote is not visible to the client."""
-    if not (folder / name).exists():
-        must, advice = "be a folder that the workers share with the client", "Choose one on a shared disk."
-        raise ParameterError("out", must, f"{folder}, without the file {name} of a worker", advice)
-
-
-def find_built_in(name: str) -> BuiltIn:
-    """Return the built-in cell of a name."""
-    if name not in CELLS:
-        must = f"be a function, or one of {', '.join(CELLS)}"
-        raise ParameterError("cell", must, repr(name), did_you_mean(name, CELLS))
-    return CELLS[name]
-
-
-def full_name(function: Cell) -> str:
+def _full_name(function: Cell) -> str:
     """Return the module and the name of a function."""
     kind = function if hasattr(function, "__qualname__") else type(function)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def hash_source(function: Cell) -> str:
+def _hash_source(function: Cell) -> str:
     """Return the hash of the source of a function, or an empty text if it cannot be read."""
     try:
         return sha256(inspect.getsource(function).encode()).hexdigest()[:12]

@@ -77,7 +77,7 @@ def is_stored(kernel: str) -> bool:
 
 
 def check_kernel(kernel: str) -> str:
-    """Return a name from `KERNELS` that can run here, or raise an error that says what to do."""
+    """Return a name from `KERNELS` that can run here, or raise an error with advice."""
     if kernel not in KERNELS:
         raise ParameterError("kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}")
     if kernel not in ("auto", "numpy", "kdtree") and not has_numba():
@@ -132,11 +132,7 @@ def is_small(d: int, tokens: int, single: bool) -> bool:
 
 
 def search_batch(
-    queries: AnyArray,
-    keys: AnyArray,
-    slack: FloatArray | None = None,
-    mask: BoolArray | None = None,
-    causal: bool = False,
+    queries: AnyArray, keys: AnyArray, slack: FloatArray | None, mask: BoolArray | None = None, causal: bool = False
 ) -> tuple[Sets, BoolArray]:
     """Return `scan.near_maxima_of_batch`, by "small" where batch elements are small."""
     single = queries.dtype == keys.dtype == np.float32
@@ -209,7 +205,7 @@ class Search:
         Raises
         ------
         TooMany
-            If the sets would take more memory than the tokens do; then ask fewer queries at a time.
+            If the sets would take more memory than the tokens do; then pass fewer queries at a time.
         """
         name = self._choose(queries, keys, limits is not None)
         if name == "numpy":

@@ -1,19 +1,29 @@
-"""Parts of the logit that belong to words, sentences and phrases of a text; with the bias they sum to the logit."""
+"""Parts of the logit that belong to words, sentences and phrases; removals of words and comparisons of two texts.
+
+Parts and the bias sum to the logit, and the changes of all tokens between two texts to the change of the logit.
+"""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.text.model import Model
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from hardmax.text.explanation import Explanation, Highlight
 
+Place = tuple[int, int]  # start and end of a word in its text
+MAX_SHOWN_TOKENS = 5  # in the sentence about a comparison
+MAX_TRIED = 8  # words whose removal is tried in one step of `minimal_flip`, the largest contributions first
+MAX_REMOVED = 100  # words, after which the search ends
 FULL_STOPS, CLOSING = r"\u3002\uff01\uff1f", r"\u300d\u300f\uff09"  # of scripts without spaces
 UNSPACED_END = rf"(?<=[{FULL_STOPS}])[{CLOSING}]*(?![{FULL_STOPS}{CLOSING}])\s*"
 SENTENCE = re.compile(rf"\n+|(?<=[.!?])[\"')\]]*\s+|{UNSPACED_END}")  # separators of sentences
@@ -46,7 +56,7 @@ class Part(NamedTuple):
 
     text: str
     value: float | FloatArray
-    places: tuple[tuple[int, int], ...]
+    places: tuple[Place, ...]
 
     @property
     def named(self) -> str:
@@ -70,9 +80,8 @@ def attribute_to_words(
     for size, places, tokens in model.vocabulary.occurrences(words):
         if not len(places):
             continue
-        place = order[np.searchsorted(ids[order], tokens)]  # indices of the tokens in ids
-        times = np.bincount(place, minlength=len(ids))[place]
-        part = terms[place] / times[:, None]  # (m, outputs)
+        at = order[np.searchsorted(ids[order], tokens)]  # indices of the tokens in ids
+        part = terms[at] / np.bincount(at, minlength=len(ids))[at, None]  # (m, outputs)
         if size == 1:
             scores[places] = np.einsum("mhd,ohd->mo", model.weights.tokens(tokens), model.weights.decoder)
         window = places[:, None] + np.arange(size)  # (m, size)
@@ -86,52 +95,29 @@ def attribute_to_words(
     return parts
 
 
-def by_word(explanation: "Explanation", *, even: bool) -> list[Part]:
-    """Return distinct words with all their offsets, the largest parts first."""
-    found: dict[str, list[Highlight]] = defaultdict(list)
-    for mark in explanation.highlighted(even=even):
-        found[mark.word].append(mark)
-    parts = [_part(explanation, marks) for marks in found.values()]
-    return sorted(parts, key=lambda part: -abs(float(explanation.signed(part.value))))
-
-
-def strongest_runs(explanation: "Explanation") -> dict[tuple[int, int], str]:
-    """Return the n-gram, as written, in which a word contributes most, by offsets of the word."""
-    spans = explanation.model.vocabulary.splitter.spans(explanation.text)
-    words, order = [span.word for span in spans], np.argsort(explanation.ids)
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, then by token
-    for size, places, tokens in explanation.model.vocabulary.occurrences(words):
-        at = order[np.searchsorted(explanation.ids[order], tokens)]
-        parts = explanation.towards[at] / np.bincount(at, minlength=len(order))[at]
-        for place, i, part in zip(places.tolist(), at.tolist(), parts.tolist(), strict=True):
-            run = words[place : place + size]
-            taking = [word for word in run if any(map(str.isalnum, word))] or run
-            for word in taking:  # with its signs a word is by itself
-                sums[word][str(explanation.words[i]) if len(taking) > 1 else word] += part / len(taking)
-    first = {span.word: (span.start, span.end) for span in reversed(spans)}
-    most = {word: max(of, key=lambda name: abs(of[name])) for word, of in sums.items()}
-    return {first[word]: explanation.as_written[name] for word, name in most.items() if name != word}
-
-
-def by_sentence(explanation: "Explanation", *, even: bool) -> list[Part]:
-    """Return the sentences in their order."""
-    return _cut(explanation, SENTENCE, even)
-
-
-def by_phrase(explanation: "Explanation", phrases: Iterable[str] | None, *, even: bool) -> list[Part]:
-    """Return the given phrases with all their offsets, or the parts between punctuation."""
-    if phrases is None:
-        return _cut(explanation, CLAUSE, even)
+def find_phrases(explanation: "Explanation", phrases: Iterable[str], *, even: bool) -> list[Part]:
+    """Return the given phrases with all their offsets."""
     if isinstance(phrases, str):
         raise ParameterError("phrases", "be a list of strings", "one string", "Put it into a list.")
-    marks = explanation.highlighted(even=even)
-    return [_phrase(explanation, marks, phrase) for phrase in phrases]
+    text, marks, parts = explanation.text, explanation.highlighted(even=even), []
+    for phrase in phrases:
+        if not isinstance(phrase, str) or not phrase.split():
+            raise ParameterError("phrases", "hold phrases with words", repr(phrase))
+        words = r"\s+".join(map(re.escape, phrase.split()))
+        if explanation.model.vocabulary.splitter.tokenizer is None:  # other tokenizers may split texts without spaces
+            words = rf"(?<!\w){words}(?!\w)"
+        places = [match.span() for match in re.finditer(words, text, re.IGNORECASE)]
+        if not places:
+            raise ParameterError("phrases", "occur in the text", repr(phrase), "Copy it from the text.")
+        own = [mark for mark in marks if any(start <= mark.start < end for start, end in places)]
+        parts.append(Part(text[slice(*places[0])], sum_contributions(explanation, own), tuple(places)))
+    return parts
 
 
-def _cut(explanation: "Explanation", between: re.Pattern[str], even: bool) -> list[Part]:
-    """Split the text; a word belongs to the piece in which it begins, or to the last piece."""
+def split_parts(explanation: "Explanation", separator: re.Pattern[str], *, even: bool) -> list[Part]:
+    """Return the parts of the text between separators; a word belongs to the part in which it starts, or the last."""
     text, marks = explanation.text, explanation.highlighted(even=even)
-    ends = [match.end() for match in between.finditer(text)] + [len(text)]
+    ends = [match.end() for match in separator.finditer(text)] + [len(text)]
     cuts = [(start, end) for start, end in zip([0, *ends], ends, strict=False) if text[start:end].strip()]
     if not cuts and marks:
         cuts = [(0, len(text))]  # tokens without offsets, or tokens that are spaces
@@ -141,40 +127,18 @@ def _cut(explanation: "Explanation", between: re.Pattern[str], even: bool) -> li
         while at < len(marks) and (marks[at].start < end or end == cuts[-1][1]):
             own.append(marks[at])
             at += 1
-        left = start + len(text[start:end]) - len(text[start:end].lstrip())
+        left = end - len(text[start:end].lstrip())
         right = left + len(text[left:end].rstrip())
-        parts.append(Part(" ".join(text[left:right].split()), _sum(explanation, own), ((left, right),)))
+        parts.append(Part(" ".join(text[left:right].split()), sum_contributions(explanation, own), ((left, right),)))
     return parts
 
 
-def _phrase(explanation: "Explanation", marks: "Sequence[Highlight]", phrase: str) -> Part:
-    if not isinstance(phrase, str) or not phrase.split():
-        raise ParameterError("phrases", "hold phrases with words", repr(phrase))
-    words = r"\s+".join(map(re.escape, phrase.split()))
-    if (
-        explanation.model.vocabulary.splitter.tokenizer is None
-    ):  # words of other tokenizers may have no spaces between them
-        words = rf"(?<!\w){words}(?!\w)"
-    places = [match.span() for match in re.finditer(words, explanation.text, re.IGNORECASE)]
-    if not places:
-        raise ParameterError("phrases", "occur in the text", repr(phrase), "Copy it from the text.")
-    own = [mark for mark in marks if any(start <= mark.start < end for start, end in places)]
-    return Part(explanation.text[slice(*places[0])], _sum(explanation, own), tuple(places))
-
-
-def _part(explanation: "Explanation", marks: "Sequence[Highlight]") -> Part:
-    places = tuple((mark.start, mark.end) for mark in marks)
-    return Part(explanation.text[slice(*places[0])] or marks[0].word, _sum(explanation, marks), places)
-
-
-def _sum(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | FloatArray:
+def sum_contributions(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | FloatArray:
+    """Return the sum of the parts of some words: a number, or (classes,) with more than two classes."""
     if len(explanation.logits) == 1:
         return float(sum(float(mark.contribution) for mark in marks))
-    return (
-        np.sum([np.asarray(mark.contribution) for mark in marks], axis=0)
-        if marks
-        else np.zeros(len(explanation.logits))
-    )
+    values = [np.asarray(mark.contribution) for mark in marks]
+    return np.sum([np.zeros(len(explanation.logits)), *values], axis=0)
 
 
 class Leading(NamedTuple):
@@ -206,24 +170,151 @@ class Leading(NamedTuple):
     followers: float
 
 
-def leading(explanation: "Explanation") -> list[Leading]:
-    """Return the leaders, sorted by the number of heads in which they lead."""
-    found = defaultdict(list)
-    for leaders in explanation.leaders:
-        for leader in leaders:
-            found[leader.word].append((leader.share, len(leader.followers)))
-    rows = [Leading(word, len(seen), *np.mean(seen, axis=0).tolist()) for word, seen in found.items()]
-    return sorted(rows, key=lambda row: (-row.heads, -row.share))
+@dataclass(frozen=True)
+class Flip:
+    """Words whose removal changes the prediction, or the reason why there are none. It prints as a sentence.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The words, as written.
+    places : tuple of (start, end)
+        Their offsets: `text[start:end]`.
+    before, after : labels
+        The prediction with them and without.
+    logits : (outputs,) array
+        The logits without them.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> flip = explanation.minimal_flip()
+    >>> flip.flips, str(flip.before), str(flip.after)
+    (True, 'pos', 'neg')
+    """
+
+    words: tuple[str, ...]
+    places: tuple[Place, ...]
+    before: Any
+    after: Any
+    logits: Any
+
+    @property
+    def flips(self) -> bool:
+        """Return whether the prediction changes."""
+        return bool(self.after != self.before)
+
+    def __str__(self) -> str:
+        if not self.places and not self.flips:
+            return f"No word contributes to {self.before}, so none can be removed: the bias alone decides."
+        removed = count(len(self.places), "word")
+        if not self.flips:
+            return f"No such words were found: without {removed} the prediction is still {self.before}."
+        quoted = ", ".join(f"“{word}”" for word in self.words)
+        needed = " Each of them is needed." if len(self.places) > 1 else ""
+        return f"Without {removed}, {quoted}, the prediction is {self.after}.{needed}"
+
+    __repr__ = __str__
 
 
-def as_written(explanation: "Explanation") -> dict[str, str]:
-    """Return tokens as first written in the text: "wonderful . i" may be written "wonderful. I"."""
-    vocabulary, text = explanation.model.vocabulary, explanation.text
-    spans = vocabulary.splitter.spans(text)
-    found: dict[str, str] = {}
-    for size, places, tokens in vocabulary.occurrences([span.word for span in spans]):
-        for place, token in zip(places.tolist(), tokens.tolist(), strict=True):
-            name, run = vocabulary.name(token), spans[place : place + size]
-            written = text[run[0].start : run[-1].end] if all(span.end > span.start for span in run) else name
-            found.setdefault(name, " ".join(written.split()) or name)
-    return found
+def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"]) -> Flip:
+    """Return a small set of words without which the prediction is another; every step runs the model.
+
+    The search is greedy. Of the words with the largest contributions to the prediction, it removes the one whose
+    removal lowers the logit most, until the prediction changes. Then it restores words while the prediction stays
+    changed, so that each word that is left is needed. A smaller set may exist.
+    """
+    model, text = explanation.model, explanation.text
+    removed: list[Place] = []
+    current = explanation
+    while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
+        marks = [mark for mark in current.highlighted(even=False) if current.text[mark.start : mark.end].strip()]
+        values = {(mark.start, mark.end): float(explanation.signed(mark.contribution)) for mark in marks}
+        largest = sorted(values, key=lambda place: -values[place])[:MAX_TRIED]
+        tried = [place for place in largest if values[place] > 0]
+        if not tried:
+            break
+        scores = model.logits([remove_words(text, [*removed, place]) for place in tried])
+        logits = scores[:, 0] if scores.shape[1] == 1 else scores
+        removed.append(tried[int(np.argmin(explanation.signed(logits)))])
+        current = explain(remove_words(text, removed))
+    changed = current.prediction != explanation.prediction
+    while changed:
+        changed = False
+        for place in list(removed):
+            fewer = [other for other in removed if other != place]
+            if fewer and model.decide(model.logits([remove_words(text, fewer)]))[0] != explanation.prediction:
+                removed, changed = fewer, True
+    current = explain(remove_words(text, removed))
+    places = tuple(sorted(removed))
+    words = tuple(text[start:end] for start, end in places)
+    return Flip(words, places, explanation.prediction, current.prediction, current.logits)
+
+
+def remove_words(text: str, places: Sequence[Place]) -> str:
+    """Return a text with spaces in place of some words, so that the offsets of the others stay the same."""
+    characters = list(text)
+    for start, end in places:
+        characters[start:end] = " " * (end - start)
+    return "".join(characters)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Two texts under one model: the changes of all tokens add up to that of the logit. It prints as a sentence.
+
+    The contribution of a token that both texts contain may differ, as it may follow other leaders.
+
+    Attributes
+    ----------
+    first, second : Explanation
+        The explanations of the two texts.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> comparison = explanation.counterfactual("A dreadful film, but far too long.")
+    >>> bool(comparison.change < 0)
+    True
+    >>> bool(abs(comparison.changes["change"].sum() - comparison.change) < 1e-9)
+    True
+    """
+
+    first: "Explanation"
+    second: "Explanation"
+
+    @property
+    def change(self) -> Any:
+        """Return the change of the logit."""
+        return self.second.logit - self.first.logit
+
+    @property
+    def changes(self) -> "DataFrame":
+        """Return a pandas DataFrame with a row for each token, the largest change first.
+
+        `where` names the texts that contain it: "first", "second" or "both". `before`, `after` and `change` are its
+        contributions to the two logits and their difference, towards the prediction for the first text.
+        """
+        import pandas
+
+        first, second = self.first, self.second
+        ids = np.union1d(first.ids, second.ids)
+        before, after = np.zeros((2, len(ids)))
+        before[np.searchsorted(ids, first.ids)] = first.towards
+        after[np.searchsorted(ids, second.ids)] = first.signed(second.contributions)
+        in_first, in_second = np.isin(ids, first.ids), np.isin(ids, second.ids)
+        where = np.where(in_first & in_second, "both", np.where(in_first, "first", "second"))
+        columns = {"token": first.model.vocabulary.names(ids), "where": where, "before": before, "after": after}
+        order = np.argsort(-np.abs(after - before), kind="stable")
+        return pandas.DataFrame(columns | {"change": after - before}).iloc[order].reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        first, second = self.first, self.second
+        verb = "stays" if first.prediction == second.prediction else "becomes"
+        written, shown = second.as_written | first.as_written, self.changes[:MAX_SHOWN_TOKENS]
+        parts = [f"{written[row.token]} {row.change:+.2f}" for row in shown.itertuples()]
+        total = float(first.signed(self.change))
+        most = f"; most by {', '.join(parts)}" if parts else ""
+        return f"The prediction {verb} {second.prediction}: {total:+.2f} for {first.prediction}{most}."

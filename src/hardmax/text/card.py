@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from statistics import median
@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import InputError
+from hardmax._display import count
 from hardmax._version import __version__
 from hardmax.draw.pages import card
+from hardmax.text.files import join_names
 from hardmax.text.model import Epoch, Model
 from hardmax.text.tokenizer import full_name
 
-MAX_CLASSES, MAX_LEADERS = 20, 8
+MAX_LEADERS = 8
 MIN_TEXTS_PER_CLASS = 30  # below it the card warns
 
 
@@ -55,7 +56,7 @@ class Record:
     sha256: str
     date: str
     version: str = __version__
-    about: str = field(default="")
+    about: str = ""
 
     @classmethod
     def of(cls, texts: Sequence[str], labels: Sequence[Any]) -> "Record":
@@ -69,33 +70,19 @@ class Record:
         today = datetime.now(UTC).date().isoformat()
         return cls(len(texts), dict(sorted(counts.items())), float(median(map(len, texts))), digest.hexdigest(), today)
 
-    @classmethod
-    def from_data(cls, data: Any, path: str) -> "Record":
-        """Return the record in a file; every entry is checked."""
-        kinds: dict[str, Any] = {
-            "texts": int,
-            "classes": dict,
-            "characters": int | float,
-            **dict.fromkeys(("sha256", "date", "version", "about"), str),
-        }
-        known = isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
-        if not known or not all(isinstance(count, int) for count in data["classes"].values()):
-            raise InputError(f"`{path}` must hold a record in `training`. It does not. Copy the folder again.")
-        return cls(**{name: data[name] for name in kinds})
-
 
 def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
     """Return the card of a model in Markdown: classes, training data, scores and limits."""
     weights, vocabulary = model.weights, model.vocabulary
-    counts = ", ".join(f"{name}: {count:,}" for name, count in list(record.classes.items())[:MAX_CLASSES])
-    heads = f"{_count(weights.heads, 'head')} of {_count(weights.d, 'coordinate')}, {_count(weights.layers, 'layer')}"
+    counts = join_names([f"{name}: {texts:,}" for name, texts in record.classes.items()])
+    heads = f"{count(weights.heads, 'head')} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}"
     limits = [
         "- It uses the words of its training texts only; every text without such a word gets the same prediction.",
         "- Its accuracy holds for texts like those it was trained on. Measure it on others: hardmax evaluate.",
     ]
-    rare = [name for name, count in record.classes.items() if count < MIN_TEXTS_PER_CLASS]
+    rare = [name for name, texts in record.classes.items() if texts < MIN_TEXTS_PER_CLASS]
     if rare:
-        limits.append(f"- It has seen fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}.")
+        limits.append(f"- It was trained on fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}.")
     explain = 'hardmax explain "a text" --model FOLDER'
     if vocabulary.splitter.tokenizer is not None:
         name = full_name(vocabulary.splitter.tokenizer)
@@ -110,7 +97,7 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         f"- on {record.date}, by hardmax {record.version}",
         f"- SHA-256 of texts and labels: {record.sha256}",
         f"- {heads}",
-        f"- {len(vocabulary):,} tokens of up to {_count(vocabulary.max_ngram, 'word')}",
+        f"- {len(vocabulary):,} tokens of up to {count(vocabulary.max_ngram, 'word')}",
         f"\n## Scores\n\n{_describe_scores(history)}",
         "\n## Limits\n",
         *limits,
@@ -124,14 +111,8 @@ def card_line(model: Model, history: Sequence[Epoch], record: Record) -> str:
     return f"Classes: {_list_classes(model)}. Trained on {record.texts:,} texts. {_describe_scores(history)}"
 
 
-def _count(count: int, name: str) -> str:
-    return f"{count} {name}{'' if count == 1 else 's'}"
-
-
 def _list_classes(model: Model) -> str:
-    classes = list(map(str, model.classes.tolist()))
-    more = f" and {len(classes) - MAX_CLASSES} more" if len(classes) > MAX_CLASSES else ""
-    return ", ".join(classes[:MAX_CLASSES]) + more
+    return join_names(list(map(str, model.classes.tolist())))
 
 
 def _describe_scores(history: Sequence[Epoch]) -> str:
@@ -148,7 +129,7 @@ def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
     facts: dict[str, object] = {
         "classes": _list_classes(model),
         "vocabulary": f"{len(model.vocabulary):,} tokens",
-        "heads": f"{weights.heads} of {_count(weights.d, 'coordinate')}, {_count(weights.layers, 'layer')}",
+        "heads": f"{weights.heads} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}",
     }
     known = [epoch.accuracy for epoch in history if epoch.kept and epoch.accuracy is not None]
     if known:
@@ -166,7 +147,6 @@ def _find_leaders(model: Model) -> list[list[object]]:
     scores = np.einsum("hd,ohd->ho", z[longest, np.arange(weights.heads)], weights.decoder)
     order = np.argsort(-np.abs(scores).max(axis=1), kind="stable")
     rows: dict[str, list[object]] = {}
-    for h in order.tolist():
-        word = model.vocabulary.name(int(longest[h]))
-        rows.setdefault(word, [word, model.decide(scores[h][None])[0]])
+    for word, label in zip(model.vocabulary.names(longest[order]), model.decide(scores[order]), strict=True):
+        rows.setdefault(word, [word, label])
     return list(rows.values())[:MAX_LEADERS]

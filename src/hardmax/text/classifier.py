@@ -1,48 +1,30 @@
-"""`HardmaxClassifier`: the scikit-learn estimator. It validates its input, calls `fit_model`, and stores the model."""
+"""`HardmaxClassifier`: the scikit-learn estimator. It validates its input, fits a model, and stores it."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from inspect import cleandoc
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
-from warnings import warn
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from hardmax._errors import ParameterError
+from hardmax._display import progress_bar
+from hardmax._errors import needed_for
 from hardmax._types import AnyArray, FloatArray
 from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
 from hardmax.text.explanation import Explanation, explain, explain_many
-from hardmax.text.fitting import fit_model, training_bar
-from hardmax.text.model import Model, Report, confident_predictions, coverage
-from hardmax.text.parameters import Parameters, check_parameters, describe_parameters
+from hardmax.text.linear_init import fit_linear_model, uses_linear_start
+from hardmax.text.model import Model, Report, coverage, is_confident
+from hardmax.text.parameters import Parameters, describe_parameters
 from hardmax.text.statistics import LeaderStatistics, leader_statistics, token_table
 from hardmax.text.storage import find_model, load_model, save_model
-from hardmax.text.tokenizer import Tokenizer, unspaced_note
-from hardmax.text.validation import (
-    DuplicateWarning,
-    case_note,
-    check_groups,
-    check_known_labels,
-    check_labels,
-    check_texts,
-    check_weighted_labels,
-    check_weights,
-    complete_rows,
-    duplicate_note,
-    find_duplicates,
-    join_groups,
-    number_texts,
-    strip_labels,
-    unmeasured_notes,
-)
+from hardmax.text.tokenizer import Tokenizer
+from hardmax.text.validation import check_known_labels, check_texts, check_training_set, strip_labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,6 +43,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     as the initial weights come from a linear model of the same tokens.
 
     Every parameter is a field of `hardmax.text.parameters.Parameters`, with default, bounds and description.
+
+    Methods take texts `X`: a sequence of strings, in which a missing text counts as an empty one, or a DataFrame with
+    `text_column`. They raise `ParameterError` if `X` holds no texts, and scikit-learn's `NotFittedError` before `fit`.
 
     Attributes
     ----------
@@ -146,37 +131,17 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         report : callable, optional
             Called after each step with steps done, all steps, the loss, and after an epoch its `Epoch`, else None.
         """
-        texts, labels, complete = complete_rows(X, y, self.text_column)
-        check_classification_targets(labels)
-        weights = None if sample_weight is None else check_weights(sample_weight, len(complete))[complete]
-        group_of_row = None if groups is None else check_groups(groups, len(complete))
-        rows = np.flatnonzero(complete)
-        if weights is not None:
-            some = np.flatnonzero(weights)
-            texts, labels, weights, rows = [texts[i] for i in some], labels[some], weights[some], rows[some]
-        classes, numbers = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            got = f"only {classes.tolist()} in {len(labels)} texts: 1 class"
-            raise ParameterError("y", "hold at least two classes", got, "Check the column of labels.")
-        check_parameters(self)
-        check_weighted_labels(self.class_weight, classes)
-        for sentence in (case_note(classes), unspaced_note(texts) if self.tokenizer is None else ""):
-            if sentence:
-                warn(sentence, UserWarning, stacklevel=2)
-        kept_together = number_texts(texts)
-        if len(duplicates := find_duplicates(kept_together)):
-            found = duplicate_note(rows[duplicates].tolist(), len(duplicates), len(texts), "at index")
-            warn(found, DuplicateWarning, stacklevel=2)
-        if group_of_row is not None:
-            kept_together = join_groups(kept_together, group_of_row[rows])
-        for sentence in unmeasured_notes(classes, numbers, kept_together):
-            warn(sentence, UserWarning, stacklevel=2)
+        data = check_training_set(X, y, sample_weight, groups, self)
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
-            self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, kept_together, report=report)
-        self.classes_, self.n_iter_ = classes, len(self.history_)
-        self.training_: Record = Record.of(texts, labels.tolist())
-        self.start_ = self.model_.start
+            if uses_linear_start(data, self):
+                self.model_, self.history_ = fit_linear_model(data, self, report)
+            else:
+                with needed_for("Training a classifier", "torch", "text"):
+                    from hardmax.text.training import fit_network
+                self.model_, self.history_ = fit_network(data, self, report)
+        self.classes_, self.start_, self.n_iter_ = data.classes, self.model_.start, len(self.history_)
+        self.training_: Record = Record.of(data.texts, data.classes[data.labels].tolist())
         return self
 
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> float:
@@ -184,172 +149,54 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
 
     @property
-    def partial_fit(self) -> NoReturn:
-        """Raise AttributeError, so that `hasattr` is False, with the reason."""
-        why = "such a model would depend on the order of the rows. Call `fit` with all rows."
-        raise AttributeError(f"HardmaxClassifier has no partial_fit: {why}")
-
-    @property
     def _fitted(self) -> Model:
         check_is_fitted(self)
         return self.model_
 
     def decision_function(self, X: Sequence[str]) -> FloatArray:
-        """Return the logits of texts.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as an empty one. Or a table with `text_column`.
-
-        Returns
-        -------
-        (texts,) or (texts, classes) array
-            With two classes one number each, positive for the second.
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts.
-        """
+        """Return the logits: (texts,) with two classes, positive for the second, else (texts, classes)."""
         scores = self._fitted.logits(check_texts(X, self.text_column))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Sequence[str]) -> AnyArray:
-        """Return the predicted labels of texts.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as an empty one. Or a table with `text_column`.
-
-        Returns
-        -------
-        (texts,) array
-            Of `classes_`.
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts.
-        """
+        """Return the (texts,) predicted labels."""
         return self._fitted.decide(self._fitted.logits(check_texts(X, self.text_column)))
 
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as an empty one. Or a table with `text_column`.
-
-        Returns
-        -------
-        (texts, classes) array
-            In the order of `classes_`; rows sum to 1.
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts.
-        """
+        """Return the (texts, classes) probabilities, in the order of `classes_`; rows sum to 1."""
         return self._fitted.probabilities(self._fitted.logits(check_texts(X, self.text_column)))
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
-        """Return the predicted labels, None where the probability is below `at_least`; see `coverage`.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as an empty one. Or a table with `text_column`.
-        at_least : float
-            Smallest probability of a returned label.
-
-        Returns
-        -------
-        (texts,) array of object
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts, or `at_least` is not between 0 and 1.
-        """
-        scores = self._fitted.logits(check_texts(X, self.text_column))
-        return confident_predictions(self.model_.decide(scores), self.model_.certainty(scores), at_least)
+        """Return the (texts,) predicted labels, None where the probability is below `at_least`; see `coverage`."""
+        model = self._fitted
+        scores = model.logits(check_texts(X, self.text_column))
+        labels = model.decide(scores).astype(object)
+        labels[~is_confident(model.certainty(scores), at_least)] = None
+        return labels
 
     def coverage(self, X: Sequence[str], y: Sequence[Any]) -> "DataFrame":
         """Return the accuracy of confident predictions as a pandas DataFrame.
 
-        A row has a threshold, the fraction of texts with at least that probability, and the accuracy on these.
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts, or `y` a label that is not one of `classes_`.
+        A row has a threshold, the fraction of texts with at least that probability, and the accuracy on these. A label
+        of `y` that is not one of `classes_` raises `ParameterError`.
         """
         import pandas
 
         texts, model = check_texts(X, self.text_column), self._fitted
-        labels = check_known_labels(strip_labels(check_labels(y, len(texts))), model.classes)
+        labels = check_known_labels(y, len(texts), model.classes)
         scores = model.logits(texts)
-        right = model.decide(scores) == labels
-        return pandas.DataFrame(coverage(model.certainty(scores), right))
+        return pandas.DataFrame(coverage(model.certainty(scores), model.decide(scores) == labels))
 
     def explain(self, text: str) -> Explanation:
-        """Return the contribution of each token of a text to the logit, and the leaders.
-
-        Parameters
-        ----------
-        text : str
-            One text.
-
-        Returns
-        -------
-        Explanation
-
-        Raises
-        ------
-        ParameterError
-            If `text` is not a string.
-        """
+        """Return the contribution of each token of one text to the logit, and the leaders."""
         return explain(self._fitted, text)
 
     def explain_many(self, X: Sequence[str]) -> list[Explanation]:
-        """Return `explain` of many texts, at a few hundred microseconds each.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as an empty one. Or a table with `text_column`.
-
-        Returns
-        -------
-        list of Explanation
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts.
-        """
+        """Return `explain` of many texts, at a few hundred microseconds each."""
         return explain_many(self._fitted, check_texts(X, self.text_column))
 
     def leaders(self, X: Sequence[str]) -> LeaderStatistics:
-        """Return statistics of the leaders in a collection of texts.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as an empty one. Or a table with `text_column`.
-
-        Returns
-        -------
-        LeaderStatistics
-
-        Raises
-        ------
-        ParameterError
-            If `X` holds no texts.
-        """
+        """Return statistics of the leaders in a collection of texts."""
         return leader_statistics(self._fitted, check_texts(X, self.text_column))
 
     def contributions(self, X: Sequence[str], labels: Sequence[Any] | None = None) -> "DataFrame":
@@ -360,8 +207,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         `share` is its fraction of all absolute contributions. With the true `labels` there are the same columns for
         the texts of each class, such as `sum_in_pos`, and for `right` and `wrong` predictions.
         """
-        texts = check_texts(X, self.text_column)
-        return token_table(self._fitted, texts, None if labels is None else strip_labels(to_numpy(labels)))
+        texts, model = check_texts(X, self.text_column), self._fitted
+        truth = None if labels is None else check_known_labels(labels, len(texts), model.classes, "labels")
+        return token_table(model, texts, truth)
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
         """Write a folder with JSON, safetensors and a card (README.md); it holds no code.
@@ -381,15 +229,6 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             The folder, or the name of a model inside the package: "imdb" or "imdb-2d". A folder takes precedence.
         tokenizer : callable, optional
             The tokenizer that the model was trained with, if any; the folder holds its name only.
-
-        Returns
-        -------
-        HardmaxClassifier
-
-        Raises
-        ------
-        ParameterError
-            If there is no such model, its files are damaged or of another version, or `tokenizer` does not fit.
         """
         stored = load_model(find_model(model), tokenizer)
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
@@ -400,17 +239,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         return classifier
 
     def _repr_html_inner(self) -> str:
-        return f"{self._card()}{super()._repr_html_inner()}"
+        card = notebook_card(self.model_, self.history_) if hasattr(self, "model_") else ""
+        return f"{card}{super()._repr_html_inner()}"  # above scikit-learn's diagram
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:  # unless scikit-learn is configured to show text
-            bundle["text/html"] = f"{self._card()}{bundle['text/html']}"
-        return dict(bundle)
-
-    def _card(self) -> str:
-        """Return HTML to show above scikit-learn's diagram of a fitted estimator."""
-        return notebook_card(self.model_, self.history_) if hasattr(self, "model_") else ""
+        bundle = dict(super()._repr_mimebundle_(**options))  # without HTML if scikit-learn is configured so
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -422,3 +256,27 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
 HardmaxClassifier.__doc__ = cleandoc(HardmaxClassifier.__doc__ or "").replace(
     "\nAttributes\n", f"\n{describe_parameters(HardmaxClassifier)}\n\nAttributes\n", 1
 )
+
+
+@contextmanager
+def training_bar(report: Report) -> Iterator[Report]:
+    """Yield a `Report` that calls `report`, and shows the smoothed loss and the last accuracy."""
+    smooth: float | None = None
+    accuracy = ""
+
+    with progress_bar("Training") as advance:
+
+        def show(done: int, total: int, loss: Any, epoch: Any) -> None:
+            nonlocal accuracy
+            report(done, total, loss, epoch)
+            if epoch is not None and epoch.accuracy is not None:
+                accuracy = f"  validation accuracy {epoch.accuracy:.3f}"
+
+            def note() -> str:
+                nonlocal smooth
+                smooth = float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
+                return f"loss {smooth:.3f}{accuracy}"
+
+            advance(done, total, note)
+
+        yield show

@@ -1,9 +1,11 @@
 """Explanations: terms of the tokens that add up to the logit, and the leaders of every head."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +15,12 @@ from hardmax._display import draw
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.draw.pages import Page, card, render
+from hardmax.draw.text_page import view_explanation
+from hardmax.draw.texts import explanation_movie, plot_explanation
 from hardmax.text import attribution
-from hardmax.text.attribution import Leading, Part
-from hardmax.text.counterfactual import Comparison, Flip, compare, minimal_flip
-from hardmax.text.model import HeadDynamics, Model, contributions, in_parts, logits, simulate_head, sums_by_text
+from hardmax.text.attribution import CLAUSE, SENTENCE, Comparison, Flip, Leading, Part, minimal_flip
+from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.draw.movies import Movie
-    from hardmax.draw.pages import Page
 
 
 class Highlight(NamedTuple):
@@ -53,7 +56,7 @@ class Highlight(NamedTuple):
     word: str
     start: int
     end: int
-    contribution: float | FloatArray  # a number, or an array with one for each class
+    contribution: float | FloatArray
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,11 @@ class LeadingWord:
     word : str
         The leader.
     since : int
-        The layer from which it leads.
+        The layer at which it first followed only itself.
     followers : tuple of str
-        Tokens that follow it after the last layer.
+        Other tokens that follow it after the last layer.
     share : float
-        Its share of the mean of the head.
+        Its share of the mean of the head after the last layer.
 
     Examples
     --------
@@ -81,9 +84,9 @@ class LeadingWord:
     """
 
     word: str
-    since: int  # the layer at which it first followed only itself
-    followers: tuple[str, ...]  # without the leader itself
-    share: float  # of the head's mean after the last layer
+    since: int
+    followers: tuple[str, ...]
+    share: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +109,6 @@ class Explanation:
         `logit`, likewise.
     model : Model
         The model.
-    prediction : label
-        The predicted class.
-    probability : float
-        Probability of the prediction.
-    logit, bias : float, or (classes,) array with more than two classes
-        With two classes of `classes[1]` against `classes[0]`.
-    words : (n,) array of str
-        Distinct tokens in the order in which the text has them; pairs as "not good".
-    contributions : (n,) array, or (n, classes) with more than two classes
-        Term of each of `words` in the sum of the logit.
 
     Examples
     --------
@@ -143,9 +136,6 @@ class Explanation:
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     def _repr_html_(self) -> str:
-        from hardmax.draw.pages import card
-        from hardmax.draw.text_page import view_explanation
-
         return card(explanation=view_explanation(self))
 
     @property
@@ -165,7 +155,7 @@ class Explanation:
 
     @property
     def logit(self) -> float | FloatArray:
-        """Return the bias plus the contributions."""
+        """Return the bias plus the contributions: of `classes[1]` with two classes, else a (classes,) array."""
         return float(self.logits[0]) if len(self.logits) == 1 else self.logits
 
     @property
@@ -176,12 +166,12 @@ class Explanation:
 
     @property
     def contributions(self) -> FloatArray:
-        """Return the terms of `words`: (n,), or (n, classes) with more than two classes."""
+        """Return the terms of `words` in the sum of the logit: (n,), or (n, classes) with more than two classes."""
         return self.terms[:, 0] if len(self.logits) == 1 else self.terms
 
     @cached_property
     def words(self) -> AnyArray:
-        """Return the (n,) distinct tokens in the order of their first occurrence."""
+        """Return the (n,) distinct tokens in the order of their first occurrence; pairs as "not good"."""
         return np.array(self.model.vocabulary.names(self.ids), dtype=np.str_)
 
     @property
@@ -231,9 +221,8 @@ class Explanation:
         words that the prediction depends on.
         """
         spans = self.model.vocabulary.splitter.spans(self.text)
-        parts = attribution.attribute_to_words(
-            self.model, [span.word for span in spans], self.ids, self.terms, even=even
-        )
+        words = [span.word for span in spans]
+        parts = attribution.attribute_to_words(self.model, words, self.ids, self.terms, even=even)
         values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
@@ -242,34 +231,68 @@ class Explanation:
 
         N-grams are shared as in `highlighted`. All values and the bias sum to the logit.
         """
-        return attribution.by_word(self, even=even)
+        found: dict[str, list[Highlight]] = defaultdict(list)
+        for mark in self.highlighted(even=even):
+            found[mark.word].append(mark)
+        parts = []
+        for word, marks in found.items():
+            places = tuple((mark.start, mark.end) for mark in marks)
+            value = attribution.sum_contributions(self, marks)
+            parts.append(Part(self.text[slice(*places[0])] or word, value, places))
+        return sorted(parts, key=lambda part: -abs(float(self.signed(part.value))))
 
-    def strongest_runs(self) -> dict[tuple[int, int], str]:
+    def strongest_ngrams(self) -> dict[tuple[int, int], str]:
         """Return the n-gram, as written, in which a word contributes most, by the offsets of its first occurrence.
 
         Words that contribute most by themselves are left out.
         """
-        return attribution.strongest_runs(self)
+        spans = self.model.vocabulary.splitter.spans(self.text)
+        words, order = [span.word for span in spans], np.argsort(self.ids)
+        sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, then by token
+        for size, places, tokens in self.model.vocabulary.occurrences(words):
+            at = order[np.searchsorted(self.ids[order], tokens)]
+            parts = self.towards[at] / np.bincount(at, minlength=len(order))[at]
+            for place, i, part in zip(places.tolist(), at.tolist(), parts.tolist(), strict=True):
+                ngram = words[place : place + size]
+                receiving = [word for word in ngram if any(map(str.isalnum, word))] or ngram
+                for word in receiving:  # a word and its punctuation count as the word alone
+                    sums[word][str(self.words[i]) if len(receiving) > 1 else word] += part / len(receiving)
+        first = {span.word: (span.start, span.end) for span in reversed(spans)}
+        strongest = {word: max(tokens, key=lambda name: abs(tokens[name])) for word, tokens in sums.items()}
+        return {first[word]: self.as_written[name] for word, name in strongest.items() if name != word}
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
         """Return the sentences in their order, with their parts of the logit."""
-        return attribution.by_sentence(self, even=even)
+        return attribution.split_parts(self, SENTENCE, even=even)
 
     def by_phrase(self, phrases: Iterable[str] | None = None, *, even: bool = True) -> list[Part]:
         """Return phrases of the text with all their offsets and their parts of the logit.
 
         Without `phrases` the text is split at punctuation; all values and the bias then sum to the logit.
         """
-        return attribution.by_phrase(self, phrases, even=even)
+        if phrases is None:
+            return attribution.split_parts(self, CLAUSE, even=even)
+        return attribution.find_phrases(self, phrases, even=even)
 
     @cached_property
     def as_written(self) -> dict[str, str]:
         """Return each of `words` as first written in the text: "wonderful . i" may be written "wonderful. I"."""
-        return attribution.as_written(self)
+        vocabulary, text = self.model.vocabulary, self.text
+        spans, found = vocabulary.splitter.spans(text), dict[str, str]()
+        for size, places, tokens in vocabulary.occurrences([span.word for span in spans]):
+            for place, name in zip(places.tolist(), vocabulary.names(tokens), strict=True):
+                ngram = spans[place : place + size]
+                written = text[ngram[0].start : ngram[-1].end] if all(span.end > span.start for span in ngram) else name
+                found.setdefault(name, " ".join(written.split()) or name)
+        return found
 
     def leading(self) -> list[Leading]:
-        """Return the leaders over all heads: number of heads, mean share and mean number of followers."""
-        return attribution.leading(self)
+        """Return the leaders over all heads, sorted by the number of heads in which they lead."""
+        found = defaultdict(list)
+        for leader in chain.from_iterable(self.leaders):
+            found[leader.word].append((leader.share, len(leader.followers)))
+        rows = [Leading(word, len(seen), *np.mean(seen, axis=0).tolist()) for word, seen in found.items()]
+        return sorted(rows, key=lambda row: (-row.heads, -row.share))
 
     def minimal_flip(self) -> Flip:
         """Find words without which the prediction is another, greedily, each step checked with the model.
@@ -280,7 +303,10 @@ class Explanation:
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
         """Compare with another text, token by token; the changes add up to that of the logit."""
-        return compare(self.model, self, explain(self.model, text) if isinstance(text, str) else text)
+        other = explain(self.model, text) if isinstance(text, str) else text
+        if other.model is not self.model:
+            raise ParameterError("text", "be a text, or explained by the same model", "one of another model")
+        return Comparison(self, other)
 
     @cached_property
     def followers(self) -> HeadDynamics:
@@ -292,15 +318,14 @@ class Explanation:
         """Return the leaders of each head, the one with the largest share first."""
         if not len(self.ids):
             return ((),) * self.model.weights.heads
-        found = self.followers.find_leaders()
-        return tuple(map(self._leaders, found.emerged[0], found.follows[0], self.shares))
-
-    def _leaders(self, emerged: IntArray, follows: IntArray, shares: FloatArray) -> tuple[LeadingWord, ...]:
-        found = []
-        for leader in np.flatnonzero(emerged >= 0).tolist():
-            behind = tuple(str(self.words[i]) for i in np.flatnonzero(follows == leader) if i != leader)
-            found.append(LeadingWord(str(self.words[leader]), int(emerged[leader]), behind, float(shares[leader])))
-        return tuple(sorted(found, key=lambda leader: -leader.share))
+        found, words, heads = self.followers.find_leaders(), self.words.tolist(), []
+        for emerged, follows, shares in zip(found.emerged[0], found.follows[0], self.shares, strict=True):
+            leaders = []
+            for i in np.flatnonzero(emerged >= 0).tolist():
+                behind = tuple(words[j] for j in np.flatnonzero(follows == i) if j != i)
+                leaders.append(LeadingWord(words[i], int(emerged[i]), behind, float(shares[i])))
+            heads.append(tuple(sorted(leaders, key=lambda leader: -leader.share)))
+        return tuple(heads)
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -357,11 +382,8 @@ class Explanation:
         columns = {"word": self.words, **dict(zip(names, self.terms.T, strict=True)), "count": self.counts}
         return pandas.DataFrame(columns | {"largest_share": self.shares.max(axis=0, initial=0)})
 
-    def to_html(self, path: str | PathLike[str] | None = None) -> "Page":
+    def to_html(self, path: str | PathLike[str] | None = None) -> Page:
         """Return a page with the highlighted text, the largest terms and the leaders; write it to `path` if given."""
-        from hardmax.draw.pages import Page, render
-        from hardmax.draw.text_page import view_explanation
-
         page = render("explanation", title="Explanation of a prediction", explanation=view_explanation(self))
         if path is not None:
             save_text(page, path)
@@ -376,14 +398,10 @@ class Explanation:
 
         "auto" is "plane" for one head with d = 2, else "words". Return the Matplotlib figure.
         """
-        from hardmax.draw.texts import plot_explanation
-
         return plot_explanation(self, kind=kind, ax=ax)
 
     def movie(self, path: str | PathLike[str] | None = None, *, head: int = 0, **options: Any) -> "Movie":
         """Make a movie of a head with d = 2 and the decision line; .gif or .mp4."""
-        from hardmax.draw.texts import explanation_movie
-
         return explanation_movie(self, path, head=head, **options)
 
 
@@ -397,10 +415,7 @@ def explain(model: Model, text: str) -> Explanation:
 def explain_many(model: Model, texts: Sequence[str]) -> list[Explanation]:
     """Explain the predictions of a model for many texts."""
     found = []
-    for some in in_parts(texts):
-        ids, starts, counts = encoded = model.vocabulary.encode(some)
-        terms = contributions(model.weights, encoded)
-        scores = model.weights.bias + sums_by_text(terms, encoded)
+    for some, (ids, starts, counts), terms, scores in model.explain_parts(texts):
         for text, a, b, score in zip(some, starts[:-1].tolist(), starts[1:].tolist(), scores, strict=True):
             found.append(Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model))
     return found

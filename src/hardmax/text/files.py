@@ -1,8 +1,9 @@
-"""Read and write tables: CSV and Parquet with pyarrow, Excel with pandas, JSON lines with json.
+"""Read and write tables: Parquet and Excel with pandas, CSV with csv, JSON lines with json.
 
 Numbers of CSV and JSON lines stay as they are written, because texts and labels may look like numbers.
 """
 
+import codecs
 import csv
 import gzip
 import io
@@ -10,11 +11,13 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 
@@ -22,35 +25,35 @@ from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 from hardmax._files import written_whole
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from _typeshed import WriteableBuffer
     from pandas import DataFrame, Series
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}  # defaults; a header may show another one
 OTHER_DELIMITERS = (",", ";", "\t", "|")
 JSON_ENDINGS = (".jsonl", ".ndjson")
-PACKED = tuple(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS))
-ENDINGS = (*DELIMITERS, *JSON_ENDINGS, *PACKED, ".parquet", ".xlsx", ".txt")
-SEPARATOR_LINE = re.compile(r"\"?sep=(.)\"?\r?\n")  # Excel writes the delimiter in a first line
+TEXT_ENDINGS = (*DELIMITERS, *JSON_ENDINGS, ".txt")
+ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS)), ".parquet", ".xlsx")
 WRITABLE = (".csv", ".jsonl", ".parquet", ".xlsx")
-BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+SEPARATOR_LINE = re.compile(r"\"?sep=(.)\"?[\r\n]+")  # Excel writes the delimiter in a first line
 
-MAX_ROW_BYTES = 16 << 20  # of CSV, in UTF-8
-HEAD_CHARACTERS = 1 << 20  # of CSV, in which the header ends
-LAST_ROW = "hardmax: end of file"  # every field of a row that is appended to CSV
-WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # pyarrow counts the header as row 1
+MAX_LINE_CHARACTERS = 16 << 20
+BLOCK_ROWS = 1000  # of CSV, JSON lines and text; the keys of the first block are the columns of a file read in parts
+CHUNK_BYTES = 1 << 20  # decoded together to find the encoding
+NULL_BYTES = "null bytes"  # a problem of text that is probably UTF-16
+LAST_LINE = "\0"  # appended to CSV; it is a row of its own unless a quote is open
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run
 MAX_DIGITS = 4000  # before or after the decimal point
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,14})?")  # a number that a float represents as written
 MAX_LISTED = 20  # columns, sheets or classes in a sentence
 
+csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_CHARACTERS))  # a text may be longer than 128 KiB
+
 
 class How(NamedTuple):
-    """Options for reading a file; None stands for detection."""
+    """Options for reading a file."""
 
-    delimiter: str | None = None  # of CSV
-    encoding: str | None = None  # of text formats
-    sheet: str | None = None  # of Excel
+    delimiter: str | None = None  # of CSV, one character or "tab"; by default that of the header
+    encoding: str | None = None  # of text; UTF-8, UTF-16 with a byte order mark, or else Latin-1 by default
+    sheet: str | None = None  # of Excel; the first one by default
 
 
 class Number(str):
@@ -59,53 +62,56 @@ class Number(str):
     __slots__ = ()
 
 
-def ending_of(path: Path) -> str:
-    """Return the suffix of a readable file in lower case, together with .gz."""
-    ending = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
-    if ending not in ENDINGS:
-        advice = "Rename or convert it, or pass - to read one text per line from standard input."
-        raise ParameterError("path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice)
-    return ending
+def find_ending(path: Path) -> str:
+    """Return the suffix of a readable file in lower case, together with .gz; "-" is a .txt file."""
+    for ending in ENDINGS:
+        if path.name.lower().endswith(ending):
+            return ending
+    if str(path) == "-":
+        return ".txt"
+    advice = "Rename or convert it, or pass - to read one text per line from standard input."
+    raise ParameterError("path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice)
 
 
-def read_frame(path: Path, ending: str, how: How) -> tuple["DataFrame", str]:
+def read_frame(path: Path, how: How) -> tuple["DataFrame", str]:
     """Return the rows of a file, and a sentence about a guess that was made to read it, or an empty text."""
     with needed_for("Reading a table", "pandas", "text"):
         import pandas
+    ending = find_ending(path)
     _check_options(path, ending, how)
     if ending == ".parquet":
-        return read_parquet(path), ""
-    if ending == ".xlsx":
-        return _read_excel(path, how.sheet)
-    content, guessed = read_text(path, ending, how.encoding)
-    default = DELIMITERS.get(ending.removesuffix(".gz"))
-    if default is None:
-        lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
-        rows = [json_object(path, number, line) for number, line in lines if line.strip()]
-        return pandas.DataFrame(rows, dtype=object), guessed
-    file = CsvFile(path, io.StringIO(content, newline=""), default, how.delimiter)
-    block_bytes = max(MAX_ROW_BYTES, min(4 * len(content), 2**31 - 1))
-    frames = [batch.to_pandas() for batch in file.batches(block_bytes=block_bytes)]
-    frame = pandas.concat(frames, ignore_index=True).astype(object)
+        frame, guessed = read_parquet(path), ""
+    elif ending == ".xlsx":
+        frame, guessed = _read_excel(path, how.sheet)
+    else:
+        with open_blocks(path, ending, how) as (blocks, guessed):
+            frame = pandas.concat(list(blocks) or [pandas.DataFrame()], ignore_index=True).astype(object)
     if not len(frame):
-        raise ParameterError(path, "hold rows", "a header alone", "Add a row for each text.")
-    return frame.set_axis(file.names, axis=1), guessed
+        got = "a header alone" if len(frame.columns) else "an empty file"
+        raise ParameterError(path, "hold rows", got, "Add a row for each text.")
+    return frame, guessed
 
 
 def _check_options(path: Path, ending: str, how: How) -> None:
     """Raise an error for an option that has no effect on a file of this format."""
     plain = ending.removesuffix(".gz")
-    fits = {"delimiter": plain in DELIMITERS, "encoding": plain not in (".parquet", ".xlsx"), "sheet": plain == ".xlsx"}
-    for name, value in how._asdict().items():
-        if value is not None and not fits[name]:
-            kind = {"delimiter": "a .csv or .tsv file", "encoding": "a file of text", "sheet": "an .xlsx file"}[name]
+    for name, value, fits, kind in (
+        ("delimiter", how.delimiter, plain in DELIMITERS, "a .csv or .tsv file"),
+        ("encoding", how.encoding, plain not in (".parquet", ".xlsx"), "a file of text"),
+        ("sheet", how.sheet, plain == ".xlsx", "an .xlsx file"),
+    ):
+        if value is not None and not fits:
             raise ParameterError(name, f"go with {kind}", f"it with {str(path)!r}", "Leave it out.")
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file, or of standard input for the path -."""
+def _open_bytes(path: Path, ending: str) -> BinaryIO:
+    """Open a file, or standard input for the path -, so that it can be read more than once."""
     try:
-        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if str(path) == "-":
+            return io.BytesIO(sys.stdin.buffer.read())
+        return io.BytesIO(gzip.decompress(path.read_bytes())) if ending.endswith(".gz") else path.open("rb")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
     except FileNotFoundError:
         raise FileNotFoundError(f"`{path}` must be a file. Got nothing at that path. Check the spelling.") from None
     except OSError as error:
@@ -113,157 +119,134 @@ def read_bytes(path: Path) -> bytes:
         raise OSError(f"`{path}` must be a file that can be read. Got: {reason}. Choose another path.") from None
 
 
-def read_text(path: Path, ending: str, encoding: str | None) -> tuple[str, str]:
-    """Return the characters of a file, and a sentence if the encoding was guessed, or an empty text.
+@contextmanager
+def open_blocks(path: Path, ending: str, how: How) -> "Iterator[tuple[Iterator[DataFrame], str]]":
+    """Open CSV, JSON lines or text as blocks of rows, and a sentence if the encoding was guessed, or an empty text.
 
-    The default encoding is UTF-8, or UTF-16 if the file begins with a byte order mark. Files that are neither are read
-    as Windows-1252, a superset of Latin-1.
+    A row of another width than the header of CSV, a quote that is not closed and a line that is not JSON are errors. A
+    .txt file has the column "text".
     """
-    data, guessed = read_bytes(path), ""
-    if ending.endswith(".gz"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
-    used = BYTE_ORDER_MARKS.get(data[:2], "utf-8") if encoding is None else encoding
-    is_utf8 = used.lower().replace("_", "-") in ("utf-8", "utf8")
+    kind = ending.removesuffix(".gz")
+    newline = "" if kind in DELIMITERS else "\n" if kind in JSON_ENDINGS else None  # JSON may hold other line breaks
+    with _open_bytes(path, ending) as data:
+        encoding, guessed = _find_encoding(path, data, how.encoding)
+        data.seek(0)
+        with io.TextIOWrapper(data, encoding, newline=newline) as text:
+            if kind in DELIMITERS:
+                yield _read_csv(path, text, DELIMITERS[kind], how.delimiter), guessed
+            else:
+                yield _read_line_blocks(path, text, is_json=kind in JSON_ENDINGS), guessed
+
+
+def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str, str]:
+    """Return the encoding of a file, and a sentence if it was guessed.
+
+    The default is UTF-8, or UTF-16 with a byte order mark. Files that are neither are read as Windows-1252, a superset
+    of Latin-1 with quotes, dashes and the euro, or as Latin-1.
+    """
+    mark = "utf-16" if data.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+    used = wanted or mark or "utf-8"
     try:
-        text = data.decode("utf-8-sig" if is_utf8 else used)  # utf-8-sig drops the byte order mark
+        "".encode(used)
+        used = "utf-8-sig" if codecs.lookup(used).name == "utf-8" else used  # drops the byte order mark
     except LookupError:
         advice = "Try utf-8, latin-1 or utf-16."
-        raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
-    except UnicodeError as error:
-        start = getattr(error, "start", 0)
-        where = f"at offset {start} in line {data.count(10, 0, start) + 1}"
-        if encoding is not None or used != "utf-8" or b"\0" in data:
-            other = BYTE_ORDER_MARKS.get(data[:2], "latin-1")
-            advice = f"Pass its encoding, such as `encoding={other!r}`."
-            raise ParameterError(path, f"be text in {used}", f"a byte that is not, {where}", advice) from None
-        text = _as_latin(data)
-        guessed = (
-            f"{path} is not UTF-8 (a byte {where}), and was read as Latin-1. If characters look wrong, pass `encoding`."
-        )
-    if "\0" in text:  # UTF-16 without a byte order mark
-        advice = "Pass its encoding, such as `encoding='utf-16'`."
-        raise ParameterError(path, f"be text in {used}", "null bytes", advice)
-    if not text.strip():
-        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
-    return text, guessed
+        raise ParameterError("encoding", "name a text encoding", f"{wanted!r}", advice) from None
+    problem = _find_undecodable(data, used)
+    if not problem:
+        return used, ""
+    if wanted or mark or problem == NULL_BYTES:
+        other = mark or ("utf-16" if problem == NULL_BYTES else "latin-1")
+        advice = f"Pass its encoding, such as `encoding={other!r}`."
+        raise ParameterError(path, f"be text in {wanted or mark or 'utf-8'}", f"other bytes: {problem}", advice)
+    note = f"{path} is not UTF-8 ({problem}), and was read as Latin-1. If characters look wrong, pass `encoding`."
+    return "latin-1" if _find_undecodable(data, "cp1252") else "cp1252", note
 
 
-def _as_latin(data: bytes) -> str:
+def _find_undecodable(data: BinaryIO, encoding: str) -> str:
+    """Return the place of the first byte that is not text in an encoding, or an empty text."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    offset, line = data.seek(0), 1
+    while True:
+        chunk, pending = data.read(CHUNK_BYTES), len(decoder.getstate()[0])
+        try:
+            has_null = "\0" in decoder.decode(chunk, final=not chunk)
+        except UnicodeError as error:
+            start = getattr(error, "start", 0) - pending
+            where = f"a byte at offset {offset + start} in line {line + chunk.count(10, 0, max(start, 0))}"
+            return NULL_BYTES if b"\0" in chunk else where
+        if has_null or not chunk:
+            return NULL_BYTES if has_null else ""
+        offset, line = offset + len(chunk), line + chunk.count(10)
+
+
+def _read_csv(path: Path, text: TextIO, default: str, delimiter: str | None) -> "Iterator[DataFrame]":
+    """Yield the rows of CSV that was opened with newline=""; `default` is the delimiter of its suffix."""
+    import pandas
+
+    lines = (line for _, line in _read_lines(path, text))
+    line = next(lines, "")
+    if separator := SEPARATOR_LINE.fullmatch(line):
+        default, line = separator[1], next(lines, "")
+    while line.isspace():
+        line = next(lines, "")
+    mark = {"tab": "\t", "\\t": "\t", None: _find_delimiter(line, default)}.get(delimiter, delimiter)
+    if mark is None or len(mark) != 1 or mark in '"\r\n':
+        raise ParameterError("delimiter", "be one character, or tab", f"{delimiter!r}", "Try ';'.")
+    rows = _split_rows(path, chain([line], lines), mark)
+    names = [name.strip() for name in next(rows, [])]
+    yield pandas.DataFrame(columns=names, dtype=object)
+    numbered = enumerate(rows, 1)
+    while block := list(islice(numbered, BLOCK_ROWS)):
+        for number, row in block:
+            if len(row) != len(names):
+                must = f"have {len(names)} field{'s' * (len(names) > 1)} in each row, as in its header"
+                advice = "Put quotes around a text that holds the delimiter."
+                raise ParameterError(path, must, f"{len(row)} in row {number}", advice)
+        yield pandas.DataFrame([row for _, row in block], columns=names, dtype=object)
+
+
+def _split_rows(path: Path, lines: Iterable[str], mark: str) -> Iterator[list[str]]:
+    """Yield the rows of CSV but empty ones; `csv` accepts a quote that is not closed, hence a last line."""
+    row, got = [LAST_LINE], "a quote that is not closed"
     try:
-        return data.decode("cp1252")  # Latin-1 and the quotes, dashes and euros of Windows
-    except UnicodeError:
-        return data.decode("latin-1")
+        for row in filter(None, csv.reader(chain(lines, [LAST_LINE]), delimiter=mark)):
+            if not row[-1].endswith(LAST_LINE):
+                yield row
+    except csv.Error as error:
+        row, got = [], str(error)
+    if row != [LAST_LINE]:
+        raise ParameterError(path, "be CSV", got, "Close each quote.")
 
 
-class CsvFile:
-    """A CSV file whose delimiter and header are known; `names` are its columns.
-
-    Rows of another width than the header, and a quote that is not closed, are errors.
-    """
-
-    def __init__(self, path: Path, text: TextIO, default: str, delimiter: str | None) -> None:
-        """Read the header of a text file that was opened with newline=""; `default` is the delimiter of its suffix."""
-        self.path, self.text = path, text
-        start = text.tell()
-        head = text.read(HEAD_CHARACTERS)
-        separator = SEPARATOR_LINE.match(head)
-        skipped = separator.end() if separator else 0
-        text.seek(start)
-        text.read(skipped)
-        default = separator[1] if separator else default
-        self.delimiter = _find_delimiter(head[skipped:], default) if delimiter is None else _one_character(delimiter)
-        try:
-            rows = csv.reader(io.StringIO(head[skipped:], newline=""), delimiter=self.delimiter)
-            self.names = [name.strip() for name in next(filter(None, rows), [])]
-        except csv.Error as error:
-            raise ParameterError(
-                path, "be CSV", f"a header that cannot be read: {error}", "Close each quote."
-            ) from None
-
-    def batches(self, columns: list[int] | None = None, block_bytes: int = MAX_ROW_BYTES) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows in blocks of about `block_bytes`; the columns are texts, named by their index."""
-        with needed_for("Reading CSV", "pyarrow", "text"):
-            import pyarrow as pa
-            from pyarrow import csv as arrow_csv
-        if not self.names:
-            return
-        keys = [str(index) for index in range(len(self.names))]
-        stream = io.BufferedReader(_CsvBytes(self.text, self.delimiter.join([LAST_ROW] * len(keys))))
-        held = None  # the last batch so far: the appended row is its last one
-        try:
-            for batch in arrow_csv.open_csv(
-                stream,
-                arrow_csv.ReadOptions(
-                    use_threads=False, block_size=block_bytes, column_names=keys, skip_rows_after_names=1
-                ),
-                arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(keys, pa.string()),
-                    include_columns=keys if columns is None else [keys[index] for index in columns],
-                    strings_can_be_null=False,
-                ),
-            ):
-                if batch.num_rows:
-                    if held is not None:
-                        yield held
-                    held = batch
-        except pa.ArrowInvalid as error:
-            raise self._problem(str(error)) from None
-        if held is None or held.column(0)[-1].as_py() != LAST_ROW:
-            raise ParameterError(self.path, "be CSV", "a quote that is not closed in the last row", "Close each quote.")
-        yield held.slice(0, held.num_rows - 1)
-
-    def _problem(self, error: str) -> ParameterError:
-        """Return the error for a message of pyarrow."""
-        if found := WRONG_WIDTH.search(error):
-            row, width, fields = map(int, found.groups())
-            must = f"have {width} field{'s' * (width > 1)} in each row, as in its header"
-            advice = "Put quotes around a text that holds the delimiter, and close each quote."
-            return ParameterError(self.path, must, f"{fields} in row {row - 1}", advice)
-        if "straddl" in error:
-            must, got = f"have rows of at most {MAX_ROW_BYTES:,} bytes", "a longer one"
-            return ParameterError(self.path, must, got, "Close each quote, and put each row on a line of its own.")
-        return ParameterError(self.path, "be CSV", error, "Write it again as CSV in UTF-8.")
-
-
-class _CsvBytes(io.RawIOBase):
-    """The characters of a CSV file as UTF-8, and one more row, which becomes part of a quote that is not closed."""
-
-    def __init__(self, text: TextIO, last_row: str) -> None:
-        self.text, self.rest = text, f"\n{last_row}\n"
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        data = self.text.read(max(min(len(view), 1 << 20) // 4, 1))  # a character has at most 4 bytes
-        if not data:
-            data, self.rest = self.rest, ""
-        encoded = data.encode()
-        view[: len(encoded)] = encoded
-        return len(encoded)
-
-
-def _find_delimiter(content: str, default: str) -> str:
+def _find_delimiter(header: str, default: str) -> str:
     """Return the delimiter that gives the most fields in the header; the default one if no other gives more."""
-    header = next((line for line in content.splitlines() if line.strip()), "")
     marks = (default, *(mark for mark in OTHER_DELIMITERS if mark != default))
     return max(marks, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))  # max returns the first
 
 
-def _one_character(delimiter: str) -> str:
-    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    if len(mark) != 1 or mark in '"\r\n':
-        raise ParameterError("delimiter", "be one character, or tab", f"{delimiter!r}", "Try ';'.")
-    return mark
+def _read_line_blocks(path: Path, text: TextIO, *, is_json: bool) -> "Iterator[DataFrame]":
+    """Yield the rows of a file with one JSON object or one text per line."""
+    import pandas
+
+    rows: Iterable[dict[str, Any]] = ({"text": line.removesuffix("\n")} for _, line in _read_lines(path, text))
+    if is_json:
+        rows = (_parse_json(path, number, line) for number, line in _read_lines(path, text) if line.strip())
+    while block := list(islice(rows, BLOCK_ROWS)):
+        yield pandas.DataFrame(block, dtype=object)
 
 
-def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    """Return a line of JSON as a dict, with numbers as they are written."""
+def _read_lines(path: Path, text: TextIO) -> Iterator[tuple[int, str]]:
+    for number in count(1):
+        if not (line := text.readline(MAX_LINE_CHARACTERS + 1)):
+            return
+        if len(line) > MAX_LINE_CHARACTERS:
+            must, got = f"have lines of at most {MAX_LINE_CHARACTERS:,} characters", f"a longer one, line {number:,}"
+            raise ParameterError(path, must, got, "Put each row on a line of its own.")
+        yield number, line
+
+
+def _parse_json(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError) as error:
@@ -271,52 +254,44 @@ def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     else:
         if isinstance(found, dict):
             return found
-        got, advice = f"{listed([line.strip()])} in line {number}", 'Write {"text": ..., "label": ...}.'
+        got, advice = f"{join_names([line.strip()])} in line {number}", 'Write {"text": ..., "label": ...}.'
     raise ParameterError(path, "hold one JSON object per line", got, advice)
 
 
 def _read_excel(path: Path, sheet: str | None) -> tuple["DataFrame", str]:
     import pandas
 
-    data = io.BytesIO(read_bytes(path))
     with needed_for("Reading Excel", "openpyxl", "excel"):
         import openpyxl  # noqa: F401
-    try:
-        with pandas.ExcelFile(data, engine="openpyxl") as book:
+    with _open_bytes(path, ".xlsx") as data:
+        try:
+            book = pandas.ExcelFile(data, engine="openpyxl")
             names = [str(name) for name in book.sheet_names]
             chosen = names[0] if sheet is None else sheet
-            found = chosen in names
             cells = pandas.read_excel(
-                book, sheet_name=chosen if found else 0, header=None, dtype=object, na_filter=False
+                book, sheet_name=chosen if chosen in names else 0, header=None, dtype=object, na_filter=False
             )
-    except Exception as error:  # of zipfile, of openpyxl, and of Python
-        raise InputError(f"`{path}` must be an Excel file. Got: {error}. Save it again as .xlsx.") from None
-    if not found:
-        advice = f"{did_you_mean(chosen, names)} The sheets are: {listed(names)}."
+        except Exception as error:  # of zipfile, of openpyxl, and of Python
+            raise InputError(f"`{path}` must be an Excel file. Got: {error}. Save it again as .xlsx.") from None
+    if chosen not in names:
+        advice = f"{did_you_mean(chosen, names)} The sheets are: {join_names(names)}."
         raise ParameterError("sheet", f"name a sheet of {path}", f"{sheet!r}", advice)
     filled = cells[(cells != "").any(axis=1)]
-    if len(filled) < 2:
-        raise ParameterError(path, "hold rows", f"none below a header in sheet {chosen!r}", "Add a row for each text.")
-    names_row = [str(name).strip() for name in filled.iloc[0]]
-    frame = filled.iloc[1:].where(filled != "", None).reset_index(drop=True).set_axis(names_row, axis=1)
+    header = [str(name).strip() for name in filled.iloc[0]] if len(filled) else []
     others = [name for name in names if name != chosen] if sheet is None else []
-    guessed = f"Read sheet {chosen!r} of {path}; for {listed(others)} pass `sheet`." if others else ""
-    return frame, guessed
+    guessed = f"Read sheet {chosen!r} of {path}; for {join_names(others)} pass `sheet`." if others else ""
+    return filled.iloc[1:].where(filled != "", None).reset_index(drop=True).set_axis(header, axis=1), guessed
 
 
 def read_parquet(path: Path) -> "DataFrame":
-    """Return the rows of a Parquet file that has at least one."""
+    """Return the rows of a Parquet file."""
     import pandas
 
-    data = io.BytesIO(read_bytes(path))
-    try:
-        with needed_for("Reading Parquet", "pyarrow", "text"):
-            frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # keeps integers beside missing values
-    except (ValueError, NotImplementedError, OSError) as error:  # the errors of Arrow
-        raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
-    if not len(frame):
-        raise ParameterError(path, "hold rows", "columns without any", "Add a row for each text.")
-    return frame
+    with _open_bytes(path, ".parquet") as data, needed_for("Reading Parquet", "pyarrow", "text"):
+        try:
+            return pandas.read_parquet(data, dtype_backend="pyarrow")  # keeps integers beside missing values
+        except (ValueError, NotImplementedError, OSError) as error:  # the errors of Arrow
+            raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
 
 
 def as_numbers(column: "Series[Any]") -> "Series[Any]":
@@ -334,18 +309,13 @@ def write_frame(frame: "DataFrame", path: Path) -> None:
         if ending == ".xlsx":
             _write_excel(frame, temporary)
         elif ending == ".parquet":
+            nested = [name for name, kind in frame.dtypes.items() if "[pyarrow]" in str(kind)]
             with needed_for("Writing Parquet", "pyarrow", "text"):
-                plain(frame).to_parquet(temporary, index=False)
+                frame.astype(dict.fromkeys(nested, object)).to_parquet(temporary, index=False)
         elif ending == ".jsonl":
             temporary.write_text(as_json_lines(frame), encoding="utf-8", errors="replace")
         else:
             escape_formulas(frame).to_csv(temporary, index=False, lineterminator="\n")
-
-
-def plain(frame: "DataFrame") -> "DataFrame":
-    """Return the table with columns of Arrow types as columns of objects."""
-    nested = [name for name, kind in frame.dtypes.items() if "[pyarrow]" in str(kind)]
-    return frame.astype(dict.fromkeys(nested, object))
 
 
 def as_json_lines(frame: "DataFrame") -> str:
@@ -385,13 +355,7 @@ def is_number(cell: str) -> bool:
 
 
 def escape_formula(cell: Any) -> Any:
-    """Return a cell of CSV that no spreadsheet runs as a formula: a text that may be one begins with an apostrophe.
-
-    Examples
-    --------
-    >>> escape_formula("=1+2"), escape_formula("-0.5"), escape_formula("a film")
-    ("'=1+2", '-0.5', 'a film')
-    """
+    """Return a cell of CSV that no spreadsheet runs as a formula: a text that may be one begins with an apostrophe."""
     is_risky = isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not is_number(cell)
     return f"'{cell}" if is_risky else cell
 
@@ -411,28 +375,19 @@ def _write_excel(frame: "DataFrame", path: Path) -> None:
     import pandas
 
     with needed_for("Writing Excel", "openpyxl", "excel"):
-        from openpyxl import Workbook
-        from openpyxl.cell import WriteOnlyCell
         from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
-    book = Workbook(write_only=True)
-    sheet = book.create_sheet("hardmax")
+    def clean(cell: Any) -> Any:
+        return ILLEGAL_CHARACTERS_RE.sub(" ", cell) if isinstance(cell, str) else cell
 
-    def cell(value: Any) -> Any:
-        if not isinstance(value, str) and hasattr(value, "__len__"):  # a list
-            value = str(getattr(value, "tolist", lambda: value)())
-        if not isinstance(value, str):
-            return None if pandas.isna(value) else getattr(value, "item", lambda: value)()
-        made = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub(" ", value))
-        made.data_type = "s"  # also a text that begins with =
-        return made
-
-    for row in (frame.columns.tolist(), *frame.astype(object).itertuples(index=False)):
-        sheet.append([cell(value) for value in row])
-    book.save(path)
+    with pandas.ExcelWriter(path, engine="openpyxl") as book:
+        frame.rename(columns=clean).astype(object).map(clean).to_excel(book, sheet_name="hardmax", index=False)
+        for row in book.sheets["hardmax"].iter_rows():
+            for cell in row:
+                cell.data_type = "s" if cell.data_type == "f" else cell.data_type  # a text that begins with =
 
 
-def listed(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """Return names for a sentence, shortened, at most `MAX_LISTED` of them."""
     cut = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:MAX_LISTED]]
     return ", ".join(cut) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")

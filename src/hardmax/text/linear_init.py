@@ -1,4 +1,4 @@
-"""Initial weights from a linear model of the same tokens, which need no training after that.
+"""A model whose weights come from a linear model of the same tokens: it needs no training after that.
 
 The linear model is a sum of four: logistic regression on inverse document frequencies with a strong and with a weak
 regularisation, logistic regression on features scaled by their log ratio, and naive Bayes. The first is best on long
@@ -11,21 +11,26 @@ a small alpha the model is the linear one; with a larger alpha the leaders count
 and how much rare classes are favoured.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, diags_array
 from scipy.special import log_softmax, softmax
+from sklearn.utils.class_weight import compute_class_weight
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn requires it
 
 from hardmax._types import BoolArray, FloatArray, IntArray
-from hardmax.text.model import Epoch, Report, Weights, contributions, predicted_classes, sums_by_text
+from hardmax.text.model import Epoch, Model, Report, Weights, logits, predicted_classes
 from hardmax.text.parameters import Parameters
-from hardmax.text.validation import folds
-from hardmax.text.vocabulary import Data, Encoded
+from hardmax.text.validation import TrainingSet, folds
+from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
+MIN_TEXTS, MIN_CHARACTERS = 8000, 400  # texts, and mean length, from which on training in torch is more accurate
+NGRAM_RANGES = ((1, 2), (1, 3))  # choices
 RARE_SHARE = 0.5  # a class is rare below this fraction of an even share of the texts
 POOLING_EXPONENT = 0.5  # the sum of n independent tokens grows as the square root of n
 REGULARISATION = {"idf": 10.0, "idf_weak": 300.0, "log_ratio": 3.0}  # C of logistic regression, for texts of norm 1
@@ -34,10 +39,13 @@ LOG_RATIO_OFFSET = 0.5  # added to |log ratio|, so that no token has the weight 
 PRIOR_LOGIT, PRIOR_STRENGTH = 0.5, 3.0  # prior mean of |logit| in the mixture, and the weight of the prior
 ALPHA_FACTORS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # tried factors of `alpha`
 MAX_TEXTS, MAX_TEXTS_PLANAR = 400, 4000  # texts on which alpha is chosen, and a planar model is measured
-ARC_ANGLE, ARC_LENGTH = 0.7, 0.05  # of `place_on_arc`: change of angle and of length per unit of the score
+ARC_ANGLE, ARC_LENGTH = 0.7, 0.05  # of a planar model: change of angle and of length per unit of the score
 MIN_LENGTH = 0.05  # of the random coordinates, where a typical score is 1
 OFFSET_FACTORS = np.linspace(0, 1, 21)  # 0 keeps the frequencies of classes, 1 makes all classes equally likely
 MAX_ACCURACY_LOSS = 0.015  # of the decision offset
+
+Split = tuple[IntArray, IntArray]  # rows held out, and the others
+Step = Callable[[float], object]  # called with the loss after each step
 
 
 class Linear(NamedTuple):
@@ -55,87 +63,93 @@ class Fold(NamedTuple):
     linear: Linear
 
 
-class AlphaChoice(NamedTuple):
-    """Result of the search for alpha on held-out texts."""
+def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
+    """Return whether the linear initialisation is the model: training improves on it for many long texts only.
 
-    loss: float
-    factor: float  # of `alpha`
-    scale: float  # of the logits: moving tokens enlarges them, as leaders have the largest weights
-    accuracy: float
+    With a rare class it is never trained, as only a linear start has a decision offset.
+    """
+    if parameters.start is not None or parameters.epochs is not None or parameters.training != "hardmax":
+        return parameters.start == "linear"
+    few_or_short = len(data.texts) < MIN_TEXTS or sum(map(len, data.texts)) < MIN_CHARACTERS * len(data.texts)
+    return few_or_short or has_rare_class(np.bincount(data.labels) / len(data.labels))
 
 
-def fit_linear_init(
-    data: Data, tokens: int, classes: int, parameters: Parameters, weights: FloatArray, *, report: Report
+def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) -> tuple[Model, list[Epoch]]:
+    """Return the model whose n-grams have the least loss in cross-validation, and that loss."""
+    of_class = compute_class_weight(parameters.class_weight, classes=data.classes, y=data.classes[data.labels])
+    weights = of_class[data.labels] if data.weights is None else of_class[data.labels] * data.weights
+    splits = list(folds(data.labels, parameters.random_state, data.groups))
+    choices = NGRAM_RANGES if parameters.ngram_range is None else (parameters.ngram_range,)
+    steps = len(KINDS) * (1 + len(splits)) + len(ALPHA_FACTORS)  # of each choice
+    found = []
+    for k, ngram_range in enumerate(choices):
+        # without labels: those of held-out texts must not select tokens
+        vocabulary = Vocabulary.build(data.texts, parameters, ngram_range=ngram_range)
+        numbers = count(k * steps + 1)
+
+        def step(loss: float, numbers: Iterator[int] = numbers) -> None:
+            report(next(numbers), len(choices) * steps, loss, None)
+
+        encoded = Data(vocabulary.encode(data.texts), data.labels, weights / weights.mean())
+        with threadpool_limits(1, "blas"):  # thousands of small sums: threads would slow them down
+            fitted, epoch = _fit_weights(encoded, splits, len(vocabulary), len(data.classes), parameters, step)
+        report((k + 1) * steps, len(choices) * steps, epoch.train_loss, epoch)
+        found.append((Model(vocabulary, fitted, data.classes), epoch))
+    model, epoch = min(found, key=lambda each: each[1].train_loss)
+    return model, [epoch]
+
+
+def _fit_weights(
+    data: Data, splits: Sequence[Split], tokens: int, classes: int, parameters: Parameters, step: Step
 ) -> tuple[Weights, Epoch]:
-    """Return a model, and its loss and accuracy in cross-validation; `weights` of the texts have the mean 1."""
-    done, total, value = 0, count_steps(data.labels, data.groups) + len(ALPHA_FACTORS), float(np.log(classes))
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        report(done, total, value, None)
-
-    linear, found = fit_linear(data, tokens, classes, weights, seed=parameters.random_state, step=step)
+    """Return the weights of a model, and its loss and accuracy in cross-validation."""
+    linear, found = fit_linear(data, splits, tokens, classes, step)
     if not found:  # one text per class: nothing can be held out
-        return build_heads(linear, parameters), Epoch(0, value, kept=True)
+        return build_heads(linear, parameters), Epoch(0, float(np.log(classes)), kept=True)
     held = np.concatenate([fold.held for fold in found])
-    covered = weights[held].sum() / weights.sum()
-    labels, weights = data.labels[held], weights[held]
+    labels, weights = data.labels[held], data.weights[held]
     scores = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in found])
-    value = cross_entropy(class_logits(scores), labels, weights)
-    chosen = _choose_alpha(found, data.labels, parameters, step)
+    loss, factor, scale, accuracy = _choose_alpha(found, data.labels, parameters, step)
     offset = find_decision_offset(scores, labels, weights)
-    if is_planar(parameters):  # the movement of tokens changes its predictions
-        value, accuracy = chosen.loss, chosen.accuracy
-    else:
+    if not is_planar(parameters):  # in a planar model the movement of tokens changes predictions
+        loss = cross_entropy(class_logits(scores), labels, weights)
         accuracy = float(np.average(predicted_classes(scores + offset) == labels, weights=weights))
-    epoch = Epoch(0, value, value, float(accuracy * covered), kept=True)  # rows that are never held out are errors
-    report(total, total, value, epoch)
-    model = build_heads(Linear(linear.weights * chosen.scale, linear.bias), parameters, chosen.factor)
+    covered = weights.sum() / data.weights.sum()  # rows that are never held out count as errors
+    epoch = Epoch(0, loss, loss, float(accuracy * covered), kept=True)
+    model = build_heads(Linear(linear.weights * scale, linear.bias), parameters, factor)
     return (replace(model, bias=model.bias + offset, decision_offset=offset) if offset.any() else model), epoch
 
 
-def fit_linear(
-    data: Data, tokens: int, classes: int, weights: FloatArray, *, seed: int, step: Callable[[], object]
-) -> tuple[Linear, list[Fold]]:
-    """Return a linear model of weighted texts, and for each fold the same model of all other texts.
+def fit_linear(data: Data, splits: Sequence[Split], tokens: int, classes: int, step: Step) -> tuple[Linear, list[Fold]]:
+    """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out."""
+    ids, starts, counts = data.texts
+    texts = csr_matrix((counts.astype(np.float64), ids, starts), (len(data.texts), tokens))
+    labels, weights, loss = data.labels, data.weights, float(np.log(classes))
 
-    Rows of one of `data.groups` share a fold. `step` is called `count_steps(data.labels, data.groups)` times.
-    """
-    texts, labels = to_matrix(data.texts, tokens), data.labels
+    def fit_kinds(rows: IntArray | slice) -> list[Linear]:
+        models = []
+        for kind in KINDS:
+            models.append(_fit_kind(kind, texts[rows], labels[rows], weights[rows], classes))
+            step(loss)
+        return models
+
     found, held_out_logits = [], np.zeros((len(KINDS), len(labels), classes))
-    for held, learned in folds(labels, seed, data.groups):
+    for held, learned in splits:
         known = np.zeros(tokens)
         known[texts[learned].indices] = 1  # new texts have unknown tokens, too
         rest = csr_matrix(texts[held] @ diags_array(known))
         rest.eliminate_zeros()
-        models = []
-        for kind in KINDS:
-            models.append(_fit_kind(kind, texts[learned], labels[learned], weights[learned], classes))
-            step()
+        models = fit_kinds(learned)
         held_out_logits[:, held] = [class_logits(linear_logits(model, rest)) for model in models]
         found.append((held, rest, models))
     seen = np.concatenate([np.empty(0, np.intp), *(held for held, *_ in found)])
     amounts, bias = _fit_mixture(held_out_logits, labels, weights, seen)
-    whole = []
-    for kind in KINDS:
-        whole.append(_fit_kind(kind, texts, labels, weights, classes))
-        step()
-    return _mix(whole, amounts, bias), [Fold(held, rest, _mix(m, amounts, bias)) for held, rest, m in found]
-
-
-def count_steps(labels: IntArray, groups: IntArray | None = None) -> int:
-    """Return how often `fit_linear` calls `step`."""
-    return len(KINDS) * (1 + sum(1 for _ in folds(labels, 0, groups)))
-
-
-def to_matrix(texts: Encoded, tokens: int) -> csr_matrix:
-    """Return the (texts, tokens) counts of tokens."""
-    return csr_matrix((texts.counts.astype(np.float64), texts.ids, texts.starts), (len(texts), tokens))
+    whole = _mix(fit_kinds(slice(None)), amounts, bias)
+    return whole, [Fold(held, rest, _mix(models, amounts, bias)) for held, rest, models in found]
 
 
 def from_matrix(texts: csr_matrix) -> Encoded:
-    """Return the inverse of `to_matrix`, tokens in the order of their indices."""
+    """Return texts from (texts, tokens) counts, tokens in the order of their indices."""
     return Encoded(texts.indices.astype(np.int64), texts.indptr.astype(np.int64), texts.data.astype(np.int64))
 
 
@@ -214,9 +228,8 @@ def _fit_mixture(
     def cost(x: FloatArray) -> float:
         amounts, bias = x[:kinds], np.append(0.0, x[kinds:])
         total = np.tensordot(amounts / size, scores - middle, 1) + bias
-        return cross_entropy(total, labels, weights) * len(labels) + PRIOR_STRENGTH * float(
-            ((amounts - prior) ** 2).sum()
-        )
+        penalty = PRIOR_STRENGTH * float(((amounts - prior) ** 2).sum())
+        return cross_entropy(total, labels, weights) * len(labels) + penalty
 
     begin = np.append(np.full(kinds, prior), np.zeros(known - 1))
     bounds = [(prior / 20, None)] * kinds + [(None, None)] * (known - 1)
@@ -261,7 +274,11 @@ def build_heads(linear: Linear, parameters: Parameters, factor: float = ALPHA_FA
     others = random.normal(size=(*parts.shape, d - 1)) * np.maximum(np.abs(first), MIN_LENGTH)[..., None]
     embedding = np.concatenate([first[..., None], others], axis=2)
     if is_planar(parameters):
-        embedding[:, 0] = place_on_arc(scores[0] / unit[0])
+        # On an arc: upwards for the score 0, to the sides for large scores. A token then follows one of a similar
+        # score, so that the logit changes little when tokens gather. Tokens of large scores are longer, and so lead.
+        score = scores[0] / unit[0]
+        angle, length = np.arctan(ARC_ANGLE * score), 1 + ARC_LENGTH * np.abs(score)
+        embedding[:, 0] = np.stack([length * np.sin(angle), length * np.cos(angle)], axis=1)
     alpha = np.full(heads, factor * parameters.alpha)
     return Weights(embedding.astype(np.float32), alpha, None, decoder, linear.bias, parameters.layers, POOLING_EXPONENT)
 
@@ -271,45 +288,29 @@ def is_planar(parameters: Parameters) -> bool:
     return parameters.n_heads == 1 and parameters.d == 2
 
 
-def place_on_arc(scores: FloatArray) -> FloatArray:
-    """Return (tokens, 2) positions whose angle is the score of a token: upwards for 0, to the sides for large scores.
+def _choose_alpha(found: Sequence[Fold], labels: IntArray, parameters: Parameters, step: Step) -> tuple[float, ...]:
+    """Return the least loss on held-out texts, and its factor of alpha, scale of the logits and accuracy.
 
-    A token then follows one of a similar score, so that the logit changes little when tokens gather. Tokens of large
-    scores are longer, and so lead.
+    The logits are scaled because moving tokens enlarges them, as leaders have the largest weights.
     """
-    angle, length = np.arctan(ARC_ANGLE * scores), 1 + ARC_LENGTH * np.abs(scores)
-    return np.stack([length * np.sin(angle), length * np.cos(angle)], axis=1)
-
-
-def _choose_alpha(
-    found: Sequence[Fold], labels: IntArray, parameters: Parameters, step: Callable[[], object]
-) -> AlphaChoice:
-    """Return the factor of alpha with the least loss on held-out texts."""
-    count = MAX_TEXTS_PLANAR if is_planar(parameters) else MAX_TEXTS
-    some = [_sample_fold(fold, count // len(found)) for fold in found]
+    size = (MAX_TEXTS_PLANAR if is_planar(parameters) else MAX_TEXTS) // len(found)
+    rows = [np.arange(0, len(fold.held), -(-len(fold.held) // size)) for fold in found]  # files may be sorted by label
+    some = [Fold(fold.held[r], fold.texts[r], fold.linear) for fold, r in zip(found, rows, strict=True)]
     texts = [from_matrix(fold.texts) for fold in some]
-    models = [build_heads(fold.linear, parameters) for fold in some]
+    models = [build_heads(fold.linear._replace(bias=0 * fold.linear.bias), parameters) for fold in some]
     bias = np.concatenate([np.repeat(fold.linear.bias[None], len(fold.held), axis=0) for fold in some])
     linear = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in some]) - bias
     right = labels[np.concatenate([fold.held for fold in some])]
     choices = []
     for factor in ALPHA_FACTORS[:1] if is_planar(parameters) else ALPHA_FACTORS:  # a drawn model keeps the given alpha
         alpha = np.full(parameters.n_heads, factor * parameters.alpha)
-        moved = np.concatenate(
-            [sums_by_text(contributions(replace(m, alpha=alpha), t), t) for m, t in zip(models, texts, strict=True)]
-        )
+        moved = np.concatenate([logits(replace(m, alpha=alpha), t) for m, t in zip(models, texts, strict=True)])
         scale = float((moved * linear).sum() / max((moved**2).sum(), 1e-12))
         scores = bias + scale * moved
         value = cross_entropy(class_logits(scores), right, np.ones(len(right)))
-        choices.append(AlphaChoice(value, factor, scale, float((predicted_classes(scores) == right).mean())))
-        step()
-    return min(choices, key=lambda choice: choice.loss)
-
-
-def _sample_fold(fold: Fold, count: int) -> Fold:
-    """Return about `count` texts of a fold at regular distances, as a file may be sorted by label."""
-    places = np.arange(0, len(fold.held), -(-len(fold.held) // count))
-    return fold._replace(held=fold.held[places], texts=fold.texts[places])
+        choices.append((value, factor, scale, float((predicted_classes(scores) == right).mean())))
+        step(value)
+    return min(choices, key=lambda choice: choice[0])
 
 
 def find_decision_offset(scores: FloatArray, labels: IntArray, weights: FloatArray) -> FloatArray:
@@ -328,9 +329,8 @@ def find_decision_offset(scores: FloatArray, labels: IntArray, weights: FloatArr
     expected = softmax(class_logits(scores), axis=1) * weights[:, None]  # (texts, classes)
     tried = [_expected_quality(predicted_classes(scores + part * rarity), expected) for part in OFFSET_FACTORS]
     accuracy, f1 = np.array(tried).T
-    return np.asarray(
-        OFFSET_FACTORS[np.where(accuracy >= accuracy.max() - MAX_ACCURACY_LOSS, f1, -1).argmax()] * rarity
-    )
+    best = np.where(accuracy >= accuracy.max() - MAX_ACCURACY_LOSS, f1, -1).argmax()
+    return np.asarray(OFFSET_FACTORS[best] * rarity)
 
 
 def _expected_quality(predictions: IntArray, expected: FloatArray) -> tuple[float, float]:

@@ -207,11 +207,17 @@ class Model:
 
     def score(self, texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
         """Return (texts, outputs) logits, and (texts,) counts of known tokens; without any, the logit is the bias."""
-        encoded = (self.vocabulary.encode(some) for some in in_parts(texts))
-        parts = [(logits(self.weights, some), some.sizes) for some in encoded]
-        scores, sizes = zip(*parts, strict=True) if parts else ((), ())
-        nothing = np.empty((0, self.weights.outputs)), np.empty(0, np.int64)
-        return np.concatenate([nothing[0], *scores]), np.concatenate([nothing[1], *sizes])
+        parts = [(np.empty((0, self.weights.outputs)), np.empty(0, np.int64))]
+        parts += [(scores, encoded.sizes) for _, encoded, _, scores in self.explain_parts(texts)]
+        scores, sizes = map(np.concatenate, zip(*parts, strict=True))
+        return scores, sizes
+
+    def explain_parts(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], Encoded, FloatArray, FloatArray]]:
+        """Yield batches of texts, their tokens, the contributions of these, and (texts, outputs) logits."""
+        for some in in_parts(texts):
+            encoded = self.vocabulary.encode(some)
+            terms = contributions(self.weights, encoded)
+            yield some, encoded, terms, self.weights.bias + sums_by_text(terms, encoded)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return (texts, classes) probabilities from (texts, outputs) logits, without the decision offset."""
@@ -268,13 +274,10 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
             for r in range(weights.d):
                 total += share[:, h, :, None] * (tokens[:, :, h, r, None] * weights.decoder[:, h, r])
         result[encoded.places(left[some])] = total[counts > 0]
-    return result if weights.pooling_exponent == 0 else result * _pooling_factors(weights, encoded)
-
-
-def _pooling_factors(weights: Weights, encoded: Encoded) -> FloatArray:
-    """Return (tokens of all texts, 1) pooling factors of their texts."""
+    if weights.pooling_exponent == 0:
+        return result
     owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
-    return weights.pooling_factor(np.bincount(owners, encoded.counts, len(encoded)))[owners, None]
+    return result * weights.pooling_factor(np.bincount(owners, encoded.counts, len(encoded)))[owners, None]
 
 
 def logits(weights: Weights, encoded: Encoded) -> FloatArray:
@@ -323,25 +326,11 @@ def is_confident(certainty: FloatArray, at_least: float) -> BoolArray:
     return np.asarray(certainty >= at_least)
 
 
-def confident_predictions(predictions: AnyArray, certainty: FloatArray, at_least: float) -> AnyArray:
-    """Return (texts,) predictions, None where the probability is below `at_least`."""
-    found = predictions.astype(object)
-    found[~is_confident(certainty, at_least)] = None
-    return found
-
-
-class Coverage(NamedTuple):
-    """A threshold, the fraction of texts with at least that probability, and the accuracy on these, if any."""
-
-    at_least: float
-    coverage: float
-    accuracy: float | None
-
-
-def coverage(certainty: FloatArray, right: BoolArray) -> list[Coverage]:
-    """Return coverage and accuracy for each of `LEVELS`, from (texts,) probabilities and correctness."""
-    rows = []
+def coverage(certainty: FloatArray, right: BoolArray) -> list[dict[str, float | None]]:
+    """Return for each of `LEVELS` the fraction of texts with at least that probability, and their accuracy, if any."""
+    rows: list[dict[str, float | None]] = []
     for level in LEVELS:
         kept = is_confident(certainty, level)
-        rows.append(Coverage(level, float(kept.mean()), float(right[kept].mean()) if kept.any() else None))
+        accuracy = float(right[kept].mean()) if kept.any() else None
+        rows.append({"at_least": level, "coverage": float(kept.mean()), "accuracy": accuracy})
     return rows

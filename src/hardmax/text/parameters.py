@@ -60,7 +60,7 @@ def _check_ngrams(value: Any, name: str) -> None:
         raise ParameterError(name, must, repr(value), "1, 3 stands for words, pairs and triples.")
 
 
-def check_device(value: Any, name: str) -> None:
+def _check_device(value: Any, name: str) -> None:
     """Raise an error for a name that is no device, and for a GPU that torch cannot use."""
     if not isinstance(value, str) or not DEVICE.fullmatch(value):
         raise ParameterError(name, 'be "auto", "cpu" or "cuda"', repr(value))
@@ -191,7 +191,7 @@ class Parameters:
         _check_class_weight,
     )
     random_state: int = _count(TRAINING, 0, "Seed. The same seed gives the same model on the same machine.", least=0)
-    device: str = _parameter(RUN, "auto", '"cpu", "cuda", or "auto" for a GPU if there is one.', check_device)
+    device: str = _parameter(RUN, "auto", '"cpu", "cuda", or "auto" for a GPU if there is one.', _check_device)
     checkpoint: str | PathLike[str] | None = _parameter(  # noqa: RUF009
         RUN, None, "File for the state of training after each epoch."
     )

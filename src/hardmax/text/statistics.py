@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError, needed_for
+from hardmax._errors import needed_for
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.text.model import HeadDynamics, Model, batches, contributions, in_parts, sums_by_text
+from hardmax.draw.texts import plot_leaders
+from hardmax.text.model import HeadDynamics, Model, batches, in_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,15 +27,15 @@ class LeaderStatistics:
     Attributes
     ----------
     leaders : (texts, heads) array of int
-        How many leaders each text has in each head.
+        Number of leaders of each text in each head.
     initial : (texts, heads) array of int
-        How many of them lead at layer 0.
+        Number of those that lead at layer 0.
     decided : (texts, heads) array of int
         The layer at which every token had a single leader; -1 where the layers were too few.
     words : (m,) array of str
         Words that lead somewhere, the most frequent first.
     texts_led : (m,) array of int
-        In how many texts each of them leads, in some head.
+        Number of texts in which each of them leads in some head.
     scores : (m,) or (m, classes) array
         v . z of each, summed over heads: the logit of the word alone, less the bias.
 
@@ -42,7 +43,7 @@ class LeaderStatistics:
     --------
     >>> import hardmax as hm
     >>> statistics = hm.pretrained("imdb-2d").leaders(["A wonderful film.", "A dreadful, boring film."])
-    >>> statistics.leaders.shape, bool(statistics.mean >= 1)
+    >>> statistics.leaders.shape, statistics.summary()["average"] >= 1
     ((2, 1), True)
     """
 
@@ -53,37 +54,20 @@ class LeaderStatistics:
     texts_led: IntArray
     scores: FloatArray
 
-    @property
-    def mean(self) -> float:
-        """Return the mean number of leaders of a text in a head."""
-        return self.summary()["average"]
-
-    @property
-    def deviation(self) -> float:
-        """Return the standard deviation of the number of leaders."""
-        return self.summary()["deviation"]
-
-    @property
-    def share_initial(self) -> float:
-        """Return the fraction of all leaders that lead from layer 0 on."""
-        return float(self.initial.sum() / max(1, self.leaders.sum()))
-
     def summary(self) -> dict[str, float]:
         """Return statistics of the number of leaders of a text in a head, and the fraction from layer 0."""
         counts = self.leaders if self.leaders.size else np.full(1, np.nan)
         numbers = {"average": counts.mean(), "deviation": counts.std(), "min": counts.min(), "max": counts.max()}
-        return {name: float(number) for name, number in numbers.items()} | {"initial": self.share_initial}
+        numbers["initial"] = self.initial.sum() / max(1, self.leaders.sum())
+        return {name: float(number) for name, number in numbers.items()}
 
     def __repr__(self) -> str:
-        return (
-            f"<LeaderStatistics: {self.mean:.1f} leaders a text and head (at most {self.leaders.max(initial=0)}), "
-            f"{self.share_initial:.0%} from layer 0; most often {', '.join(self.words[:5].tolist())}>"
-        )
+        summary, words = self.summary(), ", ".join(self.words[:5].tolist())
+        count = f"{summary['average']:.1f} leaders per text and head (at most {self.leaders.max(initial=0)})"
+        return f"<LeaderStatistics: {count}, {summary['initial']:.0%} from layer 0; most often {words}>"
 
     def plot(self, *, count: int = 20, ax: "Axes | None" = None) -> "Figure":
         """Draw a histogram of the most frequent leaders, coloured by their class; return the figure."""
-        from hardmax.draw.texts import plot_leaders
-
         return plot_leaders(self, count=count, ax=ax)
 
 
@@ -94,8 +78,8 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     counted = [(empty, empty, empty)]
     led = np.zeros(len(model.vocabulary), np.int64)
     parts = (model.vocabulary.encode(some) for some in in_parts(texts))
-    clouds = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
-    for ids, counts in clouds:
+    padded = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
+    for ids, counts in padded:
         found = HeadDynamics.run(weights, ids, counts).find_leaders()
         leads = found.emerged >= 0  # (texts, heads, n)
         counted.append((leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided))
@@ -130,27 +114,19 @@ class TokenSums:
         self.absolute[ids] += absolute
 
 
-def token_table(model: Model, texts: Sequence[str], labels: Sequence[Any] | None) -> "DataFrame":
-    """Return the table of `HardmaxClassifier.contributions`."""
-    with needed_for("`contributions`", "pandas", "text"):
-        import pandas  # noqa: F401
-
-    if labels is not None and len(labels) != len(texts):
-        raise ParameterError("labels", f"hold one label for each of the {len(texts)} texts", str(len(labels)))
-    truth = None if labels is None else np.asarray(labels)
-    groups = {} if truth is None else _groups(model, truth)
+def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> "DataFrame":
+    """Return the table of `HardmaxClassifier.contributions`; `labels` are some of the model's."""
+    groups = {} if labels is None else {f"in_{label}": labels == label for label in model.classes.tolist()}
     tokens, outputs = len(model.weights.embedding), model.weights.outputs
-    names = ("", *groups, *(("right", "wrong") if truth is not None else ()))
+    names = ("", *groups, *(("right", "wrong") if labels is not None else ()))
     sums = {name: TokenSums(tokens, outputs) for name in names}
     start = 0
-    for some in in_parts(texts):
-        encoded = model.vocabulary.encode(some)
-        terms = contributions(model.weights, encoded)
+    for some, encoded, terms, scores in model.explain_parts(texts):
         owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
         sums[""].add(encoded.ids, terms)
-        if truth is not None:
+        if labels is not None:
             here = slice(start, start + len(some))
-            right = model.decide(model.weights.bias + sums_by_text(terms, encoded)) == truth[here]
+            right = model.decide(scores) == labels[here]
             parts: dict[str, BoolArray] = {name: mask[here] for name, mask in groups.items()}
             for name, mask in (parts | {"right": right, "wrong": ~right}).items():
                 rows = mask[owners]
@@ -173,7 +149,8 @@ def frame_of(
     The sums under "" are those over all texts, others are over the texts that their key describes. `share` is the
     fraction of the absolute contributions of all tokens.
     """
-    import pandas
+    with needed_for("`contributions`", "pandas", "text"):
+        import pandas
 
     tables = []
     for output, label in enumerate(classes):
@@ -190,12 +167,3 @@ def frame_of(
     table = pandas.concat(tables, ignore_index=True)
     order = np.argsort(-np.abs(table["sum"].to_numpy()), kind="stable")
     return table.iloc[order].reset_index(drop=True)
-
-
-def _groups(model: Model, truth: AnyArray) -> dict[str, BoolArray]:
-    """Return (texts,) masks of the texts of each label."""
-    unknown = [label for label in np.unique(truth).tolist() if label not in model.classes.tolist()]
-    if unknown:
-        must = f"be labels of the model: {', '.join(map(str, model.classes.tolist()))}"
-        raise ParameterError("labels", must, repr(unknown[0]), "Rename them.")
-    return {f"in_{label}": truth == label for label in model.classes.tolist()}

@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ KINDS: dict[str, Any] = {
     "pooling_exponent": float,
     "distinct": bool,
 }
+TRAINING_KINDS = {"texts": int, "classes": dict, "characters": float} | dict.fromkeys(
+    ("sha256", "date", "version", "about"), str
+)
 TEXT = [each.name for each in fields(Splitter) if each.name != TOKENIZER]
 EPOCH = {each.name for each in fields(Epoch)}
 MAX_LAYERS = 10_000
@@ -51,13 +54,7 @@ class Stored(NamedTuple):
 
 
 def save_model(
-    model: Model,
-    folder: Path,
-    parameters: Parameters,
-    history: list[Epoch],
-    record: Record,
-    *,
-    compact: bool = False,
+    model: Model, folder: Path, parameters: Parameters, history: list[Epoch], record: Record, *, compact: bool = False
 ) -> None:
     """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
 
@@ -69,6 +66,9 @@ def save_model(
         temporary.write_bytes(data)
     splitter = model.vocabulary.splitter
     tokenizer = {} if splitter.tokenizer is None else {TOKENIZER: full_name(splitter.tokenizer)}
+    params = {name: getattr(parameters, name) for name in PARAMETERS}
+    if isinstance(parameters.class_weight, Mapping):
+        params["class_weight"] = list(parameters.class_weight.items())  # labels may be numbers, keys of JSON are texts
     about = {
         "format": FORMAT,
         "version": VERSION,
@@ -80,13 +80,13 @@ def save_model(
         "pooling_exponent": model.weights.pooling_exponent,
         "distinct": model.vocabulary.distinct,
         "text": {name: getattr(splitter, name) for name in TEXT} | tokenizer,
-        "params": {name: _dict_to_pairs(getattr(parameters, name)) for name in PARAMETERS},
+        "params": params,
         "history": [asdict(epoch) for epoch in history],
         "training": asdict(record),
         "words": list(model.vocabulary.words),
     }
     save_text(model_card(model, history, record), folder / CARD)
-    save_text(json.dumps(about, default=_plain, separators=(",", ":")), folder / FILE)
+    save_text(json.dumps(about, default=_for_json, separators=(",", ":")), folder / FILE)
     for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
         if path.name != name:
             path.unlink()
@@ -115,43 +115,32 @@ def find_model(model: str | PathLike[str]) -> Path:
 
 def load_model(folder: Path, tokenizer: Tokenizer | None = None) -> Stored:
     """Read a model from its folder; one that was trained with a `tokenizer` needs the same one."""
-    about = _read_about(folder)
-    _check_about(about, folder / FILE)
-    _check_tokenizer(about["text"].get(TOKENIZER), tokenizer, folder / FILE)
-    weights_file = folder / Path(about["weights"]).name
-    try:
-        data = weights_file.read_bytes()
-    except OSError:
-        raise InputError(f"`{folder}` must hold {weights_file.name}. It does not. Copy the whole folder.") from None
-    if sha256(data).hexdigest() != about["sha256"]:
-        got = f"It is truncated or changed: its SHA-256 differs from the one in {FILE}."
-        raise InputError(f"`{weights_file}` must be as it was written. {got} Copy the folder again.")
-    arrays = _unpack(data, weights_file)
-    _check_arrays(about, arrays, weights_file)
-    vocabulary = Vocabulary(
-        Splitter(**about["text"] | {TOKENIZER: tokenizer}), tuple(about["words"]), arrays["runs"], about["distinct"]
-    )
+    file = folder / FILE
+    about = _read_about(file)
+    needed = about["text"].get(TOKENIZER)
+    if needed is None and tokenizer is not None:
+        got = full_name(tokenizer) if callable(tokenizer) else repr(tokenizer)
+        raise ParameterError(TOKENIZER, "be left out for a model that was trained without one", got)
+    if needed is not None and tokenizer is None:
+        must = f"be loaded with the tokenizer that it was trained with, {str(needed)[:200]!r}"
+        advice = "Pass it in Python: HardmaxClassifier.load(path, tokenizer=...)."
+        raise ParameterError(file, must, "none", f"{advice} The command line and the app cannot use this model.")
+    arrays = _read_arrays(folder / Path(about["weights"]).name, about)
+    splitter = Splitter(**about["text"] | {TOKENIZER: tokenizer})
+    vocabulary = Vocabulary(splitter, tuple(about["words"]), arrays["runs"], about["distinct"])
     embedding = arrays["embedding"]
     if embedding.dtype == np.int8:
-        embedding = dequantise(embedding, arrays["grid"])
+        embedding = (embedding.astype(np.float32) + np.float32(0.5)) * arrays["grid"]
     alpha, decoder, bias = (arrays[name] for name in ("alpha", "decoder", "bias"))
     layers, exponent, offset = about["layers"], about["pooling_exponent"], arrays.get("decision_offset")
     weights = Weights(embedding, alpha, arrays.get("A"), decoder, bias, layers, exponent, offset)
-    classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
-    record = Record.from_data(about["training"], str(folder / FILE))
+    record = Record(**{name: about["training"][name] for name in TRAINING_KINDS})
     history = [Epoch(**epoch) for epoch in about["history"]]
-    params = _read_parameters(about["params"]) | {TOKENIZER: tokenizer}
-    return Stored(Model(vocabulary, weights, classes), params, history, record)
-
-
-def _read_parameters(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the known parameters; others, such as the path of a checkpoint, are not read from a file."""
-    found = {name: params[name] for name in PARAMETERS if name in params}
-    if isinstance(found.get("ngram_range"), list):  # JSON has no tuples
-        found["ngram_range"] = tuple(found["ngram_range"])
-    if isinstance(found.get("class_weight"), list):
-        found["class_weight"] = dict(found["class_weight"])
-    return found
+    params = {name: about["params"][name] for name in PARAMETERS if name in about["params"]}  # no path of a checkpoint
+    for name, kind in (("ngram_range", tuple), ("class_weight", dict)):
+        if isinstance(params.get(name), list):
+            params[name] = kind(params[name])
+    return Stored(Model(vocabulary, weights, about["classes"]), params | {TOKENIZER: tokenizer}, history, record)
 
 
 def quantise(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -162,11 +151,6 @@ def quantise(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
     step = (np.abs(embedding).max(axis=0) / 127.5).astype(np.float32)
     step[step == 0] = 1
     return np.clip(np.floor(embedding / step), -128, 127).astype(np.int8), step
-
-
-def dequantise(codes: AnyArray, step: AnyArray) -> AnyArray:
-    """Return the (tokens, heads, d) float32 numbers of `quantise`."""
-    return (codes.astype(np.float32) + np.float32(0.5)) * step
 
 
 def _pack(model: Model, compact: bool) -> bytes:
@@ -183,21 +167,13 @@ def _pack(model: Model, compact: bool) -> bytes:
     return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
-def _unpack(data: bytes, file: Path) -> dict[str, AnyArray]:
-    with needed_for("Loading a model", "safetensors", "text"):
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-    try:
-        arrays: dict[str, AnyArray] = load(data)
-    except (SafetensorError, KeyError, ValueError) as problem:
-        raise InputError(f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder.") from None
-    if "runs" in arrays and arrays["runs"].dtype in (np.uint16, np.uint32):
-        arrays["runs"] = arrays["runs"].astype(np.int64) - 1
-    return arrays
+def _for_json(value: Any) -> Any:
+    """Convert NumPy scalars and collections of stop words for JSON."""
+    return value.item() if isinstance(value, np.generic) else sorted(value)
 
 
-def _read_about(folder: Path) -> dict[str, Any]:
-    file = folder / FILE
+def _read_about(file: Path) -> dict[str, Any]:
+    """Return the description of a model; every entry is checked, except those of `params` and `text`."""
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
@@ -207,91 +183,78 @@ def _read_about(folder: Path) -> dict[str, Any]:
     if about.get("version") != VERSION:
         advice = "Load it with the release of hardmax that wrote it, or train it again."
         raise ParameterError(file, f"have version {VERSION}", repr(about.get("version")), advice)
-    return about
-
-
-def _dict_to_pairs(value: Any) -> Any:
-    """Return a dict as a list of pairs, as keys of JSON are strings and class weights have any labels as keys."""
-    return [[key, item] for key, item in value.items()] if isinstance(value, Mapping) else value
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy scalars and collections of stop words for JSON."""
-    return value.item() if isinstance(value, np.generic) else sorted(value)
-
-
-def _check_about(about: dict[str, Any], file: Path) -> None:
-    """Raise an error if an entry is missing or of another type."""
-    for name, kind in KINDS.items():
-        if not isinstance(about.get(name), kind) or (kind is int and isinstance(about[name], bool)):
-            _refuse(file, f"`{name}` must be there, as {kind.__name__}")
-    words, classes = about["words"], about["classes"]
-    if not all(isinstance(word, str) and word for word in words) or len(set(words)) < len(words):
-        _refuse(file, "`words` must be distinct strings")
-    if not 0 <= about["layers"] <= MAX_LAYERS:
-        _refuse(file, f"`layers` must lie between 0 and {MAX_LAYERS:,}")
-    if not 0 <= about["pooling_exponent"] <= 1:
-        _refuse(file, "`pooling_exponent` must lie between 0 and 1")
-    if set(about["text"]) - {TOKENIZER} != set(TEXT) or not all(
-        isinstance(e, dict) and set(e) == EPOCH for e in about["history"]
-    ):
-        _refuse(file, "`text` and `history` must have the known entries")
+    _require_kinds(about, KINDS, file)
+    _require_kinds(about["training"], TRAINING_KINDS, file, of=" of `training`")
+    counts = about["training"]["classes"].values()
+    _require(all(isinstance(count, int) for count in counts), file, "`classes` of `training` must hold integers")
+    words, classes, exponent = about["words"], about["classes"], about["pooling_exponent"]
+    distinct = all(isinstance(word, str) and word for word in words) and len(set(words)) == len(words)
+    _require(distinct, file, "`words` must be distinct strings")
+    _require(0 <= about["layers"] <= MAX_LAYERS, file, f"`layers` must lie between 0 and {MAX_LAYERS:,}")
+    _require(0 <= exponent <= 1, file, "`pooling_exponent` must lie between 0 and 1")
+    _require(set(about["text"]) - {TOKENIZER} == set(TEXT), file, "`text` must have the known entries")
+    known = all(isinstance(epoch, dict) and set(epoch) == EPOCH for epoch in about["history"])
+    _require(known, file, "`history` must have the known entries")
     try:
         made = np.array(classes, dtype=np.dtype(about["classes_dtype"]))
     except (TypeError, ValueError, OverflowError):
-        _refuse(file, "`classes` must fit their type")
-    if made.ndim != 1 or made.dtype.hasobject or made.tolist() != classes or not 2 <= len(set(classes)) == len(classes):
-        _refuse(file, "`classes` must be at least two different labels of one kind")
+        made = np.empty(0)
+    fits = made.ndim == 1 and not made.dtype.hasobject and made.tolist() == classes
+    several = fits and 2 <= len(set(classes)) == len(classes)
+    _require(several, file, "`classes` must be at least two different labels of one kind, and fit their type")
+    return about | {"classes": made}
 
 
-def _check_tokenizer(needed: Any, tokenizer: Tokenizer | None, file: Path) -> None:
-    """Raise an error if the tokenizer is missing, or given for a model without one."""
-    if needed is None and tokenizer is not None:
-        got = full_name(tokenizer) if callable(tokenizer) else repr(tokenizer)
-        raise ParameterError(TOKENIZER, "be left out for a model that was trained without one", got)
-    if needed is not None and tokenizer is None:
-        must = f"be loaded with the tokenizer that it was trained with, {str(needed)[:200]!r}"
-        advice = "Pass it in Python: HardmaxClassifier.load(path, tokenizer=...)."
-        raise ParameterError(file, must, "none", f"{advice} The command line and the app cannot use this model.")
-
-
-def _check_arrays(about: dict[str, Any], arrays: dict[str, AnyArray], file: Path) -> None:
-    """Raise an error for arrays whose type, shape or values cannot be those of a model."""
+def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
+    """Return the arrays of a model; their types, shapes and values are checked."""
+    with needed_for("Loading a model", "safetensors", "text"):
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+    try:
+        data = file.read_bytes()
+    except OSError:
+        raise InputError(f"`{file.parent}` must hold {file.name}. It does not. Copy the whole folder.") from None
+    if sha256(data).hexdigest() != about["sha256"]:
+        got = f"It is truncated or changed: its SHA-256 differs from the one in {FILE}."
+        raise InputError(f"`{file}` must be as it was written. {got} Copy the folder again.")
+    try:
+        arrays: dict[str, AnyArray] = load(data)
+    except (SafetensorError, KeyError, ValueError) as problem:
+        raise InputError(f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder.") from None
     nothing, outputs = np.empty(0), 1 if len(about["classes"]) == 2 else len(about["classes"])
-    embedding = arrays.get("embedding", nothing)
-    if embedding.ndim != 3 or embedding.dtype not in (np.float32, np.int8) or 0 in embedding.shape:
-        _refuse(file, "`embedding` must be (tokens, heads, d) of type int8 or float32")
+    embedding, ngrams = arrays.get("embedding", nothing), arrays.get("runs", nothing)
+    known = embedding.ndim == 3 and embedding.dtype in (np.float32, np.int8) and 0 not in embedding.shape
+    _require(known, file, "`embedding` must be (tokens, heads, d) of type int8 or float32")
     tokens, heads, d = embedding.shape
     shapes = {"alpha": (heads,), "decoder": (outputs, heads, d), "bias": (outputs,)}
-    if embedding.dtype == np.int8:
-        shapes["grid"] = (heads, d)
+    shapes |= {"grid": (heads, d)} if embedding.dtype == np.int8 else {}
     shapes |= {name: shape for name, shape in (("A", (heads, d, d)), ("decision_offset", (outputs,))) if name in arrays}
     for name, shape in shapes.items():
-        kind = np.float32 if name == "grid" else np.float64
-        if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != kind:
-            _refuse(file, f"`{name}` must have the shape {shape} and the type {kind.__name__}")
+        kind, array = np.float32 if name == "grid" else np.float64, arrays.get(name, nothing)
+        what = f"`{name}` must have the shape {shape} and the type {kind.__name__}"
+        _require(array.shape == shape and array.dtype == kind, file, what)
     for name in ("embedding", *shapes):
-        if not np.isfinite(arrays[name]).all():
-            _refuse(file, f"`{name}` must be finite")
-    if not (arrays["alpha"] > 0).all():
-        _refuse(file, "`alpha` must be positive")
-    if "A" in arrays and not all(map(is_positive_definite, arrays["A"])):
-        _refuse(file, "`A` must be symmetric positive definite")
-    _check_ngrams(arrays.get("runs", nothing), tokens, len(about["words"]), file)
+        _require(np.isfinite(arrays[name]).all(), file, f"`{name}` must be finite")
+    _require((arrays["alpha"] > 0).all(), file, "`alpha` must be positive")
+    _require(all(map(is_positive_definite, arrays.get("A", ()))), file, "`A` must be symmetric positive definite")
+    known = ngrams.ndim == 2 and len(ngrams) == tokens and ngrams.shape[1] > 0
+    _require(known and ngrams.dtype in (np.uint16, np.uint32), file, "`runs` must be (tokens, n) integers")
+    arrays["runs"] = runs = ngrams.astype(np.int64) - 1
+    words, has_word = len(about["words"]), runs >= 0
+    ordered = has_word[:, 0].all() and not (has_word[:, 1:] > has_word[:, :-1]).any()
+    _require(runs.max() < words and ordered, file, "`runs` must be indices of `words`")
+    distinct = words ** runs.shape[1] < 2**62 and len(np.unique(runs, axis=0)) == tokens
+    _require(distinct, file, "`runs` must be distinct, and short enough")
+    return arrays
 
 
-def _check_ngrams(runs: AnyArray, tokens: int, words: int, file: Path) -> None:
-    """Raise an error unless the tokens are distinct n-grams of known words."""
-    known = runs >= 0
-    if runs.dtype != np.int64 or runs.ndim != 2 or len(runs) != tokens or not runs.shape[1]:
-        _refuse(file, "`runs` must be (tokens, n) integers")
-    if runs.max(initial=0) >= words or not known[:, 0].all() or (known[:, 1:] > known[:, :-1]).any():
-        _refuse(file, "`runs` must be indices of `words`")
-    if words ** runs.shape[1] >= 2**62 or len(np.unique(runs, axis=0)) < tokens:
-        _refuse(file, "`runs` must be distinct, and short enough")
+def _require_kinds(data: dict[str, Any], kinds: dict[str, Any], file: Path, of: str = "") -> None:
+    for name, kind in kinds.items():
+        is_kind = isinstance(data.get(name), kind) and (kind is not int or not isinstance(data[name], bool))
+        _require(is_kind, file, f"`{name}`{of} must be there, as {kind.__name__}")
 
 
-def _refuse(file: Path, what: str) -> NoReturn:
-    raise InputError(
-        f"`{file}` must be a part of a model as it was written: {what}. It is not so. Copy the folder again."
-    )
+def _require(condition: object, file: Path, what: str) -> None:
+    if not condition:
+        must = f"`{file}` must be a part of a model as it was written: {what}."
+        raise InputError(f"{must} It is not so. Copy the folder again.")

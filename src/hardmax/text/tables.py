@@ -1,10 +1,9 @@
 """Tables in files: texts with their labels, and rows of exact numbers."""
 
 import csv
-import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Number
@@ -16,8 +15,9 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import AnyArray
+from hardmax._validation import is_missing
 from hardmax.text import files
-from hardmax.text.files import How, ending_of, exact_number, is_number, listed, read_frame, read_text
+from hardmax.text.files import How, exact_number, find_ending, is_number, join_names, read_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,13 +55,6 @@ class TextTable:
         return " ".join(filter(None, (self.guessed, left_out, blank)))
 
 
-def is_missing(value: Any) -> bool:
-    """Return whether a cell is missing: None, NaN, NA or NaT of pandas, or a text of spaces alone."""
-    if isinstance(value, str):
-        return not value.strip()
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
-
-
 def left_out_note(count: int, rows: int) -> str:
     """Return the sentence about rows that are left out of training."""
     return f"Left out {count} of {rows} rows without text or label."
@@ -74,46 +67,15 @@ def read_texts(
     label: str | None = None,
     group: str | None = None,
     labelled: bool = True,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    sheet: str | None = None,
+    **how: str | None,
 ) -> TextTable:
-    """Read texts and their labels from a file.
+    """Read texts and their labels from a file of `ENDINGS`, or "-" for standard input, as they are written.
 
-    Rows whose text or label is missing or blank are left out and counted. Without labels a missing text is read as an
-    empty text, so that rows keep their numbers.
+    Rows whose text or label is missing or blank are left out and counted. Unless `labelled`, a missing text is read as
+    an empty text, so that rows keep their numbers. A .txt file has one text per line and no labels.
 
-    Parameters
-    ----------
-    path : str or path
-        A .csv, .tsv, .jsonl or .ndjson file, each also with .gz, or a .parquet or .xlsx file. A .txt file, or "-" for
-        standard input, holds one text per line and no labels.
-    text, label : str, optional
-        Names of the columns. The default is the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the
-        only column left.
-    group : str, optional
-        Name of a column of groups, such as authors, which becomes `groups`.
-    labelled : bool
-        Whether to read labels.
-    delimiter : str, optional
-        Delimiter of CSV: one character, or "tab". The default is detected from the header: a comma, a semicolon, a tab
-        or a vertical bar.
-    encoding : str, optional
-        Encoding of a text file. The default is UTF-8, or UTF-16 with a byte order mark; a file that is neither is read
-        as Latin-1, and `note` mentions it.
-    sheet : str, optional
-        Sheet of an Excel file; the default is the first.
-
-    Returns
-    -------
-    TextTable
-
-    Raises
-    ------
-    ParameterError
-        If a column cannot be found, the file has no usable row, or an option does not go with the format.
-    InputError
-        If the file cannot be read in its format.
+    `text`, `label` and `group` name columns. By default the texts and labels are the only column with a usual name
+    (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are fields of `How`.
 
     Examples
     --------
@@ -124,70 +86,64 @@ def read_texts(
     >>> table.texts, table.labels, table.note
     (['a moving film', 'too long'], ['good', 'bad'], 'Left out 1 of 3 rows without text or label.')
     """
-    path, how = Path(path), How(delimiter, encoding, sheet)
-    ending = ".txt" if str(path) == "-" else ending_of(path)
-    if ending == ".txt":
-        return _read_lines(path, text, label or group, labelled, how)
-    frame, guessed = read_frame(path, ending, how)
+    path = Path(path)
+    if labelled and find_ending(path) == ".txt":
+        must = "be a table with a column of labels, such as a .csv file"
+        advice = "Make one. Or pass `labelled=False` to read the texts alone."
+        raise ParameterError("path", must, f"{str(path)!r}, which holds one text per line", advice)
+    frame, guessed = read_frame(path, How(**how))
+    columns = list(frame)
     if labelled and text is not None and text == label:
-        advice = f"The columns are: {listed(list(frame))}."
+        advice = f"The columns are: {join_names(columns)}."
         raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
-    first = choose_column(list(frame), text, "text", TEXT_NAMES, label if labelled else None, path)
-    texts = [text_of(value, path, row) for row, value in enumerate(frame[first], 1)]
+    first = choose_column(columns, text, path, taken=[label] if labelled else ())
+    texts = _read_values(frame, first, "text", path)
     if not labelled:
-        blank = sum(map(is_missing, texts))
+        blank = texts.count(None)
         return TextTable([found or "" for found in texts], None, first, blank=blank, guessed=guessed, frame=frame)
-    second = choose_column(list(frame), label, "label", LABEL_NAMES, first, path)
-    labels = [_label(value, path, row) for row, value in enumerate(frame[second], 1)]
+    second = choose_column(columns, label, path, "label", LABEL_NAMES, [first])
+    written = _read_values(frame, second, "label", path)
+    labels = [None if found is None or found.strip().casefold() == "nan" else found.strip() for found in written]
     _refuse_mixed(frame[second], labels, path)
     if None in labels and all(label is None or INTEGER_AS_FLOAT.fullmatch(label) for label in labels):
         # Programs write integers beside missing values as floats.
         labels = [None if label is None else label.removesuffix(".0") for label in labels]
-    rows = [i for i, (a, b) in enumerate(zip(texts, labels, strict=True)) if a is not None and b is not None]
-    if not rows:
+    kept = [i for i, pair in enumerate(zip(texts, labels, strict=True)) if None not in pair]
+    if not kept:
         must = "hold at least one row with a text and a label"
         raise ParameterError(path, must, f"{len(texts)}, all without", "Check the columns.")
-    found: dict[str, Any] = {"guessed": guessed, "frame": frame, "rows": [i + 1 for i in rows]}
+    groups = None
     if group is not None:
-        third = choose_column(list(frame), group, "group", (), None, path)
-        values = [text_of(value, path, row, "group") for row, value in enumerate(frame[third], 1)]
-        found["groups"] = [values[i] for i in rows]
-    kept, their = [texts[i] or "" for i in rows], [labels[i] or "" for i in rows]
-    return TextTable(kept, their, first, second, len(texts) - len(rows), **found)
-
-
-def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, how: How) -> TextTable:
-    if labelled:
-        must, got = (
-            "be a table with a column of labels, such as a .csv file",
-            f"{str(path)!r}, which holds one text per",
-        )
-        raise ParameterError("path", must, f"{got} line", "Make one. Or pass `labelled=False` to read the texts alone.")
-    if text is not None or label is not None:
-        raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
-    content, guessed = read_text(path, "", how.encoding)
-    lines = [line.removesuffix("\n") for line in io.StringIO(content, newline=None)]
-    return TextTable(lines, None, guessed=guessed)
+        values = _read_values(frame, choose_column(columns, group, path, "group", ()), "group", path)
+        groups = [values[i] for i in kept]
+    pairs = [texts[i] or "" for i in kept], [labels[i] or "" for i in kept]
+    rows, skipped = [i + 1 for i in kept], len(texts) - len(kept)
+    return TextTable(*pairs, first, second, skipped, guessed=guessed, groups=groups, rows=rows, frame=frame)
 
 
 def choose_column(
-    columns: list[str], wanted: str | None, what: str, usual: tuple[str, ...], taken: str | None, path: Path
+    columns: list[str],
+    wanted: str | None,
+    source: Path | str,
+    what: str = "text",
+    usual: Collection[str] = TEXT_NAMES,
+    taken: Collection[str | None] = (),
 ) -> str:
-    """Return the column `wanted`, or else the only column with a usual name, or the only one left."""
-    free = [name for name in columns if name != taken]
+    """Return the column `wanted`, or else the only column with a usual name, or the only one that is not taken."""
+    free = [name for name in columns if name not in taken]
     named = [name for name in free if name.casefold() in usual]
     hits = [name for name in columns if name == wanted] if wanted is not None else named or free
     if len(hits) == 1:
         return hits[0]
     if wanted is None:
-        got, advice = "no name", f"Name one, or add a header line with a column called {usual[0]}."
+        got, advice = "no name", f"Name one, such as a column called {what}."
     else:
         got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
         advice = "Rename them." if hits else did_you_mean(wanted, columns)
-    raise ParameterError(what, f"name one column of {path}", got, f"{advice} The columns are: {listed(columns)}.")
+    raise ParameterError(what, f"name one column of {source}", got, f"{advice} The columns are: {join_names(columns)}.")
 
 
-def text_of(value: Any, path: Path, row: int, column: str = "text") -> str | None:
+def to_text(value: Any, path: Path, row: int, column: str = "text") -> str | None:
     """Return a text or number as it is written; None if it is missing."""
     if is_missing(value):
         return None
@@ -199,36 +155,24 @@ def text_of(value: Any, path: Path, row: int, column: str = "text") -> str | Non
     )
 
 
-def _label(value: Any, path: Path, row: int) -> str | None:
-    written = (text_of(value, path, row, "label") or "").strip()
-    return written if written and written.casefold() != "nan" else None
+def _read_values(frame: "DataFrame", name: str, column: str, path: Path) -> list[str | None]:
+    return [to_text(value, path, row, column) for row, value in enumerate(frame[name], 1)]
 
 
 def _refuse_mixed(values: Sequence[Any], labels: Sequence[str | None], path: Path) -> None:
     """Raise an error for labels that are texts in some rows and numbers in others."""
     rows: dict[str, int] = {}
     for row, (value, label) in enumerate(zip(values, labels, strict=True), 1):
+        kind = "a number" if isinstance(value, Number | files.Number) else "a text"
         if label is not None:
-            rows.setdefault(_kind(value), row)
+            rows.setdefault("a boolean" if isinstance(value, bool) else kind, row)
     if len(rows) > 1:
         got = " and ".join(f"{kind} in row {row}" for kind, row in rows.items())
         raise ParameterError(path, "hold labels of one kind: text, numbers or booleans", got, "Write them alike.")
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    return "a number" if isinstance(value, Number | files.Number) else "a text"
-
-
 def class_counts(labels: Sequence[str]) -> dict[str, int]:
-    """Return the number of rows of each class, in sorted order; raise an error unless a model can be trained on them.
-
-    Examples
-    --------
-    >>> class_counts(["pos", "neg", "pos"])
-    {'neg': 1, 'pos': 2}
-    """
+    """Return the number of rows by class, sorted by class; raise an error unless a model can be trained on them."""
     counts = dict(sorted(Counter(labels).items()))
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
@@ -242,20 +186,14 @@ def class_counts(labels: Sequence[str]) -> dict[str, int]:
 
 
 def imbalance_note(counts: dict[str, int]) -> str:
-    """Return a sentence if the rarest class has less than a tenth of an equal share of the rows, else an empty text.
-
-    Examples
-    --------
-    >>> imbalance_note({"ham": 970, "spam": 30})
-    "The classes are uneven: ham 97.0 %, spam 3.0 %. Always answering 'ham' would be right in 97.0 % of the rows."
-    """
+    """Return a sentence if the rarest class has less than a tenth of an equal share of the rows, else an empty text."""
     rows = sum(counts.values())
     if not rows or min(counts.values()) >= MIN_CLASS_SHARE * rows / len(counts):
         return ""
-    ranked = sorted(counts, key=lambda name: -counts[name])
-    shares = listed([f"{name} {counts[name] / rows:.1%}".replace("%", " %") for name in ranked])
-    best = f"{counts[ranked[0]] / rows:.1%}".replace("%", " %")
-    return f"The classes are uneven: {shares}. Always answering {ranked[0]!r} would be right in {best} of the rows."
+    shares = {name: f"{100 * count / rows:.1f} %" for name, count in Counter(counts).most_common()}
+    listing, first = join_names([f"{name} {share}" for name, share in shares.items()]), next(iter(shares))
+    best = f"Always answering {first!r} would be right in {shares[first]} of the rows."
+    return f"The classes are uneven: {listing}. {best}"
 
 
 def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
@@ -284,7 +222,7 @@ def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
     if _has_row_numbers(header, [row for _, row in rows]):
         rows = [(number, row[1:]) for number, row in rows]
         note = f"Left out the first column of {name}, which numbers the rows."
-    table = [[_number(cell, name, n, c) for c, cell in enumerate(row, 1)] for n, row in rows]
+    table = [[_parse_number(cell, name, n, c) for c, cell in enumerate(row, 1)] for n, row in rows]
     return np.array(table, np.float64 if all(isinstance(x, float) for row in table for x in row) else object), note
 
 
@@ -299,7 +237,7 @@ def _has_decimal_comma(cell: str) -> bool:
     return "," in cell and cell.replace(",", "", 1).strip().lstrip("+-").isdecimal()
 
 
-def _number(cell: str, name: str, line: int, column: int) -> Fraction | float:
+def _parse_number(cell: str, name: str, line: int, column: int) -> Fraction | float:
     try:
         return exact_number(cell)
     except ValueError:

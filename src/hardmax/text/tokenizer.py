@@ -21,7 +21,7 @@ ASCII = {  # several times as fast as the pattern for all scripts
     True: re.compile(rf"[a-z0-9]+(?:'[a-z0-9]+)*|[{PUNCTUATION}]"),
     False: re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*"),
 }
-# Function words, which say nothing of sentiment. Negations ("not") and degrees ("very") are not among them.
+# Function words, which carry no sentiment. Negations ("not") and degrees ("very") are not among them.
 ENGLISH = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
 # Thai and Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words.
 UNSPACED = (
@@ -72,39 +72,35 @@ class Splitter:
             check_tokenizer(self.tokenizer, "tokenizer")
 
     def words(self, text: str) -> list[str]:
-        found = self._split(text) if self.tokenizer is None else call_tokenizer(self.tokenizer, text)
+        """Return the words of a text."""
+        found = self._split(text)
         if self._stop_words or self.lemmas is not None:
             found = [word for word in map(self._normalise_word, found) if word is not None]
         return found[: self.max_words]
 
     def spans(self, text: str) -> list[Word]:
-        found = (
-            self._split_with_offsets(text) if self.tokenizer is None else self._tokenizer_spans(text, self.tokenizer)
-        )
-        pairs = zip((self._normalise_word(word) for word, _, _ in found), found, strict=True)
-        return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
-
-    def plain(self, text: str) -> str:
-        """Return the text without markup."""
-        return MARKUP.sub(" ", text) if "<" in text or "&" in text else text
+        """Return the words of a text with their offsets."""
+        pairs = ((self._normalise_word(span.word), span) for span in self._split_with_offsets(text))
+        return [Word(word, span.start, span.end) for word, span in pairs if word is not None][: self.max_words]
 
     def _split(self, text: str) -> list[str]:
-        plain = self.plain(text)
+        if self.tokenizer is not None:
+            return call_tokenizer(self.tokenizer, text)
+        plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
         if plain.isascii():
             return ASCII[self.punctuation].findall(plain.lower())
         found = _pattern(self.punctuation).findall(plain.replace("_", " "))
         return [word.lower() if word.isascii() else _normalise(word) for word in found]
 
     def _split_with_offsets(self, text: str) -> list[Word]:
+        if self.tokenizer is not None:
+            words = call_tokenizer(self.tokenizer, text)
+            return [Word(word, *place) for word, place in zip(words, find_offsets(words, text), strict=True)]
         plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
         if plain.isascii():
             return [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
         found = _pattern(self.punctuation).finditer(plain.replace("_", " "))
         return [Word(_normalise(match[0]), *match.span()) for match in found]
-
-    def _tokenizer_spans(self, text: str, tokenizer: Tokenizer) -> list[Word]:
-        words = call_tokenizer(tokenizer, text)
-        return [Word(word, *place) for word, place in zip(words, find_offsets(words, text), strict=True)]
 
     @cached_property
     def _stop_words(self) -> frozenset[str]:
@@ -151,9 +147,9 @@ def _pattern(punctuation: bool) -> re.Pattern[str]:
     runs = (list(run) for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0]))
     kept = [(run[0][1], run[-1][1]) for run in runs]
     ranges = "".join(f"{chr(first)}-{chr(last)}" for first, last in kept if not first <= 0xFE0F <= last)
-    letter = rf"[\w{ranges}]"
-    signs = PUNCTUATION if punctuation else ""
-    return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}{signs}]")
+    character = rf"[\w{ranges}]"
+    single = EMOJI + PUNCTUATION if punctuation else EMOJI
+    return re.compile(rf"{character}+(?:['\u2019]{character}+)*|[{single}]")
 
 
 @lru_cache(maxsize=200_000)
@@ -163,7 +159,7 @@ def _lemma(word: str, language: str) -> str:
     try:
         lemma: str = simplemma.lemmatize(word, lang=language).lower()
     except ValueError:
-        must = 'be a language that simplemma knows, such as "en" or "de"'
+        must = 'be a language that simplemma supports, such as "en" or "de"'
         raise ParameterError("lemmas", must, f"{language!r}") from None
     return lemma
 
@@ -182,7 +178,7 @@ def call_tokenizer(tokenizer: Tokenizer, text: str) -> list[str]:
         raise ParameterError("tokenizer", must, f"{type(words).__name__} for {text[:40]!r}", "Convert it with list.")
     for i, word in enumerate(words):
         if not isinstance(word, str) or not word:
-            got = f"{type(word).__name__} {str(word)[:40]!r} at place {i} for {text[:40]!r}"
+            got = f"{type(word).__name__} {str(word)[:40]!r} at index {i} for {text[:40]!r}"
             raise ParameterError("tokenizer", must, got, "Leave it out, or convert it with str.")
     return words
 
@@ -211,21 +207,21 @@ def find_offsets(words: Sequence[str], text: str) -> list[Place]:
 
 def _find_ignoring_case(words: Sequence[str], text: str) -> list[Place]:
     folded, keys = text.casefold(), [word.casefold() for word in words]
-    letter = [i for i, each in enumerate(text) for _ in each.casefold()]  # that each of `folded` comes from: ß is ss
+    origin = [i for i, each in enumerate(text) for _ in each.casefold()]  # indices in `text`: ß becomes ss
     places, at = [], 0
     for k, key in enumerate(keys):
         start = folded.find(key, at)
         if start < 0 or _skips(folded[at:start], keys[k + 1 : k + 1 + LOOKAHEAD]):
-            end = letter[at - 1] + 1 if at else 0
+            end = origin[at - 1] + 1 if at else 0
             places.append((end, end))
         else:
-            last = letter[start + len(key) - 1]
-            places.append((letter[start], last + 1))
-            at = bisect_right(letter, last)
+            last = origin[start + len(key) - 1]
+            places.append((origin[start], last + 1))
+            at = bisect_right(origin, last)
     return places
 
 
 def _skips(between: str, later: Sequence[str]) -> bool:
     """Return whether later words occur in the skipped text: then the match is wrong, such as "be" in "better"."""
-    whole = set(re.findall(r"\w+", between))  # "a" does not stand in "was"; scripts without spaces have no such edges
+    whole = set(re.findall(r"\w+", between))  # "a" is not a word of "was"; scripts without spaces have no such edges
     return any(word in whole or (len(word) > 1 and not word.isascii() and word in between) for word in later)

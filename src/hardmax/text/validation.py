@@ -6,22 +6,24 @@ time would make the reported accuracy too large.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import warn
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from sklearn.utils.multiclass import check_classification_targets
 
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax._validation import as_array, to_numpy
-from hardmax.text.tables import TEXT_NAMES, is_missing, left_out_note
-from hardmax.text.tokenizer import Splitter
+from hardmax._validation import as_array, is_missing, to_numpy
+from hardmax.text.files import join_names
+from hardmax.text.parameters import Parameters, check_parameters
+from hardmax.text.tables import choose_column, left_out_note
+from hardmax.text.tokenizer import Splitter, unspaced_note
 
 MULTILABEL = "For several labels per text use OneVsRestClassifier(HardmaxClassifier()) of scikit-learn."
 HEAD_ROWS = 100  # rows of a DataFrame that are read to find the column of texts
-MAX_SHOWN_NAMES = 6
 FOLDS = 5
 MIN_ROWS = 5  # rows of a class from which some are held back for validation
 MAX_SHOWN_ROWS = 5
@@ -31,14 +33,53 @@ class DuplicateWarning(UserWarning):
     """Warn of texts that occur more than once in the training data."""
 
 
-def number_texts(texts: Sequence[str]) -> IntArray:
-    """Return (texts,) integers, the same for texts that differ in case, spaces, markup and punctuation only.
+class TrainingSet(NamedTuple):
+    """Checked texts and labels of `fit`, without rows that are left out."""
 
-    Examples
-    --------
-    >>> number_texts(["A good film.", "bad", "a  good film<br />"]).tolist()
-    [0, 1, 0]
-    """
+    texts: Sequence[str]
+    labels: IntArray  # (texts,) indices of `classes`
+    classes: AnyArray  # (classes,) distinct labels in order
+    weights: FloatArray | None  # (texts,) positive sample weights; None is 1 for each
+    groups: IntArray  # (texts,) rows with equal entries are on the same side of every split
+
+
+def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, parameters: Parameters) -> TrainingSet:
+    """Check the arguments of `fit` and the parameters; warn of rows, labels and texts that look wrong."""
+    texts, labels, complete = _complete_rows(X, y, parameters.text_column)
+    check_classification_targets(labels)
+    weights, rows = None, np.flatnonzero(complete)
+    group_of_row = None if groups is None else check_groups(groups, len(complete))
+    if sample_weight is not None:
+        weights = check_weights(sample_weight, len(complete))[complete]
+        some = np.flatnonzero(weights)
+        texts, labels, weights, rows = [texts[i] for i in some], labels[some], weights[some], rows[some]
+    classes, labels = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        got = f"only {classes.tolist()} in {len(labels)} texts: 1 class"
+        raise ParameterError("y", "hold at least two classes", got, "Check the column of labels.")
+    check_parameters(parameters)
+    if isinstance(parameters.class_weight, Mapping):
+        _refuse_unknown(parameters.class_weight, classes, "class_weight")
+    for sentence in (_case_note(classes), unspaced_note(texts) if parameters.tokenizer is None else ""):
+        if sentence:
+            warn(sentence, UserWarning, stacklevel=3)
+    numbers = number_texts(texts)
+    if len(duplicates := find_duplicates(numbers)):
+        found = duplicate_note(rows[duplicates].tolist(), len(texts), "at index")
+        warn(found, DuplicateWarning, stacklevel=3)
+    if group_of_row is not None:
+        numbers = join_groups(numbers, group_of_row[rows])
+    for c, name in enumerate(classes):
+        own = np.flatnonzero(labels == c)
+        if len(own) > 1 and len(np.unique(numbers[own])) == 1:
+            why = f"all {len(own)} are equal or in one group"
+            note = f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured."
+            warn(note, UserWarning, stacklevel=3)
+    return TrainingSet(texts, labels, classes, weights, numbers)
+
+
+def number_texts(texts: Sequence[str]) -> IntArray:
+    """Return (texts,) integers, the same for texts that differ in case, spaces, markup and punctuation only."""
     words = Splitter(punctuation=False).words
     return _number_values([" ".join(words(text)) or text.strip() for text in texts])
 
@@ -48,24 +89,14 @@ def find_duplicates(numbers: IntArray) -> IntArray:
     return np.setdiff1d(np.arange(len(numbers)), np.unique(numbers, return_index=True)[1])
 
 
-def duplicate_note(shown: Sequence[int], count: int, rows: int, name: str) -> str:
-    """Return a sentence about duplicates; `shown` has their row numbers, which are called `name`."""
-    listed = ", ".join(map(str, shown[:MAX_SHOWN_ROWS])) + (", ..." if count > MAX_SHOWN_ROWS else "")
+def duplicate_note(rows: Sequence[int], texts: int, name: str) -> str:
+    """Return a sentence about duplicates in some rows, whose numbers are called `name`."""
+    listed = ", ".join(map(str, rows[:MAX_SHOWN_ROWS])) + (", ..." if len(rows) > MAX_SHOWN_ROWS else "")
+    found = f"{len(rows)} of {texts} texts are duplicates of an earlier text, apart from case, spaces, markup and"
     return (
-        f"{count} of {rows} texts are duplicates of an earlier text, apart from case, spaces, markup and punctuation "
-        f"({name} {listed}). Equal texts are held out together, so that accuracy is measured on other texts."
+        f"{found} punctuation ({name} {listed}). Equal texts are held out together, so that accuracy is measured on "
+        "other texts."
     )
-
-
-def unmeasured_notes(classes: AnyArray, labels: IntArray, groups: IntArray) -> list[str]:
-    """Return a sentence about each class that is never held out, because all its rows are in one group."""
-    notes = []
-    for number, name in enumerate(classes):
-        rows = np.flatnonzero(labels == number)
-        if len(rows) > 1 and len(np.unique(groups[rows])) == 1:
-            why = f"all {len(rows)} are equal or in one group"
-            notes.append(f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured.")
-    return notes
 
 
 def check_groups(groups: Any, rows: int) -> IntArray:
@@ -81,40 +112,36 @@ def check_groups(groups: Any, rows: int) -> IntArray:
 
 def join_groups(first: IntArray, second: IntArray) -> IntArray:
     """Return (rows,) integers, the same for rows that are connected by equal entries of `first` or `second`."""
-    rows, second = np.arange(len(first)), _number_values(second.tolist())
-    # A graph whose nodes are the rows, then the values of `first`, then those of `second`.
-    ends = np.concatenate([len(rows) + first, 2 * len(rows) + second])
-    links = coo_array((np.ones(len(ends), bool), (np.tile(rows, 2), ends)), (3 * len(rows),) * 2)
-    return _number_values(connected_components(links, directed=False)[1][: len(rows)].tolist())
+    size = len(first)  # of a graph with a node for each value of `first`, then of `second`, and an edge for each row
+    links = coo_array((np.ones(size, bool), (first, size + _number_values(second.tolist()))), (2 * size, 2 * size))
+    return _number_values(connected_components(links, directed=False)[1][first].tolist())
 
 
-def folds(labels: IntArray, seed: int, groups: IntArray | None = None) -> Iterator[tuple[IntArray, IntArray]]:
+def folds(labels: IntArray, seed: int, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield rows held out and the others, so that every class is among the others.
 
     Groups go to the fold with the fewest rows of their classes, large groups first. A class that is in one group alone
     is never held out.
     """
-    groups = np.arange(len(labels)) if groups is None else groups
     random = np.random.default_rng([seed, 30_000])
     order = np.concatenate([random.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)])
-    fold = _deal(_in_order(groups[order]), labels, groups)[groups]
+    fold = _assign_folds(list(dict.fromkeys(groups[order].tolist())), labels, groups)[groups]
     for k in range(FOLDS):
         if (fold == k).any():
             yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
 
 
-def hold_out(labels: IntArray, part: float, seed: int, groups: IntArray | None = None) -> IntArray:
+def hold_out(labels: IntArray, part: float, seed: int, groups: IntArray) -> IntArray:
     """Return the rows to validate with: about that part of every class, at random and in whole groups.
 
     Every class keeps rows to learn from; of a class of fewer than 5 rows none is held back.
     """
-    groups = np.arange(len(labels)) if groups is None else groups
     random, held = np.random.default_rng([seed, 20_000]), np.zeros(groups.max(initial=0) + 1, bool)
     for label in np.unique(labels):
         members = random.permutation(np.flatnonzero(labels == label))
         wanted = min(round(part * len(members)), len(members) - 1) if len(members) >= MIN_ROWS else 0
         sizes, found = np.bincount(groups[members], minlength=len(held)), int(held[groups[members]].sum())
-        free = [group for group in _in_order(groups[members]).tolist() if not held[group]]
+        free = [group for group in dict.fromkeys(groups[members].tolist()) if not held[group]]
         for group in free:
             if found + sizes[group] <= wanted:
                 held[group], found = True, found + sizes[group]
@@ -127,16 +154,7 @@ def hold_out(labels: IntArray, part: float, seed: int, groups: IntArray | None =
     return np.flatnonzero(held[groups])
 
 
-def split_rows(groups: IntArray, part: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return about that part of the rows, and the others, at random and in whole groups."""
-    rows = np.random.default_rng(seed).permutation(len(groups))
-    order = _in_order(groups[rows])
-    ends = np.cumsum(np.bincount(groups)[order])
-    first = np.isin(groups[rows], order[ends <= round(part * len(groups))])
-    return rows[first], rows[~first]
-
-
-def _deal(order: IntArray, labels: IntArray, groups: IntArray) -> IntArray:
+def _assign_folds(order: list[int], labels: IntArray, groups: IntArray) -> IntArray:
     """Return the fold of every group, -1 for groups that are never held out; `order` breaks ties."""
     in_class, sizes = np.bincount(labels), np.bincount(groups)
     codes, rows = np.unique(groups * len(in_class) + labels, return_counts=True)
@@ -146,7 +164,7 @@ def _deal(order: IntArray, labels: IntArray, groups: IntArray) -> IntArray:
     for group, label, count in zip(owners.tolist(), classes.tolist(), rows.tolist(), strict=True):
         parts.setdefault(group, []).append((label, count))
     fold, counts, total = np.full(len(sizes), -1), [[0] * len(in_class) for _ in range(FOLDS)], [0] * FOLDS
-    for group in order[np.argsort(-sizes[order], kind="stable")].tolist():
+    for group in sorted(order, key=lambda group: -sizes[group]):
         if any(alone[label] for label, _ in parts[group]):
             continue
         weights = [(label, count / int(in_class[label])) for label, count in parts[group]]
@@ -162,11 +180,6 @@ def _deal(order: IntArray, labels: IntArray, groups: IntArray) -> IntArray:
     return fold
 
 
-def _in_order(groups: IntArray) -> IntArray:
-    """Return the distinct entries in the order of their first occurrence."""
-    return groups[np.sort(np.unique(groups, return_index=True)[1])]
-
-
 def _number_values(values: Sequence[Any]) -> IntArray:
     """Return integers that number the distinct values in the order of their first occurrence."""
     known: dict[Any, int] = {}
@@ -176,35 +189,34 @@ def _number_values(values: Sequence[Any]) -> IntArray:
 def check_texts(X: Any, column: str | None = None) -> list[str]:
     """Return a list of strings, with "" for missing texts; raise an error for anything else."""
     texts = _as_list(X, column)
-    missing = [i for i, text in enumerate(texts) if not isinstance(text, str) and is_missing(text)]
-    if missing:
-        counted = f"{len(missing)} of {len(texts)} texts are missing; they count as empty texts."
+    if missing := sum(not isinstance(text, str) for text in texts):
+        counted = f"{missing} of {len(texts)} texts are missing; they count as empty texts."
         warn(counted, UserWarning, stacklevel=3)
-        texts = ["" if is_missing(text) else text for text in texts]
-    return _check_strings(texts)
+    return [text if isinstance(text, str) else "" for text in texts]
 
 
-def complete_rows(X: Any, y: Any, column: str | None = None) -> tuple[list[str], AnyArray, BoolArray]:
+def _complete_rows(X: Any, y: Any, column: str | None) -> tuple[list[str], AnyArray, BoolArray]:
     """Return texts and labels of the rows that have both, and a mask of these rows."""
     texts = _as_list(X, column)
-    labels = check_labels(y, len(texts))
+    labels = _check_labels(y, len(texts))
     masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(texts), bool)
     missing = masked | [is_missing(text) or is_missing(label) for text, label in zip(texts, labels, strict=True)]
     if missing.all():
         got = f"{len(texts)}, all without"
         raise ParameterError(("X", "y"), "hold at least one row with a text and a label", got, "Check the columns.")
     if missing.any():
-        warn(left_out_note(int(missing.sum()), len(texts)), UserWarning, stacklevel=3)
+        warn(left_out_note(int(missing.sum()), len(texts)), UserWarning, stacklevel=4)
         texts = list(compress(texts, ~missing))
         labels = labels[~missing] if isinstance(labels, np.ndarray) else list(compress(labels, ~missing))
     spaced = [label for label in labels if isinstance(label, str) and label != label.strip()]
     if spaced:
         note = f"Removed the spaces around {len(spaced)} of {len(labels)} labels: {spaced[0]!r}"
-        warn(f"{note} becomes {spaced[0].strip()!r}.", UserWarning, stacklevel=3)
-    return _check_strings(texts), _to_plain_array(labels), ~missing
+        warn(f"{note} becomes {spaced[0].strip()!r}.", UserWarning, stacklevel=4)
+    return texts, _to_plain_array(labels), ~missing
 
 
 def _as_list(X: Any, column: str | None) -> list[Any]:
+    """Return a list of strings and missing values; raise an error for anything else."""
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     if hasattr(X, "columns") and hasattr(X, "items"):  # a DataFrame
@@ -216,68 +228,57 @@ def _as_list(X: Any, column: str | None) -> list[Any]:
         raise ParameterError("X", "be a list of texts", type(X).__name__)
     if not len(X):
         raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
+    for i, text in enumerate(X):
+        if not isinstance(text, str) and not is_missing(text):
+            got = f"{type(text).__name__} at index {i}: {str(text)[:40]!r}"
+            raise ParameterError("X", "hold strings only", got, "Convert it to str, or leave that row out.")
     return list(X)
 
 
 def _text_column(X: Any, column: str | None) -> Any:
     """Return the column of a DataFrame that holds the texts."""
-    if column is not None:
-        if column not in X.columns:
-            advice = did_you_mean(str(column), map(str, X.columns), f"It has {_join_names(X.columns)}.")
-            raise ParameterError("text_column", "be a column of the DataFrame", repr(column), advice)
-        return X[column]
-    found = [
-        (name, values) for name, values in X.items() if any(isinstance(one, str) for one in values.head(HEAD_ROWS))
-    ]
-    if len(found) != 1:
-        names = [name for name, _ in found]
-        got = f"a DataFrame with {f'{_join_names(names)}, {len(names)} of them' if names else 'none'}"
-        advice = f'Name it: `text_column="{_guess_column(found)}"`.' if names else ""
-        raise ParameterError("X", "have one column of texts", got, advice)
-    return found[0][1]
+    names = [str(name) for name in X.columns]
+    heads = ((str(name), values.head(HEAD_ROWS)) for name, values in X.items())
+    others = [name for name, values in heads if not any(isinstance(value, str) for value in values)]
+    return X.iloc[:, names.index(choose_column(names, column, "the DataFrame", "text_column", (), others))]
 
 
-def _guess_column(columns: list[tuple[Any, Any]]) -> Any:
-    """Return the column with a usual name, or the one with the longest values."""
-    usual = [pair for pair in columns if str(pair[0]).strip().casefold() in TEXT_NAMES]
-    return max(usual or columns, key=lambda pair: sum(len(str(value)) for value in pair[1].head(HEAD_ROWS)))[0]
-
-
-def _join_names(names: Any) -> str:
-    return ", ".join(map(str, list(names)[:MAX_SHOWN_NAMES]))
-
-
-def _check_strings(texts: list[Any]) -> list[str]:
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            got = f"{type(text).__name__} at index {i}: {str(text)[:40]!r}"
-            raise ParameterError("X", "hold strings only", got, "Convert it to str, or leave that row out.")
-    return texts
-
-
-def check_labels(y: Any, texts: int) -> Any:
+def _check_labels(y: Any, texts: int, name: str = "y") -> Any:
     """Return the labels as an array; raise an error unless there is one per text."""
     if y is None:
         raise InputError("requires y to be passed, but the target y is None. Pass a label for each text.")
     must = f"hold one label for each of the {texts} texts"
-    shape = as_array(y.data if np.ma.isMaskedArray(y) else y, "y", must, f"Match them. {MULTILABEL}").shape
+    shape = as_array(y.data if np.ma.isMaskedArray(y) else y, name, must, f"Match them. {MULTILABEL}").shape
     if shape != (texts,):
-        raise ParameterError("y", must, f"shape {shape}", MULTILABEL if shape[:1] == (texts,) else "Match them.")
+        raise ParameterError(name, must, f"shape {shape}", MULTILABEL if shape[:1] == (texts,) else "Match them.")
     return to_numpy(y)
 
 
-def _to_plain_array(labels: Any) -> AnyArray:
-    """Return labels as an array of strings, numbers or booleans."""
-    if np.ma.isMaskedArray(labels):
-        labels = labels.data
-    if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"):
-        labels = _to_one_kind(list(labels), getattr(labels, "dtype", None))
-    if labels.dtype.kind == "f":
-        labels = labels.astype(np.float64)
-        if not np.isfinite(labels).all():
-            place = int(np.flatnonzero(~np.isfinite(labels))[0])
-            raise ParameterError("y", "be finite", f"{labels[place]} at index {place}", "Leave these rows out.")
-    return np.asarray(labels)
+def _to_plain_array(given: Any) -> AnyArray:
+    """Return labels, such as those of a pandas column, as an array of strings, finite numbers or booleans."""
+    found = given.data if np.ma.isMaskedArray(given) else given
+    if not (isinstance(found, np.ndarray) and found.dtype.kind in "biuf"):
+        labels = strip_labels(label.item() if isinstance(label, np.generic) else label for label in found)
+        numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]  # are one kind
+        kinds = {float if number else type(label) for number, label in zip(numbers, labels, strict=True)}
+        made = np.array(labels) if kinds in ({str}, {bool}, {float}) else None
+        is_time = getattr(getattr(found, "dtype", None), "kind", None) in ("m", "M")
+        too_large = made is not None and all(isinstance(x, int) for x in labels) and made.dtype.kind not in "biu"
+        if made is None or is_time or too_large:
+            names = {type(label).__name__ for label in labels}
+            got = " and ".join(sorted(names) if made is None else [str(made.dtype)])
+            must = "hold labels of one kind: text, numbers or booleans"
+            several = any(isinstance(label, Collection) and not isinstance(label, str | bytes) for label in labels)
+            raise ParameterError("y", must, got, MULTILABEL if several else "Convert them, say with str.")
+        if made.tolist() != labels:
+            raise ParameterError("y", "hold strings that do not end in NUL", "a string that does", "Strip them.")
+        found = made
+    if found.dtype.kind == "f":
+        found = found.astype(np.float64)
+        if len(wrong := np.flatnonzero(~np.isfinite(found))):
+            got = f"{found[wrong[0]]} at index {wrong[0]}"
+            raise ParameterError("y", "be finite", got, "Leave these rows out.")
+    return np.asarray(found)
 
 
 def check_weights(sample_weight: Any, texts: int) -> FloatArray:
@@ -296,29 +297,26 @@ def check_weights(sample_weight: Any, texts: int) -> FloatArray:
     return weights
 
 
-def check_weighted_labels(class_weight: Any, classes: AnyArray) -> None:
-    """Raise an error for class weights of unknown labels."""
-    known = set(classes.tolist())
-    unknown = [label for label in class_weight if label not in known] if isinstance(class_weight, Mapping) else []
-    if unknown:
-        advice = did_you_mean(str(unknown[0]), map(str, classes.tolist()), "Use the values that `y` has.")
-        must = f"name labels of `y`, {', '.join(map(repr, classes.tolist()[:6]))}"
-        raise ParameterError("class_weight", must, repr(unknown[0]), advice)
-
-
-def check_known_labels(labels: list[Any], classes: AnyArray) -> AnyArray:
-    """Return labels as an array, all of them labels of the model."""
+def check_known_labels(y: Any, texts: int, classes: AnyArray, name: str = "y") -> AnyArray:
+    """Return one label for each text as an array; raise an error for labels that the model does not have."""
+    labels = strip_labels(_check_labels(y, texts, name))
+    _refuse_unknown(labels, classes, name)
     known = classes.tolist()
-    unknown = [label for label in labels if is_missing(label) or label not in known]
-    if unknown:
-        must = f"hold labels of the model: {', '.join(map(repr, known[:MAX_SHOWN_NAMES]))}"
-        got = f"{len(unknown)} of {len(labels)} that are not, the first {unknown[0]!r}"
-        advice = did_you_mean(str(unknown[0]), map(str, known), "Rename them, or leave these rows out.")
-        raise ParameterError("y", must, got, advice)
     return classes[[known.index(label) for label in labels]]
 
 
-def case_note(classes: AnyArray) -> str:
+def _refuse_unknown(labels: Collection[Any], classes: AnyArray, name: str) -> None:
+    """Raise an error for labels that are not among the classes."""
+    known = classes.tolist()
+    unknown = [label for label in labels if is_missing(label) or label not in known]
+    if unknown:
+        must = f"hold labels of the training data only: {join_names(list(map(repr, known)))}"
+        got = f"{len(unknown)} of {len(labels)} that are not, the first {unknown[0]!r}"
+        advice = did_you_mean(str(unknown[0]), map(str, known), "Rename them, or leave them out.")
+        raise ParameterError(name, must, got, advice)
+
+
+def _case_note(classes: AnyArray) -> str:
     """Return a sentence about labels that differ in case only, or nothing."""
     alike: dict[str, list[str]] = {}
     for label in classes.tolist() if classes.dtype.kind == "U" else ():
@@ -326,26 +324,9 @@ def case_note(classes: AnyArray) -> str:
     found = [" and ".join(map(repr, each)) for each in alike.values() if len(each) > 1]
     if not found:
         return ""
-    return f"Labels that differ only in case are different classes: {_join_names(found)}. Rename equal ones."
+    return f"Labels that differ only in case are different classes: {join_names(found)}. Rename equal ones."
 
 
 def strip_labels(labels: Iterable[Any]) -> list[Any]:
     """Return labels without spaces around them."""
     return [label.strip() if isinstance(label, str) else label for label in labels]
-
-
-def _to_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
-    """Return Python objects, such as those of a pandas column, as an array of one kind."""
-    labels = strip_labels(label.item() if isinstance(label, np.generic) else label for label in labels)
-    numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]  # are one kind
-    kinds = {"float" if number else type(label).__name__ for number, label in zip(numbers, labels, strict=True)}
-    made = np.array(labels) if len(kinds) == 1 and kinds <= {"str", "bool", "float"} else None
-    whole = all(isinstance(label, int) for label in labels)
-    if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
-        got = " and ".join(sorted({type(label).__name__ for label in labels}) if made is None else [str(made.dtype)])
-        must = "hold labels of one kind: text, numbers or booleans"
-        several = any(isinstance(label, Collection) and not isinstance(label, str | bytes) for label in labels)
-        raise ParameterError("y", must, got, MULTILABEL if several else "Convert them, say with str.")
-    if made.tolist() != labels:
-        raise ParameterError("y", "hold strings that do not end in NUL", "a string that does", "Strip them.")
-    return made

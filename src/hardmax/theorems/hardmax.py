@@ -84,7 +84,14 @@ def require_paper(trajectory: HardmaxTrajectory) -> Verdict | None:
     return require_model(trajectory, *missing)
 
 
+def require_limit(trajectory: HardmaxTrajectory) -> Verdict | None:
+    """Return the same, and the verdict if the limit is not certified."""
+    unmet = require_paper(trajectory)
+    return unmet or (None if limit_of(trajectory).certified else report(None, limit_of(trajectory).status))
+
+
 paper_statement = partial(Statement, require=require_paper, example=EXAMPLE.format("square"))
+limit_statement = partial(Statement, require=require_limit, example=EXAMPLE.format("square"))
 model_statement = partial(Statement, require=require_model, example=EXAMPLE.format("edge-clusters"))
 
 
@@ -183,7 +190,7 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     return report(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
 
 
-@paper_statement(
+@limit_statement(
     "F5 limit",
     "Every token converges to a point of a finite set S on the boundary of a polytope K; the vertices of K are the "
     "leaders, and every point of S is a leader or a convex combination of leaders.",
@@ -192,8 +199,6 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
 def limit(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex."""
     found = limit_of(trajectory)
-    if not found.certified:
-        return report(None, found.status)
     leads, A = len(found.leaders), trajectory.rule.metric.rows
     rows, _ = over_one_denominator(found.exact_points)  # leaders first
     exposed = _smallest_lead(rows[:leads], rows[:leads], A, strict=True)
@@ -249,7 +254,7 @@ def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
     return _check_decided(trajectory, Proof.THEOREM_1, "No token follows a single leader.")
 
 
-@paper_statement(
+@limit_statement(
     "Theorem 2",
     "Theorem 1 decides every token at a finite layer if and only if every limit is a leader.",
     f"{PROJECT}, Theorem 2",
@@ -257,8 +262,6 @@ def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
 def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare the limits with the tokens that Theorem 1 decides."""
     found = limit_of(trajectory)
-    if not found.certified:
-        return report(None, found.status)
     all_leaders = bool((found.clusters < len(found.leaders)).all())
     run = Run(trajectory.rule, trajectory.token_sets[0].classes.rows)
     run.choose()
@@ -275,12 +278,10 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     return report((left == 0) == all_leaders, reason, witness={"layer": run.layer})
 
 
-@paper_statement("Theorem 3", "For almost every input every limit is a leader.", f"{PROJECT}, Theorem 3")
+@limit_statement("Theorem 3", "For almost every input every limit is a leader.", f"{PROJECT}, Theorem 3")
 def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie: an input whose limits are not all leaders must have one."""
     found = limit_of(trajectory)
-    if not found.certified:
-        return report(None, found.status)
     others = np.flatnonzero(found.clusters >= len(found.leaders))
     if not len(others):
         return report(True, "Every limit is a leader here, as it is almost always.", margin=quick_radius(found))

@@ -23,7 +23,6 @@ from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report
 from hardmax.trajectories.smooth import SmoothTrajectory, label_clusters
 
 PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
-EXAMPLE = 'hm.configuration("gaussian", n=8, d={d}), hm.SelfAttention(V={V}), times=10'
 HORIZONS = (15.0, 30.0, 60.0)  # lambda T
 MAX_STEPS = 4000  # of a second integration
 MAX_CLUSTERS = 3  # of coordinates in the leading eigenspace
@@ -152,6 +151,12 @@ def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
     return report_not_met(*expected.missing) if expected.missing else None
 
 
+def cover(kind: str, V: str, d: int = 2) -> dict[str, Any]:
+    """Return the hypotheses and the example of a statement about one kind of spectrum, for `Statement`."""
+    tokens = "[[1.0], [-0.5], [0.2]]" if d == 1 else f'hm.configuration("gaussian", n=8, d={d})'
+    return {"require": partial(require_kind, kind), "example": f"{tokens}, hm.SelfAttention(V={V}), times=10"}
+
+
 def check_limit(
     problem: Problem, measure: Measure, tolerance: float, *, dual: FloatArray | None = None, hull: bool = False
 ) -> Verdict:
@@ -245,8 +250,7 @@ def outer_normals(points: FloatArray) -> FloatArray:
     "For d = 1, V > 0 and QK > 0, rescaled tokens stay between the smallest and the largest one, and P tends to a "
     "Boolean matrix: all rows but at most one tend to the unit vector of the smallest or of the largest token.",
     f"{PAPER}, Theorem 2.1",
-    require=partial(require_kind, "boolean"),
-    example="[[1.0], [-0.5], [0.2]], hm.SelfAttention(V=[[1.0]]), times=10",
+    **cover("boolean", "[[1.0]]", d=1),
 )
 def boolean(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the second largest distance of a row from the unit vectors of the extreme tokens."""
@@ -271,13 +275,11 @@ def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
     "hull, and each tends to a point of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with "
     "B = Q^T K.",
     f"{PAPER}, Theorem 3.1",
-    require=partial(require_kind, "polytope"),
-    example=EXAMPLE.format(d=2, V="[[1, 0], [0, 1]]"),
+    **cover("polytope", "[[1, 0], [0, 1]]"),
 )
 def polytope(trajectory: SmoothTrajectory) -> Verdict:
     """Measure max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
-    problem = Problem.of(trajectory)
-    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, hull=True)
+    return _check_gain(Problem.of(trajectory))
 
 
 @Statement(
@@ -286,13 +288,16 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
     "the components in that eigenspace stay in their initial hull and tend to points that follow themselves; the "
     "others are free.",
     f"{PAPER}, Theorem 5.2",
-    require=partial(require_kind, "product"),
-    example=EXAMPLE.format(d=3, V='hm.matrix("paper-product")'),
+    **cover("product", 'hm.matrix("paper-product")', d=3),
 )
 def product(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the polytope for the components in the leading eigenspace."""
-    problem = Problem.of(trajectory)
-    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, dual=problem.expected.dual, hull=True)
+    return _check_gain(Problem.of(trajectory))
+
+
+def _check_gain(problem: Problem) -> Verdict:
+    dual = None if problem.expected.kind == "polytope" else problem.expected.dual
+    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, dual=dual, hull=True)
 
 
 def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object]:
@@ -312,8 +317,7 @@ def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object
     "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of z_i along phi stay between the first smallest and "
     "largest one, and tend to at most three values.",
     f"{PAPER}, Theorem 4.2",
-    require=partial(require_kind, "hyperplanes"),
-    example=EXAMPLE.format(d=2, V='hm.matrix("paper-2d")'),
+    **cover("hyperplanes", 'hm.matrix("paper-2d")'),
 )
 def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the distance of coordinates from the nearest of at most three values."""
@@ -328,8 +332,7 @@ def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     "eigenspace settle, and there are at most three of them: parallel subspaces of codimension k.",
     f"{PAPER}, section 4, open",
     conjecture=True,
-    require=partial(require_kind, "hyperplanes"),
-    example=EXAMPLE.format(d=2, V="[[2, 0], [0, 1]]"),
+    **cover("hyperplanes", "[[2, 0], [0, 1]]"),
 )
 def codimension(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the hyperplanes for all coordinates of eigenvalues with positive real part."""
@@ -377,8 +380,7 @@ def label_values(coordinates: FloatArray) -> IntArray:
     "their plane settle.",
     f"{PAPER}, open",
     conjecture=True,
-    require=partial(require_kind, "complex"),
-    example=EXAMPLE.format(d=2, V="[[1, -1], [1, 1]]"),
+    **cover("complex", "[[1, -1], [1, 1]]"),
 )
 def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the last move of the components in the leading plane."""
@@ -399,8 +401,7 @@ def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
     "collapse",
     "For V = -I (or a negative multiple) and Q^T K symmetric positive definite, every token tends to 0.",
     f"{PAPER}, on V = -I",
-    require=partial(require_kind, "collapse"),
-    example=EXAMPLE.format(d=2, V="[[-1, 0], [0, -1]]"),
+    **cover("collapse", "[[-1, 0], [0, -1]]"),
 )
 def collapse(trajectory: SmoothTrajectory) -> Verdict:
     """Measure how fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and the last mean.

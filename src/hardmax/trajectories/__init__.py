@@ -1,1 +1,1 @@
-"""Results of a run: what they hold, what they say, how they are made and how they are kept in files."""
+"""Results of a run: their classes, their status sentences and their files."""

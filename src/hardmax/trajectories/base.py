@@ -89,23 +89,10 @@ class Trajectory(ABC):
         return str(draw("trajectory_card", self))
 
     def plot(self, k: int | None = None, **options: Any) -> "Figure":
-        """Draw some layers or times side by side, or layer (or saved time) k alone.
+        """Draw some layers or times side by side, or layer (or saved time) k alone; return the Matplotlib figure.
 
-        Parameters
-        ----------
-        k : int, optional
-            Layer or index of a saved time; by default some of them.
-        **options
-            Those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-
-        Raises
-        ------
-        InputError
-            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
+        `options` are those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`. An `InputError` for
+        a batch: plot one token set, `trajectory[b]`.
         """
         figure: Figure = draw("trajectory_figure", self, k, **options)
         return figure

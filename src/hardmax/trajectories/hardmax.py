@@ -75,7 +75,7 @@ class TokenSet:
         check_indices(file, "sizes", (len(saved), m), 1, m)
         require((np.diff(file["real"]) > 0).all(), "`real` must increase")
         require(np.array_equal(labels[file["first"]], np.arange(m)), "`first` must be a token of each class")
-        require(sizes.sum() == len(members), "`members` must be as many as `sizes` says")
+        require(sizes.sum() == len(members), "`members` must be as many as the sum of `sizes`")
         starts = np.cumsum(sizes)[:-1]  # the first member of every set but the first: there the next may be smaller
         require((np.delete(np.diff(members), starts - 1) > 0).all(), "`members` of a set must increase")
         classes = Classes(storage.from_text(rows), labels, file["first"], np.bincount(labels))
@@ -115,7 +115,9 @@ class TokenSets(LazySequence[TokenSet]):
 class HardmaxTrajectory(Trajectory):
     """Tokens through the layers of a hardmax transformer.
 
-    Layer 0 is the input. Beside what every `Trajectory` has:
+    Layer 0 is the input. Methods take a layer `k`, where a negative number counts from the last, and raise
+    `ParameterIndexError` if it was not run or not kept. Those of one token set raise `InputError` for a batch: use
+    `trajectory[b]`. Beside what every `Trajectory` has:
 
     Attributes
     ----------
@@ -190,25 +192,8 @@ class HardmaxTrajectory(Trajectory):
     def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | scipy.sparse.csr_array":
         """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
-        The rows and columns of padding are zero.
-
-        Parameters
-        ----------
-        k : int
-            Layer; negative counts from the last.
-        sparse : bool
-            Whether to return a sparse matrix; for one token set.
-
-        Returns
-        -------
-        (n, n) or (batch, n, n) array, or (n, n) scipy.sparse.csr_array
-
-        Raises
-        ------
-        ParameterIndexError
-            If k was not run or not kept.
-        InputError
-            If `sparse` is True for a batch.
+        The rows and columns of padding are zero. It is an (n, n) or (batch, n, n) array; with `sparse=True`, for one
+        token set, a scipy.sparse.csr_array.
         """
         at = self.index(k)
         if sparse:
@@ -216,46 +201,14 @@ class HardmaxTrajectory(Trajectory):
         return like(self._stack([own.matrix(at, self.n).toarray() for own in self.token_sets]), self.tokens)
 
     def sets(self, k: int = -1) -> list[IntArray]:
-        """Return C_i at layer k for each token i.
-
-        Parameters
-        ----------
-        k : int
-            Layer; negative counts from the last.
-
-        Returns
-        -------
-        list of (size,) arrays of int
-            For each token the sorted indices of those it follows; empty for padding.
-
-        Raises
-        ------
-        ParameterIndexError
-            If k was not run or not kept.
-        InputError
-            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
-        """
+        """Return C_i at layer k for each token i of one token set: sorted indices, and none for padding."""
         matrix = self.only_token_set("trajectory[b].sets(k)").matrix(self.index(k), self.n)
         return [np.asarray(row, np.intp) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
 
     def followers(self, k: int = -1) -> dict[int, IntArray]:
-        """Return the followers of each token at layer k, itself left out, for tokens that have some.
+        """Return the followers of each token of one token set at layer k, itself left out, for tokens that have some.
 
-        Parameters
-        ----------
-        k : int
-            Layer; negative counts from the last.
-
-        Returns
-        -------
-        dict of int to (size,) array of int
-
-        Raises
-        ------
-        ParameterIndexError
-            If k was not run or not kept.
-        InputError
-            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
+        Keys are tokens, and values are sorted indices.
         """
         matrix = self.only_token_set("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocsc()
         columns = [np.asarray(rows, np.intp) for rows in np.split(matrix.indices, matrix.indptr[1:-1])]
@@ -281,28 +234,12 @@ class HardmaxTrajectory(Trajectory):
         return each if self.batched else each[0]
 
     def margins(self, k: int = -1, tokens: ArrayLike | None = None) -> FloatArray:
-        """Return by how much the chosen tokens are ahead at layer k, in the units of the tokens.
+        """Return by how much the chosen tokens of one token set are ahead at layer k, in the units of the tokens.
 
         min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
         Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
 
-        Parameters
-        ----------
-        k : int
-            Layer; negative counts from the last.
-        tokens : (m,) array of int, optional
-            Indices of the tokens; by default all.
-
-        Returns
-        -------
-        (n,) or (m,) array
-
-        Raises
-        ------
-        ParameterIndexError
-            If k was not run or not kept.
-        InputError
-            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
+        The result has shape (n,), or (m,) for the m indices in `tokens`.
         """
         own, at = self.only_token_set("trajectory[b].margins(k)"), self.index(k)
         Z = self.array[at][own.real[own.classes.first]].astype(np.float64)  # (m, d)
@@ -349,23 +286,9 @@ class HardmaxTrajectory(Trajectory):
         return history
 
     def exact(self, k: int = -1) -> AnyArray:
-        """Return the tokens of layer k, without any rounding.
+        """Return the tokens of one token set at layer k as an (n, d) array of Fractions, without any rounding.
 
-        Parameters
-        ----------
-        k : int
-            Layer; negative counts from the last.
-
-        Returns
-        -------
-        (n, d) array of Fractions
-
-        Raises
-        ------
-        ParameterIndexError
-            If k was not run or not kept.
-        InputError
-            If this is the trajectory of a batch, or not every layer was kept, or ties are not exact.
+        An `InputError` if not every layer was kept, or if ties are not exact.
         """
         own, layer = self.only_token_set("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
         exact = np.full(self.array.shape[-2:], None, object)

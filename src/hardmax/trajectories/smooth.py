@@ -29,7 +29,8 @@ CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larg
 class SmoothTrajectory(Trajectory):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
 
-    Beside what every `Trajectory` has:
+    Methods take a position `k` among the saved layers or times, where a negative number counts from the last, and raise
+    `ParameterIndexError` if there is none. Beside what every `Trajectory` has:
 
     Attributes
     ----------
@@ -148,25 +149,10 @@ class SmoothTrajectory(Trajectory):
 
     @np.errstate(over="ignore", invalid="ignore", under="ignore")  # tokens beyond the range of floats have NaN
     def attention(self, k: int = -1) -> Array:
-        """Return the row-stochastic matrix P at position k.
+        """Return the row-stochastic matrix P at position k, computed by this call.
 
-        It is computed by this call; where attention was held, it is the matrix that moved the tokens. Rows and columns
-        of padding are zero.
-
-        Parameters
-        ----------
-        k : int
-            Position among the saved layers or times; negative counts from the last.
-
-        Returns
-        -------
-        (n, n) or (batch, n, n) array
-            For several heads (..., heads, n, n).
-
-        Raises
-        ------
-        ParameterIndexError
-            If there is no such position.
+        Its shape is (n, n) or (batch, n, n), for several heads (..., heads, n, n). Where attention was held, it is the
+        matrix that moved the tokens. Rows and columns of padding are zero.
         """
         at = self.index(k)
         when = float(self.saved[at])
@@ -228,17 +214,7 @@ class SmoothTrajectory(Trajectory):
 
         As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that position (see `clusters`) count as
         one: it leads if its members attend to it by more than 1/2 on average, and the one that moved least names it.
-        With several heads a token leads that does so in one.
-
-        Parameters
-        ----------
-        k : int
-            Position among the saved layers or times; negative counts from the last.
-
-        Returns
-        -------
-        (n_leaders,) array of int
-            For a batch a list of them.
+        With several heads a token leads that does so in one. The result is an array of indices; for a batch a list.
         """
         if not self.rule.attends or not self.reached:
             return self._map_sets(lambda real: np.empty(0, np.intp), self.real)
@@ -333,7 +309,7 @@ class SmoothTrajectory(Trajectory):
         shape, d = tokens.shape, tokens.shape[-1]
         check_array(file, "real", "b", shape[1:-1])
         require(real.any(axis=-1).all(), "`real` must leave a token in each token set")
-        require(isinstance(stats.get("adaptive"), bool), "`stats` must say whether the method was adaptive")
+        require(isinstance(stats.get("adaptive"), bool), "`stats` must state whether the method was adaptive")
         shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], d, d), "logs": shape[:1]}
         for name in shapes.keys() & file.keys():
             check_array(file, name, "f", shapes[name])

@@ -8,13 +8,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import entr
 
 from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.transformers import measures
 from hardmax.transformers.loading import check_finite, load, tokenize
 from hardmax.transformers.weights import Heads, read_heads
 
@@ -92,10 +92,9 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     if layers is None:
         return list(range(1, n_layers + 1))
     wanted: list[Any] = list(layers) if isinstance(layers, Iterable) else [layers]
-    valid = [isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n_layers for k in wanted]
-    if not wanted or not all(valid):
-        got = repr(wanted[valid.index(False)]) if wanted else "none"
-        must = f"be integers from 1 to {n_layers}, the layers of the model"
+    wrong = [k for k in wanted if type(k) is bool or not isinstance(k, int | np.integer) or not 1 <= k <= n_layers]
+    if wrong or not wanted:
+        must, got = f"be integers from 1 to {n_layers}, the layers of the model", repr(wrong[0]) if wrong else "none"
         raise ParameterError("layers", must, got, "Leave it out to inspect all layers.")
     return sorted({int(k) for k in wanted})
 
@@ -202,7 +201,7 @@ class Inspection:
 
         The effective rank of Roy and Vetterli (2007).
         """
-        return measures.effective_number(np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64))
+        return compute_effective_number(np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64))
 
     @cached_property
     def boolean_distance(self) -> FloatArray:
@@ -221,13 +220,13 @@ class Inspection:
     @cached_property
     def effective_clusters(self) -> FloatArray:
         """Exp of the entropy of the eigenvalues of cosines / n of the hidden states, not centred: (n_layers + 1,)."""
-        return measures.effective_clusters(self.states)
+        return compute_effective_clusters(self.states)
 
     @cached_property
     def mean_cosine(self) -> FloatArray:
         """Mean cosine between the hidden states of two different tokens, 1 if there is one: (n_layers + 1,)."""
         n = len(self.pieces)
-        total = measures.cosines(self.states).sum(axis=(-1, -2)) - n
+        total = compute_cosines(self.states).sum(axis=(-1, -2)) - n
         return np.asarray(total / (n * (n - 1)) if n > 1 else total + 1)
 
     @cached_property
@@ -258,7 +257,7 @@ class Inspection:
         return self.weights[self.weights_of[self.row(layer)]]
 
     def row(self, layer: int) -> int:
-        """Return the index of a layer in `layers`, and so in `attention` and its measures."""
+        """Return the index of a layer in `layers`, and so in `attention` and its"""
         if layer not in self.layers:
             must = f"be one of the inspected layers {', '.join(map(str, self.layers))}"
             raise ParameterError("layer", must, f"{layer!r}", "Pass it to `inspect`.")
@@ -274,7 +273,7 @@ class Inspection:
         names = ("model_type", "text", "status", "pieces", "n_cut")
         data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
-        data["layers"] = [self._state_json(0), *map(self._layer_json, self.layers)]
+        data["layers"] = [self._layer_json(at) for at in range(len(self.states))]
         data["weights"] = [
             {
                 "layers": self.layers_with(w),
@@ -286,23 +285,50 @@ class Inspection:
         ]
         return json.dumps(data)
 
-    def _state_json(self, at: int) -> dict[str, Any]:
-        leaders = self.leaders[at].tolist()
-        return {
-            "layer": (0, *self.layers)[at],
-            "effective_clusters": float(self.effective_clusters[at]),
-            "mean_cosine": float(self.mean_cosine[at]),
-            "leaders": leaders,
-            "leading_pieces": [self.pieces[i] for i in leaders],
-        }
+    def _layer_json(self, at: int) -> dict[str, Any]:
+        """Return the measures of states[at], and those of the attention before it."""
+        leaders, layer = self.leaders[at].tolist(), (0, *self.layers)[at]
+        data: dict[str, Any] = {"layer": layer, "effective_clusters": float(self.effective_clusters[at])}
+        data |= {"mean_cosine": float(self.mean_cosine[at]), "leaders": leaders}
+        data["leading_pieces"] = [self.pieces[i] for i in leaders]
+        if at > 0:
+            data["weights"] = self.weights_of[at - 1]
+            for name in ("rank", "effective_rank", "boolean_distance"):
+                data[name] = getattr(self, name)[at - 1].tolist()
+            attended = self.most_attended(layer)
+            data["most_attended"] = [{"token": j, "piece": self.pieces[j], "share": share} for j, share in attended]
+        return data
 
-    def _layer_json(self, layer: int) -> dict[str, Any]:
-        at = self.row(layer)
-        attended = [{"token": j, "piece": self.pieces[j], "share": share} for j, share in self.most_attended(layer)]
-        return self._state_json(at + 1) | {
-            "weights": self.weights_of[at],
-            "rank": self.rank[at].tolist(),
-            "effective_rank": self.effective_rank[at].tolist(),
-            "boolean_distance": self.boolean_distance[at].tolist(),
-            "most_attended": attended,
-        }
+
+def compute_effective_number(weights: FloatArray) -> FloatArray:
+    """Return exp of the entropy of weights / sum along the last axis, for non-negative weights.
+
+    It lies between 1, if one weight is positive, and their number, if all are equal; it is 0 if all are zero.
+    """
+    total = weights.sum(axis=-1, keepdims=True)
+    shares = weights / np.where(total > 0, total, 1)
+    return np.where(total[..., 0] > 0, np.exp(entr(shares).sum(axis=-1)), 0.0)
+
+
+def compute_cosines(X: FloatArray) -> FloatArray:
+    """Return the cosines of all pairs of rows of X: (..., n, n). A zero row has cosine 0 with all others."""
+    lengths = np.linalg.norm(X, axis=-1, keepdims=True)
+    unit = X / np.where(lengths > 0, lengths, 1)
+    return np.where(np.eye(X.shape[-2], dtype=bool), 1.0, unit @ unit.swapaxes(-1, -2))
+
+
+def compute_effective_clusters(X: FloatArray) -> FloatArray:
+    """Return the effective number of directions of tokens X: exp of the entropy of the eigenvalues of cosines / n.
+
+    It is 1 if all tokens have one direction, n if they are orthogonal, and m if they form m orthogonal clusters of one
+    size (the Vendi score of Friedman and Dieng 2022). Tokens are not centred: a common direction is an effect of
+    clustering.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 5.0]])
+    >>> round(compute_effective_clusters(X).item(), 12)
+    2.0
+    """
+    eigenvalues = np.linalg.eigvalsh(compute_cosines(X))  # of a Gram matrix: negative ones are rounding errors
+    return compute_effective_number(np.maximum(eigenvalues, 0))

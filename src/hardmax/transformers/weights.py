@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hardmax._types import ComplexArray, FloatArray
-from hardmax.transformers.measures import product_eigenvalues, symmetric_eigenvalues
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +63,26 @@ class Heads:
 
     @cached_property
     def symmetric_eigenvalues(self) -> FloatArray:
-        """Eigenvalues of (B_a + B_aᵀ) / 2 in rising order: (h, min(2 r, d)); the others are zero."""
-        return self.scaling * symmetric_eigenvalues(self.query.swapaxes(1, 2), self.key)
+        """Eigenvalues of (B_a + B_aᵀ) / 2 in rising order: (h, min(2 r, d)); the others are zero.
+
+        (QᵀK + KᵀQ) / 2 = U M Uᵀ with U = [Qᵀ, Kᵀ] and M = [[0, I], [I, 0]] / 2. A QR factorisation U = O T leaves the
+        small matrix T M Tᵀ.
+        """
+        U = np.concatenate([self.query, self.key], axis=1).swapaxes(1, 2)  # (h, d, 2 r)
+        T = np.asarray(np.linalg.qr(U, mode="r"))  # (h, min(2 r, d), 2 r)
+        swapped = np.roll(T, self.query.shape[1], axis=-1) / 2  # T M
+        return self.scaling * np.linalg.eigvalsh(swapped @ T.swapaxes(1, 2))
 
 
-class Family(NamedTuple):
-    """Access to the attention blocks of one family of models."""
+def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
+    """Return the eigenvalues of left @ right that can differ from zero, the largest modulus first.
 
-    blocks: Callable[[Any], list[Any]]  # model -> the attention block of each layer, in the order of execution
-    read: Callable[[Any], Heads]  # block -> its weights
+    With left of shape (..., d, r) and right of shape (..., r, d), r <= d, they are those of the small matrix
+    right @ left; the other d - r are zero.
+    """
+    values = np.linalg.eigvals(right @ left).astype(np.complex128)  # (..., r)
+    order = np.lexsort((-values.imag, -np.abs(values)), axis=-1)
+    return np.take_along_axis(values, order, axis=-1)
 
 
 def _read_linear(layer: Any) -> tuple[FloatArray, FloatArray]:
@@ -101,31 +111,29 @@ def _make_reader(names: str) -> Callable[[Any], Heads]:
 
 
 def _read_gpt2(block: Any) -> Heads:
-    (W, b), (out, o) = (
-        _read_linear(block.c_attn),
-        _read_linear(block.c_proj),
-    )  # y = x W + b: the transpose of a linear layer
+    (W, b), (out, o) = map(_read_linear, (block.c_attn, block.c_proj))  # y = x W + b: the transpose of a linear layer
     parts = zip(np.split(W.T, 3), np.split(b, 3), strict=True)  # query, key and value on top of each other
     return _split_heads([*parts, (out.T, o)], block)
 
 
-def _albert_blocks(model: Any) -> list[Any]:
+def _list_albert_blocks(model: Any) -> list[Any]:
     n, stages = model.config.num_hidden_layers, model.encoder.albert_layer_groups
     runs = [stages[int(i / (n / len(stages)))] for i in range(n)]
     return [layer.attention for stage in runs for layer in stage.albert_layers]
 
 
-_BERT = Family(
-    lambda model: [layer.attention for layer in model.encoder.layer],
-    _make_reader("self.query self.key self.value output.dense"),
-)
-FAMILIES = {
-    "albert": Family(_albert_blocks, _make_reader("query key value dense")),
+def _list_bert_blocks(model: Any) -> list[Any]:
+    layers = model.transformer if model.config.model_type == "distilbert" else model.encoder
+    return [layer.attention for layer in layers.layer]
+
+
+# By model type: the attention blocks of a model in the order of execution, and the weights of a block.
+_BERT = _list_bert_blocks, _make_reader("self.query self.key self.value output.dense")
+FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Any], Heads]]] = {
+    "albert": (_list_albert_blocks, _make_reader("query key value dense")),
     "bert": _BERT,
-    "distilbert": Family(
-        lambda model: [layer.attention for layer in model.transformer.layer], _make_reader("q_lin k_lin v_lin out_lin")
-    ),
-    "gpt2": Family(lambda model: [layer.attn for layer in model.h], _read_gpt2),
+    "distilbert": (_list_bert_blocks, _make_reader("q_lin k_lin v_lin out_lin")),
+    "gpt2": (lambda model: [layer.attn for layer in model.h], _read_gpt2),
     "roberta": _BERT,
     "xlm-roberta": _BERT,
 }
@@ -133,9 +141,9 @@ FAMILIES = {
 
 def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
     """Return the distinct weights of these layers, counted from 1, and the index of the weights of each layer."""
-    family = FAMILIES[model.config.model_type]
-    blocks = family.blocks(model)
+    list_blocks, read = FAMILIES[model.config.model_type]
+    blocks = list_blocks(model)
     used = [blocks[k - 1] for k in layers]
-    distinct = list({id(block): block for block in used}.values())
-    order = {id(block): w for w, block in enumerate(distinct)}
-    return tuple(family.read(block) for block in distinct), tuple(order[id(block)] for block in used)
+    distinct = {id(block): block for block in used}
+    order = list(distinct)
+    return tuple(map(read, distinct.values())), tuple(order.index(id(block)) for block in used)

@@ -1,0 +1,179 @@
+"""Speed and memory of the app: `python -m benchmarks.app_load [--clients 20] [--seconds 30] [--pages 100] [--record]`.
+
+It starts `hardmax app`, opens the playground in Chromium, drags a token, and lets HTTP clients drag at the same time.
+The exit code is 1 if a request failed or an answer was wrong. `--record` writes `results/app.json` and the table.
+"""
+
+import argparse
+import base64
+import json
+import math
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import hardmax as hm
+from benchmarks import report
+from benchmarks.machine import RESULTS, ROOT, machine
+from benchmarks.memory import resident
+
+MARK = "<!-- made by python -m benchmarks.app_load -->"
+N = 200  # tokens
+MIN_EVENT_SECONDS = 0.033  # between two events of a client: 30 per second
+MAX_SECONDS = 60.0  # until a page or an answer must have come
+CHECKED = 20  # one answer of this many is compared with `hm.simulate`
+READY = "() => window.playground && window.playground.answer ? performance.now() : 0"
+POSITION = """token => {
+  const [x, y] = playground.picture.project(playground.tokens.at(0, token));
+  const box = playground.picture.canvas.getBoundingClientRect();
+  return [x + box.x, y + box.y];
+}"""
+
+
+def make_link(scene: Mapping[str, Any]) -> str:
+    """Return the hash of an address that shows a scene: base64url of raw-deflate JSON."""
+    packed = zlib.compress(json.dumps(scene).encode(), wbits=-15)
+    return "#s=" + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def make_tokens(seed: int = 0) -> list[list[float]]:
+    return np.round(hm.configuration("gaussian", n=N, seed=seed), 4).tolist()
+
+
+@contextmanager
+def start_app() -> Iterator[tuple[str, int, float]]:
+    """Start the app in a process; yield its address, its process id and the seconds until it was ready."""
+    command = [sys.executable, "-u", "-m", "hardmax.cli.main", "app", "--port", "0", "--no-browser"]
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            found = re.search(r"http://localhost:(\d+)/", line)
+            assert found, f"The app must print its address. Got {line!r}."
+            yield f"http://127.0.0.1:{found[1]}", process.pid, time.perf_counter() - began
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def open_page(browser: Any, address: str, link: str = "") -> Iterator[tuple[Any, float]]:
+    """Open the playground with an empty cache; yield the page and the seconds until the first answer was drawn."""
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(f"{address}/playground{link}", wait_until="commit")
+        end = time.monotonic() + MAX_SECONDS
+        while not (milliseconds := page.evaluate(READY)):  # the policy of the app forbids `wait_for_function`
+            assert time.monotonic() < end, f"The playground must be ready within {MAX_SECONDS:g} seconds."
+            time.sleep(0.005)
+        yield page, milliseconds / 1e3
+
+
+def drag_in_browser(browser: Any, address: str, seconds: float) -> list[float]:
+    """Return the milliseconds until the answer to each step of a drag in Chromium."""
+    with open_page(browser, address, make_link({"tokens": make_tokens()})) as (page, _):
+        x, y = page.evaluate(POSITION, 7)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.evaluate("() => { playground.delays = []; }")
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            page.mouse.move(x + 60 * math.sin(3 * left), y + 60 * math.cos(3 * left))
+            time.sleep(1 / 60)
+        return list(page.evaluate("() => playground.delays"))
+
+
+def drag_as_client(address: str, seed: int, seconds: float) -> tuple[list[float], list[str]]:
+    """Drag a token in a circle; return the milliseconds until each answer, and a sentence for each error."""
+    import httpx
+
+    tokens, delays, errors, answers = make_tokens(seed), [], [], []
+    (x, y), end = tokens[seed], time.perf_counter() + seconds
+    with httpx.Client(base_url=address, headers={"Origin": address}, timeout=MAX_SECONDS) as client:
+        while (now := time.perf_counter()) < end:
+            tokens[seed] = [round(x + math.cos(3 * now), 4), round(y + math.sin(3 * now), 4)]
+            try:
+                reply = client.post("/api/scene", json={"scene": {"tokens": tokens, "selected": seed}, "quick": True})
+                reply.raise_for_status()
+                delays.append(1e3 * (time.perf_counter() - now))
+                if len(delays) % CHECKED == 1:
+                    answers.append((np.array(tokens), reply.content))
+            except httpx.HTTPError as error:
+                errors.append(f"{type(error).__name__}: {error}")
+            time.sleep(max(0.0, now + MIN_EVENT_SECONDS - time.perf_counter()))
+    for scene, data in answers:
+        header = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+        if header["leaders"] != hm.simulate(scene, hm.Hardmax(0.5), layers=30).leaders.tolist():
+            errors.append("An answer has other leaders than hm.simulate.")
+    return delays, errors
+
+
+def make_row(measurement: str, unit: str, values: Sequence[float], errors: int | None = None) -> dict[str, Any]:
+    """Return a row of the table; a 95th percentile needs 20 values."""
+    most = float(np.quantile(values, 0.95)) if len(values) >= 20 else None
+    numbers = {"median": float(np.median(values)), "95th percentile": most, "samples": len(values)}
+    return {"measurement": measurement, "unit": unit, **numbers, "errors": errors}
+
+
+def measure(clients: int, seconds: float, pages: int) -> dict[str, Any]:
+    """Return all rows, and a sentence for each kind of error."""
+    from playwright.sync_api import sync_playwright
+
+    with start_app() as (address, process, ready):
+        times, memory = [], [resident("VmRSS", process) / 1e3]
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            for _ in range(pages):
+                with open_page(browser, address) as (_, interactive):
+                    times.append(interactive)
+            memory.append(resident("VmRSS", process) / 1e3)
+            dragged = drag_in_browser(browser, address, min(seconds, 10.0))
+            browser.close()
+        with ThreadPoolExecutor(clients) as pool:
+            found = list(pool.map(lambda seed: drag_as_client(address, seed, seconds), range(clients)))
+    delays, errors = ([value for values in column for value in values] for column in zip(*found, strict=True))
+    rows = [
+        make_row("start of the server", "s", [ready]),
+        make_row("playground interactive in Chromium", "s", times),
+        make_row(f"step of a drag in Chromium, n = {N}", "ms", dragged),
+        make_row(f"step of a drag, {clients} HTTP clients, n = {N}", "ms", delays, len(errors)),
+        make_row("memory of the server before the first page", "MB", memory[:1]),
+        make_row(f"memory of the server after {pages} pages", "MB", memory[1:]),
+    ]
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    return {"machine": machine(), "date": today, "rows": rows, "refused": sorted(set(errors))}
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Return the table of README.md."""
+    facts = {key: found["machine"][key] for key in ("processor", "cores", "hardmax", "Python", "numpy")}
+    columns = {key: key for key in found["rows"][0]}
+    return report.with_machine(found | {"machine": facts}, report.table(found["rows"], columns, ("unit",)))
+
+
+def main() -> int:
+    """Measure, print the table and record it on request."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.app_load", description=__doc__)
+    for name, default in {"clients": 20, "seconds": 30, "pages": 100}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--record", action="store_true")
+    given = parser.parse_args()
+    found = measure(given.clients, given.seconds, given.pages)
+    print(markdown(found), *found["refused"], sep="\n")
+    if given.record:
+        report.write(found, RESULTS / "app.json")
+        report.fill_file(ROOT / "benchmarks" / "README.md", markdown(found), MARK)
+    return 1 if found["refused"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

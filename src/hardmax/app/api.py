@@ -1,0 +1,236 @@
+"""Requests of the viewer as plain functions: a path and a JSON object in, a reply out.
+
+The server and the notebook call `handle`. Every request is complete: nothing is remembered between two of them.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._errors import InputError, ParameterError
+from hardmax._types import AnyArray
+from hardmax.app import exports, playground
+from hardmax.app.playground import Stopped
+from hardmax.app.scene import OVERLAYS, RULES, Scene, check_tokens, make_value_matrix
+from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
+from hardmax.text.storage import shipped_models
+
+EXAMPLES = (  # texts of the explorer
+    "I went in expecting very little and came out smiling. The story takes its time, but the two leads are wonderful "
+    "together, the music is lovely, and the last scene moved me to tears. It is a little slow in the middle, and still "
+    "one of the best films I have seen this year.",
+    "I wanted to like this. The actors try hard and a few scenes look beautiful, but the plot makes no sense, the "
+    "dialogue is weak, and the jokes fall flat. After an hour I was bored, and the ending did not save it.",
+)
+KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
+MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
+
+
+class Reply(NamedTuple):
+    """A JSON object with arrays, or a file."""
+
+    header: Mapping[str, Any]
+    arrays: Mapping[str, AnyArray] = {}
+    file: bytes | None = None
+    media_type: str = "application/json"
+    name: str = ""
+
+    def to_bytes(self) -> bytes:
+        """Return four bytes with the length of the header, the header as JSON, and the arrays at multiples of four."""
+        parts, listed, at = [], [], 0
+        for name, array in self.arrays.items():
+            data = np.ascontiguousarray(array).tobytes()
+            listed.append({"name": name, "kind": KINDS[array.dtype.name], "shape": array.shape, "at": at})
+            parts.append(data)
+            at += len(data)
+        text = json.dumps({**self.header, "arrays": listed}, separators=(",", ":"), allow_nan=False).encode()
+        text += b" " * (-len(text) % 4)
+        return b"".join([len(text).to_bytes(4, "little"), text, *parts])
+
+
+class Context(NamedTuple):
+    """The models that requests may name, the first one being the default, and whether the client has gone."""
+
+    models: tuple[str, ...] = tuple(shipped_models())
+    stopped: Stopped = lambda: False
+    loaded: Mapping[str, Any] = {}  # models that are not read from a folder
+
+    def find_model(self, body: Mapping[str, Any]) -> tuple[str, Any]:
+        """Return the name of the requested model, and the model."""
+        from hardmax.app.texts import load
+
+        name = body.get("model", self.models[0])
+        if name not in self.models:
+            raise ParameterError("model", f"be one of {', '.join(self.models)}", repr(name)[:60])
+        return name, self.loaded.get(name) or load(name)
+
+
+Handler = Callable[[Mapping[str, Any], Context], Reply]
+
+
+def handle(path: str, body: Any, context: Context) -> Reply:
+    """Return the reply to a request; raise InputError for an unknown path or invalid content."""
+    if path not in HANDLERS:
+        raise ParameterError("path", f"be one of {', '.join(HANDLERS)}", repr(path)[:60])
+    if not isinstance(body, Mapping):
+        raise InputError("A request must be a JSON object. Got something else. Load the page again.")
+    return HANDLERS[path](body, context)
+
+
+def takes_long(path: str, body: Any) -> bool:
+    """Return whether a request may take more than about a tenth of a second, so that it does not delay quick ones."""
+    if path != "scene" or not isinstance(body, Mapping) or not isinstance(body.get("scene"), Mapping):
+        return path not in ("scene", "options", "configuration", "explain")
+    scene = body["scene"]
+    tokens, layers = scene.get("tokens"), scene.get("layers", 30)
+    n = len(tokens) if isinstance(tokens, list) else 0
+    quick = body.get("quick") is True and scene.get("rule", "hardmax") in ("hardmax", "softmax")
+    return (
+        not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and scene.get("rule") == "softmax")
+    )
+
+
+def _scene(body: Mapping[str, Any], context: Context) -> Reply:
+    scene = Scene.from_data(body.get("scene"))
+    return Reply(*playground.answer(scene, quick=body.get("quick") is True, stopped=context.stopped))
+
+
+def _options(body: Mapping[str, Any], context: Context) -> Reply:
+    options = {
+        "rules": RULES,
+        "overlays": OVERLAYS,
+        "configurations": CONFIGURATIONS,
+        "random": list(RANDOM_CONFIGURATIONS),
+        "models": context.models,
+        "tour": playground.list_tour(),
+        "examples": EXAMPLES,
+    }
+    return Reply(options)
+
+
+def _configuration(body: Mapping[str, Any], context: Context) -> Reply:
+    values = {name: body[name] for name in ("n", "d", "seed") if name in body}
+    return Reply({"tokens": Scene.of_configuration(body.get("name", ""), **values).tokens.tolist()})
+
+
+def _tokens(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.text.tables import parse_table
+
+    text = body.get("text")
+    if not isinstance(text, str) or len(text) > MAX_TABLE_CHARACTERS:
+        raise ParameterError(
+            "text", f"be rows of numbers, at most {MAX_TABLE_CHARACTERS:,} characters", "something else"
+        )
+    table, note = parse_table(text, "tokens")
+    return Reply({"tokens": check_tokens(table).tolist(), "note": note})
+
+
+def _pull(body: Mapping[str, Any], context: Context) -> Reply:
+    scene, axis = Scene.from_data(body.get("scene")), body.get("axis")
+    if axis not in (0, 1) or scene.d != 2:
+        raise ParameterError("axis", "be 0 or 1, in the plane", repr(axis)[:40])
+    end = check_tokens([body.get("end")])[0]
+    if end.shape != (2,):
+        raise ParameterError("end", "be two numbers", f"{len(end)} numbers")
+    return Reply({"A": playground.pull_ellipse(scene, axis, end).tolist()})
+
+
+def _values(body: Mapping[str, Any], context: Context) -> Reply:
+    first, second, degrees = check_tokens([[body.get(name) for name in ("first", "second", "degrees")]])[0]
+    return Reply({"V": make_value_matrix(first, second, degrees).tolist()})
+
+
+def _control(body: Mapping[str, Any], context: Context) -> Reply:
+    return Reply(playground.choose_matrix(Scene.from_data(body.get("scene"))))
+
+
+def _multiples(body: Mapping[str, Any], context: Context) -> Reply:
+    return Reply(playground.make_multiples(Scene.from_data(body.get("scene")), context.stopped))
+
+
+def _check_kind(body: Mapping[str, Any]) -> str:
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in exports.MEDIA_TYPES:
+        raise ParameterError("kind", f"be one of {', '.join(exports.MEDIA_TYPES)}", repr(kind)[:40])
+    return kind
+
+
+def _export(body: Mapping[str, Any], context: Context) -> Reply:
+    kind = _check_kind(body)
+    data = exports.to_file(Scene.from_data(body.get("scene")), kind)
+    return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"hardmax.{kind}")
+
+
+def _explain(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.app import texts
+
+    return Reply(texts.answer(*context.find_model(body), texts.Text.from_data(body), body.get("head", 0)))
+
+
+def _flip(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.app import texts
+
+    return Reply(texts.flip(*context.find_model(body), texts.Text.from_data(body)))
+
+
+def _compare(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.app import texts
+
+    pair = [texts.Text.from_data(body.get(name)) for name in ("first", "second")]
+    return Reply(texts.compare(*context.find_model(body), *pair))
+
+
+def _table(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.app import texts
+
+    name, data, column = body.get("name", "texts.txt"), body.get("data"), body.get("column")
+    if not isinstance(name, str) or not isinstance(data, str) or not isinstance(column, str | None):
+        raise ParameterError("file", "have a name and data", "something else")
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise ParameterError("data", "be base64", "something else") from None
+    if len(content) > texts.MAX_FILE_BYTES:
+        must, got = f"have at most {texts.MAX_FILE_BYTES // 10**6} MB", f"{len(content) / 1e6:.1f} MB"
+        raise ParameterError("file", must, got, "Split it, or use the command hardmax predict.")
+    return Reply(texts.read_table(*context.find_model(body), name, content, column))
+
+
+def _export_table(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.app import texts
+
+    data = texts.write_table(*context.find_model(body), body.get("rows"))
+    return Reply({}, file=data, media_type="text/csv", name="predictions.csv")
+
+
+def _export_text(body: Mapping[str, Any], context: Context) -> Reply:
+    from hardmax.app import texts
+
+    kind, head = _check_kind(body), body.get("head", 0)
+    if isinstance(head, bool) or not isinstance(head, int) or head < 0:
+        raise ParameterError("head", "be an index", repr(head)[:40])
+    data = texts.to_file(*context.find_model(body), texts.Text.from_data(body), head, kind)
+    return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"explanation.{kind}")
+
+
+HANDLERS: dict[str, Handler] = {
+    "options": _options,
+    "scene": _scene,
+    "configuration": _configuration,
+    "tokens": _tokens,
+    "pull": _pull,
+    "values": _values,
+    "control": _control,
+    "multiples": _multiples,
+    "export": _export,
+    "explain": _explain,
+    "flip": _flip,
+    "compare": _compare,
+    "table": _table,
+    "export-table": _export_table,
+    "export-text": _export_text,
+}

@@ -1,0 +1,353 @@
+"""Answers of the playground: positions, leaders, colours, overlays, limit and verdicts of a scene."""
+
+import colorsys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import hardmax as hm
+from hardmax._errors import InputError
+from hardmax._types import AnyArray, FloatArray, IntArray, Progress
+from hardmax.app.scene import Scene
+from hardmax.draw.pages import list_limit_points
+from hardmax.draw.player import describe_axes, describe_sphere
+from hardmax.draw.projection import Projection
+from hardmax.draw.style import COLOURS
+from hardmax.flows.classify import classify_rule
+from hardmax.polytope import Polytope
+
+MANY_TOKENS = 2000  # above this number a drag is answered when it ends
+MAX_CHECKED = 60_000  # tokens times layers up to which theorems are checked
+MAX_ROWS = 12  # of the table of limit points
+MAX_SCORES = 12  # bars of the selected token
+MAX_MATRIX = 80  # tokens of an attention matrix
+MAX_HULLS = 2000  # tokens whose hulls are drawn
+MAX_CONTROLLED = 500  # tokens for which A is chosen
+MAX_CLASHES = 6
+TIMES = 61  # saved times of a flow
+RTOL = 1e-6  # of flows
+MAX_SECONDS = 60.0  # of one answer
+TEMPERATURES = (1.0, 0.3, 0.1, 0.0)  # of the small multiples
+
+Answer = tuple[dict[str, Any], dict[str, AnyArray]]
+Stopped = Callable[[], bool]
+
+
+class Cancelled(Exception):
+    """The client has gone, or has sent a newer request."""
+
+
+def watch(stopped: Stopped) -> Progress:
+    """Return a progress function that ends the work when the client has gone or the time is over."""
+    began = time.monotonic()
+
+    def progress(*_: int) -> None:
+        if stopped():
+            raise Cancelled
+        if time.monotonic() - began > MAX_SECONDS:
+            must = f"An answer must take at most {MAX_SECONDS:g} seconds."
+            raise InputError(f"{must} This one takes longer. Use fewer tokens, or less time.")
+
+    return progress
+
+
+def run(scene: Scene, progress: Progress | None = None) -> Any:
+    """Return the trajectory of a scene."""
+    rule = scene.make_rule()
+    if rule.continuous:
+        times = np.linspace(0, scene.time, TIMES)
+        return hm.simulate(scene.start, rule, times=times, rtol=RTOL, progress=progress)  # type: ignore[call-overload]
+    return hm.simulate(scene.start, rule, layers=scene.layers, progress=progress)  # type: ignore[call-overload]
+
+
+def answer(scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: False) -> Answer:
+    """Return header and arrays for the viewer; `quick` leaves out verdicts, for use during a drag."""
+    progress = watch(stopped)
+    trajectory = run(scene, progress)
+    shown = min(scene.shown, len(trajectory.saved) - 1)
+    view = Projection.of_trajectory(trajectory)
+    arrays: dict[str, AnyArray] = {"positions": view(trajectory.drawn.astype(np.float64)).astype(np.float32)}
+    header: dict[str, Any] = {
+        "layers": [trajectory.label(at) for at in range(len(trajectory.saved))],
+        "shown": shown,
+        "dimension": view.dimension,
+        "axes": describe_axes(view),
+        "equal": view.equal,
+        "movable": scene.d <= 2 and view.basis is None and view.unit == 1 and view.log_beyond is None,
+        "status": trajectory.status,
+        "many": scene.n > MANY_TOKENS,
+        "notes": [],
+        "sphere": describe_sphere(scene.d) if scene.rule == "sphere" else [],
+    }
+    if view.basis is not None:
+        header["notes"].append(f"The axes are {' and '.join(axis['label'] for axis in header['axes'])}.")
+    if isinstance(trajectory, hm.HardmaxTrajectory):
+        _add_hardmax(scene, trajectory, shown, header, arrays, progress)
+    else:
+        _add_clusters(scene, trajectory, header, arrays)
+    _add_overlays(scene, trajectory, shown, header, arrays)
+    if 0 <= scene.selected < scene.n and scene.rule in ("hardmax", "softmax"):
+        header["scores"] = score_token(scene, trajectory, shown)
+    if quick:
+        return header, arrays
+    if scene.n * len(trajectory.saved) > MAX_CHECKED:
+        header["notes"].append("Theorems are not checked for this many tokens and layers.")
+    else:
+        found = hm.theorems.check(trajectory, progress=progress)
+        header["verdicts"] = [{"name": v.name, "outcome": v.outcome, "reason": v.reason} for v in found if v.applies]
+    return header, arrays
+
+
+def _add_hardmax(
+    scene: Scene, trajectory: Any, shown: int, header: dict[str, Any], arrays: dict[str, AnyArray], progress: Progress
+) -> None:
+    """Add followed tokens, leaders, colours, the limit and the polytope."""
+    token_set = trajectory.token_sets[0]
+    labels, first = token_set.classes.labels, token_set.classes.first
+    follows = np.stack([np.where(sets.sizes == 1, first[sets.targets], -1) for sets in token_set.sets])[:, labels]
+    arrays["follows"] = follows.astype(np.int32)  # (layers, n); -1 for several tokens
+    arrays["emerged"] = trajectory.emerged.astype(np.int32)
+    leaders = trajectory.leaders
+    followed = np.setdiff1d(follows[follows >= 0], leaders)
+    header["leaders"] = leaders.tolist()
+    _add_colours(scene, [*leaders.tolist(), *followed.tolist()], np.arange(scene.n), header, arrays)
+    if scene.causal:
+        header["certified"] = None
+    else:
+        result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
+        header |= {"status": result.status, "certified": bool(result.certified)}
+        header["points"] = [list(row) for row in list_limit_points(result, MAX_ROWS)]
+        header["point_tokens"] = [
+            np.flatnonzero(result.clusters == p).tolist()[:200] for p in range(min(len(result.points), MAX_ROWS))
+        ]
+        if "limit" in scene.overlays and scene.d <= 3:
+            view = np.asarray(result.tokens, np.float64)
+            arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
+    if len(leaders) and scene.d in (2, 3):
+        header["polytope"] = _describe_hull(trajectory.array[shown, leaders].astype(np.float64))
+
+
+def _add_clusters(scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
+    """Add leaders, and colours by the cluster at the end; the first token of a cluster represents it."""
+    labels = np.asarray(trajectory.clusters)
+    first = {int(label): i for i, label in reversed(list(enumerate(labels.tolist())))}
+    group = np.array([first[int(label)] for label in labels])
+    emerged = np.full(scene.n, -1, np.int32)
+    emerged[trajectory.leaders] = 0
+    arrays["emerged"] = emerged
+    header["leaders"] = np.asarray(trajectory.leaders).tolist()
+    sizes = np.bincount(group, minlength=scene.n)
+    order = sorted(set(group.tolist()), key=lambda i: -sizes[i])
+    _add_colours(scene, order, group, header, arrays)
+    if isinstance(trajectory.rule, hm.SelfAttention):
+        header["notes"].append(repr(classify_rule(trajectory.rule, scene.d)))
+
+
+def _add_colours(
+    scene: Scene, tokens: list[int], group: IntArray, header: dict[str, Any], arrays: dict[str, AnyArray]
+) -> None:
+    """Add a palette and the index of each token's colour; -1 for tokens without one.
+
+    A token keeps the colour that it has in the scene. Beyond eight colours, the hue is the angle of the token.
+    """
+    wanted = set(tokens)
+    kept = {token: colour for token, colour in scene.colours if token in wanted and colour < len(COLOURS)}
+    free = [colour for colour in range(len(COLOURS)) if colour not in kept.values()]
+    palette, of_token = list(COLOURS), np.full(scene.n, -1, np.int32)
+    for token in tokens:
+        if token not in kept and free:
+            kept[token] = free.pop(0)
+        if token in kept:
+            of_token[token] = kept[token]
+        else:
+            of_token[token] = len(palette)
+            palette.append(_hue_of(scene.tokens[token]))
+    header["palette"] = palette
+    header["colours"] = sorted(kept.items())
+    arrays["token_colours"] = of_token[group]
+
+
+def _hue_of(token: FloatArray) -> str:
+    angle = np.arctan2(token[1] if len(token) > 1 else 0.0, token[0]) / (2 * np.pi) % 1
+    red, green, blue = colorsys.hls_to_rgb(float(angle), 0.55, 0.55)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+def _describe_hull(points: FloatArray) -> dict[str, Any] | None:
+    """Return the hull of points for the viewer: corners in order, or corners and facets in space."""
+    hull = Polytope(points)
+    if hull.dimension == 3:
+        return {"points": points.tolist(), "facets": hull.facets.tolist()}
+    if hull.dimension == 2:
+        return {"points": points[hull.outline].tolist(), "facets": None}
+    return {"points": hull.vertices.tolist(), "facets": None} if hull.dimension == 1 else None
+
+
+def _add_overlays(
+    scene: Scene, trajectory: Any, shown: int, header: dict[str, Any], arrays: dict[str, AnyArray]
+) -> None:
+    """Add hulls, half-space, cells, ellipse and attention where the scene asks for them and they exist."""
+    wanted, plane = scene.overlays, scene.d == 2
+    is_hardmax = isinstance(trajectory, hm.HardmaxTrajectory)
+    if "hulls" in wanted:
+        if plane and scene.n <= MAX_HULLS:
+            outlines = [_describe_hull(points) for points in trajectory.array.astype(np.float64)]
+            header["hulls"] = [outline and outline["points"] for outline in outlines]
+        else:
+            header["notes"].append(f"Hulls are drawn in the plane, for up to {MAX_HULLS:,} tokens.")
+    if "half-space" in wanted:
+        if plane and is_hardmax and 0 <= scene.selected < scene.n:
+            path = trajectory.array[:, scene.selected].astype(np.float64)  # a half-space in every layer
+            arrays["normals"] = (path if scene.A is None else path @ scene.A.T).astype(np.float32)
+        else:
+            header["notes"].append("The half-space is that of a selected token under hardmax in the plane.")
+    if "cells" in wanted:
+        if plane and is_hardmax:
+            header["cells"] = describe_cells(scene, trajectory, shown)
+        else:
+            header["notes"].append("Cells are drawn for hardmax in the plane.")
+    if "ellipse" in wanted and plane and scene.rule in ("hardmax", "softmax"):
+        header["ellipse"] = describe_ellipse(scene)
+    if "attention" in wanted:
+        if scene.n <= MAX_MATRIX:
+            at = shown if trajectory.rule.continuous else int(trajectory.saved[shown])
+            arrays["attention"] = np.asarray(trajectory.attention(at), np.float32)
+        else:
+            header["notes"].append(f"The attention matrix is shown for up to {MAX_MATRIX} tokens.")
+
+
+def describe_cells(scene: Scene, trajectory: Any, shown: int) -> list[dict[str, Any]]:
+    """Return the polygon of each cell that has an interior, cut off outside of the picture."""
+    keys = trajectory.array[shown].astype(np.float64)
+    radius = 4 * float(np.abs(trajectory.array).max() or 1.0)
+    found = hm.cells(keys, scene.A)
+    return [{"token": token, "points": found.polygon(token, radius).tolist()} for token in found.owners]
+
+
+def describe_ellipse(scene: Scene) -> dict[str, Any] | None:
+    """Return the half-axes of a level set of x -> ⟨A x, x⟩, and their length where A is the identity."""
+    A = np.eye(2) if scene.A is None else scene.A
+    values, vectors = np.linalg.eigh((A + A.T) / 2)
+    if not (values > 0).all():
+        return None
+    radius = 0.5 * float(np.abs(scene.tokens).max() or 1.0)
+    return {"axes": (vectors * (radius / np.sqrt(values))).T.tolist(), "radius": radius}
+
+
+def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
+    """Return the A whose level set has half-axis `axis` ending at `end`; the other one keeps its length."""
+    A = np.eye(2) if scene.A is None else scene.A
+    values = np.linalg.eigvalsh((A + A.T) / 2)
+    radius = 0.5 * float(np.abs(scene.tokens).max() or 1.0)
+    length = float(np.linalg.norm(end))
+    if not 1e-3 * radius <= length <= 1e3 * radius:
+        raise InputError(
+            "The handle must stay near the ellipse. Got a point that is too near or too far. Drag it less."
+        )
+    direction = end / length
+    frame = np.stack([direction, [-direction[1], direction[0]]], axis=1)
+    A = frame @ np.diag([(radius / length) ** 2, float(values[1 - axis])]) @ frame.T
+    return np.round((A + A.T) / 2, 6)
+
+
+def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any]:
+    """Return the largest scores ⟨A z_i, z_j⟩ of the selected token, the margin, and its step."""
+    i, Z = scene.selected, trajectory.array[shown].astype(np.float64)
+    query = Z[i] if scene.A is None else scene.A @ Z[i]
+    visible = i + 1 if scene.causal else scene.n
+    scores = Z[:visible] @ query
+    order = np.argsort(-scores, kind="stable")[:MAX_SCORES]
+    if isinstance(trajectory, hm.HardmaxTrajectory):
+        followed = trajectory.sets(int(trajectory.saved[shown]))[i]
+        weights = np.zeros(visible)
+        weights[followed] = 1 / len(followed)
+    else:
+        weights = np.asarray(trajectory.attention(int(trajectory.saved[shown])))[i, :visible]
+        followed = np.flatnonzero(weights == weights.max())
+    others = np.delete(scores, followed)
+    target = weights @ Z[:visible]
+    return {
+        "token": i,
+        "bars": [{"token": int(j), "score": float(scores[j]), "weight": float(weights[j])} for j in order],
+        "followed": [int(j) for j in followed],
+        "margin": float(scores[followed[0]] - others.max()) if len(others) else None,
+        "from": Z[i].tolist(),
+        "to": (Z[i] + scene.alpha / (1 + scene.alpha) * (target - Z[i])).tolist(),
+    }
+
+
+def choose_matrix(scene: Scene) -> dict[str, Any]:
+    """Return an A under which the wanted tokens lead, or the reason why there is none."""
+    if not scene.wanted:
+        raise InputError("At least one token must be chosen to lead. Got none. Select a token and press the button.")
+    if scene.n > MAX_CONTROLLED:
+        raise InputError(f"A is chosen for up to {MAX_CONTROLLED} tokens. Got {scene.n:,}. Use fewer tokens.")
+    result = hm.control.choose_A(scene.tokens, leaders=list(scene.wanted))
+    clashes = result.conflict[:MAX_CLASHES]
+    tokens = {*result.cannot_lead, *(i for clash in clashes for i in (clash.token, clash.target, clash.rival))}
+    A = None if result.A is None else np.asarray(result.A).tolist()
+    return {"status": result.status, "A": A, "clashes": list(map(str, clashes)), "tokens": sorted(map(int, tokens))}
+
+
+def make_multiples(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, Any]:
+    """Return tokens at some layers and temperatures, for the view of small multiples."""
+    from dataclasses import replace
+
+    progress, panels = watch(stopped), []
+    for temperature in TEMPERATURES:
+        trajectory = run(replace(scene, rule="softmax", temperature=temperature, causal=scene.causal), progress)
+        last = len(trajectory.saved) - 1
+        at = sorted({0, min(1, last), min(3, last), last // 2, last})
+        view = Projection.of_trajectory(trajectory)
+        leaders = np.asarray(trajectory.leaders).tolist()
+        points = view(trajectory.drawn.astype(np.float64))[at, :, :2].round(4)
+        panels.append({"temperature": temperature, "layers": at, "points": points.tolist(), "leaders": leaders})
+    return {"panels": panels}
+
+
+def list_tour() -> list[dict[str, Any]]:
+    """Return the steps of the guided tour: title, text, scene, and the control that the step needs."""
+    one = [[1.6, 1.2], [0.5, 0.3], [0.2, 0.7], [0.9, 0.1], [0.4, 0.9]]
+    ball = Scene.of_configuration("ball", n=50).tokens.tolist()
+    return [
+        {
+            "title": "One leader",
+            "text": "Each token attends to the token with the largest projection on its own direction. Here this is "
+            "the star, for all tokens. Press Play. Then drag the star inwards until another token leads.",
+            "scene": {"tokens": one},
+            "control": "play",
+        },
+        {
+            "title": "A polytope",
+            "text": "Three leaders do not move, and the other tokens gather around them. The shaded polygon is the "
+            "convex hull of the leaders.",
+            "scene": {"tokens": hm.configuration("triangle").tolist()},
+            "control": "play",
+        },
+        {
+            "title": "A leader emerges",
+            "text": "One token becomes a leader after the first layer. Crosses mark the limit of each token. The panel "
+            "names the theorem that proves it.",
+            "scene": {
+                "tokens": hm.configuration("emerging-leader").tolist(),
+                "overlays": ["trails", "polytope", "limit"],
+            },
+            "control": "play",
+        },
+        {
+            "title": "Softmax becomes hardmax",
+            "text": "With softmax each token attends to all tokens a little. Decrease the temperature to 0: the tokens "
+            "separate, because softmax at temperature 0 is hardmax.",
+            "scene": {"tokens": hm.configuration("square").tolist(), "rule": "softmax", "temperature": 0.6},
+            "control": "temperature",
+        },
+        {
+            "title": "Choose A",
+            "text": "The leaders depend on the matrix A, drawn as an ellipse. Drag its handles. Or select a token, "
+            "choose it as a leader, and press Find A.",
+            "scene": {"tokens": ball, "overlays": ["trails", "polytope", "ellipse"]},
+            "control": "ellipse",
+        },
+    ]

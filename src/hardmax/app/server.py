@@ -1,0 +1,236 @@
+"""The HTTP server of the app: pages and modules of `viewer/`, and `POST /api/...`.
+
+It has no session, no cookie and no state except loaded models. Requests are accepted for known Host names only; a POST
+must be JSON from a page of the same origin.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from importlib.resources import files
+from threading import Event
+from typing import Any
+
+import matplotlib
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hardmax._errors import InputError, MissingExtra
+from hardmax.app.api import Context, Reply, handle, takes_long
+from hardmax.app.playground import Cancelled
+from hardmax.app.problems import describe_problem
+from hardmax.text.storage import shipped_models
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+PAGES = ("playground", "reviews")
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
+QUICK_THREADS, LONG_THREADS = 1, 2  # Python computes in one thread at a time: more threads only take turns
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def host_name(host: str) -> str:
+    """Return the name in NAME or NAME:PORT, in lower case; an empty string for anything else.
+
+    Examples
+    --------
+    >>> host_name("Talk.Example.org:5006"), host_name("[::1]:80"), host_name("localhost."), host_name("localhost:1, a")
+    ('talk.example.org', '[::1]', 'localhost', '')
+    """
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\s,:\[\]/@]+?)\.?(:\d+)?", host.lower())
+    return found[1] if found else ""
+
+
+class Guard:
+    """Refuse requests to other hosts and from other origins, and add security headers to every response.
+
+    With DNS rebinding a foreign page reaches this server under its own name, which is then Host and Origin alike: only
+    the list of Host names detects that.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self.app, self.hosts = app, {*LOCAL_HOSTS, *filter(None, map(host_name, hosts))}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            await self.app(scope, receive, send)
+            return
+
+        async def send_secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", []),
+                    *((name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
+                ]
+            await send(message)
+
+        refused = self._find_problem(scope["method"], Headers(scope=scope))
+        app = self.app if refused is None else PlainTextResponse(refused[1] + "\n", refused[0])
+        await app(scope, receive, send_secured)
+
+    def _find_problem(self, method: str, headers: Headers) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or host_name(host) not in self.hosts:
+            return 403, "Host not allowed. Start the app with --allow-host NAME."
+        if method in ("GET", "HEAD"):
+            return None
+        if method != "POST":
+            return 405, "Only GET, HEAD and POST are allowed."
+        if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+            return 415, "The content type must be application/json."
+        if headers.get("origin", "").lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+            return 403, "The request must come from a page of this server."
+        length = headers.get("content-length", "")
+        if not length.isdecimal():
+            return 411, "The length of the content must be given."
+        return (
+            (413, f"The content must have at most {MAX_BODY_BYTES:,} bytes.") if int(length) > MAX_BODY_BYTES else None
+        )
+
+
+class Server:
+    """The application: static files, pages, and requests in two thread pools."""
+
+    def __init__(self, models: tuple[str, ...]) -> None:
+        self.models = models
+        self.quick = ThreadPoolExecutor(QUICK_THREADS, "hardmax-quick")
+        self.long = ThreadPoolExecutor(LONG_THREADS, "hardmax-long")
+        self.static = _read_static()
+
+    async def send_static(self, request: Request) -> Response:
+        """Send a file of the viewer; its hash is the ETag."""
+        name = request.path_params.get("name") or f"{request.path_params['page']}.html"
+        if name not in self.static:
+            return PlainTextResponse("Not found.\n", 404)
+        data, media_type, tag = self.static[name]
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(data, media_type=media_type, headers=headers)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request of the API off the event loop; stop its work if the client disconnects."""
+        path, gone = request.path_params["path"], Event()
+        try:
+            body = _parse_json(await request.body())
+        except InputError as problem:
+            return _send_problem(problem)
+        context = Context(self.models, gone.is_set)
+        pool = self.long if takes_long(path, body) else self.quick
+        work = asyncio.get_running_loop().run_in_executor(pool, _run, path, body, context)
+        watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
+        try:
+            reply = await work
+        except Cancelled:
+            return Response(status_code=499)
+        except Exception as problem:
+            return _send_problem(problem)
+        finally:
+            watcher.cancel()
+        if reply.file is None:
+            return Response(
+                reply.to_bytes(), media_type="application/octet-stream", headers={"Cache-Control": "no-store"}
+            )
+        headers = {"Content-Disposition": f'attachment; filename="{reply.name}"', "Cache-Control": "no-store"}
+        return Response(reply.file, media_type=reply.media_type, headers=headers)
+
+
+def _run(path: str, body: Any, context: Context) -> Reply:
+    if context.stopped():
+        raise Cancelled
+    return handle(path, body, context)
+
+
+def _send_problem(problem: Exception) -> Response:
+    """Return an error as one sentence; a bug is logged, and its traceback stays on the server."""
+    is_input = isinstance(problem, InputError | MissingExtra | OSError)
+    data = json.dumps({"error": describe_problem(problem)}).encode()
+    return Response(data, status_code=400 if is_input else 500, media_type="application/json")
+
+
+async def _wait_for_disconnect(receive: Receive, gone: Event) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
+
+
+def _parse_json(data: bytes) -> Any:
+    def refuse(constant: str) -> Any:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(data, parse_constant=refuse)
+    except (ValueError, RecursionError, UnicodeDecodeError):
+        raise InputError(
+            "A request must be JSON with finite numbers. Got something else. Load the page again."
+        ) from None
+
+
+def _read_static() -> dict[str, tuple[bytes, str, str]]:
+    """Return the files of the viewer: content, media type and ETag by name."""
+    found = {}
+    for path in (files("hardmax") / "viewer").iterdir():
+        ending = "." + path.name.rpartition(".")[2]
+        if ending in MEDIA_TYPES:
+            data = path.read_bytes()
+            found[path.name] = data, MEDIA_TYPES[ending], f'"{sha256(data).hexdigest()[:16]}"'
+    return found
+
+
+def make_app(*, hosts: Iterable[str] = (), model: str = "imdb") -> ASGIApp:
+    """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts."""
+    matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
+    server = Server(tuple(dict.fromkeys([model, *shipped_models()])))
+
+    async def redirect(request: Request) -> Response:
+        return RedirectResponse("/playground")
+
+    routes = [
+        Route("/", redirect),
+        Route("/viewer/{name}", server.send_static),
+        Route("/api/{path}", server.answer, methods=["POST"]),
+        Route("/{page}", server.send_static),
+    ]
+    return Guard(Starlette(routes=routes), hosts)
+
+
+def serve(app: ASGIApp, *, address: str, port: int, started: Callable[[], object]) -> None:
+    """Serve an application until Ctrl-C; `started` is called when the port is open."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        host=address,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+
+    async def run() -> None:
+        task = asyncio.create_task(server.serve())
+        while not server.started and not task.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            started()
+        await task
+
+    asyncio.run(run())

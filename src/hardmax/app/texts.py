@@ -1,0 +1,390 @@
+"""Answers of the text explorer: a text with removed or replaced words, its explanation, and tables of texts."""
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax.app.exports import DRAWING
+from hardmax.app.problems import describe_problem, keep_followable
+from hardmax.draw.style import BESIDE_WORDS, BLUE, ORANGE
+from hardmax.text import HardmaxClassifier
+from hardmax.text.explanation import Explanation, explain, explain_many
+from hardmax.text.files import escape_formula, escape_formulas
+from hardmax.text.model import Model, simulate_head
+from hardmax.text.storage import FILE, shipped_models
+from hardmax.text.tables import read_texts
+
+MAX_CHARACTERS = 20_000  # of a text
+MAX_REPLACEMENT = 200  # characters
+MAX_EDITS = 5_000
+MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 20_000_000, 100_000_000
+MAX_ROWS = 5_000  # of a table
+TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".xlsx")
+STRONGEST_WORDS = 3  # of a row of a table
+STEPS = 8  # words of a waterfall
+MAX_SENTENCES, MAX_SENTENCE_CHARACTERS = 30, 160
+MAX_LEADERS, MAX_FOLLOWERS = 12, 12
+MAX_CHANGES = 20  # rows of a comparison
+MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no colour
+CLASS_COLOURS = (ORANGE, BLUE, *BESIDE_WORDS)  # of classes in their order; further ones repeat
+READABLE = {"pos": "positive", "neg": "negative"}
+
+
+@lru_cache(maxsize=8)
+def load(name: str) -> Model:
+    """Return a model by name or folder; it is read once."""
+    return HardmaxClassifier.load(name).model_
+
+
+class Edit(NamedTuple):
+    """A word of the text as typed, `text[start:end]`, and its replacement, which is empty for a removed word."""
+
+    start: int
+    end: int
+    replacement: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as typed, and edits of its words, in the order of the text."""
+
+    typed: str
+    edits: tuple[Edit, ...] = ()
+
+    @classmethod
+    def from_data(cls, data: Any) -> "Text":
+        """Return the text of a request, {"text": ..., "edits": [[start, end, replacement], ...]}, checked."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("text"), str):
+            raise ParameterError("text", "be a string", type(data).__name__)
+        typed, edits, at = data["text"], data.get("edits") or [], 0
+        if len(typed) > MAX_CHARACTERS:
+            must = f"have at most {MAX_CHARACTERS:,} characters"
+            raise ParameterError("text", must, f"{len(typed):,}", "Shorten it, or use the command hardmax predict.")
+        if not isinstance(edits, list) or len(edits) > MAX_EDITS or not all(map(_is_edit, edits)):
+            raise ParameterError("edits", "be a list of [start, end, replacement]", repr(edits)[:40])
+        for start, end, _ in edits:
+            if not at <= start < end <= len(typed):
+                got = f"{start} to {end} in {len(typed)} characters"
+                raise ParameterError("edits", "lie in the text, in its order, without overlap", got)
+            at = end
+        return cls(typed, tuple(Edit(start, end, replacement.strip()) for start, end, replacement in edits))
+
+    def segments(self) -> Iterator[tuple[int, int, str, Edit | None]]:
+        """Yield (start, end, text that the model reads, edit) for each part; edits are surrounded by spaces."""
+        at = 0
+        for edit in self.edits:
+            yield at, edit.start, self.typed[at : edit.start], None
+            yield edit.start, edit.end, f" {edit.replacement} ", edit
+            at = edit.end
+        yield at, len(self.typed), self.typed[at:], None
+
+    @property
+    def read(self) -> str:
+        """The text that the model reads."""
+        return "".join(read for _, _, read, _ in self.segments()) if self.edits else self.typed
+
+    def find_typed(self, start: int, end: int) -> tuple[int, int]:
+        """Return the offsets in `typed` of a word of `read`; of a replacement, those of the replaced word."""
+        at = 0
+        for first, last, read, edit in self.segments():
+            if start < at + len(read):
+                return (start + first - at, end + first - at) if edit is None else (first, last)
+            at += len(read)
+        raise ParameterError("start", f"lie in a text of {at} characters", start)
+
+
+def _is_edit(edit: Any) -> bool:
+    shaped = isinstance(edit, list) and len(edit) == 3 and isinstance(edit[2], str) and len(edit[2]) <= MAX_REPLACEMENT
+    return shaped and all(isinstance(i, int) and not isinstance(i, bool) for i in edit[:2])
+
+
+def describe_model(name: str, model: Model) -> dict[str, Any]:
+    """Return the classes of a model with their colours, and its number of heads."""
+    classes = [
+        {"label": str(label), "name": name_class(label), "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]}
+        for k, label in enumerate(model.classes.tolist())
+    ]
+    return {"model": name, "classes": classes, "heads": model.weights.heads}
+
+
+def name_class(label: object) -> str:
+    """Return a class as people read it."""
+    return READABLE.get(str(label), str(label))
+
+
+def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]:
+    """Return the explanation of a text: sentence, coloured pieces, sums by word and sentence, and leaders."""
+    found = explain(model, text.read)
+    if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < model.weights.heads:
+        raise ParameterError("head", f"be an integer from 0 to {model.weights.heads - 1}", repr(head)[:40])
+    result = describe_model(name, model) | {
+        "sentence": describe(found),
+        "prediction": int(found._best[0]),
+        "probability": found.probability,
+        "logit": _along(found, found.logits),
+        "known": len(found.ids),
+        "change": describe_change(model, text),
+        "pieces": list_pieces(text, found),
+    }
+    if not len(found.ids):
+        return result
+    sentences = found.by_sentence()
+    rows = [(_shorten(part.text), part.value) for part in sentences[:MAX_SENTENCES]]
+    if rest := sentences[MAX_SENTENCES:]:
+        rows.append((f"{len(rest)} more sentences", sum(part.value for part in rest)))
+    written = found.as_written
+    return result | {
+        "waterfall": list_steps(found),
+        "sentences": [{"name": title, **_value(found, value)} for title, value in rows],
+        "leading": [
+            {"word": written[one.word], "heads": one.heads, "share": one.share, "followers": one.followers}
+            for one in found.leading()[:MAX_LEADERS]
+        ],
+        "head": {"index": head, "leaders": list_leaders(found, head), "plane": describe_plane(found, head)},
+    }
+
+
+def describe(explanation: Explanation) -> str:
+    """Return the prediction in one sentence."""
+    if not explanation.text.strip():
+        return "Type a text: it is classified while you type."
+    label, probability = name_class(explanation.prediction), explanation.probability
+    shown = f"{probability:.1%}" if probability < 0.9995 else "over 99.9%"
+    if not len(explanation.ids):
+        return f"{label.capitalize()}, probability {shown}: the text has no word that the model knows."
+    return f"{label.capitalize()}, probability {shown}."
+
+
+def describe_change(model: Model, text: Text) -> str:
+    """Return the effect of removed and replaced words in one sentence; empty without edits."""
+    if not text.edits:
+        return ""
+    before, after = explain(model, text.typed), explain(model, text.read)
+    same = "still" if before.prediction == after.prediction else "now"
+    count = f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} removed or replaced"
+    change = f"the logit changes from {_along(before, before.logits):+.2f} to {_along(after, after.logits):+.2f}"
+    return f"{count}: {change}, {same} {name_class(after.prediction)}."
+
+
+def _along(explanation: Explanation, value: Any) -> float:
+    """Return a part of the logits as one number; with more than two classes that of the predicted class."""
+    return float(np.ravel(value)[0 if len(explanation.logits) == 1 else explanation._best[0]])
+
+
+def _value(explanation: Explanation, value: Any) -> dict[str, Any]:
+    """Return a contribution with the class that it supports.
+
+    With two classes that is the sign of the logit; with more, the prediction or the second best class.
+    """
+    if len(explanation.logits) == 1:
+        number = float(np.ravel(value)[0])
+        return {"value": round(number, 4), "class": int(number > 0)}
+    signed = float(np.ravel(explanation.signed(value))[0])
+    return {"value": round(_along(explanation, value), 4), "class": explanation._best[0 if signed > 0 else 1]}
+
+
+def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the text as typed in pieces: words with value, class and strength, and the characters between them."""
+    marks = [mark for mark in explanation.highlights if mark.end > mark.start]
+    signed = [abs(float(np.ravel(explanation.signed(mark.contribution))[0])) for mark in marks]
+    largest, pieces, at, k = max(signed, default=0.0) or 1.0, list[dict[str, Any]](), 0, 0
+
+    def weigh(first: int, last: int) -> dict[str, Any]:
+        value = sum((np.ravel(mark.contribution) for mark in marks[first:last]), np.zeros(len(explanation.logits)))
+        strength = sum(signed[first:last]) / largest
+        return _value(explanation, value) | {
+            "strength": round(min(strength, 1.0), 3) if strength >= MIN_STRENGTH else 0
+        }
+
+    for first, last, read, edit in text.segments():
+        end, inside = at + len(read), at
+        begin = k
+        while k < len(marks) and marks[k].start < end:
+            if edit is None:
+                mark = marks[k]
+                pieces += [{"text": text.read[inside : mark.start]}] if mark.start > inside else []
+                place = {"start": first + mark.start - at, "end": first + mark.end - at}
+                pieces.append({"text": text.read[mark.start : mark.end], **place, **weigh(k, k + 1)})
+                inside = mark.end
+            k += 1
+        if edit is not None:
+            was = {"was": text.typed[first:last], "start": first, "end": last}
+            pieces.append({"text": edit.replacement, **was, **weigh(begin, k)})
+        elif inside < end:
+            pieces.append({"text": text.read[inside:end]})
+        at = end
+    return pieces
+
+
+def list_steps(explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the steps from the bias over the strongest words to the logit; other words are one step."""
+    words = explanation.by_word()
+    parts = [("bias", explanation.bias), *((part.named, part.value) for part in words[:STEPS])]
+    if rest := words[STEPS:]:
+        parts.append((f"{len(rest)} other{'s' if len(rest) > 1 else ''}", sum(part.value for part in rest)))
+    steps, at = [], 0.0
+    for name, value in parts:
+        steps.append({"name": name, "start": at, **_value(explanation, value)})
+        at += _along(explanation, value)
+    return steps
+
+
+def list_leaders(explanation: Explanation, head: int) -> list[dict[str, Any]]:
+    """Return the leaders of a head with share, layer and followers."""
+    written = explanation.as_written
+    return [
+        {
+            "word": written[one.word],
+            "share": one.share,
+            "since": one.since,
+            "followers": [written[word] for word in one.followers[:MAX_FOLLOWERS]],
+            "more": max(0, len(one.followers) - MAX_FOLLOWERS),
+        }
+        for one in explanation.leaders[head][:MAX_LEADERS]
+    ]
+
+
+def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None:
+    """Return the words of a head in its plane, layer by layer, and its decision line; None if there is no plane.
+
+    The contribution of the other heads is in the offset, so that the side of the mean is the prediction.
+    """
+    weights = explanation.model.weights
+    if weights.d != 2 or weights.outputs != 1:
+        return None
+    run = simulate_head(weights, explanation.ids, explanation.counts, head)
+    first = np.cumsum(explanation.counts) - explanation.counts  # equal tokens stay together
+    found = explanation.followers.find_leaders()
+    factor = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
+    own = float(explanation.shares[head] @ weights.tokens(explanation.ids)[:, head] @ factor)
+    return {
+        "layers": [f"layer {k}" for k in range(len(run.array))],
+        "positions": run.array[:, first].round(4).tolist(),
+        "means": run.array.mean(axis=1).round(4).tolist(),
+        "leads": (found.emerged[0, head] >= 0).tolist(),
+        "follows": found.follows[0, head].tolist(),
+        "words": [explanation.as_written[word] for word in explanation.words.tolist()],
+        "normal": factor.tolist(),
+        "offset": float(explanation.logits[0]) - own,
+    }
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_SENTENCE_CHARACTERS else f"{text[: MAX_SENTENCE_CHARACTERS - 1]}…"
+
+
+def flip(name: str, model: Model, text: Text) -> dict[str, Any]:
+    """Return words whose removal changes the prediction, by their offsets in the text as typed."""
+    found = explain(model, text.read).minimal_flip()
+    places = dict.fromkeys(text.find_typed(start, end) for start, end in found.places)
+    return {"sentence": str(found), "flips": bool(found.flips), "places": list(places)}
+
+
+def compare(name: str, model: Model, first: Text, second: Text) -> dict[str, Any]:
+    """Return the changes of all tokens between two texts, which sum to the change of the logit."""
+    found = explain(model, first.read).counterfactual(second.read)
+    rows = found.changes.head(MAX_CHANGES).to_dict("records")
+    return {"sentence": repr(found), "rows": rows, "towards": name_class(found.first.prediction)}
+
+
+def read_table(name: str, model: Model, file: str, data: bytes, column: str | None = None) -> dict[str, Any]:
+    """Return the predictions for all texts of a file: row, text, class, probability and strongest words."""
+    shown, ending = Path(file).name or "The file", Path(file).suffix.lower()
+    if ending not in TABLE_ENDINGS:
+        raise ParameterError("file", f"end in {', '.join(TABLE_ENDINGS)}", repr(shown), "Save it as CSV.")
+    if ending == ".xlsx":
+        _check_unpacked_size(shown, data)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"texts{ending}")
+        path.write_bytes(data)
+        try:
+            table = read_texts(path, text=(column or "").strip() or None, labelled=False)
+        except (InputError, MissingExtra) as problem:
+            raise InputError(describe_problem(problem).replace(str(path), shown)) from None
+    if len(table.texts) > MAX_ROWS:
+        advice = "Split it, or use the command hardmax predict."
+        raise ParameterError("file", f"hold at most {MAX_ROWS:,} texts", f"{len(table.texts):,}", advice)
+    rows = [_describe_row(number, found) for number, found in enumerate(explain_many(model, table.texts), 1)]
+    note = keep_followable(table.note.replace(str(path), shown), lambda name, value: None).replace("`", "")
+    return {"name": shown, "rows": rows, "note": note, **describe_model(name, model)}
+
+
+def _describe_row(number: int, found: Explanation) -> dict[str, Any]:
+    words = found.by_word()[:STRONGEST_WORDS] if len(found.ids) else []
+    return {
+        "row": number,
+        "text": found.text,
+        "class": int(found._best[0]),
+        "probability": found.probability,
+        "words": [{"text": part.text, **_value(found, part.value)} for part in words],
+    }
+
+
+def _check_unpacked_size(shown: str, data: bytes) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            size = sum(part.file_size for part in packed.infolist())
+    except zipfile.BadZipFile:
+        raise InputError(f"{shown} must be an Excel file. Got something else. Save it again as .xlsx.") from None
+    if size > MAX_UNPACKED_BYTES:
+        must = f"have at most {MAX_UNPACKED_BYTES // 10**6} MB when unpacked"
+        raise ParameterError("file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files.")
+
+
+def write_table(name: str, model: Model, rows: Any) -> bytes:
+    """Return rows of a table as CSV, with cells that a spreadsheet would run as formulas escaped."""
+    if not isinstance(rows, list) or not all(
+        isinstance(row, Mapping) and isinstance(row.get("text"), str) for row in rows
+    ):
+        raise ParameterError("rows", "be rows of a table", type(rows).__name__)
+    texts = [row["text"] for row in rows[:MAX_ROWS]]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["row", "text", "prediction", "probability", "strongest words"])
+    for number, found in enumerate(explain_many(model, texts) if texts else [], 1):
+        words = ", ".join(f"{part.text} {_along(found, part.value):+.2f}" for part in found.by_word()[:STRONGEST_WORDS])
+        cells = (number, found.text, str(found.prediction), f"{found.probability:.6f}", words)
+        writer.writerow(map(escape_formula, cells))
+    return out.getvalue().encode()
+
+
+def to_python(name: str, text: str) -> str:
+    """Return lines of Python that compute the explanation of a text."""
+    own = (Path(name) / FILE).is_file() and name not in shipped_models()
+    made = f"hm.HardmaxClassifier.load({name!r})" if own else f"hm.pretrained({name!r})"
+    lines = ["import hardmax as hm", "", f"classifier = {made}", f"explanation = classifier.explain({text!r})"]
+    return "\n".join([*lines, "print(explanation)", "print(explanation.to_frame())", ""])
+
+
+def to_file(name: str, model: Model, text: Text, head: int, kind: str) -> bytes:
+    """Return the explanation as a page, a picture, a movie of one head, a table of words, JSON, or Python."""
+    if kind == "py":
+        return to_python(name, text.read).encode()
+    found = explain(model, text.read)
+    if kind == "html":
+        return str(found.to_html()).encode()
+    if kind == "json":
+        return found.to_json().encode()
+    if kind == "csv":
+        return bytes(escape_formulas(found.to_frame()).to_csv(index=False).encode())
+    with DRAWING:
+        if kind == "gif":
+            with TemporaryDirectory() as folder:
+                path = Path(folder, "movie.gif")
+                found.movie(path, head=head)
+                return path.read_bytes()
+        import matplotlib.pyplot as plt
+
+        figure, data = found.plot(), io.BytesIO()
+        figure.savefig(data, format=kind, dpi=150, bbox_inches="tight")
+        plt.close(figure)
+        return data.getvalue()

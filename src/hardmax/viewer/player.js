@@ -1,0 +1,89 @@
+// A player: pictures and charts over frames, with a play button and a slider. Python has computed every frame.
+
+import { Bars, Matrix } from "./charts.js";
+import { decodeBase64 } from "./data.js";
+import { Picture } from "./picture.js";
+import { Tokens } from "./tokens.js";
+
+const PANELS = { picture: Picture, bars: Bars, matrix: Matrix };
+const MIN_INTERVAL = 80; // milliseconds between two frames
+
+export function mount(host, { panels, frames, tokens = null, start = 0, slider = "", interval = MIN_INTERVAL }) {
+  host.classList.add("hm-player");
+  const element = (parent, name, attributes = {}) =>
+    Object.assign(parent.appendChild(document.createElement(name)), attributes);
+  const sentence = element(host, "p", { className: "hm-sentence", ariaLive: "polite" });
+  const stage = element(host, "div", { className: "hm-stage" });
+  const views = panels.map(
+    ({ kind, ...options }) => new PANELS[kind](element(stage, "div", { className: `hm-${kind}` }), options),
+  );
+  const controls = element(host, "div", { className: "hm-controls" });
+  const button = element(controls, "button", { type: "button", className: "hm-play" });
+  const range = element(controls, "input", { type: "range", min: 0, max: frames.length - 1, step: 1 });
+  const output = element(controls, "output");
+  range.setAttribute("aria-label", slider.trim() || "frame");
+  const moving = tokens && new Tokens({ ...tokens, ...unpackTokens(tokens) });
+  const smooth = moving && !matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let [at, timer] = [start, null];
+
+  function show() {
+    const index = Math.round(at);
+    const frame = frames[index];
+    const text = `${slider}${frame.label}`;
+    range.value = index;
+    range.setAttribute("aria-valuetext", text);
+    output.textContent = text;
+    sentence.textContent = frame.sentence || "";
+    sentence.hidden = !frame.sentence;
+    if (moving) views[0].show([...(panels[0].shapes || []), ...moving.shapes(at)]);
+    views.slice(moving ? 1 : 0).forEach((view, k) => view.show(frame.panels[k])); // panels beside the tokens
+    host.dataset.frame = index;
+  }
+
+  function stop() {
+    cancelAnimationFrame(timer);
+    timer = null;
+    button.textContent = "▶ Play";
+    button.setAttribute("aria-pressed", "false");
+  }
+
+  function play() {
+    if (at >= frames.length - 1) at = 0;
+    button.textContent = "❚❚ Pause";
+    button.setAttribute("aria-pressed", "true");
+    const [first, began] = [at, performance.now()];
+    const step = (now) => {
+      const reached = first + Math.max(now - began, 0) / interval;
+      at = Math.min(smooth ? reached : Math.floor(reached), frames.length - 1);
+      show();
+      if (at < frames.length - 1) timer = requestAnimationFrame(step);
+      else stop();
+    };
+    timer = requestAnimationFrame(step);
+  }
+
+  function go(index) {
+    stop();
+    at = Math.max(0, Math.min(frames.length - 1, index));
+    show();
+  }
+
+  button.addEventListener("click", () => (timer === null ? play() : stop()));
+  range.addEventListener("input", () => go(Number(range.value)));
+  host.addEventListener("keydown", (event) => {
+    if (event.target === button || event.target === range) return; // they handle their keys
+    if (event.key === " ") button.click();
+    else if (event.key === "Home") go(0);
+    else if (event.key === "End") go(frames.length - 1);
+    else if (event.key === "," || event.key === ".") go(Math.round(at) + (event.key === "." ? 1 : -1));
+    else return;
+    event.preventDefault();
+  });
+  stop();
+  show();
+}
+
+function unpackTokens({ positions, faces, edges, marks }) {
+  const [first, ...others] = [positions, faces, edges, marks].map(decodeBase64);
+  return { positions: new Float32Array(first.buffer), faces: others[0], edges: others[1], marks: others[2] };
+}

@@ -1,0 +1,29 @@
+// The page of the playground in the app.
+
+import { post, toLink } from "./data.js";
+import { Playground } from "./playground.js";
+import { sceneFromAddress } from "./scene.js";
+import { setUp } from "./shell.js";
+
+const MAX_LINK = 6000;
+
+async function main() {
+  setUp();
+  const host = document.querySelector("main");
+  const options = await post("options", {});
+  let [scene, problem] = [null, ""];
+  try {
+    scene = await sceneFromAddress();
+  } catch {
+    problem = "This link is damaged: it was cut or changed. Ask for it again.";
+  }
+  const remember = async (playground) => {
+    const link = await toLink(playground.plain());
+    history.replaceState(null, "", link.length <= MAX_LINK ? `#s=${link}` : location.pathname);
+  };
+  const playground = new Playground(host, { call: post, options, scene, problem, onchange: remember });
+  window.addEventListener("hashchange", async () => playground.change(await sceneFromAddress()));
+  window.playground = playground;
+}
+
+main();

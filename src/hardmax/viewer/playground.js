@@ -1,0 +1,581 @@
+// The playground: a scene that is edited here and answered by Python.
+//
+// The scene is plain data; every change makes a new one, so that undo, links and exports need nothing else. `call` sends
+// a request and returns the reply: over HTTP in the app, as a message in a notebook.
+
+import { makeBar, makeControls } from "./controls.js";
+import { download, toLink } from "./data.js";
+import { fill, h } from "./dom.js";
+import { showMatrix, showToken, showVerdict } from "./panels.js";
+import { Picture } from "./picture.js";
+import { DEFAULTS } from "./scene.js";
+import { ellipse, halfSpace, makeTokens, rows } from "./shapes.js";
+
+const STEP_MS = 420; // milliseconds per layer at speed 1
+const STALE_MS = 150; // after which a missing answer is shown as pending
+const MAX_UNDO = 200;
+const MAX_LINK = 6000; // characters that browsers and mail programs keep
+const HELP =
+  "Tokens in the plane. N and P select a token, arrow keys move it, Insert adds one, Delete removes it, " +
+  "space plays, comma and period step through layers, Control Z undoes.";
+
+export class Playground {
+  constructor(host, { call, options, scene = null, problem = "", onchange = () => {} }) {
+    Object.assign(this, { host, call, options, problem, onchange });
+    [this.past, this.future] = [[], []];
+    [this.at, this.speed, this.timer, this.hovered, this.conflict, this.step] = [0, 1, null, -1, [], -1];
+    this.scene = { ...DEFAULTS, tokens: options.tour[1].scene.tokens, ...scene };
+    this.at = this.scene.shown;
+    this.build();
+    this.ask();
+  }
+
+  // Layout.
+
+  build() {
+    const stage = h("div", { className: "hm-stage-plane" });
+    const edit = {
+      move: (target, point, final) => this.move(target, point, final),
+      pick: (target) => this.select(target && target.index !== undefined ? target.index : -1),
+      add: (point) => this.addToken(point),
+      hover: (target) => this.hover(target && target.index !== undefined ? target.index : -1),
+    };
+    this.picture = new Picture(stage, {
+      axes: [
+        { label: "z₁", low: -1, high: 1 },
+        { label: "z₂", low: -1, high: 1 },
+      ],
+      label: HELP,
+      edit,
+    });
+    this.picture.canvas.setAttribute("role", "application");
+    this.picture.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.notice = h("div", { className: "hm-notice", role: "alert", hidden: true });
+    this.busy = h("div", { className: "hm-busy", role: "status", hidden: true }, "Computing …");
+    stage.append(
+      h("p", { className: "hm-legend" }, "★ leader   ● follower, in the colour of its leader   ○ follows several"),
+      this.notice,
+      this.busy,
+    );
+    this.verdict = h("section", { className: "hm-verdict", ariaLabel: "Verdict", tabIndex: 0 });
+    this.token = h("section", { className: "hm-token", ariaLabel: "Selected token", hidden: true });
+    this.tour = h("section", { className: "hm-tour", ariaLabel: "Tour", hidden: true });
+    this.found = h("section", { className: "hm-card hm-found", role: "status", hidden: true });
+    this.matrix = h("section", { className: "hm-attention", ariaLabel: "Attention matrix", hidden: true });
+    this.multiples = h("section", { className: "hm-multiples", ariaLabel: "Temperatures and layers", hidden: true });
+    this.controls = h("div", { className: "hm-side hm-controls-side" });
+    const centre = h(
+      "div",
+      { className: "hm-centre" },
+      h("p", { className: "hm-lead" }, "Each dot moves toward the dot it attends to most. Stars lead. Drag one."),
+      stage,
+      makeBar(this),
+      this.multiples,
+    );
+    const side = h(
+      "div",
+      { className: "hm-side hm-answer-side" },
+      this.tour,
+      this.found,
+      this.verdict,
+      this.token,
+      this.matrix,
+    );
+    fill(this.host, this.controls, centre, side);
+    this.host.classList.add("hm-playground");
+    makeControls(this);
+  }
+
+  // Changes of the scene.
+
+  plain() {
+    // The scene without its defaults, as links hold it.
+    return Object.fromEntries(
+      Object.entries(this.scene).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])),
+    );
+  }
+
+  change(values, { remember = true, quick = false } = {}) {
+    if (remember && !quick) {
+      this.past = [...this.past, this.before || this.scene].slice(-MAX_UNDO);
+      this.future = [];
+    } else if (remember) {
+      this.before ||= this.scene;
+    }
+    if (!quick) this.before = null;
+    this.scene = { ...this.scene, ...values };
+    this.ask(quick);
+  }
+
+  undo() {
+    if (!this.past.length) return;
+    this.future.push(this.scene);
+    this.scene = this.past.pop();
+    this.ask();
+  }
+
+  redo() {
+    if (!this.future.length) return;
+    this.past.push(this.scene);
+    this.scene = this.future.pop();
+    this.ask();
+  }
+
+  move(target, point, final) {
+    if (target.handle !== undefined) return this.pull(target.handle, point, final);
+    if (!this.answer || !this.answer.movable) return;
+    // At layer k the token moves as the pointer does; its start is moved by the same vector.
+    const i = target.index;
+    if (this.dragged !== i)
+      [this.dragged, this.grip] = [i, { start: this.scene.tokens[i], from: this.tokens.at(this.at, i) }];
+    const place = this.scene.tokens[i].map((_, r) => round(this.grip.start[r] + point[r] - this.grip.from[r]));
+    const tokens = this.scene.tokens.map((token, j) => (j === i ? place : token));
+    if (this.at === 0) this.tokens.positions.set(point.slice(0, this.tokens.dimension), i * this.tokens.dimension);
+    if (final) this.dragged = undefined;
+    if (!final && this.answer.many) {
+      this.before ||= this.scene;
+      this.scene = { ...this.scene, tokens, selected: i };
+      return this.draw();
+    }
+    this.change({ tokens, selected: i }, { quick: !final });
+    this.draw();
+  }
+
+  async pull(axis, end, final) {
+    if (this.pulling && !final) return;
+    this.pulling = true;
+    const base = this.before || this.scene;
+    try {
+      const { A } = await this.call("pull", { scene: this.send(base), axis, end: end.slice(0, 2) });
+      this.change({ A }, { quick: !final });
+    } catch (error) {
+      this.fail(error);
+    }
+    this.pulling = false;
+  }
+
+  addToken(point) {
+    if (!this.answer || !this.answer.movable) return;
+    const place = point.slice(0, this.scene.tokens[0].length).map(round);
+    this.change({ tokens: [...this.scene.tokens, place], selected: this.scene.tokens.length });
+  }
+
+  removeToken() {
+    const i = this.scene.selected;
+    if (i < 0 || this.scene.tokens.length === 1) return;
+    const shift = (j) => j - (j > i);
+    this.change({
+      tokens: this.scene.tokens.filter((_, j) => j !== i),
+      selected: -1,
+      wanted: this.scene.wanted.filter((j) => j !== i).map(shift),
+      colours: this.scene.colours.filter(([j]) => j !== i).map(([j, colour]) => [shift(j), colour]),
+    });
+  }
+
+  select(i) {
+    if (i === this.scene.selected) return;
+    this.change({ selected: i }, { remember: false });
+  }
+
+  changeA() {
+    const [a, b, c] = this.A.map((input) => Number(input.value));
+    this.change({
+      A: [
+        [a, b],
+        [b, c],
+      ],
+    });
+  }
+
+  async changeV() {
+    const [first, second, degrees] = this.V.map((input) => Number(input.value));
+    await this.attempt(async () => this.change({ V: (await this.call("values", { first, second, degrees })).V }));
+  }
+
+  async configure(name, extra = {}) {
+    const random = this.options.random.includes(name);
+    const values = random
+      ? Object.fromEntries(Object.entries(this.numbers).map(([key, input]) => [key, Number(input.value)]))
+      : {};
+    await this.attempt(async () =>
+      this.setTokens((await this.call("configuration", { name, ...values, ...extra })).tokens),
+    );
+  }
+
+  setTokens(tokens) {
+    const same = tokens[0].length === this.scene.tokens[0].length;
+    this.refit = true;
+    this.change({ tokens, selected: -1, wanted: [], colours: [], shown: 0, ...(same ? {} : { A: null, V: null }) });
+    this.at = 0;
+  }
+
+  async shuffle() {
+    const name = this.options.random.includes(this.kind.value) ? this.kind.value : "gaussian";
+    this.kind.value = name;
+    this.numbers.seed.value = Number(this.numbers.seed.value) + 1;
+    await this.configure(name);
+    this.start();
+  }
+
+  async readTokens(text) {
+    await this.attempt(async () => {
+      const { tokens, note } = await this.call("tokens", { text });
+      this.setTokens(tokens);
+      if (note) this.warn(note);
+    });
+  }
+
+  async readFile(file) {
+    if (!file) return;
+    const text = await file.text();
+    if (!file.name.endsWith(".json")) return this.readTokens(text);
+    await this.attempt(async () => {
+      let scene;
+      try {
+        scene = JSON.parse(text);
+      } catch {
+        throw new Error(`${file.name} must be a scene that this page has exported. Got something else.`);
+      }
+      this.refit = true;
+      this.change({ ...DEFAULTS, ...scene });
+    });
+  }
+
+  // Requests: one at a time. During a drag the newest scene is sent when the answer to the last one has come; any other
+  // change ends the request before it.
+
+  send(scene) {
+    return { ...scene, shown: Math.round(this.at) };
+  }
+
+  ask(quick = false) {
+    this.mark();
+    if (quick && this.pending) return (this.waiting = true);
+    if (this.pending) this.pending.abort();
+    this.waiting = false;
+    const control = (this.pending = new AbortController());
+    clearTimeout(this.late);
+    this.late = setTimeout(() => this.setPending(true), STALE_MS);
+    const began = performance.now();
+    this.call("scene", { scene: this.send(this.scene), quick }, control.signal).then(
+      (answer) => {
+        if (this.pending !== control) return;
+        this.pending = null;
+        this.delays = [...(this.delays || []).slice(-499), performance.now() - began];
+        this.take(answer, quick);
+      },
+      (error) => {
+        if (this.pending !== control || error.name === "AbortError") return;
+        this.pending = null;
+        this.fail(error);
+      },
+    );
+  }
+
+  take(answer, quick) {
+    clearTimeout(this.late);
+    this.setPending(false);
+    this.warn(this.problem);
+    this.problem = ""; // shown with the first answer
+    if (quick && this.answer) answer.verdicts = this.answer.verdicts; // greyed until the next full answer
+    this.answer = answer;
+    this.scene.colours = answer.colours;
+    this.tokens = makeTokens(this.scene, answer);
+    const last = this.tokens.frames - 1;
+    this.range.max = last;
+    this.at = Math.min(this.at, last);
+    if (
+      !this.shownAxes ||
+      this.refit ||
+      this.picture.axes.length !== answer.axes.length ||
+      this.shownRule !== this.scene.rule
+    )
+      this.fit();
+    this.refit = false;
+    this.shownRule = this.scene.rule;
+    this.draw();
+    this.mark();
+    showVerdict(this, quick);
+    showToken(this);
+    showMatrix(this);
+    if (!quick) this.onchange(this);
+    if (this.waiting) this.ask(true);
+  }
+
+  fit() {
+    if (!this.answer) return;
+    this.shownAxes = true;
+    this.picture.setAxes(this.answer.axes, this.answer.equal);
+    this.picture.reset();
+  }
+
+  async attempt(work) {
+    try {
+      await work();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  fail(error) {
+    clearTimeout(this.late);
+    this.setPending(true);
+    this.busy.hidden = true;
+    this.warn(error.message);
+  }
+
+  warn(message) {
+    this.notice.textContent = message;
+    this.notice.hidden = !message;
+  }
+
+  setPending(pending) {
+    this.busy.hidden = !pending;
+    this.verdict.classList.toggle("hm-stale", pending);
+    this.verdict.setAttribute("aria-busy", pending);
+  }
+
+  // Time.
+
+  show(at) {
+    this.stop();
+    this.at = Math.max(0, Math.min(at, this.tokens ? this.tokens.frames - 1 : 0));
+    this.draw();
+    this.mark();
+  }
+
+  stepBy(by) {
+    this.show(Math.round(this.at) + by);
+    this.settle();
+  }
+
+  settle() {
+    // Overlays and scores belong to a layer, so Python is asked again when the layer changes.
+    this.scene = { ...this.scene, shown: Math.round(this.at) };
+    this.ask();
+  }
+
+  start() {
+    if (!this.tokens) return;
+    const last = this.tokens.frames - 1;
+    if (this.at >= last) this.at = 0;
+    let before = performance.now();
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const pace = last > 40 ? STEP_MS / 3 : STEP_MS;
+    let exact = this.at;
+    const step = (now) => {
+      exact = Math.min(exact + ((now - before) * this.speed) / pace, this.tokens.frames - 1);
+      before = now;
+      this.at = still ? Math.floor(exact) : exact;
+      this.draw();
+      this.mark();
+      if (exact < this.tokens.frames - 1) return (this.timer = requestAnimationFrame(step));
+      this.stop();
+      this.settle();
+    };
+    this.timer = requestAnimationFrame(step);
+    this.mark();
+  }
+
+  stop() {
+    if (this.timer === null) return;
+    cancelAnimationFrame(this.timer);
+    this.timer = null;
+    this.at = Math.round(this.at);
+    this.draw();
+    this.mark();
+  }
+
+  mark() {
+    const { scene, answer } = this;
+    const at = Math.round(this.at);
+    this.range.value = at;
+    const label = answer ? answer.layers[at] || "" : "";
+    this.range.setAttribute("aria-valuetext", label);
+    this.label.textContent = label;
+    this.play.textContent = this.timer === null ? "▶ Play" : "❚❚ Pause";
+    this.play.setAttribute("aria-label", this.timer === null ? "Play" : "Pause");
+    this.undoButton.disabled = !this.past.length;
+    this.redoButton.disabled = !this.future.length;
+    this.removeButton.disabled = scene.selected < 0 || scene.tokens.length === 1;
+    this.addButton.disabled = !(answer && answer.movable);
+    this.rule.value = scene.rule;
+    this.causal.checked = scene.causal;
+    const uses = {
+      hardmax: ["alpha", "A", "layers"],
+      softmax: ["alpha", "A", "temperature", "layers"],
+      "self-attention": ["V", "time"],
+      sphere: ["beta", "time"],
+    }[scene.rule];
+    for (const [name, element] of Object.entries(this.parameters))
+      element.hidden = !uses.includes(name) || ((name === "A" || name === "V") && scene.tokens[0].length !== 2);
+    for (const [name, [input, output]] of Object.entries(this.shownValues)) {
+      if (document.activeElement !== input) input.value = scene[name];
+      output.textContent = `${scene[name]}`;
+    }
+    const A = scene.A || [
+      [1, 0],
+      [0, 1],
+    ];
+    [A[0][0], A[0][1], A[1] ? A[1][1] : 1].forEach((value, k) => {
+      if (document.activeElement !== this.A[k]) this.A[k].value = value;
+    });
+    for (const [box] of this.overlays) box.checked = scene.overlays.includes(box.value);
+    this.lead.disabled = scene.selected < 0;
+    this.lead.textContent =
+      scene.selected < 0
+        ? "Select a token"
+        : scene.wanted.includes(scene.selected)
+          ? `Token ${scene.selected} need not lead`
+          : `Token ${scene.selected} shall lead`;
+  }
+
+  // Drawing.
+
+  draw() {
+    if (!this.answer) return;
+    const { answer, scene, tokens } = this;
+    const on = new Set(scene.overlays);
+    const at = Math.round(this.at);
+    const current = at === answer.shown; // overlays of one layer
+    const shapes = [];
+    const colour = (i) => (answer.token_colours[i] < 0 ? "shade" : answer.palette[answer.token_colours[i]]);
+    if (on.has("cells") && answer.cells && current)
+      for (const { token, points } of answer.cells)
+        shapes.push({ kind: "polygon", points, colour: colour(token), alpha: 0.2 });
+    shapes.push(...answer.sphere);
+    if (on.has("polytope") && answer.polytope && current) shapes.push({ kind: "polygon", ...answer.polytope });
+    if (on.has("hulls") && answer.hulls)
+      answer.hulls.slice(0, at + 1).forEach(
+        (hull, k) =>
+          hull &&
+          shapes.push({
+            kind: "lines",
+            paths: [[...hull, hull[0]]],
+            colour: "ink",
+            alpha: k === at ? 0.8 : 0.25,
+            width: 1,
+          }),
+      );
+    if (on.has("half-space") && answer.normals && scene.selected >= 0)
+      shapes.push(
+        ...halfSpace(tokens.at(this.at, scene.selected), answer.normals.subarray(2 * at, 2 * at + 2), this.picture),
+      );
+    if (on.has("trails")) shapes.push(...tokens.trails(this.at));
+    if (on.has("limit") && answer.limit) shapes.push({ kind: "crosses", points: rows(answer.limit, answer.dimension) });
+    if (on.has("ellipse") && answer.ellipse) shapes.push(...ellipse(answer.ellipse));
+    const points = { ...tokens.points(this.at), movable: answer.movable };
+    if (on.has("numbers") && tokens.n <= 200) points.names = tokens.all.map(String);
+    const ring = (indices, options) =>
+      indices.length &&
+      shapes.push({
+        kind: "rings",
+        points: indices.filter((i) => i < tokens.n).map((i) => points.points[i]),
+        ...options,
+      });
+    ring(scene.wanted, { colour: "focus", radius: 14, dash: [5, 4] });
+    ring(this.conflict, { colour: "#D55E00", radius: 16, width: 3, dash: [4, 3] });
+    if (this.hovered >= 0) ring([this.hovered], { radius: 11, width: 1.5 });
+    if (scene.selected >= 0) ring([scene.selected], { radius: 12 });
+    shapes.push(points);
+    if (answer.scores && current && answer.scores.token === scene.selected && answer.dimension === 2)
+      shapes.push({ kind: "arrow", from: answer.scores.from, to: answer.scores.to, colour: "ink" });
+    this.picture.show(shapes);
+  }
+
+  hover(i) {
+    if (i === this.hovered) return;
+    this.hovered = i;
+    for (const element of this.host.querySelectorAll("[data-tokens]"))
+      element.classList.toggle("hm-hovered", i >= 0 && element.dataset.tokens.split(" ").includes(`${i}`));
+    this.draw();
+  }
+
+  // Leaders, tour, exports.
+
+  toggleWanted() {
+    const { selected, wanted } = this.scene;
+    const has = wanted.includes(selected);
+    this.conflict = [];
+    this.found.hidden = true;
+    this.change({ wanted: has ? wanted.filter((i) => i !== selected) : [...wanted, selected].sort((a, b) => a - b) });
+  }
+
+  async findA() {
+    this.found.hidden = false;
+    fill(this.found, "Searching for A …");
+    try {
+      const { status, A, clashes, tokens } = await this.call("control", { scene: this.send(this.scene) });
+      fill(
+        this.found,
+        h("h3", {}, A ? "A matrix was found" : "There is no such matrix"),
+        status,
+        clashes.length ? h("ul", {}, ...clashes.map((clash) => h("li", {}, clash))) : null,
+      );
+      this.conflict = A ? [] : tokens;
+      const overlays = [...new Set([...this.scene.overlays, "ellipse"])];
+      if (A) this.change({ A, rule: "hardmax", overlays });
+      else this.draw();
+    } catch (error) {
+      fill(this.found, error.message);
+    }
+  }
+
+  async export(kind) {
+    await this.attempt(async () => {
+      const blob = await this.call("export", { scene: this.send(this.scene), kind });
+      if (kind !== "py") return download(blob, `hardmax.${kind}`);
+      this.code.hidden = false;
+      this.code.value = await blob.text();
+      this.code.focus();
+      this.code.select();
+    });
+  }
+
+  async copyLink(button) {
+    const link = await toLink(this.plain());
+    if (link.length > MAX_LINK)
+      return this.warn("This scene is too large for a link. Export it as a scene, which “Or open a file” opens again.");
+    const url = new URL(location.href);
+    url.hash = `s=${link}`;
+    try {
+      await navigator.clipboard.writeText(url.href);
+      button.textContent = "Copied";
+    } catch {
+      this.warn(`Copy the address of this page: ${url.href}`);
+    }
+    setTimeout(() => (button.textContent = "Copy link"), 2000);
+  }
+
+  key(event) {
+    const { scene } = this;
+    const n = scene.tokens.length;
+    const small = event.shiftKey ? 0.1 : 1;
+    const unit = this.picture.scale ? (8 * small) / this.picture.scale[0] : 0.05;
+    const arrows = { ArrowLeft: [-unit, 0], ArrowRight: [unit, 0], ArrowUp: [0, unit], ArrowDown: [0, -unit] };
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if ((event.ctrlKey || event.metaKey) && key === "z") event.shiftKey ? this.redo() : this.undo();
+    else if ((event.ctrlKey || event.metaKey) && key === "y") this.redo();
+    else if (event.ctrlKey || event.metaKey || event.altKey) return;
+    else if (key === "n") this.select((scene.selected + 1) % n);
+    else if (key === "p") this.select((scene.selected + n - 1) % n);
+    else if (key === " ") this.play.click();
+    else if (key === ",") this.stepBy(-1);
+    else if (key === ".") this.stepBy(1);
+    else if (key === "Insert") this.addButton.click();
+    else if (key === "Delete" || key === "Backspace") this.removeToken();
+    else if (key === "0") this.fit();
+    else if (key === "+" || key === "-")
+      this.picture.zoom(key === "+" ? 1.25 : 0.8, this.picture.size[0] / 2, this.picture.size[1] / 2);
+    else if (arrows[key] && this.picture.solid) this.picture.drag(...arrows[key].map((value) => Math.sign(value) * 12));
+    else if (arrows[key] && scene.selected >= 0 && this.answer.movable) {
+      const tokens = scene.tokens.map((token, i) =>
+        i === scene.selected ? token.map((x, r) => round(x + arrows[key][r])) : token,
+      );
+      this.change({ tokens });
+    } else return;
+    event.preventDefault();
+  }
+}
+
+const round = (value) => Math.round(value * 1e4) / 1e4;

@@ -1,0 +1,603 @@
+// The explorer of texts: type a text, see its prediction and the contribution of each word.
+
+import { download, encodeBase64, fromLink, post, toLink } from "./data.js";
+import { choices, field, fill, group, h, signed } from "./dom.js";
+import { Picture } from "./picture.js";
+import { Words } from "./words.js";
+
+const TYPING_MS = 120; // of silence before a text is sent
+const MAX_TEXTS = 6;
+const MAX_LINK = 6000;
+const SHOWN_ROWS = 200;
+const LEADER_COLOURS = ["#009E73", "#CC79A7", "#882255", "#F0E442", "#332288", "#56B4E9", "#E69F00", "#0072B2"];
+const EXPORTS = {
+  html: "Page",
+  png: "PNG",
+  svg: "SVG",
+  gif: "Movie of the head",
+  csv: "CSV",
+  json: "JSON",
+  py: "Python",
+};
+
+export function percent(value) {
+  return value > 0.9995 ? "over 99.9 %" : `${(100 * value).toFixed(1)} %`;
+}
+
+export class Explanation {
+  // One text with its explanation; used in the app for each text, and alone in notebooks.
+  constructor(host, { call, text, edits = [], model, head = 0, editable = true, onchange = () => {} }) {
+    Object.assign(this, { host, call, model, head, onchange, state: { text, edits } });
+    this.area = h("textarea", {
+      rows: 5,
+      value: text,
+      ariaLabel: "Text",
+      spellcheck: true,
+      maxLength: 20000,
+      oninput: () => this.type(),
+    });
+    this.sentence = h("p", { className: "hm-answer", role: "status" });
+    this.change = h("p", { className: "hm-note" });
+    this.problem = h("p", { className: "hm-problem", role: "alert", hidden: true });
+    const words = h("div");
+    this.words = new Words(words, {
+      label: "Words of the text",
+      onedit: (start, end, replacement) => this.edit(start, end, replacement),
+    });
+    this.details = h("div", { className: "hm-details" });
+    fill(host, editable ? this.area : null, this.problem, this.sentence, this.change, words, this.details);
+    this.ask();
+  }
+
+  type() {
+    this.state = { text: this.area.value, edits: [] };
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.ask(), TYPING_MS);
+  }
+
+  set(text) {
+    this.area.value = text;
+    this.type();
+  }
+
+  edit(start, end, replacement) {
+    const edits = this.state.edits.filter(([first]) => first !== start);
+    if (replacement !== null) edits.push([start, end, replacement]);
+    this.state = { ...this.state, edits: edits.sort((a, b) => a[0] - b[0]) };
+    this.ask();
+  }
+
+  body(more = {}) {
+    return { ...this.state, model: this.model, head: this.head, ...more };
+  }
+
+  async ask() {
+    if (this.pending) this.pending.abort();
+    const control = (this.pending = new AbortController());
+    try {
+      const answer = await this.call("explain", this.body(), control.signal);
+      if (this.pending !== control) return;
+      this.pending = null;
+      this.problem.hidden = true;
+      this.show(answer);
+      this.onchange(this);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.problem.hidden = false;
+      this.problem.textContent = error.message;
+      this.host.classList.add("hm-stale");
+    }
+  }
+
+  show(answer) {
+    this.answer = answer;
+    this.host.classList.remove("hm-stale");
+    const known = answer.known
+      ? ` The model knows ${answer.known} of its tokens, words and n-grams; their contributions sum to the logit ${signed(answer.logit)}.`
+      : "";
+    fill(this.sentence, h("strong", { className: "hm-prediction" }, answer.sentence), known);
+    this.sentence
+      .querySelector(".hm-prediction")
+      .style.setProperty("--class", answer.classes[answer.prediction].colour);
+    this.change.textContent = answer.change;
+    this.words.show(answer.pieces, answer.classes);
+    const open = new Set(
+      [...this.details.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent),
+    );
+    fill(this.details, ...(answer.known ? this.sections(answer) : []));
+    for (const summary of this.details.querySelectorAll("details > summary"))
+      summary.parentElement.open ||= open.has(summary.textContent);
+  }
+
+  sections(answer) {
+    const sum = { name: "logit", start: 0, value: answer.logit, class: answer.prediction, sum: true };
+    const sentences = answer.sentences.map((part) => ({ ...part, start: 0 }));
+    const heads = Array.from({ length: answer.heads }, (_, k) => [`${k}`, `${k + 1}`]);
+    const head = choices(heads, `${answer.head.index}`, (value) => {
+      this.head = Number(value);
+      this.ask();
+    });
+    const plane = h("div");
+    const result = [
+      group("Sum of the contributions", true, bars([...answer.waterfall, sum], answer.classes)),
+      group("Sum by sentence", sentences.length > 1, bars([...sentences, sum], answer.classes)),
+      group("Which words change the prediction?", false, this.flipControl()),
+      group(
+        "Leaders over all heads",
+        false,
+        table(
+          ["leader", "heads", "mean share", "mean followers"],
+          answer.leading.map((one) => [one.word, one.heads, percent(one.share), one.followers.toFixed(0)]),
+        ),
+      ),
+      group(
+        "Leaders of one head",
+        false,
+        answer.heads > 1 ? field("Head", head) : null,
+        table(
+          ["leader", "share", "since layer", "followers"],
+          answer.head.leaders.map((one) => [
+            one.word,
+            percent(one.share),
+            one.since,
+            one.followers.join(", ") + (one.more ? ` and ${one.more} more` : ""),
+          ]),
+        ),
+        plane,
+      ),
+      group(
+        "Export",
+        false,
+        h(
+          "div",
+          { className: "hm-buttons" },
+          ...Object.entries(EXPORTS).map(([kind, name]) =>
+            h("button", { type: "button", onclick: () => this.export(kind) }, name),
+          ),
+        ),
+      ),
+    ];
+    result[4].addEventListener("toggle", () => result[4].open && !plane.hasChildNodes() && showPlane(plane, answer), {
+      once: false,
+    });
+    return result;
+  }
+
+  flipControl() {
+    const found = h("p", { role: "status" });
+    const remove = h("button", { type: "button", hidden: true }, "Remove these words");
+    const search = h(
+      "button",
+      {
+        type: "button",
+        onclick: async () => {
+          found.textContent = "Searching …";
+          try {
+            const { sentence, flips, places } = await this.call("flip", this.body());
+            found.textContent = sentence;
+            remove.hidden = !flips;
+            remove.onclick = () => {
+              const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
+              this.state = {
+                ...this.state,
+                edits: [...others, ...places.map(([start, end]) => [start, end, ""])].sort((a, b) => a[0] - b[0]),
+              };
+              this.ask();
+            };
+          } catch (error) {
+            found.textContent = error.message;
+          }
+        },
+      },
+      "Find a small set of words",
+    );
+    return h("div", {}, search, found, remove);
+  }
+
+  async export(kind) {
+    try {
+      const blob = await this.call("export-text", this.body({ kind }));
+      download(blob, `explanation.${kind}`);
+    } catch (error) {
+      this.problem.hidden = false;
+      this.problem.textContent = error.message;
+    }
+  }
+}
+
+function bars(rows, classes) {
+  const ends = rows.flatMap(({ start, value }) => [start, start + value]);
+  const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
+  const scale = 100 / (high - low || 1);
+  return h(
+    "div",
+    { className: "hm-bars" },
+    ...rows.flatMap(({ name, start, value, class: side, sum }) => {
+      const bar = h("span", { className: "hm-bar-fill" });
+      bar.style.left = `${(Math.min(start, start + value) - low) * scale}%`;
+      bar.style.width = `${Math.abs(value) * scale}%`;
+      bar.style.background = classes[side].colour;
+      const zero = h("span", { className: "hm-zero-line" });
+      zero.style.left = `${-low * scale}%`;
+      const kind = sum ? "hm-sum" : "";
+      return [
+        h("span", { className: kind, title: name }, name),
+        h("span", { className: "hm-track", ariaHidden: "true" }, bar, zero),
+        h("span", { className: `hm-number ${kind}` }, signed(value)),
+      ];
+    }),
+  );
+}
+
+function table(head, rows) {
+  return h(
+    "div",
+    { className: "hm-wide" },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, `${cell}`))))),
+    ),
+  );
+}
+
+function showPlane(host, { head: { plane } }) {
+  if (!plane)
+    return fill(
+      host,
+      h("p", { className: "hm-note" }, "Only heads with two coordinates, of a model with two classes, are drawn."),
+    );
+  const all = plane.positions.flat().concat(plane.means);
+  const pad =
+    0.08 * Math.max(...[0, 1].map((r) => Math.max(...all.map((p) => p[r])) - Math.min(...all.map((p) => p[r]))), 1e-6);
+  const axes = [0, 1].map((r) => ({
+    label: ["z₁", "z₂"][r],
+    low: Math.min(...all.map((p) => p[r])) - pad,
+    high: Math.max(...all.map((p) => p[r])) + pad,
+  }));
+  const stage = h("div", { className: "hm-head-plane" });
+  const range = h("input", {
+    type: "range",
+    min: 0,
+    max: plane.layers.length - 1,
+    value: plane.layers.length - 1,
+    ariaLabel: "Layer",
+  });
+  const label = h("output");
+  const about =
+    "Stars lead; words have the colour of the leader they follow. The cross is the mean of all words: its side of the dashed line is the prediction. The line contains the contributions of the other heads.";
+  fill(host, stage, h("div", { className: "hm-playback" }, range, label), h("p", { className: "hm-note" }, about));
+  const picture = new Picture(stage, { axes, label: "Words in the plane of the head" });
+  const leaders = plane.leads.flatMap((leads, i) => (leads ? [i] : []));
+  const colour = (i) => (leaders.includes(i) ? LEADER_COLOURS[leaders.indexOf(i) % LEADER_COLOURS.length] : "shade");
+  const [a, b] = plane.normal;
+  const size = a * a + b * b || 1;
+  const foot = [(-a * plane.offset) / size, (-b * plane.offset) / size];
+  const far = 100 * pad;
+  const line = [-1, 1].map((s) => [
+    foot[0] - (s * far * b) / Math.sqrt(size),
+    foot[1] + (s * far * a) / Math.sqrt(size),
+  ]);
+  const show = () => {
+    const k = Number(range.value);
+    label.textContent = plane.layers[k];
+    picture.show([
+      { kind: "lines", paths: [line], colour: "ink", dash: [6, 5], alpha: 0.8 },
+      {
+        kind: "lines",
+        paths: plane.words.map((_, i) => plane.positions.slice(0, k + 1).map((layer) => layer[i])),
+        alpha: 0.25,
+      },
+      {
+        kind: "points",
+        points: plane.positions[k],
+        colours: plane.words.map((_, i) => colour(plane.follows[i] >= 0 ? plane.follows[i] : i)),
+        stars: plane.leads.map(Number),
+        texts: plane.words,
+      },
+      { kind: "crosses", points: [plane.means[k]], size: 8 },
+    ]);
+  };
+  range.addEventListener("input", show);
+  show();
+}
+
+export class Reviews {
+  constructor(host, { models, examples, state = null }) {
+    this.models = models;
+    this.state = { model: models[0], texts: examples.map((text) => ({ text, edits: [] })), ...state };
+    this.problem = h("p", { className: "hm-problem", role: "alert", hidden: true });
+    this.texts = h("div", { className: "hm-texts" });
+    this.compared = h("div", { className: "hm-card", hidden: true });
+    this.model = choices(
+      models.map((name) => [name, name]),
+      this.state.model,
+      (model) => this.rebuild({ model }),
+    );
+    const bar = h(
+      "div",
+      { className: "hm-review-bar" },
+      field("Model", this.model),
+      h("span", { className: "hm-key" }),
+      h("button", { type: "button", onclick: () => this.add() }, "Add a text"),
+      h("button", { type: "button", onclick: () => this.compare() }, "Compare the first two"),
+      h(
+        "button",
+        { type: "button", className: "hm-copy", onclick: (event) => this.copyLink(event.target) },
+        "Copy link",
+      ),
+    );
+    this.key = bar.querySelector(".hm-key");
+    fill(
+      host,
+      h(
+        "p",
+        { className: "hm-lead" },
+        "Type a text. Each word has the colour of the class it supports, stronger for a larger contribution. Click a word to remove it.",
+      ),
+      this.problem,
+      bar,
+      this.texts,
+      this.compared,
+      this.makeTable(),
+    );
+    host.classList.add("hm-reviews");
+    this.rebuild({});
+  }
+
+  rebuild(values) {
+    Object.assign(this.state, values);
+    this.views = this.state.texts.map((text) => this.makeView(text));
+    fill(this.texts, ...this.views.map(({ element }) => element));
+  }
+
+  makeView({ text, edits }) {
+    const body = h("div");
+    const remove = h(
+      "button",
+      {
+        type: "button",
+        className: "hm-remove",
+        ariaLabel: "Remove this text",
+        title: "Remove this text",
+        onclick: () => this.remove(view),
+      },
+      "×",
+    );
+    const element = h("article", { className: "hm-card hm-text" }, remove, body);
+    const view = {
+      element,
+      explanation: new Explanation(body, {
+        call: post,
+        text,
+        edits,
+        model: this.state.model,
+        onchange: (one) => this.changed(one),
+      }),
+    };
+    return view;
+  }
+
+  changed({ answer }) {
+    fill(
+      this.key,
+      ...answer.classes.flatMap(({ name, colour }) => {
+        const mark = h("span", { className: "hm-swatch" });
+        mark.style.background = colour;
+        return [mark, ` ${name}  `];
+      }),
+    );
+    this.remember();
+  }
+
+  plain() {
+    return { model: this.state.model, texts: this.views.map(({ explanation }) => explanation.state) };
+  }
+
+  async remember() {
+    if (this.views.some(({ explanation }) => !explanation.answer)) return;
+    const link = await toLink(this.plain());
+    history.replaceState(null, "", link.length <= MAX_LINK ? `#r=${link}` : location.pathname);
+  }
+
+  add(text = "") {
+    if (this.views.length >= MAX_TEXTS)
+      return this.warn(`At most ${MAX_TEXTS} texts are shown side by side. Remove one first.`);
+    const view = this.makeView({ text, edits: [] });
+    this.views.push(view);
+    this.texts.append(view.element);
+    view.explanation.area.focus();
+  }
+
+  remove(view) {
+    if (this.views.length === 1) return view.explanation.set("");
+    this.views = this.views.filter((other) => other !== view);
+    view.element.remove();
+    this.remember();
+  }
+
+  warn(message) {
+    this.problem.hidden = !message;
+    this.problem.textContent = message;
+  }
+
+  async attempt(work) {
+    this.warn("");
+    try {
+      await work();
+    } catch (error) {
+      this.warn(error.message);
+    }
+  }
+
+  async compare() {
+    if (this.views.length < 2) return this.warn("Add a second text to compare it with the first.");
+    await this.attempt(async () => {
+      const [first, second] = this.views.map(({ explanation }) => explanation.state);
+      const { sentence, rows, towards } = await post("compare", { first, second, model: this.state.model });
+      this.compared.hidden = false;
+      fill(
+        this.compared,
+        h("h2", {}, "The first two texts compared"),
+        h("p", {}, sentence),
+        h("p", { className: "hm-note" }, `Contributions towards ${towards}:`),
+        table(
+          ["token", "in", "first", "second", "change"],
+          rows.map((row) => [row.token, row.where, signed(row.before), signed(row.after), signed(row.change)]),
+        ),
+      );
+    });
+  }
+
+  async copyLink(button) {
+    const link = await toLink(this.plain());
+    if (link.length > MAX_LINK) return this.warn("These texts are too long for a link. Export them.");
+    const url = new URL(location.href);
+    url.hash = `r=${link}`;
+    await navigator.clipboard.writeText(url.href).catch(() => this.warn(`Copy the address of this page: ${url.href}`));
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy link"), 2000);
+  }
+
+  // Tables of texts.
+
+  makeTable() {
+    const paste = h("textarea", { rows: 3, placeholder: "one text per line", ariaLabel: "Texts, one per line" });
+    const file = h("input", {
+      type: "file",
+      accept: ".csv,.tsv,.jsonl,.ndjson,.txt,.xlsx",
+      ariaLabel: "File of texts",
+      onchange: async () =>
+        file.files[0] && this.read(file.files[0].name, new Uint8Array(await file.files[0].arrayBuffer())),
+    });
+    this.column = h("input", { placeholder: "guessed", ariaLabel: "Column of texts" });
+    this.filter = h("input", {
+      type: "search",
+      placeholder: "filter",
+      ariaLabel: "Filter the rows",
+      oninput: () => this.showRows(),
+    });
+    this.table = h("div", { className: "hm-table" });
+    return h(
+      "section",
+      { className: "hm-card", ariaLabel: "Many texts" },
+      h("h2", {}, "Many texts"),
+      h("div", { className: "hm-review-bar" }, field("File of texts", file), field("Column of texts", this.column)),
+      field("Or paste texts, one per line", paste),
+      h(
+        "button",
+        { type: "button", onclick: () => this.read("texts.txt", new TextEncoder().encode(paste.value)) },
+        "Classify",
+      ),
+      this.table,
+    );
+  }
+
+  async read(name, bytes) {
+    await this.attempt(async () => {
+      fill(this.table, h("p", { role: "status" }, "Classifying …"));
+      this.rows = null;
+      try {
+        this.rows = await post("table", {
+          name,
+          data: encodeBase64(bytes),
+          column: this.column.value || null,
+          model: this.state.model,
+        });
+      } catch (error) {
+        fill(this.table);
+        throw error;
+      }
+      this.order = ["row", 1];
+      this.showRows();
+    });
+  }
+
+  showRows() {
+    const { rows, classes, name, note } = this.rows;
+    const wanted = this.filter.value.toLowerCase();
+    const [key, direction] = this.order;
+    const found = rows.filter(
+      (row) => row.text.toLowerCase().includes(wanted) || classes[row.class].name.includes(wanted),
+    );
+    found.sort((a, b) => direction * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : a.row - b.row));
+    const heads = [
+      ["row", "row"],
+      ["text", "text"],
+      ["class", "prediction"],
+      ["probability", "probability"],
+      [null, "strongest words"],
+    ];
+    const sortBy = (column) => {
+      this.order = [column, key === column ? -direction : 1];
+      this.showRows();
+    };
+    const head = heads.map(([column, title]) =>
+      h(
+        "th",
+        { scope: "col", ariaSort: column === key ? (direction > 0 ? "ascending" : "descending") : undefined },
+        column ? h("button", { type: "button", onclick: () => sortBy(column) }, title) : title,
+      ),
+    );
+    const counts = classes
+      .map(({ name: label }, k) => `${rows.filter((row) => row.class === k).length} ${label}`)
+      .join(", ");
+    const body = found
+      .slice(0, SHOWN_ROWS)
+      .map((row) =>
+        h(
+          "tr",
+          {},
+          h("td", {}, `${row.row}`),
+          h(
+            "td",
+            {},
+            h(
+              "button",
+              { type: "button", className: "hm-open", title: "Explain this text", onclick: () => this.add(row.text) },
+              row.text.slice(0, 140),
+            ),
+          ),
+          h("td", {}, classes[row.class].name),
+          h("td", {}, percent(row.probability)),
+          h("td", {}, row.words.map((word) => `${word.text} ${signed(word.value)}`).join(", ") || "no known word"),
+        ),
+      );
+    const more =
+      found.length > SHOWN_ROWS
+        ? h(
+            "p",
+            { className: "hm-note" },
+            `The first ${SHOWN_ROWS} of ${found.length} rows are shown; the CSV has all.`,
+          )
+        : null;
+    fill(
+      this.table,
+      h("p", { role: "status" }, `${name}: ${rows.length} texts, ${counts}. ${note}`),
+      h(
+        "div",
+        { className: "hm-review-bar" },
+        this.filter,
+        h("button", { type: "button", onclick: () => this.downloadRows() }, "Download as CSV"),
+      ),
+      h("div", { className: "hm-wide" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body))),
+      more,
+    );
+    if (document.activeElement === document.body && wanted) this.filter.focus();
+  }
+
+  async downloadRows() {
+    await this.attempt(async () =>
+      download(
+        await post("export-table", { rows: this.rows.rows.map(({ text }) => ({ text })), model: this.state.model }),
+        "predictions.csv",
+      ),
+    );
+  }
+}
+
+export async function textsFromAddress() {
+  const found = location.hash.match(/^#r=([\w-]+)$/);
+  return found ? fromLink(found[1]) : null;
+}

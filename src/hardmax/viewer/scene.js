@@ -1,0 +1,25 @@
+// The scene of the playground as plain data: its default values, and the scene in the address of the page.
+
+import { fromLink } from "./data.js";
+
+export const DEFAULTS = {
+  rule: "hardmax",
+  alpha: 0.5,
+  A: null,
+  temperature: 0.5,
+  V: null,
+  beta: 9,
+  causal: false,
+  layers: 30,
+  time: 10,
+  shown: 0,
+  selected: -1,
+  wanted: [],
+  overlays: ["trails", "polytope"],
+  colours: [],
+};
+
+export async function sceneFromAddress() {
+  const found = location.hash.match(/^#s=([\w-]+)$/);
+  return found ? fromLink(found[1]) : null;
+}

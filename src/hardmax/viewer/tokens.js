@@ -1,0 +1,51 @@
+// Tokens of a trajectory as shapes of a picture. Positions between two frames are interpolated.
+
+export class Tokens {
+  // `positions` has shape (frames, n, dimension); `faces`, `edges` and `marks` have shape (frames, n): indices of the
+  // palette, and 1 for stars, 2 for tokens hidden behind a star.
+  constructor({ positions, dimension, palette, faces, edges, marks, texts, hull = null, size = 1, trail_step = 1, n }) {
+    this.n = n ?? texts.length;
+    this.frames = positions.length / (this.n * dimension);
+    Object.assign(this, { positions, dimension, palette, faces, edges, marks, texts, hull, size, trail_step });
+    this.all = [...Array(this.n).keys()];
+  }
+
+  at(frame, i) {
+    const [k, share] = [Math.floor(frame), frame - Math.floor(frame)];
+    const start = (k * this.n + i) * this.dimension;
+    const next = share > 0 ? start + this.n * this.dimension : start;
+    const point = [];
+    for (let r = 0; r < this.dimension; r++)
+      point.push((1 - share) * this.positions[start + r] + share * this.positions[next + r]);
+    return point;
+  }
+
+  row(array, frame) {
+    return array.subarray(Math.round(frame) * this.n, (Math.round(frame) + 1) * this.n);
+  }
+
+  trails(frame) {
+    const frames = [...Array(Math.ceil(frame)).keys()].filter((k) => k % this.trail_step === 0);
+    const paths = this.all.map((i) => [...frames.map((k) => this.at(k, i)), this.at(frame, i)]);
+    return frame > 0 ? [{ kind: "lines", paths, alpha: Math.max(0.08, Math.min(0.6, 60 / this.n)) }] : [];
+  }
+
+  points(frame) {
+    const [faces, edges, marks] = [this.faces, this.edges, this.marks].map((array) => this.row(array, frame));
+    return {
+      kind: "points",
+      points: this.all.map((i) => this.at(frame, i)),
+      colours: this.all.map((i) => this.palette[faces[i]]),
+      edges: this.all.map((i) => this.palette[edges[i]]),
+      stars: this.all.map((i) => Number(marks[i] === 1)),
+      hidden: this.all.map((i) => marks[i] === 2),
+      texts: this.texts,
+      size: this.size,
+    };
+  }
+
+  shapes(frame) {
+    const hull = this.hull && frame >= this.frames - 1 ? [{ kind: "polygon", ...this.hull }] : [];
+    return [...hull, ...this.trails(frame), this.points(frame)];
+  }
+}

@@ -1,0 +1,341 @@
+"""The app in Chromium: dragging, links, undo, control, typing, files, the keyboard alone, and accessibility."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright")
+pytest.importorskip("starlette")
+
+from tests import browser
+
+pytestmark = browser.needed
+
+
+@pytest.fixture(scope="module")
+def address():
+    with browser.served() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser.started() as found:
+        yield found
+
+
+@pytest.fixture
+def page(chromium):
+    with browser.opened(chromium, (1280, 800)) as found:
+        yield found
+        assert [problem for problem in found.problems if "status of 400" not in problem] == []  # invalid input
+
+
+def until(page, expression, seconds=60):
+    """Wait until an expression in the page is true; the policy of the app forbids Playwright's own way, `eval`."""
+    end = time.monotonic() + seconds
+    while not (found := page.evaluate(f"() => {{ const p = window.playground; return {expression}; }}")):
+        assert time.monotonic() < end, expression
+        time.sleep(0.02)
+    return found
+
+
+def open_playground(page, address, hash=""):
+    page.goto(f"{address}/playground{hash}")
+    until(page, "Boolean(p && p.answer && !p.pending)")
+
+
+def settle(page):
+    until(page, "Boolean(!p.pending && !p.before && p.answer.verdicts)")
+
+
+def place(page, token):
+    """Return the position of a token on the screen."""
+    return until(
+        page,
+        f"(() => {{ const [x, y] = p.picture.project(p.tokens.at(p.at, {token})); "
+        "const box = p.picture.canvas.getBoundingClientRect(); return [x + box.x, y + box.y]; })()",
+    )
+
+
+def drag(page, token, dx, dy, steps=8):
+    x, y = place(page, token)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for k in range(1, steps + 1):
+        page.mouse.move(x + dx * k / steps, y + dy * k / steps)
+    page.mouse.up()
+    settle(page)
+
+
+def leaders(page):
+    return page.evaluate("() => playground.answer.leaders")
+
+
+def test_dragging_changes_the_leaders_and_undo_restores_them(page, address):
+    open_playground(page, address)
+    assert leaders(page) == [0, 1, 2]
+    colours = page.evaluate("() => Object.fromEntries(playground.scene.colours)")
+    drag(page, 0, -290, 260)
+    assert 0 not in leaders(page)
+    later = page.evaluate("() => Object.fromEntries(playground.scene.colours)")
+    assert all(later[token] == colours[token] for token in ("1", "2"))
+    page.locator("canvas").first.focus()
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert leaders(page) == [0, 1, 2]
+    page.keyboard.press("Control+Shift+z")
+    settle(page)
+    assert 0 not in leaders(page)
+
+
+def test_a_link_shows_the_same_scene_and_back_returns_to_it(page, address, chromium):
+    open_playground(page, address)
+    drag(page, 4, 60, -40)
+    page.get_by_label("Rule", exact=True).select_option("softmax")
+    settle(page)
+    until(page, "location.hash.length > 10")
+    scene = page.evaluate("() => playground.plain()")
+    page.wait_for_timeout(200)
+    with browser.opened(chromium) as other:
+        open_playground(other, page.url.split("#")[0].removesuffix("/playground"), "#" + page.url.split("#")[1])
+        assert other.evaluate("() => playground.plain()") == scene
+    page.get_by_role("link", name="Reviews").click()
+    page.locator(".hm-word").first.wait_for()
+    page.go_back()
+    until(page, "Boolean(p && p.answer)")
+    assert page.evaluate("() => playground.plain()") == scene
+
+
+def test_a_damaged_link_gets_a_sentence(page, address):
+    open_playground(page, address, "#s=abc")
+    assert "damaged" in page.get_by_role("alert").inner_text()
+
+
+def test_a_drag_at_a_layer_keeps_showing_it(page, address):
+    open_playground(page, address)
+    for _ in range(3):
+        page.get_by_role("button", name="One layer forward").click()
+    settle(page)
+    assert page.locator(".hm-layer").inner_text() == "layer 3"
+    before = page.evaluate("() => playground.scene.tokens[5]")
+    drag(page, 5, 30, 30)
+    assert page.locator(".hm-layer").inner_text() == "layer 3"
+    assert page.evaluate("() => playground.scene.tokens[5]") != before
+
+
+def test_play_moves_the_tokens_to_the_last_layer(page, address):
+    open_playground(page, address)
+    page.get_by_label("Speed").select_option("4")
+    page.get_by_role("button", name="Play", exact=True).click()
+    until(page, "p.at > 0 && p.at % 1 !== 0")  # motion between layers
+    page.get_by_role("button", name="Pause").wait_for()
+    until(page, "p.at === p.tokens.frames - 1")
+    settle(page)
+    assert page.evaluate("() => playground.scene.shown") == 30
+
+
+def test_one_token_shows_its_scores_and_rows_highlight_tokens(page, address):
+    open_playground(page, address)
+    page.mouse.click(*place(page, 7))
+    page.locator(".hm-token").wait_for()
+    assert "Token 7 attends to token" in page.locator(".hm-token").inner_text()
+    row = page.locator(".hm-score").first
+    row.hover()
+    assert page.evaluate("() => playground.hovered") == int(row.get_attribute("data-tokens"))
+    page.mouse.move(*place(page, 0))
+    page.mouse.move(*[x + 1 for x in place(page, 0)])
+    assert "hm-hovered" in page.locator(".hm-verdict tbody tr").first.get_attribute("class")
+
+
+def test_overlays_rules_and_multiples(page, address):
+    open_playground(page, address)
+    page.mouse.click(*place(page, 5))
+    page.get_by_text("Show", exact=True).click()
+    for box in page.locator(".hm-controls-side details[open] input[type=checkbox][value]").all():
+        box.check()
+        settle(page)
+    assert page.evaluate("() => playground.answer.cells.length") == 6  # vertices of the hull
+    assert page.locator(".hm-attention canvas").is_visible()
+    page.get_by_role("button", name="Temperature by layer").click()
+    page.locator(".hm-multiples canvas").first.wait_for()
+    for rule in ("softmax", "self-attention", "sphere"):
+        page.get_by_label("Rule", exact=True).select_option(rule)
+        until(page, f"Boolean(p.scene.rule === '{rule}' && !p.pending && p.answer.verdicts)")
+        assert page.get_by_role("alert").is_hidden()
+
+
+def test_a_matrix_is_found_or_the_conflict_shown(page, address):
+    open_playground(page, address)
+    page.get_by_text("Choose the leaders").click()
+    page.mouse.click(*place(page, 3))
+    page.get_by_role("button", name="Token 3 shall lead").click()
+    settle(page)
+    page.get_by_role("button", name="Find A", exact=True).click()
+    page.get_by_text(re.compile("A matrix was found|There is no such matrix")).wait_for()
+    assert page.locator(".hm-found").is_visible()
+
+
+def test_tokens_are_pasted_and_three_dimensions_turn(page, address):
+    open_playground(page, address)
+    page.get_by_text("Tokens", exact=True).click()
+    page.get_by_label("Rows of numbers").fill("1, x\n2, 3")
+    page.get_by_role("button", name="Use these tokens").click()
+    assert "x' in line 1" in page.get_by_role("alert").inner_text()
+    assert "hm-stale" in page.locator(".hm-verdict").get_attribute("class")
+    page.get_by_label("Rows of numbers").fill("1, 0, 0\n0, 1, 0\n0, 0, 1\n0.2, 0.1, 0.3")
+    page.get_by_role("button", name="Use these tokens").click()
+    until(page, "p.answer.dimension === 3 && !p.pending")
+    before = page.evaluate("() => playground.picture.eye.yaw")
+    page.mouse.move(600, 400)
+    page.mouse.down()
+    page.mouse.move(700, 420)
+    page.mouse.up()
+    assert page.evaluate("() => playground.picture.eye.yaw") != before
+
+
+def test_exports_are_downloaded(page, address, tmp_path: Path):
+    open_playground(page, address)
+    page.get_by_text("Export and share").click()
+    for name, start in (("PNG", b"\x89PNG"), ("Page", b"<!doctype"), ("CSV", b"x1,x2")):
+        with page.expect_download() as found:
+            page.get_by_role("button", name=name, exact=True).click()
+        assert Path(found.value.path()).read_bytes().startswith(start)
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Scene", exact=True).click()
+    scene = tmp_path / "scene.json"
+    found.value.save_as(scene)
+    drag(page, 0, -200, 150)
+    page.get_by_text("Tokens", exact=True).click()
+    page.get_by_label("File of tokens or a scene").set_input_files(scene)
+    until(page, "!p.pending && p.answer.leaders.join() === '0,1,2'")
+
+
+def test_the_keyboard_alone(page, address):
+    open_playground(page, address)
+    page.locator("canvas").first.focus()
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    until(page, "p.scene.selected === 1")
+    before = page.evaluate("() => playground.scene.tokens[1]")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("() => playground.scene.tokens[1][0]") < before[0]
+    page.keyboard.press("Insert")
+    until(page, "p.scene.tokens.length === 16")
+    page.keyboard.press("Delete")
+    until(page, "p.scene.tokens.length === 15")
+    page.keyboard.press(".")
+    until(page, "p.at === 1")
+    settle(page)
+    page.keyboard.press("f")
+    assert page.locator(".hm-head").is_hidden()
+    page.keyboard.press("f")
+    assert page.locator(".hm-head").is_visible()
+
+
+def test_the_tour_goes_step_by_step(page, address):
+    open_playground(page, address)
+    page.get_by_role("button", name="Take the tour").click()
+    for k in range(1, 6):
+        page.get_by_text(f"{k} of 5").wait_for()
+        settle(page) if k != 4 else until(page, "!p.pending")
+        if k < 5:
+            page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_role("button", name="End the tour").click()
+    assert page.locator(".hm-tour").is_hidden()
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (800, 600)])
+def test_the_plane_is_the_largest_element_and_bars_have_one_row(chromium, address, size):
+    with browser.opened(chromium, size) as page:
+        open_playground(page, address)
+        plane = page.locator(".hm-stage-plane").bounding_box()
+        others = [page.locator(name).first.bounding_box() for name in (".hm-controls-side", ".hm-verdict")]
+        assert all(plane["width"] * plane["height"] > box["width"] * min(box["height"], size[1]) for box in others)
+        assert page.locator(".hm-bar").bounding_box()["height"] < 60
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["playground", "reviews"])
+def test_pages_are_accessible(chromium, address, name, scheme):
+    with browser.opened(chromium, (1280, 900), scheme) as page:
+        page.goto(f"{address}/{name}")
+        page.locator(".hm-word, .hm-verdict h2").first.wait_for()
+        page.wait_for_timeout(300)
+        assert browser.unfriendly(page) == []
+        assert page.problems == []
+
+
+def open_reviews(page, address):
+    page.goto(f"{address}/reviews")
+    page.locator(".hm-word").first.wait_for()
+
+
+def test_typing_updates_the_prediction(page, address):
+    open_reviews(page, address)
+    area = page.get_by_label("Text", exact=True).first
+    area.fill("")
+    area.press_sequentially("a dreadful film", delay=20)
+    page.locator(".hm-answer").first.get_by_text("Negative").wait_for()
+    area.fill("a wonderful film")
+    page.locator(".hm-answer").first.get_by_text("Positive").wait_for()
+    area.fill("<img src=x onerror=alert(1)> good")
+    page.locator(".hm-word", has_text="good").first.wait_for()
+
+
+def test_words_are_removed_replaced_and_restored(page, address):
+    open_reviews(page, address)
+    page.get_by_label("Text", exact=True).first.fill("A dreadful waste of a wonderful cast.")
+    word = page.locator(".hm-text").first.locator(".hm-word", has_text="dreadful")
+    word.click()
+    page.get_by_text("1 word removed or replaced").wait_for()
+    assert word.get_attribute("aria-pressed") == "true"
+    page.get_by_label("Replacement of “dreadful”").fill("splendid")
+    before = page.url
+    page.get_by_label("Replacement of “dreadful”").press("Enter")
+    page.locator("ins", has_text="splendid").wait_for()
+    until(page, f"location.href !== {before!r}")  # the address follows
+    link = page.url
+    word.focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("1 word removed or replaced").wait_for(state="hidden")
+    page.goto("about:blank")
+    page.goto(link)
+    page.locator("ins", has_text="splendid").wait_for()
+
+
+def test_words_that_change_the_prediction_are_found(page, address):
+    open_reviews(page, address)
+    first = page.locator(".hm-text").nth(1)
+    first.get_by_text("Which words change").click()
+    first.get_by_role("button", name="Find a small set").click()
+    first.get_by_role("button", name="Remove these words").click()
+    first.locator(".hm-answer").get_by_text("Positive").wait_for()
+
+
+def test_a_file_is_classified_filtered_and_downloaded(page, address, tmp_path: Path):
+    open_reviews(page, address)
+    path = tmp_path / "<b>x.csv"
+    path.write_text("text,other\na good film,1\n=a bad film,2\n")
+    page.get_by_label("File of texts").set_input_files(path)
+    page.get_by_text("<b>x.csv: 2 texts").wait_for()
+    page.get_by_label("Filter the rows").fill("bad")
+    rows = page.locator(".hm-table tbody tr")
+    assert rows.count() == 1
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Download as CSV").click()
+    assert "'=a bad film" in Path(found.value.path()).read_text()
+    rows.first.get_by_role("button").click()
+    assert page.locator(".hm-text").count() == 3
+    page.get_by_role("button", name="Compare the first two").click()
+    page.get_by_text("The first two texts compared").wait_for()
+
+
+def test_an_own_model_is_offered(chromium, fitted, tmp_path: Path):
+    fitted.save(tmp_path / "own")
+    with browser.served("--model", str(tmp_path / "own")) as address, browser.opened(chromium) as page:
+        open_reviews(page, address)
+        assert page.get_by_label("Model").input_value() == str(tmp_path / "own")
+        assert page.problems == []

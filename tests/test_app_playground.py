@@ -1,0 +1,167 @@
+"""The playground without a server: scenes, answers, control and exports."""
+
+import io
+import json
+import runpy
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette")
+
+import hardmax as hm
+from hardmax.app import exports, playground
+from hardmax.app.api import Context, handle, takes_long
+from hardmax.app.playground import Cancelled, answer
+from hardmax.app.scene import OVERLAYS, RULES, Scene
+from hardmax.draw.style import COLOURS
+
+TRIANGLE = hm.configuration("triangle").tolist()
+
+
+def scene(**values):
+    return Scene.from_data({"tokens": TRIANGLE, **values})
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_answered(rule):
+    header, arrays = answer(scene(rule=rule, overlays=list(OVERLAYS), selected=3))
+    frames = len(header["layers"])
+    assert arrays["positions"].shape == (frames, 15, 2)
+    assert arrays["emerged"].shape == arrays["token_colours"].shape == (15,)
+    assert header["status"]
+    json.dumps(header, allow_nan=False)
+
+
+def test_the_answer_is_that_of_the_library():
+    header, arrays = answer(scene(overlays=["limit", "polytope"]))
+    trajectory, limit = hm.simulate(TRIANGLE, hm.Hardmax(0.5), layers=30), hm.limit(TRIANGLE, hm.Hardmax(0.5))
+    assert header["leaders"] == trajectory.leaders.tolist()
+    assert (header["status"], header["certified"]) == (limit.status, True)
+    np.testing.assert_allclose(arrays["positions"], trajectory.array, atol=1e-6)
+    np.testing.assert_allclose(arrays["limit"], limit.tokens, atol=1e-6)
+    for k in (0, 3, 30):
+        for i, C in enumerate(trajectory.sets(k)):
+            assert arrays["follows"][k, i] == (C[0] if len(C) == 1 else -1)
+    assert [v["name"] for v in header["verdicts"]] == [v.name for v in hm.theorems.check(trajectory) if v.applies]
+
+
+def test_colours_stay_with_tokens_when_others_change():
+    first = answer(scene())[0]["colours"]
+    moved = [[5.0, -5.0], *TRIANGLE]
+    later = [[i + 1, colour] for i, colour in first]
+    header, arrays = answer(Scene.from_data({"tokens": moved, "colours": later}))
+    for token, colour in later:
+        if token in header["leaders"]:
+            assert arrays["token_colours"][token] == colour
+    many, arrays = answer(Scene.from_data({"tokens": hm.configuration("sphere", n=12).tolist()}))
+    assert len(set(arrays["token_colours"].tolist())) == 12  # beyond eight, hues by angle
+    assert many["palette"][: len(COLOURS)] == COLOURS
+    assert len(many["colours"]) == len(COLOURS)
+
+
+def test_scores_of_the_selected_token():
+    found = answer(scene(selected=4, A=[[2.0, 0.5], [0.5, 1.0]]))[0]["scores"]
+    Z = np.array(TRIANGLE)
+    scores = Z @ (np.array([[2.0, 0.5], [0.5, 1.0]]) @ Z[4])
+    assert [bar["token"] for bar in found["bars"]] == np.argsort(-scores, kind="stable")[:12].tolist()
+    assert found["followed"] == [int(scores.argmax())]
+    assert found["margin"] == pytest.approx(np.sort(scores)[-1] - np.sort(scores)[-2])
+    np.testing.assert_allclose(found["to"], Z[4] + (Z[scores.argmax()] - Z[4]) / 3)
+
+
+def test_cells_are_those_of_the_shown_layer():
+    header, _ = answer(scene(overlays=["cells"], shown=2))
+    trajectory = hm.simulate(TRIANGLE, hm.Hardmax(0.5), layers=2)
+    assert [cell["token"] for cell in header["cells"]] == hm.cells(trajectory.array[2]).owners
+
+
+def test_a_quick_answer_has_no_verdicts_and_work_can_be_stopped():
+    assert "verdicts" not in answer(scene(), quick=True)[0]
+    with pytest.raises(Cancelled):
+        answer(scene(), stopped=lambda: True)
+    assert not takes_long("scene", {"scene": {"tokens": TRIANGLE}, "quick": True})
+    assert takes_long("scene", {"scene": {"tokens": TRIANGLE, "rule": "sphere"}, "quick": True})
+    assert takes_long("export", {})
+
+
+def test_pulling_a_handle_moves_the_end_of_the_ellipse():
+    found = handle("pull", {"scene": {"tokens": TRIANGLE}, "axis": 0, "end": [0.42, 0.56]}, Context()).header["A"]
+    axes = playground.describe_ellipse(scene(A=found))["axes"]
+    ends = [*axes, *(-np.array(axes)).tolist()]
+    assert min(np.linalg.norm(np.subtract(end, [0.42, 0.56])) for end in ends) < 1e-4
+
+
+def test_a_matrix_is_chosen_or_the_reason_given():
+    tokens = hm.configuration("ball", n=30).tolist()
+    header = handle(
+        "control", {"scene": {"tokens": tokens, "wanted": [int(np.argmax(np.linalg.norm(tokens, axis=1)))]}}, Context()
+    ).header
+    assert header["A"] is not None
+    inside = int(np.argmin(np.linalg.norm(tokens, axis=1)))
+    header = handle("control", {"scene": {"tokens": tokens, "wanted": [inside]}}, Context()).header
+    assert header["A"] is None
+    assert inside in header["tokens"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_exported_python_gives_the_same_trajectory(rule, causal, tmp_path, capsys):
+    one = scene(rule=rule, causal=causal, time=1.0, layers=4)
+    path = tmp_path / "scene.py"
+    path.write_bytes(exports.to_file(one, "py"))
+    names = runpy.run_path(str(path))
+    np.testing.assert_array_equal(names["trajectory"].array, playground.run(one).array)
+    assert names["trajectory"].status in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [("png", b"\x89PNG"), ("svg", b"<?xml"), ("gif", b"GIF8"), ("html", b"<!doctype"), ("json", b"{")],
+)
+def test_exports(kind, start):
+    assert exports.to_file(scene(layers=3, shown=2), kind).startswith(start)
+
+
+def test_exported_csv_is_read_again():
+    text = exports.to_file(scene(), "csv").decode()
+    assert handle("tokens", {"text": text}, Context()).header["tokens"] == TRIANGLE
+    assert np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1).tolist() == TRIANGLE
+
+
+def test_the_tour_and_configurations_are_valid_scenes():
+    for step in playground.list_tour():
+        answer(Scene.from_data(step["scene"]))
+    for name in hm.configurations.CONFIGURATIONS:
+        body = {
+            "name": name,
+            **({"n": 7, "d": 3, "seed": 2} if name in hm.configurations.RANDOM_CONFIGURATIONS else {}),
+        }
+        assert handle("configuration", body, Context()).header["tokens"]
+    panels = handle("multiples", {"scene": {"tokens": TRIANGLE}}, Context()).header["panels"]
+    assert [panel["temperature"] for panel in panels] == list(playground.TEMPERATURES)
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"tokens": []}, "tokens"),
+        ({"tokens": [[1, 2], [3]]}, "tokens"),
+        ({"tokens": [[1e7, 0]]}, "tokens"),
+        ({"tokens": [[float("nan"), 0]]}, "tokens"),
+        ({"alpha": 0}, "alpha"),
+        ({"alpha": True}, "alpha"),
+        ({"layers": 1e9}, "layers"),
+        ({"rule": "x"}, "rule"),
+        ({"rule": ["hardmax"]}, "rule"),
+        ({"A": [[1]]}, "A"),
+        ({"wanted": [-1]}, "wanted"),
+        ({"colours": [[1]]}, "colours"),
+        ({"overlays": "trails"}, "overlays"),
+        ({"causal": 1}, "causal"),
+        ({"other": 1}, "scene"),
+    ],
+)
+def test_forged_scenes_are_refused(values, name):
+    with pytest.raises(hm.ParameterError, match=f"`{name}`"):
+        Scene.from_data({"tokens": TRIANGLE} | values)
