@@ -20,6 +20,7 @@ from hardmax._errors import (
     needed_for,
 )
 from hardmax._version import __version__ as __version__
+from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
@@ -34,6 +35,7 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 __all__ = [
+    "CausalLimit",
     "Cells",
     "Compose",
     "Expectation",

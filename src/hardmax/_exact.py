@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from math import isfinite, lcm
 from operator import mul
 
@@ -29,6 +30,11 @@ def common_denominator(values: AnyArray) -> int:
     whole = np.ldexp(mantissas, 53).astype(np.int64)  # x = whole * 2^(exponent - 53)
     zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # at the end of `whole`; -1 for 0
     return 1 << max(0, int(np.where(whole == 0, 0, 53 - exponents - zeros).max()))
+
+
+def to_fractions(values: AnyArray) -> AnyArray:
+    """Return a matrix of floats or Fractions as Fractions."""
+    return np.array([[Fraction(x) for x in row] for row in values.tolist()], object).reshape(values.shape)
 
 
 def dot(x: Iterable[int], y: Iterable[int]) -> int:

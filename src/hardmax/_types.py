@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 BoolArray: TypeAlias = NDArray[np.bool_]
+Seen: TypeAlias = IntArray | BoolArray | None  # number of first keys that each query sees, (rows, m) mask, or all
 ComplexArray: TypeAlias = NDArray[np.complex128]
 AnyArray: TypeAlias = NDArray[Any]  # floats of any width, or Fractions in an object array
 Matrix: TypeAlias = Any  # a dense array or a sparse matrix of SciPy, shape (n, d)

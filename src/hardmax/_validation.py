@@ -12,7 +12,7 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._exact import has_positive_pivots
+from hardmax._exact import has_positive_pivots, to_fractions
 from hardmax._types import AnyArray, Array, BoolArray
 
 SYMMETRY_TOL = 1e-12  # rounding of B @ B.T stays below it
@@ -222,7 +222,7 @@ def is_positive_definite(A: AnyArray) -> bool:
     noise = 8 * d * eps * float(np.abs(values).max())
     if abs(values[0] - tau) > noise or d > MAX_ELIMINATED:
         return bool(values[0] > tau + noise)
-    exact = np.array([[Fraction(x) for x in row] for row in A.tolist()], object)
+    exact = to_fractions(A)
     exact[np.diag_indices(d)] -= Fraction(tau) * Fraction(size)
     return has_positive_pivots(exact)
 

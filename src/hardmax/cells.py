@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax._errors import ParameterError
+from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax._validation import check_matrix, check_tokens
 
@@ -54,7 +55,7 @@ class Cells:
         inside: BoolArray = scores >= (scores.max(axis=1) - 2 * bound)[:, None]
         for row in np.flatnonzero(inside.sum(axis=1) > 1):  # floats do not separate these tokens
             near = np.flatnonzero(inside[row])
-            exact = _to_fractions(found[row : row + 1]) @ _to_fractions(A).T @ _to_fractions(self.tokens[near]).T
+            exact = to_fractions(found[row : row + 1]) @ to_fractions(A).T @ to_fractions(self.tokens[near]).T
             inside[row, near] = exact[0] == exact[0].max()
         return inside
 
@@ -71,7 +72,7 @@ class Cells:
         """
         if self.tokens.shape[1] != 2:
             raise ParameterError("tokens", "lie in the plane to have rays", f"dimension {self.tokens.shape[1]}")
-        points = [(x, y) for x, y in _to_fractions(self.tokens)]
+        points = [(x, y) for x, y in to_fractions(self.tokens)]
         hull = _find_hull(points)
         if len(hull) == 1:
             return {hull[0]: None}
@@ -136,10 +137,6 @@ def cells(tokens: Any, A: Any = None) -> Cells:
     return Cells(array, matrix)
 
 
-def _to_fractions(array: AnyArray) -> AnyArray:
-    return np.array([[Fraction(x) for x in row] for row in array.tolist()], object).reshape(array.shape)
-
-
 def _find_hull(points: Sequence[Vector]) -> list[int]:
     """Return the indices of the vertices of the convex hull, counterclockwise, by Andrew's monotone chain."""
     order = sorted({point: i for i, point in reversed(list(enumerate(points)))}.items())  # the first of equal points
@@ -169,7 +166,7 @@ def _invert(A: AnyArray | None) -> list[Vector]:
     """Return a positive multiple of the inverse of a 2 x 2 matrix, which maps directions alike."""
     if A is None:
         return [(Fraction(1), Fraction(0)), (Fraction(0), Fraction(1))]
-    (a, b), (c, d) = _to_fractions(A)
+    (a, b), (c, d) = to_fractions(A)
     determinant = a * d - b * c
     if determinant == 0:
         raise ParameterError("A", "be invertible", "a singular matrix", "Use `contain` for membership.")

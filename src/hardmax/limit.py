@@ -1,6 +1,7 @@
 """`limit`: the limit of every token, proved at a finite layer, and its results `Limit` and `Limits`.
 
-Layers run until each token is decided by Theorem 1 or 4, or until T or chain (`exact/certificates.py`) decide the rest.
+Layers run until each token is decided by Theorem 1 or 4, or by C1 under a mask, or until T or chain
+(`exact/certificates.py`) decide the rest.
 Then the limit is known exactly: leaders stand still, and every other token tends to a convex combination of leaders.
 """
 
@@ -273,6 +274,7 @@ def _read_limit(file: storage.Arrays) -> Limit:
 def quick_radius(limit: Limit) -> float:
     """Return `limit.radius` where it takes seconds, else NaN: for files and reports."""
     in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= MAX_QUICK_TOKENS
+    in_plane = in_plane and "C1" not in limit.proofs  # there gaps need all products
     return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS else np.nan
 
 
@@ -348,6 +350,7 @@ def limit(
     *,
     max_layers: int = 1000,
     mask: Array = None,
+    attention_mask: Array = None,
     kernel: str = "auto",
     progress: Progress | None = None,
 ) -> Any:  # a Limit, or Limits: no type tells how many axes tokens have
@@ -358,11 +361,15 @@ def limit(
     tokens : (n, d) or (batch, n, d) array
         Floats, integers or Fractions; a torch tensor gives tensors back.
     rule : Hardmax
-        With `normalize=True`, as without normalisation tokens grow for ever; and without a causal mask.
+        With `normalize=True`, as without normalisation tokens grow for ever. With `causal=True` token i sees tokens 0
+        to i alone; for a prefix that grows use `CausalLimit`.
     max_layers : int
         Stop after this many layers; the result then states what is known.
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, and the limit is that of the real ones alone.
+    attention_mask : (n, n) boolean array, optional
+        Row i is True for the tokens that token i sees: itself, and with a token all that this one sees, without a
+        cycle. So are the ancestors in a tree, and earlier tokens of the same block; a sliding window is not.
     kernel : str
         How the largest products are found, with the same sets: see `simulate`.
     progress : callable, optional
@@ -378,7 +385,8 @@ def limit(
     Raises
     ------
     ParameterError
-        If `tokens` are not finite numbers, do not fit `A`, or if `rule` has `normalize=False` or `causal=True`.
+        If `tokens` are not finite numbers, do not fit `A`, if `rule` has `normalize=False`, or if `attention_mask` is
+        not a partial order.
     ParameterTypeError
         If `rule` is not a `Hardmax`.
     MissingExtra
@@ -398,6 +406,19 @@ def limit(
     >>> limit.weights[4]
     array([0.5, 0.5, 0. , 0. ])
     """
+    check_rule(rule)
+    array, real = _validation.check_tokens(tokens, mask)
+    rule.check(array)
+    seen = None if attention_mask is None else _check_attention_mask(attention_mask, array.shape[-2], rule)
+    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
+    if array.ndim == 3:
+        return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens, seen)
+    seen = None if seen is None else seen[np.ix_(real, real)]
+    return find_limit(Run(rule, array[real], kernel=kernel, mask=seen), max_layers, progress, tokens)
+
+
+def check_rule(rule: Hardmax) -> None:
+    """Raise an error for a rule whose limits are not defined."""
     if not isinstance(rule, Hardmax):
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
         raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
@@ -405,22 +426,38 @@ def limit(
         got = "`normalize=False`, where tokens grow by 1 + alpha per layer and have no limit"
         advice = "Leaders and sets are the same with normalisation."
         raise ParameterError("rule", "have `normalize=True` for a limit", got, advice)
-    if rule.causal:
-        must = "have `causal=False` for a limit: no theorem covers a causal mask"
-        raise ParameterError("rule", must, "`causal=True`", "Use hm.simulate with many layers.")
-    array, real = _validation.check_tokens(tokens, mask)
-    rule.check(array)
-    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
-    if array.ndim == 3:
-        return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens)
-    return _find_limit(array[real], rule, max_layers, kernel, progress, tokens)
 
 
-def _find_limit(
-    array: AnyArray, rule: Hardmax, max_layers: int, kernel: str, progress: Progress | None, given: Array
-) -> Limit:
-    """Return the limit of one token set of checked tokens; tensors as `given` is."""
-    run = Run(rule, array, kernel=kernel)
+def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
+    """Return the mask, and the causal one if the rule has it, as an (n, n) array that is a partial order."""
+    name, seen = "attention_mask", np.asarray(to_numpy(mask))
+    if seen.dtype != bool or seen.shape != (n, n):
+        got = f"{seen.dtype} of shape {seen.shape}"
+        raise ParameterError(name, f"be a boolean array of shape ({n}, {n}): row i is what token i sees", got)
+    if rule.ties != "exact":
+        raise ParameterError(name, 'go with `ties="exact"`', f"`ties={rule.ties}`", "Leave one of them out.")
+    seen = seen & np.tri(n, dtype=bool) if rule.causal else seen
+    blind = np.flatnonzero(~seen.diagonal())
+    if len(blind):
+        raise ParameterError(name, "let every token see itself", f"a mask in which token {blind[0]} does not")
+    cycles = np.argwhere(seen & seen.T & ~np.eye(n, dtype=bool))
+    if len(cycles):
+        i, j = cycles[0]
+        got, advice = f"tokens {i} and {j} that see each other", "No theorem covers cycles."
+        raise ParameterError(name, "have no cycle", got, advice)
+    reach = seen.astype(np.float32)
+    missing = np.argwhere((reach @ reach > 0) & ~seen)
+    if len(missing):
+        i, k = missing[0]
+        j = np.flatnonzero(seen[i] & seen[:, k])[0]
+        got = f"a mask in which token {i} sees {j}, token {j} sees {k}, but token {i} does not see {k}"
+        advice = "Otherwise, as for sliding windows, a leader may stop to lead. Use hm.simulate."
+        raise ParameterError(name, "be transitive", got, advice)
+    return seen
+
+
+def find_limit(run: Run, max_layers: int, progress: Progress | None, given: Array) -> Limit:
+    """Return the limit of a run that is at layer 0; tensors as `given` is."""
     limit_set = run.find_limits(max_layers, progress)
     tokens = run.tokens  # (m, d)
     decided = limit_set.place >= 0
@@ -436,6 +473,7 @@ def _find_batch_limits(
     kernel: str,
     progress: Progress | None,
     given: Array,
+    seen: BoolArray | None,
 ) -> Limits:
     """Return the limits of a batch of checked tokens: in one pass where possible, else one by one."""
     total, done, shared = int(real.sum()), 0, None
@@ -446,7 +484,7 @@ def _find_batch_limits(
 
     tokens, clusters, leads = batch.astype(np.float64), np.full(real.shape, -1), np.zeros(real.shape, bool)
     certified, layer, in_pass = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
-    if len(batch) > 1 and can_share_pass(rule, batch, kernel):
+    if len(batch) > 1 and seen is None and can_share_pass(rule, batch, kernel):
         shared = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, report)
         in_pass, leads, layer, known = shared.in_pass, shared.leads, shared.layer, shared.in_pass[:, None] & real
         clusters = np.where(known, shared.clusters, -1)
@@ -454,7 +492,8 @@ def _find_batch_limits(
     done, alone = int(real[in_pass].sum()), dict[int, Limit]()
     for b in np.flatnonzero(~in_pass).tolist():
         ids = np.flatnonzero(real[b])
-        one = alone[b] = _find_limit(batch[b, ids], rule, max_layers, kernel, report, given)
+        mask = None if seen is None else seen[np.ix_(ids, ids)]
+        one = alone[b] = find_limit(Run(rule, batch[b, ids], kernel=kernel, mask=mask), max_layers, report, given)
         tokens[b, ids], clusters[b, ids] = to_numpy(one.tokens), one.clusters
         certified[b], layer[b] = one.certified, one.layer
         leads[b] = np.isin(np.arange(real.shape[1]), ids[one.leaders])

@@ -20,8 +20,8 @@ def dot(x, y):
     return sum((a * b for a, b in zip(x, y, strict=True)), Fraction(0))
 
 
-def choose(tokens, A=None, *, keys=None, causal=False):
-    """Return C_i of every token as a sorted list of indices; among other keys if given.
+def choose(tokens, A=None, *, keys=None, causal=False, mask=None):
+    """Return C_i of every token as a sorted list of indices; among other keys if given, and those that it sees.
 
     >>> choose([(1, 0), (2, 0), (-1, 0), (2, 0), (0, 0)])
     [[1, 3], [1, 3], [2], [1, 3], [0, 1, 2, 3, 4]]
@@ -30,9 +30,10 @@ def choose(tokens, A=None, *, keys=None, causal=False):
     A, sets = None if A is None else fractions(A), []
     for i, z in enumerate(tokens):
         query = z if A is None else tuple(dot(row, z) for row in A)
-        products = [dot(query, key) for key in (keys[: i + 1] if causal else keys)]
-        best = max(products)
-        sets.append([j for j, product in enumerate(products) if product == best])
+        seen = range(i + 1 if causal else len(keys)) if mask is None else np.flatnonzero(mask[i]).tolist()
+        products = {j: dot(query, keys[j]) for j in seen}
+        best = max(products.values())
+        sets.append([j for j, product in products.items() if product == best])
     return sets
 
 
@@ -65,13 +66,13 @@ class Truth:
         return [i for i, k in enumerate(self.emerged) if k >= 0 and start.index(start[i]) == i]
 
 
-def definition(tokens, alpha, *, layers, A=None, causal=False):
+def definition(tokens, alpha, *, layers, A=None, causal=False, mask=None):
     """Run the definition; `alpha` is a number, or a list whose last value is repeated."""
     steps = [Fraction(a) for a in (alpha if isinstance(alpha, list) else [alpha])]
     now, positions, all_sets = fractions(tokens), [], []
     emerged = [-1] * len(now)
     for k in range(layers + 1):
-        sets = choose(now, A, causal=causal)
+        sets = choose(now, A, causal=causal, mask=mask)
         for i, members in enumerate(sets):
             if emerged[i] < 0 and all(now[j] == now[i] for j in members):
                 emerged[i] = k

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from hardmax._errors import ParameterError
 from hardmax._exact import TINY, UNIT, over_one_denominator
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
 from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compare_exactly
 from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
@@ -162,29 +162,29 @@ def exact_rows(array: AnyArray) -> ExactRows:
 Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
 
 
-def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None = None) -> Answer:
-    """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; j < limits[i] if given.
+def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, seen: Seen = None) -> Answer:
+    """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic, over the keys `seen`.
 
     Also returns lower bounds of the gaps between the float products of each row, if `search.gaps`; and by how much each
     row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have clustered to within
     rounding, so that every key may be the largest, few rows are compared at a time.
     """
     try:
-        return _exact_sets(points, keys, metric, search, limits)
+        return _exact_sets(points, keys, metric, search, seen)
     except TooMany:
         half = len(points.values) // 2
     upper, lower = (
-        exact_sets(points.part(some), keys, metric, search, None if limits is None else limits[some])
+        exact_sets(points.part(some), keys, metric, search, None if seen is None else seen[some])
         for some in (slice(0, half), slice(half, len(points.values)))
     )
     gaps = None if upper[1] is None or lower[1] is None else np.r_[upper[1], lower[1]]
     return upper[0].concatenate(lower[0]), gaps, upper[2] | {row + half: lead for row, lead in lower[2].items()}
 
 
-def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
+def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, seen: Seen) -> Answer:
     queries, query_error = metric.queries(points.values, points.error)
     slack = slack_of(queries, query_error, keys.values, keys.error)
-    near, gaps = search.near_maxima(queries, keys.values, slack, limits)
+    near, gaps = search.near_maxima(queries, keys.values, slack, seen)
     leads = dict.fromkeys(near.tied.tolist(), 0)
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
     sets = near
@@ -248,13 +248,13 @@ def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> 
 
 
 def tolerant_sets(
-    points: FloatArray, keys: FloatArray, metric: Metric, tolerance: float, limits: IntArray | None = None
+    points: FloatArray, keys: FloatArray, metric: Metric, tolerance: float, seen: IntArray | None = None
 ) -> Sets:
     """Return C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
     queries, _ = metric.queries(points, 0.0)
     norms = np.linalg.norm(keys, axis=1)
-    longest = norms.max() if limits is None else np.maximum.accumulate(norms)[limits - 1]
-    return near_maxima(queries, keys, tolerance * longest * np.linalg.norm(queries, axis=1), limits)[0]
+    longest = norms.max() if seen is None else np.maximum.accumulate(norms)[seen - 1]
+    return near_maxima(queries, keys, tolerance * longest * np.linalg.norm(queries, axis=1), seen)[0]
 
 
 def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:

@@ -21,7 +21,7 @@ import numpy as np
 
 from hardmax._errors import needed_for
 from hardmax._exact import TINY, UNIT, apply, as_floats, combine, common_denominator
-from hardmax._types import AnyArray, FloatArray, IntArray, Row
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
 from hardmax.exact.argmax import SEES_ALL, Points, Scaled, exact_sets, tolerant_sets
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
@@ -110,9 +110,10 @@ def robustness(gap: float, reach: float, norm: float) -> float:
 class State(ABC):
     """Hold scaled floats within `error` of the exact tokens, and, if all is exact, a history."""
 
-    def __init__(self, rule: "Hardmax", tokens: AnyArray, search: Search) -> None:
-        self.classes = Classes.singly(tokens) if rule.causal else Classes.of(tokens)
-        self.causal = rule.causal  # whether a row sees the rows up to itself alone
+    def __init__(self, rule: "Hardmax", tokens: AnyArray, search: Search, mask: BoolArray | None = None) -> None:
+        self._causal, self._mask = rule.causal, mask  # (m, m) which rows a row sees; causal: those up to itself
+        self.masked = rule.causal or mask is not None
+        self.classes = Classes.singly(tokens) if self.masked else Classes.of(tokens)
         self.history: History | None = None
         if rule.ties == "exact":
             self.history = History(self.classes.rows, self.classes.counts, rule.step)
@@ -129,9 +130,11 @@ class State(ABC):
         """Positions, shape (m, d), in the units of the input."""
         return np.ldexp(self._Z, self._exponent)
 
-    def _limits(self, rows: IntArray) -> IntArray | None:
-        """Return the number of classes that each row sees; None is all."""
-        return rows + 1 if self.causal else None
+    def seen(self, rows: IntArray) -> Seen:
+        """Return the number of classes that each row sees, or a mask of them; None is all."""
+        if self._mask is not None:
+            return np.asarray(self._mask[rows])
+        return rows + 1 if self._causal else None
 
     @abstractmethod
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
@@ -165,17 +168,18 @@ class Adaptive(State):
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
         points = Points(self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist()))
-        return self._maximisers(points, self._limits(rows))
+        return self._maximisers(points, self.seen(rows))
 
-    def from_centroids(self, sets: Sets) -> Sets:
+    def from_centroids(self, sets: Sets, rows: IntArray) -> tuple[Sets, FloatArray | None]:
+        """Return the sets of points at the centroids of `sets` that see what `rows` see, and gaps as `choose` does."""
         means = sets.mean(self._Z, self.classes.counts)
         error = self.error + 2 * UNIT * int(sets.sizes.max())
         centroids = Points(means, error, lambda some: [self.history.centroid(self.layer, sets, r) for r in some])
-        return self._maximisers(centroids)[0]
+        return self._maximisers(centroids, self.seen(rows))
 
-    def _maximisers(self, points: Points, limits: IntArray | None = None) -> tuple[Sets, FloatArray | None]:
+    def _maximisers(self, points: Points, seen: Seen = None) -> tuple[Sets, FloatArray | None]:
         keys = Points(self._Z, self.error, lambda some: self.history.at(self.layer, some))
-        sets, gaps, leads = exact_sets(points, keys, self._metric, self.search, limits)
+        sets, gaps, leads = exact_sets(points, keys, self._metric, self.search, seen)
         self.exact_rows += len(leads)
         if gaps is not None:
             close = list(leads)
@@ -196,23 +200,24 @@ class Rational(State):
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         self.search.record("flint", len(rows), "`exact=True` multiplies integers.")
         self.exact_rows += len(rows)
-        return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
+        return self._maximisers(self.history.at(self.layer, rows.tolist()), self.seen(rows))
 
-    def from_centroids(self, sets: Sets) -> Sets:
-        return self._maximisers([self.history.centroid(self.layer, sets, r) for r in range(len(sets))])[0]
+    def from_centroids(self, sets: Sets, rows: IntArray) -> tuple[Sets, FloatArray]:
+        centroids = [self.history.centroid(self.layer, sets, r) for r in range(len(sets))]
+        return self._maximisers(centroids, self.seen(rows))
 
-    def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
+    def _maximisers(self, points: list[Row], seen: Seen = None) -> tuple[Sets, FloatArray]:
         with needed_for("`exact=True`", "python-flint", "exact"):
             from flint import fmpz_mat
         queries = fmpz_mat([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
         keys = fmpz_mat([list(x) for x in self.history.at(self.layer, range(len(self.classes)))]).transpose()  # (d, m)
-        members, gaps = [], np.zeros(len(points))  # 0 where tied
+        every, members, gaps = range(len(self.classes)), [], np.zeros(len(points))  # a gap is 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
-            products = products if limits is None else products[: limits[r]]
-            best = max(products)
-            members.append([j for j, x in enumerate(products) if x == best])
+            visible = every if seen is None else every[: seen[r]] if seen.ndim == 1 else np.flatnonzero(seen[r]).tolist()
+            best = max(products[j] for j in visible)
+            members.append([j for j in visible if products[j] == best])
             if len(members[r]) == 1:
-                second = max((x for x in products if x != best), default=None)
+                second = max((products[j] for j in visible if products[j] != best), default=None)
                 gaps[r] = np.inf if second is None else self._scaled_gap(int(best - second))
         return Sets.of(members), gaps
 
@@ -222,5 +227,5 @@ class Tolerant(State):
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         self.search.record("numpy", len(rows), SEES_ALL)
-        ties, limits = float(self._rule.ties), self._limits(rows)
-        return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, limits), np.zeros(len(rows))
+        ties, prefix = float(self._rule.ties), rows + 1 if self._causal else None
+        return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, prefix), np.zeros(len(rows))

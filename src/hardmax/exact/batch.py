@@ -3,7 +3,7 @@
 A batch is one array, and every step is that of `run.py` and `arithmetic.py` for all token sets at once, in the same
 float operations: tokens are the same to the last bit. A token set leaves the pass where tokens are equal, where a
 comparison is closer than its error bound, and where scaling could lose a digit; the caller then runs it by itself, from
-the start. So all argmax sets in the pass have one member, and Theorem 1 is the only one that decides.
+the start. So all argmax sets in the pass have one member, and Theorem 1, or C1 if causal, is the only one that decides.
 """
 
 from collections.abc import Callable
@@ -94,18 +94,14 @@ class Batch:
             return
         asked, keys, real = undecided[active], self._Z[active], self.real[active]
         places = np.broadcast_to(np.arange(asked.shape[1]), asked.shape)
-        if not self._rule.causal:  # there no token is decided, and keys are counted by position
+        if not self._rule.causal:  # there a query sees the keys up to its own position
             places = np.argsort(~asked, axis=1, kind="stable")[:, : asked.sum(axis=1).max()]
             asked = np.take_along_axis(asked, places, axis=1)  # (a, w)
-        points, metric, causal = _take_tokens(keys, places), self._rule.metric, self._rule.causal  # (a, w, d)
+        points, metric = _take_tokens(keys, places), self._rule.metric  # (a, w, d)
         queries, query_error = metric.queries(points.reshape(-1, keys.shape[2]), self.error)
         slack = slack_of(queries, query_error, keys.reshape(-1, keys.shape[2]), self.error)
-        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
-        queries, mask = queries.reshape(points.shape), None if real.all() else real
-        if self._compiled:
-            near, _ = search_batch(queries, keys, None if exact else slack, mask, causal)
-        else:
-            near = near_maxima_of_elements(queries, keys, slack, mask, causal)
+        queries = queries.reshape(points.shape)
+        near = self._search(queries, keys, slack, real)
         good = ((near.sizes == 1).reshape(asked.shape) | ~asked).all(axis=1)
         self.in_pass[active[~good]] = False
         self.queries[active] += asked.sum(axis=1)
@@ -117,8 +113,24 @@ class Batch:
         self.follows = follows.reshape(self.real.shape)
         leaders = rows[rows == targets]
         emerged[leaders[emerged[leaders] < 0]] = self.layer
-        if not self._rule.causal:  # Theorem 1 needs leaders that see all keys
-            settled[rows[emerged[targets] >= 0]] = self.layer
+        follows_leader = emerged[targets] >= 0
+        if self._rule.causal and follows_leader.any():  # C1: the leader is ahead of all tokens that its follower sees
+            chosen = np.maximum(near.targets, 0).reshape(asked.shape)
+            slack = np.take_along_axis(slack.reshape(asked.shape), chosen, axis=1).reshape(-1)
+            from_leaders = self._search(_take_tokens(queries, chosen), keys, slack, real)
+            unsure = np.zeros_like(asked)
+            unsure[asked] = follows_leader
+            self.in_pass[active[(unsure & (from_leaders.sizes != 1).reshape(asked.shape)).any(axis=1)]] = False
+            follows_leader &= (from_leaders.targets.reshape(asked.shape) == chosen)[asked]
+        settled[rows[follows_leader]] = self.layer
+
+    def _search(self, queries: FloatArray, keys: FloatArray, slack: FloatArray, real: BoolArray) -> Sets:
+        """Return the near-maxima of a batch of queries, each within `slack` of the largest product."""
+        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
+        mask, causal = None if real.all() else real, self._rule.causal
+        if self._compiled:
+            return search_batch(queries, keys, None if exact else slack, mask, causal)[0]
+        return near_maxima_of_elements(queries, keys, slack, mask, causal)
 
     def advance(self, moving: IntArray | None = None) -> None:
         """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
@@ -177,7 +189,8 @@ class BatchLimit:
         classes, leads = Classes.singly(self._start[b, ids]), self.leads[b, ids]
         sets = Sets(np.arange(len(ids) + 1), np.searchsorted(ids, self._follows[b, ids]))
         leaders, column = np.flatnonzero(leads), np.where(leads, np.cumsum(leads) - 1, -1)
-        places, proof = ids[leaders].tolist(), np.full(len(ids), Proof.THEOREM_1)
+        proof = np.full(len(ids), Proof.C1 if self._rule.causal else Proof.THEOREM_1)
+        places = ids[leaders].tolist()
         exact = [self._late.get((b, i)) or tuple(map(Fraction, self._start[b, i].tolist())) for i in places]
         found = LimitSet(
             self._rule, classes, int(self.layer[b]), sets, proof, leaders, column, self.clusters[b, ids],

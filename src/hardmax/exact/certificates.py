@@ -11,13 +11,14 @@ right, by induction. Two kinds of undecided tokens have such a form:
 T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term z_i - c_i;
 chain  they follow tokens that have such a form, without a cycle.
 
-All positions are integers over one denominator, which changes no sign.
+All positions are integers over one denominator, which changes no sign. Under a mask token i is compared with the tokens
+that it sees alone, and its proof rests on theirs: it fails where one of them has none.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from graphlib import CycleError, TopologicalSorter
 from math import comb, lcm
 from operator import sub
 from typing import TypeAlias
@@ -39,47 +40,61 @@ class Frozen:
     positions: list[Row]  # of every class
     sets: Sets
     counts: IntArray
-    undecided: list[int]
+    moving: list[int]  # classes that Theorems 1 and 4, and C1, leave open
     alpha: Fraction
     A: list[Row] | None
+    seen: dict[int, set[int]] | None = None  # classes that each moving one sees; None is all
 
     def mean(self, i: int, rows: list[Point]) -> Point:
         members, weights, total = self.sets.shares(i, self.counts)
         return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
 
-def certify(frozen: Frozen) -> tuple[bool, dict[int, Point]] | None:
-    """Return the kind of proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
+def certify(frozen: Frozen, undecided: list[int], blocked: set[int]) -> dict[int, tuple[bool, Point]]:
+    """Return whether the proof is a chain, and the limit, of each class that is proved.
+
+    `undecided` lists the classes to prove, under a mask each after those that it sees; those `blocked` are not tried.
+    Without a mask all are proved or none.
+    """
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
     limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
-    order = _chain(frozen, _standing(frozen, limits))
-    if order is None:
-        return None
+    order, cyclic = _chain(frozen, _standing(frozen, limits))
+    if cyclic and frozen.seen is None:
+        return {}
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    if not _plausible(frozen, limits):
-        return None
-    if not _same_sets_for_ever(frozen, limits, _levels(frozen, points, limits, order)):
-        return None
-    return bool(order), {i: limits[i] for i in frozen.undecided}
+    failed = blocked | cyclic | _implausible(frozen, undecided, limits)
+    if failed and frozen.seen is None:
+        return {}
+    forms = _Forms.of(limits, _levels(frozen, points, limits, order))
+    proved, chain = dict[int, tuple[bool, Point]](), set(order)
+    for i in undecided:
+        keys = range(len(points)) if frozen.seen is None else frozen.seen[i]
+        if failed.isdisjoint(keys) and _keeps_its_set(frozen, forms, i, keys):
+            proved[i] = bool(order) if frozen.seen is None else i in chain, limits[i]
+        elif frozen.seen is None:
+            return {}
+        else:
+            failed.add(i)
+    return proved
 
 
 def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
-    """Return undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
-    open_rows = set(frozen.undecided)
+    """Return moving classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
+    open_rows = set(frozen.moving)
     standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
     while unsure := {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}:
         standing -= unsure
     return standing
 
 
-def _chain(frozen: Frozen, standing: set[int]) -> list[int] | None:
-    """Return the other undecided classes, each after all that it follows; None if some follow each other in a cycle."""
-    others = set(frozen.undecided) - standing
-    try:
-        return list(TopologicalSorter({i: others.intersection(frozen.sets[i].tolist()) for i in others}).static_order())
-    except CycleError:
-        return None
+def _chain(frozen: Frozen, standing: set[int]) -> tuple[list[int], set[int]]:
+    """Return the other moving classes, each after all that it follows; and those that follow a cycle."""
+    left, order = set(frozen.moving) - standing, list[int]()
+    while ready := [i for i in sorted(left) if left.isdisjoint(frozen.sets[i].tolist())]:
+        order += ready
+        left -= set(ready)
+    return order, left
 
 
 def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]) -> list[list[Point]]:
@@ -95,33 +110,47 @@ def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: lis
         levels.append(following)
 
 
-def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[Point]]) -> bool:
-    """Return whether members of C_i stay equal and all others stay strictly below, at every later layer."""
-    lists = [limits, *levels]
-    denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
-    s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
-    rho = 1 / (1 + frozen.alpha)
-    for i in frozen.undecided:
-        members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
-        As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
-        for j in range(len(s)):
-            gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])
-            if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):
-                return False
+@dataclass(frozen=True, eq=False)
+class _Forms:
+    """Limits s and levels a of every class as integers over one denominator."""
+
+    s: list[Row]
+    a: list[list[Row]]
+
+    @classmethod
+    def of(cls, limits: list[Point], levels: list[list[Point]]) -> "_Forms":
+        lists = [limits, *levels]
+        denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
+        s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
+        return cls(s, a)
+
+
+def _keeps_its_set(frozen: Frozen, forms: _Forms, i: int, keys: Iterable[int]) -> bool:
+    """Return whether members of C_i stay equal and all other keys stay strictly below, at every later layer."""
+    s, a, rho = forms.s, forms.a, 1 / (1 + frozen.alpha)
+    members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
+    As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
+    for j in keys:
+        gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])
+        if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):
+            return False
     return True
 
 
-def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
-    """Test a necessary condition in floats: at the limit no other token is clearly ahead of C_i."""
+def _implausible(frozen: Frozen, undecided: list[int], limits: list[Point]) -> set[int]:
+    """Test a necessary condition in floats; return classes for which another token is clearly ahead at the limit."""
     size = max(abs(x) for row in limits for x in row) or Fraction(1)
     s = np.array([[float(x / size) for x in row] for row in limits])
     A = np.eye(s.shape[1])
     if frozen.A is not None:
         A = as_floats(frozen.A, max(abs(x) for row in frozen.A for x in row) or 1)
-    rows = np.array(frozen.undecided)
+    rows = np.array(undecided)
     products = s[rows] @ A.T @ s.T
     followed = products[np.arange(len(rows)), frozen.sets.targets[rows]]
-    return bool((products.max(axis=1) - followed <= 1e-9 * np.abs(A).sum()).all())
+    if frozen.seen is not None:
+        for r, i in enumerate(undecided):
+            products[r, [j for j in range(len(s)) if j not in frozen.seen[i]]] = -np.inf
+    return set(rows[products.max(axis=1) - followed > 1e-9 * np.abs(A).sum()].tolist())
 
 
 Gap: TypeAlias = tuple[int, list[int], list[int]]

@@ -2,7 +2,9 @@
 
 Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
 Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for ever, and z_i tends to c_i.
-Both hold for any A and any steps. A decided token needs no more queries; it stays a key.
+C1:        the same under a mask, with c_i compared against the tokens that i sees; also for a single leader, whose own
+           set tells nothing of the tokens that i sees and the leader does not.
+All hold for any A and any steps. A decided token needs no more queries; it stays a key.
 """
 
 from dataclasses import dataclass
@@ -25,14 +27,18 @@ if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
 
 
+MIN_CHAIN_LAYER = 32  # layers in which C1 decides nearly all tokens without ties, before costlier proofs are tried
+
+
 class Proof(IntEnum):
     """The theorem or certificate that decided a token, from the simplest on."""
 
     NONE = 0
     THEOREM_1 = 1
     THEOREM_4 = 2
-    T = 3
-    CHAIN = 4
+    C1 = 3
+    T = 4
+    CHAIN = 5
 
     def __str__(self) -> str:
         return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
@@ -42,11 +48,20 @@ class Run:
     """Move the classes of one token set through the layers.
 
     It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic of the rule. `shortcuts=False` searches
-    for every token at every layer, decided or not; the checks of the theorems use that.
+    for every token at every layer, decided or not; the checks of the theorems use that. `mask` (n, n) states which
+    tokens each token sees. `prefix` is a finished run of the first tokens, which see no other: it is not repeated.
     """
 
     def __init__(
-        self, rule: "Hardmax", tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False
+        self,
+        rule: "Hardmax",
+        tokens: AnyArray,
+        *,
+        shortcuts: bool = True,
+        kernel: str = "auto",
+        gaps: bool = False,
+        mask: BoolArray | None = None,
+        prefix: "Run | None" = None,
     ) -> None:
         tolerant = rule.ties != "exact"
         if kernel != "auto" and (rule.exact or tolerant):
@@ -58,9 +73,9 @@ class Run:
             raise ParameterError('kernel="symmetric"', must, got, advice)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
         self.state: Adaptive | Rational | Tolerant = arithmetic(
-            rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps)
+            rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps), mask
         )
-        self.classes, self.shortcuts, self.rule = self.state.classes, shortcuts, rule
+        self.classes, self.shortcuts, self.rule, self.mask = self.state.classes, shortcuts, rule, mask
         self.sets = Sets.of([])  # until the first `choose`
         m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
@@ -68,6 +83,12 @@ class Run:
         self.proof: IntArray = np.full(m, Proof.NONE)
         self.smallest_gap = np.inf  # over all undecided classes and layers so far, if the state finds gaps
         self.queries = 0
+        self.found: dict[int, Point] = {}  # limits that T or chain proved
+        self._prefix = prefix
+        if prefix is not None:
+            n = len(prefix.classes)
+            self.emerged[:n], self.settled[:n], self.proof[:n] = prefix.emerged, prefix.settled, prefix.proof
+            self.found |= prefix.found
 
     @property
     def layer(self) -> int:
@@ -86,7 +107,11 @@ class Run:
 
     @property
     def decided(self) -> BoolArray:
-        return np.asarray(self.settled >= 0)
+        return (self.settled >= 0) & (self.settled <= self.layer)
+
+    @property
+    def leads(self) -> BoolArray:
+        return (self.emerged >= 0) & (self.emerged <= self.layer)
 
     @property
     def tokens(self) -> FloatArray:
@@ -106,17 +131,27 @@ class Run:
 
     def choose(self) -> Sets:
         """Find C_i at this layer, then the leaders and the decided classes."""
-        rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
+        rows, known = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes)), None
+        if self._prefix is not None and self.layer <= self._prefix.layer:
+            known = self._prefix.sets_of_layer(self.layer)
+            rows = rows[rows >= len(known)]
+            self.sets = known if not len(self.sets) else self.sets.replace(np.arange(len(known)), known)
         if len(rows):
             found, gaps = self.state.choose(rows)
-            self.sets = self.sets.replace(rows, found) if len(self.sets) else found
+            is_first = len(self.sets) < len(self.classes)
+            self.sets = self.sets.concatenate(found) if is_first else self.sets.replace(rows, found)
             if gaps is not None:
                 self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
             self._find_leaders(rows, found)
-            if self.state.history is not None and not self.state.causal:  # the theorems need leaders to see all keys
-                self._decide(rows, found)
+            if self.state.history is not None:
+                (self._decide_by_c1 if self.state.masked else self._decide)(rows, found)
         return self.sets
+
+    def sets_of_layer(self, layer: int) -> Sets:
+        """Return the sets of this layer or of one before it."""
+        assert self.state.history is not None
+        return self.sets if layer == self.layer else self.state.history.sets[layer]
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
         """Mark i as a leader when C_i holds nothing but i; classes that have met count as one."""
@@ -130,8 +165,25 @@ class Run:
         fresh = rows[leads]
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 
+    def _decide_by_c1(self, rows: IntArray, sets: Sets) -> None:
+        """Decide leaders, and rows all of whose members lead and are maximal at their centroid, too."""
+        assert not isinstance(self.state, Tolerant)
+        leads, undecided = self.leads, self.settled[rows] < 0
+        self.settle(rows[leads[rows] & undecided], Proof.C1)
+        all_lead = np.logical_and.reduceat(leads[sets.members], sets.starts[:-1])
+        some = np.flatnonzero(all_lead & undecided & ~leads[rows])
+        if len(some):
+            own = sets.take(some)
+            seen, gaps = self.state.from_centroids(own, rows[some])
+            holds = (own.sizes == 1) & (seen.sizes == 1) & (own.targets == seen.targets)
+            for r in np.flatnonzero((own.sizes > 1) | (seen.sizes > 1)).tolist():
+                holds[r] = np.isin(own[r], seen[r]).all()
+            self.settle(rows[some[holds]], Proof.C1)
+            if gaps is not None and holds.any():
+                self.smallest_gap = min(self.smallest_gap, float(gaps[holds].min()))
+
     def _decide(self, rows: IntArray, sets: Sets) -> None:
-        leads = self.emerged >= 0
+        leads = self.leads
         follows_leader = (sets.sizes == 1) & leads[sets.targets]
         self.settle(rows[follows_leader & (self.settled[rows] < 0)], Proof.THEOREM_1)
         followers: dict[bytes, list[int]] = {}  # of each set of leaders
@@ -141,7 +193,7 @@ class Run:
         if followers:
             leading = Sets.of([np.frombuffer(key, np.intp) for key in followers])
             assert not isinstance(self.state, Tolerant)
-            seen = self.state.from_centroids(leading)
+            seen, _ = self.state.from_centroids(leading, rows)
             for r, members in enumerate(followers.values()):
                 if set(leading[r].tolist()) <= set(seen[r].tolist()):
                     self.settle(np.array(members), Proof.THEOREM_4)
@@ -155,34 +207,51 @@ class Run:
 
     def find_limits(self, max_layers: int, progress: Progress | None = None) -> "LimitSet":
         """Run layers until every class is decided, or `max_layers`; report the tokens decided and all to `progress`."""
-        before, next_try, found = None, 0, dict[int, Point]()
+        before, next_try, last = None, 0, 0 if self._prefix is None else self._prefix.layer
         while True:
             sets = self.choose()
             if progress is not None:
                 progress(int(self.classes.counts[self.decided].sum()), len(self.classes.labels))
-            if not self.decided.all() and sets == before and self.layer >= next_try:
-                found = self._certify()
+            if self.layer >= next_try and not self.decided.all() and (self.state.masked or sets == before):
+                self._certify(before)
                 next_try = self.layer + 1 + self.layer // 8
-            if self.decided.all() or self.layer == max_layers:
-                return LimitSet.of(self, found)
+            if (self.decided.all() and self.layer >= last) or self.layer == max_layers:
+                self._prefix = None  # all that it knows is here, too
+                return LimitSet.of(self)
             self.advance()
             before = sets
 
-    def _certify(self) -> dict[int, Point]:
-        """Try T and chain on the exact positions of this layer; mark what they prove, and return those limits."""
-        history, undecided = self.state.history, np.flatnonzero(~self.decided).tolist()
+    def _certify(self, before: Sets | None) -> None:
+        """Try T and chain on the exact positions of this layer; mark what they prove, and keep those limits.
+
+        Under a mask the answer for a token depends on the tokens that it sees alone, not on any that come later.
+        """
+        history, undecided = self.state.history, np.flatnonzero(~self.decided)
         if history is None or self.layer < len(self.rule.steps) - 1:  # alpha must be constant from here on
-            return {}
-        if (self.sets.sizes[undecided] == 1).all():  # the frozen map ends at leaders, which Theorem 1 will decide
-            return {}
+            return
+        waiting = self.sets.sizes[undecided] == 1  # a frozen map without ties ends at leaders, which Theorem 1 decides,
+        if self.state.masked:  # and C1 nearly always
+            waiting &= self.layer < MIN_CHAIN_LAYER
+            waiting |= [before is None or not np.array_equal(self.sets[i], before[i]) for i in undecided]
+            waiting |= self.settled[undecided] >= 0  # by the run of the first tokens, at a later layer
+        if waiting.all():
+            return
         positions, D = history.at(self.layer, range(len(self.classes))), history.denominator(self.layer)
-        step, A = self.rule.step(self.layer), self.rule.metric.rows
-        proved = certify(Frozen(positions, self.sets, self.classes.counts, undecided, step, A))
-        if proved is None:
-            return {}
-        is_chain, limits = proved
-        self.settle(np.array(undecided), Proof.CHAIN if is_chain else Proof.T)
-        return {i: tuple(x / D for x in point) for i, point in limits.items()}
+        step, A, seen = self.rule.step(self.layer), self.rule.metric.rows, None
+        moving = np.flatnonzero(~self.decided | (self.proof >= Proof.T)).tolist()
+        if self.state.masked:
+            seen = {i: self._tokens_seen(i) for i in moving}
+            undecided, waiting = undecided[order := np.argsort([len(seen[i]) for i in undecided])], waiting[order]
+        frozen = Frozen(positions, self.sets, self.classes.counts, moving, step, A, seen)
+        blocked = undecided[waiting].tolist() if self.state.masked else []
+        for i, (proof, point) in certify(frozen, undecided.tolist(), set(blocked)).items():
+            self.settle(np.array([i]), Proof.CHAIN if proof else Proof.T)
+            self.found[i] = tuple(x / D for x in point)
+
+    def _tokens_seen(self, i: int) -> set[int]:
+        seen = self.state.seen(np.array([i]))
+        assert seen is not None
+        return set(range(int(seen[0])) if seen.ndim == 1 else np.flatnonzero(seen[0]).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +270,11 @@ class LimitSet:
     others: list[Point]  # the points after those in `rows`, exactly
     rows: tuple[Row, ...] = ()  # the first points, exactly, over one denominator
     denominator: int = 1
+    mask: BoolArray | None = None  # (m, m) which classes a class sees
 
     @classmethod
-    def of(cls, run: Run, found: dict[int, Point]) -> "LimitSet":
-        """Collect the limits of all decided classes; `found` holds those that T or chain proved."""
+    def of(cls, run: Run) -> "LimitSet":
+        """Collect the limits of all decided classes."""
         last = run.rule, run.classes, run.layer, run.sets, run.proof
         leaders = np.flatnonzero(run.emerged >= 0)
         leaders = leaders[np.argsort(run.classes.first[leaders])]
@@ -219,19 +289,20 @@ class LimitSet:
         for i, row in zip(leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True):
             column[i] = numbered.setdefault(row, len(numbered))
         leaders = leaders[np.unique(column[leaders], return_index=True)[1]]
-        rows, place, simple = tuple(numbered), np.full(len(run.classes), -1), run.proof == Proof.THEOREM_1
+        rows, place, known_place = tuple(numbered), np.full(len(run.classes), -1), run.proof > Proof.NONE
+        simple = known_place & (run.proof <= Proof.C1) & (run.sets.sizes == 1)
         place[simple] = column[run.sets.targets[simple]]
-        deep = np.flatnonzero(run.proof > Proof.THEOREM_1)
+        deep = np.flatnonzero(known_place & ~simple)
         deep = deep[np.argsort(run.classes.first[deep])].tolist()
         known = {to_point(row, D): number for row, number in numbered.items()} if deep else {}
         for i in deep:
             total = run.sets.shares(i, run.classes.counts)[2]
-            point = found.get(i) or to_point(history.centroid(run.layer, run.sets, i), D * total)
+            point = run.found.get(i) or to_point(history.centroid(run.layer, run.sets, i), D * total)
             place[i] = known.setdefault(point, len(known))
         others = list(known)[len(rows) :]
         floats = [as_floats(list(rows), D), np.array([list(map(float, point)) for point in others])]
         points = np.vstack([part for part in floats if part.size] or [np.empty((0, run.classes.rows.shape[1]))])
-        return cls(*last, leaders, column, place, points, others, rows, D)
+        return cls(*last, leaders, column, place, points, others, rows, D, run.mask)
 
     @property
     def reason(self) -> str:
@@ -254,7 +325,7 @@ class LimitSet:
         """
         leads, shape = np.flatnonzero(self.column >= 0), (len(self.classes), len(self.leaders))
         onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=shape)
-        one_step = (self.proof > Proof.NONE) & (self.proof <= Proof.THEOREM_4)  # all their members lead
+        one_step = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)  # all their members lead
         W = scipy.sparse.diags_array(one_step.astype(np.float64)) @ (self.sets.matrix(self.classes.counts) @ onto)
         entries = [(i, c, float(w)) for i, row in self._absorbed().items() for c, w in row.items()]
         if entries:
@@ -264,7 +335,7 @@ class LimitSet:
 
     def _absorbed(self) -> dict[int, dict[int, Fraction]]:
         """Return the weights by leader of classes that T or chain decided; those that reach no leader are left out."""
-        deep = np.flatnonzero(self.proof > Proof.THEOREM_4).tolist()
+        deep = np.flatnonzero(self.proof > Proof.C1).tolist()
         leads = np.flatnonzero(self.column >= 0).tolist()
         known = {i: {int(self.column[i]): Fraction(1)} for i in leads} if deep else {}
         waiting = {j for i in deep for j in [i, *self.sets[i].tolist()]} - known.keys()
@@ -281,11 +352,11 @@ class LimitSet:
         return {i: known[i] for i in deep if i in known}
 
     def radius(self) -> float:
-        """Run the layers again, with gaps; 0 unless all tokens are distinct and Theorems 1 and 4 decide them."""
-        by_theorem = (self.proof > Proof.NONE) & (self.proof <= Proof.THEOREM_4)
+        """Run the layers again, with gaps; 0 unless all tokens are distinct and Theorems 1 and 4, or C1, decide them."""
+        by_theorem = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)
         if not (self.classes.distinct and by_theorem.all()):
             return 0.0
-        run = Run(self.rule, self.classes.rows, gaps=True)
+        run = Run(self.rule, self.classes.rows, gaps=True, mask=self.mask)
         run.choose()
         while run.layer < self.layer:
             run.advance()

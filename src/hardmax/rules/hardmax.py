@@ -183,11 +183,11 @@ class Hardmax(Layered):
         """Return the exact sets of one token set, over classes of equal tokens."""
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         points, search = Points.of(classes.rows), current_search()
-        limits = np.arange(1, len(classes) + 1) if self.causal else None
+        seen = np.arange(1, len(classes) + 1) if self.causal else None
         if isinstance(self.ties, float):
             search.record("numpy", len(classes), SEES_ALL)
-            return tolerant_sets(points.values, points.values, self.metric, self.ties, limits), classes
-        return exact_sets(points, points, self.metric, search, limits)[0], classes
+            return tolerant_sets(points.values, points.values, self.metric, self.ties, seen), classes
+        return exact_sets(points, points, self.metric, search, seen)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """Return tokens after a layer in floats, for compositions; gradients pass through the chosen values."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, Seen
 from hardmax.search import reference
 from hardmax.search.sets import MAX_MEMBERS, Sets
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 KERNELS = {
     "auto": "the fastest for the shape",
     "numpy": "all products, tile by tile, in NumPy: the definition",
-    "hull": "d = 2: convex hull, and a binary search by angle",
+    "hull": "d = 2: convex hull, and a binary search by angle; for prefixes of the keys, hulls of blocks",
     "kdtree": "SciPy's k-d tree, for few dimensions and tokens nearly equally far from their centre",
     "scan": "any d: float32 products in registers, from the keys that are farthest from their centre on",
     "symmetric": "d = 16 and more, tokens that are their own keys: half of the matrix of products, in int16",
@@ -38,6 +38,7 @@ LOADING, COMPILING = 1 << 27, 1 << 31  # products that NumPy finds while a kerne
 NUMPY_CALL, NUMPY_ELEMENT = 1 << 15, 1 << 10  # products in NumPy's time for a batch, and per batch element, at least
 MAX_SMALL_PLANE, MAX_SMALL = 4096, 512  # tokens of a batch element up to which "small" is faster than "scan"
 MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from which "symmetric" is fastest
+MIN_PREFIXES = 1 << 22  # products from which hulls of blocks beat a scan of the first keys
 MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
 
 PACKAGE = Path(__file__).parents[1]
@@ -187,7 +188,7 @@ class Search:
         self.ran[kernel] += queries
 
     def near_maxima(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: Seen = None
     ) -> tuple[Sets, FloatArray | None]:
         """Return every key whose product with a query is within `slack` of the largest, and the gaps if NumPy ran.
 
@@ -199,30 +200,35 @@ class Search:
             Floats. The hull of a plane takes coordinates to be at most 1 in size.
         slack : (n,) array
             For each query by how much a product may be below its largest.
-        limits : (n,) array of int, optional
-            For each query the number of keys it sees, from the first. Default: all.
+        seen : (n,) array of int or (n, m) array of bool, optional
+            For each query the number of keys it sees, from the first, or which keys it sees. Default: all.
 
         Raises
         ------
         TooMany
             If the sets would take more memory than the tokens do; then pass fewer queries at a time.
         """
-        name = self._choose(queries, keys, limits is not None)
+        name = self._choose(queries, keys, seen)
         if name == "numpy":
-            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MAX_MEMBERS)
+            sets, gaps = reference.near_maxima(queries, keys, slack, seen, MAX_MEMBERS)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
-            from hardmax.search import hull
+            if seen is None:
+                from hardmax.search import hull
 
-            sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
+                sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
+            else:
+                from hardmax.search import prefixes
+
+                sets = prefixes.near_maxima(queries, keys, slack, seen)
         elif name == "kdtree":
             from hardmax.search import kdtree
 
             sets = kdtree.near_maxima(queries, keys, slack)
-        elif name == "symmetric" and limits is None and np.array_equal(queries, keys):
+        elif name == "symmetric" and seen is None and np.array_equal(queries, keys):
             from hardmax.search import symmetric
 
             sets = symmetric.near_maxima(keys, slack)
@@ -231,26 +237,29 @@ class Search:
         self.ran[name] += len(sets) - len(left)
         if len(left):
             some = left if len(left) < len(sets) else slice(None)
-            seen = None if limits is None else limits[some]
-            sets = sets.replace(left, self._scan(queries[some], keys, slack[some], seen, name))
+            visible = None if seen is None else seen[some]
+            sets = sets.replace(left, self._scan(queries[some], keys, slack[some], visible, name))
         return sets, None
 
     def _scan(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None, name: str
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: Seen, name: str
     ) -> Sets:
         """Run "scan", or NumPy if another kernel has left few rows and "scan" is not loaded."""
         numpy_pays = self.kernel == "auto" and name != "scan" and not use_compiled("scan", len(queries) * len(keys))
         if numpy_pays or not has_numba():
             self.ran["numpy"] += len(queries)
-            return reference.near_maxima(queries, keys, slack, limits, MAX_MEMBERS)[0]
+            return reference.near_maxima(queries, keys, slack, seen, MAX_MEMBERS)[0]
         from hardmax.search import scan
 
         self.ran["scan"] += len(queries)
-        return scan.near_maxima(queries, keys, slack, limits)
+        return scan.near_maxima(queries, keys, slack, seen)
 
-    def _choose(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
+    def _choose(self, queries: FloatArray, keys: FloatArray, seen: Seen) -> str:
         """Return the kernel to run: the one that is named, or the fastest for this shape that is worth loading."""
-        products, d = len(queries) * len(keys), keys.shape[1]
+        products, d, limited = len(queries) * len(keys), keys.shape[1], seen is not None
+        if seen is not None and seen.ndim == 2:
+            self.why = "A mask needs all products."
+            return "numpy"
         if self.kernel != "auto":
             return self._check_shape(d, limited)
         if self.gaps and (limited or d > MAX_GAPS_D or products < MIN_GAPS):
@@ -271,10 +280,10 @@ class Search:
 
     def _fastest(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
         n, d = keys.shape
+        if d == 2 and (not limited or len(queries) * n >= MIN_PREFIXES):
+            return "hull"
         if limited or d == 1:
             return "scan"
-        if d == 2:
-            return "hull"
         if d >= MIN_SYMMETRIC_D and n * d >= MIN_SYMMETRIC and not self._is_clustered:
             return "symmetric"
         if d > MIN_SYMMETRIC_D or len(queries) * n < LOADING:
@@ -285,9 +294,9 @@ class Search:
 
     def _check_shape(self, d: int, limited: bool) -> str:
         """Return the kernel that is named; raise an error where it does not fit."""
-        if self.kernel in ("hull", "kdtree") and limited:
+        if self.kernel == "kdtree" and limited:
             must = "have `causal=False`: it has no order of the tokens"
-            raise ParameterError(f'kernel="{self.kernel}"', must, "causal=True", 'Use `kernel="auto"`.')
+            raise ParameterError('kernel="kdtree"', must, "causal=True", 'Use `kernel="auto"`.')
         if self.kernel == "hull" and d != 2:
             must = "have tokens in two dimensions"
             raise ParameterError('kernel="hull"', must, f"d = {d}", 'Use `kernel="auto"`.')

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._types import BoolArray, FloatArray, Seen
 from hardmax.search.sets import Sets, TooMany
 
 LOWEST = -1.7e308  # above minus infinity, which stands for keys that are not seen
@@ -15,16 +15,16 @@ def near_maxima(
     queries: FloatArray,
     keys: FloatArray,
     slack: FloatArray,
-    limits: IntArray | None = None,
+    seen: Seen = None,
     most: float = np.inf,
 ) -> tuple[Sets, FloatArray]:
     """Return, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
 
-    With `limits` (rows,) query i sees only the first limits[i] keys, at least one. Also returns the gaps
-    (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key. Raises
-    TooMany where several rows have more than `most` members in all.
+    With `seen` query i sees only the first seen[i] keys (rows,), or the keys at which seen[i] (rows, m) is True; at
+    least one. Also returns the gaps (rows,) from each maximum down to the best key outside the set; infinite where the
+    set holds every key. Raises TooMany where several rows have more than `most` members in all.
     """
     rows, m = len(queries), len(keys)
     height = max(1, min(rows, TILE // m))
@@ -35,8 +35,9 @@ def near_maxima(
     for top in range(0, rows, height):
         these = slice(top, min(top + height, rows))
         products = np.matmul(queries[these], keys.T, out=tile[: these.stop - top])  # (height, m)
-        if limits is not None:
-            products[np.arange(m) >= limits[these, None]] = -np.inf
+        if seen is not None:
+            hidden = ~seen[these] if seen.ndim == 2 else np.arange(m) >= seen[these, None]
+            products[hidden] = -np.inf
         best = products.max(axis=1)  # (height,)
         cut = np.maximum(best - slack[these], LOWEST)
         near = np.greater_equal(products, cut[:, None], out=near_tile[: len(best)])
