@@ -45,7 +45,9 @@ def frozen_limits(positions, sets):
             if all(positions[j] == positions[i] for j in others):
                 limits[i] = positions[i]
             elif all(j in limits for j in others):
-                limits[i] = tuple(sum(column) / len(others) for column in zip(*(limits[j] for j in others), strict=True))
+                limits[i] = tuple(
+                    sum(column) / len(others) for column in zip(*(limits[j] for j in others), strict=True)
+                )
         assert left & limits.keys()
         left -= limits.keys()
     return [limits[i] for i in range(len(sets))]
@@ -65,7 +67,9 @@ def compare(tokens, alpha, A, mask):
     if limit.certified:
         assert all(sets == truth.sets[limit.layer] for sets in truth.sets[limit.layer :])
         assert [tuple(row) for row in limit.exact()] == frozen_limits(truth.positions[limit.layer], truth.sets[-1])
-        np.testing.assert_allclose(limit.weights @ limit.points[: len(limit.leaders)], limit.tokens, rtol=0, atol=1e-9 * np.abs(tokens).max())
+        np.testing.assert_allclose(
+            limit.weights @ limit.points[: len(limit.leaders)], limit.tokens, rtol=0, atol=1e-9 * np.abs(tokens).max()
+        )
     return limit
 
 

@@ -247,7 +247,7 @@ def test_decided_tokens_need_no_queries_and_progress_is_called():
 
 def test_t_and_chain_are_not_tried_where_nothing_is_tied(monkeypatch):
     calls = []
-    monkeypatch.setattr(sys.modules["hardmax.exact.run"], "certify", lambda frozen: calls.append(frozen))
+    monkeypatch.setattr(sys.modules["hardmax.exact.run"], "certify", lambda *args: calls.append(args) or {})
     limit = hm.limit(token_sets.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
     assert limit.certified
     assert not calls  # they cost a hundred times more than the layers themselves

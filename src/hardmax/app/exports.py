@@ -45,7 +45,7 @@ def to_python(scene: Scene) -> str:
         f"times=np.linspace(0, {scene.time!r}, {TIMES}), rtol={RTOL!r}" if rule.continuous else f"layers={scene.layers}"
     )
     lines += [f"trajectory = hm.simulate(tokens, rule, {how})", "print(trajectory)"]
-    if isinstance(rule, hm.Hardmax) and not scene.causal:
+    if isinstance(rule, hm.Hardmax):
         lines.append("print(hm.limit(tokens, rule))")
     return "\n".join([*lines, "for verdict in hm.theorems.check(trajectory):", "    print(verdict)", ""])
 

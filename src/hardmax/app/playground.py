@@ -113,18 +113,15 @@ def _add_hardmax(
     followed = np.setdiff1d(follows[follows >= 0], leaders)
     header["leaders"] = leaders.tolist()
     _add_colours(scene, [*leaders.tolist(), *followed.tolist()], np.arange(scene.n), header, arrays)
-    if scene.causal:
-        header["certified"] = None
-    else:
-        result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
-        header |= {"status": result.status, "certified": bool(result.certified)}
-        header["points"] = [list(row) for row in list_limit_points(result, MAX_ROWS)]
-        header["point_tokens"] = [
-            np.flatnonzero(result.clusters == p).tolist()[:200] for p in range(min(len(result.points), MAX_ROWS))
-        ]
-        if "limit" in scene.overlays and scene.d <= 3:
-            view = np.asarray(result.tokens, np.float64)
-            arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
+    result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
+    header |= {"status": result.status, "certified": bool(result.certified)}
+    header["points"] = [list(row) for row in list_limit_points(result, MAX_ROWS)]
+    header["point_tokens"] = [
+        np.flatnonzero(result.clusters == p).tolist()[:200] for p in range(min(len(result.points), MAX_ROWS))
+    ]
+    if "limit" in scene.overlays and scene.d <= 3:
+        view = np.asarray(result.tokens, np.float64)
+        arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
     if len(leaders) and scene.d in (2, 3):
         header["polytope"] = _describe_hull(trajectory.array[shown, leaders].astype(np.float64))
 

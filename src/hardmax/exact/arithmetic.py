@@ -213,7 +213,9 @@ class Rational(State):
         keys = fmpz_mat([list(x) for x in self.history.at(self.layer, range(len(self.classes)))]).transpose()  # (d, m)
         every, members, gaps = range(len(self.classes)), [], np.zeros(len(points))  # a gap is 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
-            visible = every if seen is None else every[: seen[r]] if seen.ndim == 1 else np.flatnonzero(seen[r]).tolist()
+            visible = (
+                every if seen is None else every[: seen[r]] if seen.ndim == 1 else np.flatnonzero(seen[r]).tolist()
+            )
             best = max(products[j] for j in visible)
             members.append([j for j in visible if products[j] == best])
             if len(members[r]) == 1:

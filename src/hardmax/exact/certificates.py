@@ -15,7 +15,7 @@ All positions are integers over one denominator, which changes no sign. Under a 
 that it sees alone, and its proof rests on theirs: it fails where one of them has none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -50,12 +50,15 @@ class Frozen:
         return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
 
-def certify(frozen: Frozen, undecided: list[int], blocked: set[int]) -> dict[int, tuple[bool, Point]]:
+def certify(
+    frozen: Frozen, undecided: list[int] | None = None, blocked: Set[int] = frozenset()
+) -> dict[int, tuple[bool, Point]]:
     """Return whether the proof is a chain, and the limit, of each class that is proved.
 
     `undecided` lists the classes to prove, under a mask each after those that it sees; those `blocked` are not tried.
-    Without a mask all are proved or none.
+    Without a mask all moving classes are proved or none.
     """
+    undecided = frozen.moving if undecided is None else undecided
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
     limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
     order, cyclic = _chain(frozen, _standing(frozen, limits))
@@ -63,7 +66,7 @@ def certify(frozen: Frozen, undecided: list[int], blocked: set[int]) -> dict[int
         return {}
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    failed = blocked | cyclic | _implausible(frozen, undecided, limits)
+    failed = cyclic | blocked | _implausible(frozen, undecided, limits)
     if failed and frozen.seen is None:
         return {}
     forms = _Forms.of(limits, _levels(frozen, points, limits, order))

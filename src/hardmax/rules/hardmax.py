@@ -47,8 +47,7 @@ class Hardmax(Layered):
     any_A : bool
         True allows an A that is not symmetric positive definite, outside the hypotheses of the theorems.
     causal : bool
-        True lets token i follow tokens 0 to i alone. Sets are exact and leaders lead for ever, but nothing is
-        proved of the limits of the others.
+        True lets token i follow tokens 0 to i alone.
 
     Raises
     ------

@@ -241,9 +241,7 @@ class Search:
             sets = sets.replace(left, self._scan(queries[some], keys, slack[some], visible, name))
         return sets, None
 
-    def _scan(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: Seen, name: str
-    ) -> Sets:
+    def _scan(self, queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: Seen, name: str) -> Sets:
         """Run "scan", or NumPy if another kernel has left few rows and "scan" is not loaded."""
         numpy_pays = self.kernel == "auto" and name != "scan" and not use_compiled("scan", len(queries) * len(keys))
         if numpy_pays or not has_numba():

@@ -8,7 +8,7 @@ from hardmax._types import Progress
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.hardmax import STATEMENTS, limit_of
+from hardmax.theorems.hardmax import CAUSAL, STATEMENTS, limit_of
 from hardmax.theorems.self_attention import SELF_ATTENTION, energy
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
 from hardmax.trajectories.base import Trajectory
@@ -16,6 +16,7 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4 = STATEMENTS
+c0, c1, c2 = CAUSAL
 boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = SELF_ATTENTION
 BY_RULE: dict[type, tuple[Callable[[Any], Verdict], ...]]
 BY_RULE = {Hardmax: STATEMENTS, SelfAttention: SELF_ATTENTION, Sphere: (energy,)}
@@ -37,8 +38,8 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     Returns
     -------
     list of Verdict
-        One for each statement: `STATEMENTS` for `Hardmax`, `SELF_ATTENTION`, or the energy on the sphere. Empty for
-        rules of which nothing is proved.
+        One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal, `SELF_ATTENTION`, or the energy on
+        the sphere. Empty for rules of which nothing is proved.
 
     Raises
     ------
@@ -66,6 +67,8 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     if not isinstance(trajectory, HardmaxTrajectory | SmoothTrajectory):
         raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
     statements = BY_RULE.get(type(trajectory.rule), ())
+    if isinstance(trajectory.rule, Hardmax) and trajectory.rule.causal:
+        statements = CAUSAL
     found = Verdicts()
     for statement in statements:
         found.append(statement(trajectory))
@@ -74,6 +77,7 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     return found
 
 
-__all__ = ["SELF_ATTENTION", "STATEMENTS", "Outcome", "Statement", "Verdict", "check", "limit_of"]
+__all__ = ["CAUSAL", "SELF_ATTENTION", "STATEMENTS", "Outcome", "Statement", "Verdict", "check", "limit_of"]
+__all__ += ["c0", "c1", "c2"]
 __all__ += ["half_space", "hull", "leaders", "limit", "norm", "theorem1", "theorem2", "theorem3", "theorem4"]
 __all__ += ["boolean", "codimension", "collapse", "complex_pair", "energy", "hyperplanes", "polytope", "product"]

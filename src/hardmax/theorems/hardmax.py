@@ -1,4 +1,4 @@
-"""Statements about `Hardmax`: F1 to F5 of arXiv 2407.01602, and Theorems 1 to 4 of this project."""
+"""Statements about `Hardmax`: F1 to F5 of arXiv 2407.01602, Theorems 1 to 4 and, with a causal mask, C0 to C2."""
 
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -41,7 +41,7 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     Raises
     ------
     ParameterError
-        If the rule of the trajectory has no limit: without normalisation, or causal.
+        If the rule of the trajectory has no limit: without normalisation.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     return _limits[trajectory]
 
 
-def require_model(trajectory: HardmaxTrajectory, *missing: str) -> Verdict | None:
+def require_model(trajectory: HardmaxTrajectory, *missing: str, causal: bool = False) -> Verdict | None:
     """Return the verdict if layers are missing, or if no statement covers the rule, not even those for any A."""
     trajectory.refuse_batch(CALL)
     if len(trajectory.saved) <= trajectory.layers:
@@ -64,7 +64,8 @@ def require_model(trajectory: HardmaxTrajectory, *missing: str) -> Verdict | Non
     rule, other = trajectory.rule, list[str]()
     other += [] if rule.ties == "exact" else [f"products within {rule.ties:g} count as ties"]
     other += [] if rule.normalize else ["tokens are not normalised"]
-    other += ["attention is causal"] if rule.causal else []
+    if rule.causal != causal:
+        other.append("attention is causal" if rule.causal else "attention is not causal")
     return report_not_met(*other, *missing) if other or missing else None
 
 
@@ -90,9 +91,24 @@ def require_limit(trajectory: HardmaxTrajectory) -> Verdict | None:
     return unmet or (None if limit_of(trajectory).certified else report(None, limit_of(trajectory).status))
 
 
+def require_causal(trajectory: HardmaxTrajectory) -> Verdict | None:
+    """Return the verdict if attention is not causal, or if no statement covers the rule."""
+    return require_model(trajectory, causal=True)
+
+
+def require_causal_limit(trajectory: HardmaxTrajectory) -> Verdict | None:
+    """Return the same, and the verdict if A is not positive definite or the limit is not certified."""
+    missing = [] if trajectory.rule.positive_definite else ["A is not symmetric positive definite"]
+    unmet = require_model(trajectory, *missing, causal=True)
+    return unmet or (None if limit_of(trajectory).certified else report(None, limit_of(trajectory).status))
+
+
 paper_statement = partial(Statement, require=require_paper, example=EXAMPLE.format("square"))
 limit_statement = partial(Statement, require=require_limit, example=EXAMPLE.format("square"))
 model_statement = partial(Statement, require=require_model, example=EXAMPLE.format("edge-clusters"))
+causal_example = 'hm.configuration("triangle"), hm.Hardmax(0.5, causal=True), layers=10'
+causal_statement = partial(Statement, require=require_causal, example=causal_example)
+causal_limit_statement = partial(Statement, require=require_causal_limit, example=causal_example)
 
 
 @paper_statement(
@@ -203,11 +219,7 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
     rows, _ = over_one_denominator(found.exact_points)  # leaders first
     exposed = _smallest_lead(rows[:leads], rows[:leads], A, strict=True)
     supported = _smallest_lead(rows[leads:], rows[:leads], A, strict=False)
-    weights = found.sparse_weights
-    size = float(np.abs(found.tokens).max()) or 1.0
-    residual = float(np.abs(weights @ (found.points[:leads] / size) - found.tokens / size).max())
-    allowed = CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size  # subnormals are a coarse grid
-    convex = weights.data.min() >= 0 and np.abs(weights.sum(axis=1) - 1).max() < CLOSE_TOL and residual < allowed
+    convex, residual = _convex_weights(found)
     holds = exposed > 0 and supported >= 0 and convex
     reason = (
         f"{len(rows)} limit points, {leads} vertices; each leader is ahead of the others by at least "
@@ -215,6 +227,15 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
         f"{format_up(residual, 2)}."
     )
     return report(bool(holds), reason, margin=min(exposed, supported), witness={"layer": found.layer})
+
+
+def _convex_weights(found: Limit) -> tuple[bool, float]:
+    """Return whether weights are convex and reproduce the limits, and by how much they miss them, relatively."""
+    weights, size = found.sparse_weights, float(np.abs(found.tokens).max()) or 1.0
+    residual = float(np.abs(weights @ (found.points[: len(found.leaders)] / size) - found.tokens / size).max())
+    allowed = CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size  # subnormals are a coarse grid
+    sums = np.abs(weights.sum(axis=1) - 1).max()
+    return bool(weights.data.min() >= 0 and sums < CLOSE_TOL and residual < allowed), residual
 
 
 def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, *, strict: bool) -> float:
@@ -304,6 +325,52 @@ def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
     return _check_decided(trajectory, Proof.THEOREM_4, none)
 
 
+@causal_limit_statement(
+    "C0 limit",
+    "With a causal mask every token converges, and its limit is a convex combination of leaders.",
+    f"{PROJECT}, C0",
+)
+def c0(trajectory: HardmaxTrajectory) -> Verdict:
+    """Certify the limit, then test that convex weights on the leaders reproduce it."""
+    found = limit_of(trajectory)
+    convex, residual = _convex_weights(found)
+    points = f"{len(found.points)} limit points of {len(found.leaders)} leaders"
+    reason = f"{points}; convex weights reproduce the limits to {format_up(residual, 2)}."
+    return report(convex, reason, margin=CLOSE_TOL - residual, witness={"layer": found.layer})
+
+
+@causal_statement(
+    "C1",
+    "With a causal mask: if C_i holds leaders alone, and a token at their centroid c_i would still choose all of them "
+    "among the tokens that i sees, then C_i is final and z_i tends to c_i. For any A.",
+    f"{PROJECT}, C1",
+)
+def c1(trajectory: HardmaxTrajectory) -> Verdict:
+    """Test every later layer of each token that C1 decides."""
+    return _check_decided(trajectory, Proof.C1, "C1 decides no token.")
+
+
+@causal_limit_statement(
+    "C2", "With a causal mask C1 decides every token of almost every input at a finite layer.", f"{PROJECT}, C2"
+)
+def c2(trajectory: HardmaxTrajectory) -> Verdict:
+    """Look for a tie, or for two leaders with equal products: an input that C1 does not decide must have one."""
+    found = limit_of(trajectory)
+    if found.proofs.keys() == {"C1"}:
+        reason = f"C1 decides every token by layer {found.layer}, as it does almost always."
+        return report(True, reason, margin=quick_radius(found))
+    if any(len(sets.tied) for sets in trajectory.token_sets[0].sets):
+        return report_not_met("tokens are tied: one of the exceptional inputs")
+    rows, _ = over_one_denominator(found.exact_points[: len(found.leaders)])
+    A = trajectory.rule.metric.rows
+    for i, row in enumerate(rows):
+        for j, other in enumerate(rows):
+            if i != j and dot(apply(A, row), row) == dot(apply(A, row), other):
+                pair = f"{found.leaders[i]} and {found.leaders[j]}"
+                return report_not_met(f"leaders {pair} have equal products: one of the exceptional inputs")
+    return report(False, "C1 does not decide all tokens, although no tie was met.")
+
+
 def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Verdict:
     """Compare the layers after a decision with sets that were found without using the theorem."""
     searched, run = _rerun(trajectory)
@@ -390,3 +457,4 @@ def _token(trajectory: HardmaxTrajectory, i: int) -> int:
 
 
 STATEMENTS = (hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4)
+CAUSAL = (c0, c1, c2)

@@ -308,13 +308,11 @@ class HardmaxTrajectory(Trajectory):
         return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
     def _describe_decided(self) -> str:
-        if self.batched and not self.rule.causal:
+        if self.batched and self.rule.ties == "exact":
             done = ((self.decided >= 0) | ~self.mask).all(axis=1)
             return f"Every token is decided in {int(done.sum())} of them."
         if self.rule.ties != "exact":
             return f"Products within {self.rule.ties:g} count as ties, so no limit is proved."
-        if self.rule.causal:
-            return "With a causal mask no theorem decides where tokens end."
         settled = self.decided[self.mask]
         if (settled >= 0).all():
             return f"Every token is decided since layer {settled.max()}."
