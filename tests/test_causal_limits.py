@@ -1,6 +1,7 @@
 """Limits under causal masks and other partial orders, against exact loops, and their extension token by token."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -100,10 +101,129 @@ def test_a_stream_gives_the_limit_of_all_tokens_so_far():
         tokens, alpha, A = draw_problem(rng, lattice=number % 2 == 0)
         rule, cuts = hm.Hardmax(alpha, A, causal=True), [0, *sorted(rng.integers(0, len(tokens), 3)), len(tokens)]
         stream = hm.CausalLimit(rule, max_layers=60)
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             if stop > start:
                 stream.append(tokens[start] if stop == start + 1 else tokens[start:stop])
                 limit = stream.limit()
                 assert limit == hm.limit(tokens[:stop], rule, max_layers=60)
                 assert limit.exact().tolist() == hm.limit(tokens[:stop], rule, max_layers=60).exact().tolist()
     assert stream.limit() is limit
+
+
+def test_the_token_that_c1_never_decides():
+    """Two leaders have equal products, and the position of a follower of one decides at no finite layer."""
+    limit = hm.limit(WAITING, hm.Hardmax(HALF, causal=True))
+    assert limit.proofs == {"C1": 3, "T": 1}
+    assert limit.exact()[3].tolist() == [1, 0]
+    verdict = hm.theorems.c2(hm.simulate(WAITING, hm.Hardmax(HALF, causal=True), layers=5))
+    assert verdict.outcome == "hypotheses not met"
+    assert "leaders 0 and 1" in verdict.reason.lower()
+
+
+def test_arithmetics_batches_and_padding_agree():
+    rng = np.random.default_rng(4)
+    batch = np.concatenate([rng.normal(size=(6, 12, 2)), rng.integers(-2, 3, (6, 12, 2))])
+    mask = rng.random((12, 12)) < 0.8
+    mask[:, 5] = True
+    rule, order = hm.Hardmax(HALF, causal=True), draw_order(rng, 12)
+    limits, masked = (
+        hm.limit(batch, rule, mask=mask),
+        hm.limit(batch, hm.Hardmax(HALF), mask=mask, attention_mask=order),
+    )
+    assert 0 < limits.stats["sets_in_one_pass"] < 12
+    for b, real in enumerate(mask):
+        alone = hm.limit(batch[b, real], rule)
+        assert limits[b] == alone
+        assert limits[b].exact().tolist() == alone.exact().tolist()
+        assert masked[b] == hm.limit(batch[b, real], hm.Hardmax(HALF), attention_mask=order[np.ix_(real, real)])
+        rational = hm.limit(batch[b, real], hm.Hardmax(HALF, causal=True, exact=True))
+        assert (rational.layer, rational.proofs) == (alone.layer, alone.proofs)
+        assert rational.exact().tolist() == alone.exact().tolist()
+        assert rational.radius == pytest.approx(alone.radius, rel=1e-6)
+
+
+def test_inputs_within_the_radius_have_the_same_sets():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        tokens, rule = rng.normal(size=(10, 2)), hm.Hardmax(HALF, causal=True)
+        limit = hm.limit(tokens, rule)
+        moved = rng.normal(size=tokens.shape)
+        moved *= 0.999 * limit.radius / np.linalg.norm(moved, axis=1, keepdims=True)
+        other = hm.limit(tokens + moved, rule)
+        assert (limit.leaders.tolist(), limit.emerged.tolist()) == (other.leaders.tolist(), other.emerged.tolist())
+        assert limit.clusters.tolist() == other.clusters.tolist()
+
+
+def test_equal_tokens_lead_together():
+    limit = hm.limit([[1, 0], [1, 0], [2, 0], [1, 0], [1, 0.5]], hm.Hardmax(1, causal=True))
+    assert limit.leaders.tolist() == [0, 2]
+    assert limit.clusters.tolist() == [0, 0, 1, 1, 1]
+    assert limit.radius == 0
+
+
+def test_decided_tokens_are_not_searched_again():
+    tokens = np.random.default_rng(6).normal(size=(200, 2))
+    run = hm.simulate(tokens, hm.Hardmax(HALF, causal=True), layers=30)
+    assert run.stats["queries"] < 3 * len(tokens)
+    assert "Every token is decided" in run.status
+    assert run.decided.max() == hm.limit(tokens, run.rule).layer
+
+
+@pytest.mark.parametrize("n", [5000, 20_000])
+def test_prefixes_in_the_plane_are_searched_by_blocks(n):
+    pytest.importorskip("numba")
+    from hardmax.search import prefixes, scan
+
+    rng = np.random.default_rng(n)
+    for keys in (rng.normal(size=(n, 2)), rng.integers(-40, 41, (n, 2)) / 64, np.zeros((n, 2))):
+        keys = keys / max(np.abs(keys).max(), 1)
+        rows = np.sort(rng.choice(n, n // 2, replace=False))
+        queries, slack = rng.permutation(keys)[rows], rng.random(len(rows)) * 1e-9
+        if not keys.any():
+            rows, queries, slack = rows[:200], queries[:200], slack[:200]
+        assert prefixes.near_maxima(queries, keys, slack, rows + 1) == scan.near_maxima(queries, keys, slack, rows + 1)
+
+
+WINDOW = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]], bool)
+
+
+@pytest.mark.parametrize(
+    ("mask", "named"),
+    [
+        (WINDOW, "token 2 sees 1, token 1 sees 0, but token 2 does not see 0"),
+        (np.ones((3, 3), bool), "tokens 0 and 1 that see each other"),
+        (~np.eye(3, dtype=bool), "token 0 does not"),
+        (np.ones((3, 3)), "float64"),
+        (np.eye(2, dtype=bool), r"shape \(2, 2\)"),
+    ],
+    ids=["window", "cycle", "blind", "floats", "shape"],
+)
+def test_other_masks_are_refused(mask, named):
+    with pytest.raises(hm.ParameterError, match=f"^`attention_mask` must .*{named}"):
+        hm.limit([[10], [1], [2]], hm.Hardmax(HALF), attention_mask=mask)
+
+
+def test_a_leader_may_follow_in_a_sliding_window():
+    """Why such masks are refused: token 1 is pulled by a token that token 2 does not see."""
+    truth = definition([[10], [1], [2]], HALF, layers=1, mask=WINDOW)
+    assert truth.sets[0][2] == [2]
+    assert truth.sets[1][2] == [1]
+
+
+def test_errors_of_streams_name_the_parameter():
+    for rule in (hm.Hardmax(1), hm.Hardmax(1, causal=True, normalize=False)):
+        with pytest.raises(hm.ParameterError, match=r"^`rule` must"):
+            hm.CausalLimit(rule)
+    with pytest.raises(hm.ParameterTypeError, match=r"^`rule` must"):
+        hm.CausalLimit(hm.Softmax(1, causal=True))
+    stream = hm.CausalLimit(hm.Hardmax(1, causal=True))
+    with pytest.raises(hm.InputError, match="at least one token"):
+        stream.limit()
+    stream.append([1, 2])
+    for tokens in ([1, 2, 3], [[np.nan, 1]], [[[1, 2]]], []):
+        with pytest.raises(hm.ParameterError, match=r"^`tokens` must"):
+            stream.append(tokens)
+    stream.append([[Fraction(1, 3), 0]])  # beside floats
+    assert len(stream) == 2
+    assert repr(stream).endswith("2 tokens, 2 new since the last limit")
+    assert stream.limit().exact().tolist() == [[1, 2], [1, 2]]

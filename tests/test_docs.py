@@ -54,7 +54,7 @@ def test_the_page_of_theorems_names_every_function_that_tests_one() -> None:
     rows = re.search(r"\| statements \| functions \|\n(.*?)\n\n(.*?)\n\n", PAGES["docs/theorems.md"], re.DOTALL)
     assert rows is not None
     cells = [line.split("|")[2] for line in rows[1].splitlines()[1:]]
-    checks = (*hm.theorems.STATEMENTS, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
+    checks = (*hm.theorems.STATEMENTS, *hm.theorems.CAUSAL, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
     assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == {check.__name__ for check in checks}
     assert "no function" in rows[2]
 

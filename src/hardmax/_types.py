@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 BoolArray: TypeAlias = NDArray[np.bool_]
-Seen: TypeAlias = IntArray | BoolArray | None  # number of first keys that each query sees, (rows, m) mask, or all
 ComplexArray: TypeAlias = NDArray[np.complex128]
 AnyArray: TypeAlias = NDArray[Any]  # floats of any width, or Fractions in an object array
+Seen: TypeAlias = AnyArray | None  # number of first keys that each query sees, mask of them (rows, m), or all
 Matrix: TypeAlias = Any  # a dense array or a sparse matrix of SciPy, shape (n, d)
 Array: TypeAlias = Any  # of NumPy, or a tensor of torch: no checker follows operators between the two
 Row: TypeAlias = tuple[int, ...]

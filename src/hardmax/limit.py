@@ -451,7 +451,7 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
         i, k = missing[0]
         j = np.flatnonzero(seen[i] & seen[:, k])[0]
         got = f"a mask in which token {i} sees {j}, token {j} sees {k}, but token {i} does not see {k}"
-        advice = "Otherwise, as for sliding windows, a leader may stop to lead. Use hm.simulate."
+        advice = "Under other masks, such as sliding windows, a leader may begin to follow."
         raise ParameterError(name, "be transitive", got, advice)
     return seen
 

@@ -241,7 +241,10 @@ class Run:
         moving = np.flatnonzero(~self.decided | (self.proof >= Proof.T)).tolist()
         if self.state.masked:
             seen = {i: self._tokens_seen(i) for i in moving}
-            undecided, waiting = undecided[order := np.argsort([len(seen[i]) for i in undecided])], waiting[order]
+            undecided, waiting = (
+                undecided[order := np.argsort([len(seen[i]) for i in undecided.tolist()])],
+                waiting[order],
+            )
         frozen = Frozen(positions, self.sets, self.classes.counts, moving, step, A, seen)
         blocked = undecided[waiting].tolist() if self.state.masked else []
         for i, (proof, point) in certify(frozen, undecided.tolist(), set(blocked)).items():
@@ -352,7 +355,7 @@ class LimitSet:
         return {i: known[i] for i in deep if i in known}
 
     def radius(self) -> float:
-        """Run the layers again, with gaps; 0 unless all tokens are distinct and Theorems 1 and 4, or C1, decide them."""
+        """Run the layers again, with gaps; 0 unless all tokens are distinct and none needed T or chain."""
         by_theorem = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)
         if not (self.classes.distinct and by_theorem.all()):
             return 0.0
