@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.exact.certificates import Frozen, certify
+from hardmax.exact.run import Run
 from tests.problems.oracle import definition
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
@@ -120,6 +122,18 @@ def test_the_token_that_c1_never_decides():
     assert "leaders 0 and 1" in verdict.reason.lower()
 
 
+def test_a_proof_rests_on_those_of_the_tokens_that_are_seen():
+    run = Run(hm.Hardmax(HALF, causal=True), np.array(WAITING, object))
+    for _ in range(3):
+        run.choose()
+        run.advance()
+    positions = run.state.history.at(3, range(4))
+    frozen = Frozen(positions, run.choose(), run.classes.counts, [2, 3], HALF, None, {2: {0, 1, 2}, 3: {0, 1, 2, 3}})
+    assert certify(frozen, [2, 3]).keys() == {2, 3}
+    assert certify(frozen, [2, 3], {3}).keys() == {2}
+    assert not certify(frozen, [2, 3], {2})
+
+
 def test_arithmetics_batches_and_padding_agree():
     rng = np.random.default_rng(4)
     batch = np.concatenate([rng.normal(size=(6, 12, 2)), rng.integers(-2, 3, (6, 12, 2))])
@@ -131,6 +145,8 @@ def test_arithmetics_batches_and_padding_agree():
         hm.limit(batch, hm.Hardmax(HALF), mask=mask, attention_mask=order),
     )
     assert 0 < limits.stats["sets_in_one_pass"] < 12
+    many = rng.normal(size=(20, 80, 2))
+    assert [one.layer for one in hm.limit(many, rule)] == [hm.limit(tokens, rule).layer for tokens in many]
     for b, real in enumerate(mask):
         alone = hm.limit(batch[b, real], rule)
         assert limits[b] == alone
@@ -140,6 +156,29 @@ def test_arithmetics_batches_and_padding_agree():
         assert (rational.layer, rational.proofs) == (alone.layer, alone.proofs)
         assert rational.exact().tolist() == alone.exact().tolist()
         assert rational.radius == pytest.approx(alone.radius, rel=1e-6)
+
+
+def smallest_gap(run):
+    """Return the smallest lead of any set up to the layer that decides it, and of its leader at that layer."""
+    smallest = np.inf
+    for i, layer in enumerate(run.decided.tolist()):
+        for k in range(layer + 1):
+            Z = run.tokens[k, : i + 1]
+            target = run.sets(k)[i][0]
+            for query in [Z[i], Z[target]] if k == layer else [Z[i]]:
+                leads = query @ (Z[target] - Z).T
+                smallest = min(smallest, np.delete(leads, target).min(initial=np.inf))
+    return smallest
+
+
+def test_the_radius_counts_the_comparisons_of_leaders():
+    rng, rule = np.random.default_rng(7), hm.Hardmax(HALF, causal=True)
+    for _ in range(30):
+        tokens = rng.normal(size=(8, 2))
+        limit, run = hm.limit(tokens, rule), hm.simulate(tokens, rule, layers=30)
+        gap, reach = smallest_gap(run), np.linalg.norm(tokens, axis=1).max()
+        assert limit.radius == pytest.approx(gap / (2 * reach + np.sqrt(4 * reach**2 + 2 * gap)), rel=0.02)
+        assert limit.radius <= gap / (2 * reach + np.sqrt(4 * reach**2 + 2 * gap))
 
 
 def test_inputs_within_the_radius_have_the_same_sets():

@@ -233,7 +233,6 @@ class Run:
         if self.state.masked:  # and C1 nearly always
             waiting &= self.layer < MIN_CHAIN_LAYER
             waiting |= [before is None or not np.array_equal(self.sets[i], before[i]) for i in undecided]
-            waiting |= self.settled[undecided] >= 0  # by the run of the first tokens, at a later layer
         if waiting.all():
             return
         positions, D = history.at(self.layer, range(len(self.classes))), history.denominator(self.layer)
