@@ -1,7 +1,7 @@
 """Fit and predict: the functions behind `HardmaxClustering`, without validation."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -77,11 +77,6 @@ class FittedPoints:
     labels: IntArray  # (n,) index of each point in Y
     search: NeighbourSearch | None  # for features="graph"
 
-    @cached_property
-    def first(self) -> IntArray:
-        """A point for each row of Y: (m,)."""
-        return np.unique(self.labels, return_index=True)[1]
-
     @classmethod
     def of(cls, X: Matrix, parameters: ClusteringParameters) -> "FittedPoints":
         on_graph = parameters.features == "graph"
@@ -138,7 +133,8 @@ class FittedClustering:
             if self.points.search is None:  # all points are equal
                 return np.repeat(fitted[:1], Y.shape[0], axis=0), np.ones(Y.shape[0])
             distances, near = self.points.search.query(Y, parameters.n_neighbors)
-            return interpolate_by_distance(distances, near, fitted[self.points.first]), distances.max(axis=1)
+            first = np.unique(self.points.labels, return_index=True)[1]  # a point for each row of Y
+            return interpolate_by_distance(distances, near, fitted[first]), distances.max(axis=1)
         old = self.points.Y
         tokens = scale_radii(append_constant(Y, old), self.tau, fitted=append_constant(old, old))
         return tokens if self.L is None else tokens @ self.L, np.ones(len(Y))
@@ -186,9 +182,8 @@ def _fit_graph(
         k = count_clusters(graph, Y)
     wanted = m or (MAX_COMPONENTS if k is None else min(k, MAX_EIGENVECTORS))
     embedding = SpectralEmbedding.of(graph.weights, min(wanted + N_EXTRA, n))
-    candidates = Candidates(
-        graph, embedding, labels, partial(_fit_tau, n_clusters=k, parameters=parameters, progress=progress)
-    )
+    fit_tau = partial(_fit_tau, n_clusters=k, parameters=parameters, progress=progress)
+    candidates = Candidates(graph, embedding, labels, fit_tau)
     if k is not None and m is None:
         result = candidates.choose_m(k, min(wanted, n))
     else:
@@ -234,22 +229,15 @@ class Candidates:
     embedding: SpectralEmbedding
     labels: IntArray  # (n,) node of each point
     fit: Callable[[FloatArray], TauResult]  # of features, (n, m)
-    _frames: dict[int, list[Frame]] = field(default_factory=dict)  # by the number of groups
 
     def frames(self, m: int) -> list[Frame]:
-        """Return frames of m groups, those with the least normalised cut first.
-
-        Groups are the rays of m eigenvectors, and the basins of the m most prominent density peaks, in the span of all
-        eigenvectors.
-        """
-        if m not in self._frames:
-            roots = np.sqrt(np.asarray(self.graph.weights.sum(axis=1)))
-            found = [Frame.of_rays(np.ascontiguousarray(self.embedding.vectors[:, :m]), roots)]
-            basins = assign_basins(self.graph, m) if self.graph.has_distances else None
-            if basins is not None:
-                found.append(Frame.of_groups(self.embedding.vectors, roots, basins))
-            self._frames[m] = sorted(found, key=lambda frame: self.cut(frame.groups, m))
-        return self._frames[m]
+        """Return frames of m groups (rays of eigenvectors; basins of the highest peaks), the least cut first."""
+        roots = np.sqrt(np.asarray(self.graph.weights.sum(axis=1)))
+        found = [Frame.of_rays(np.ascontiguousarray(self.embedding.vectors[:, :m]), roots)]
+        basins = assign_basins(self.graph, m) if self.graph.has_distances else None
+        if basins is not None:
+            found.append(Frame.of_groups(self.embedding.vectors, roots, basins))
+        return sorted(found, key=lambda frame: self.cut(frame.groups, m))
 
     def cut(self, groups: IntArray, count: int) -> float:
         """Return the normalised cut of a partition into `count` groups."""
@@ -269,11 +257,7 @@ class Candidates:
         return min(found, key=rate)
 
     def choose_features(self, m: int, n_clusters: int | None) -> TauResult:
-        """Return the result with m eigenvectors, either with their own rows or with those of a frame.
-
-        A frame is tried where it has as many groups as there are clusters, and a normalised cut less than that of the
-        clusters by a factor of MIN_CUT_RATIO. The clusters with the least cut are taken.
-        """
+        """Return the result with rows of m eigenvectors, or with those of a frame that cuts much less."""
         plain = self.fit(self.embedding.features(m)[self.labels])
         if m != (n_clusters or plain.n_clusters):
             return plain
@@ -282,11 +266,8 @@ class Candidates:
         return self.choose_best([plain, *(self.fit(frame.features[self.labels]) for frame in frames)], m)
 
     def choose_m(self, n_clusters: int, top: int) -> TauResult:
-        """Return the result with `top` eigenvectors if a tau from 1/4 to 4 gives n_clusters, or with a few less.
-
-        k well separated clusters make k rays in k dimensions. More eigenvectors split clusters, so more are taken only
-        where the number would separate equal eigenvalues.
-        """
+        """Return the result with `top` eigenvectors if a tau from 1/4 to 4 gives n_clusters, or with a few less."""
+        # k separated clusters are k rays in k dimensions, which more eigenvectors would split.
         sizes = [m for m in range(top, max(0, top - MAX_REMOVED), -1) if m == 1 or self.embedding.round_up(m) == m]
         sizes += [self.embedding.round_up(top)] if top not in sizes else []
         found: list[TauResult] = []
@@ -298,10 +279,7 @@ class Candidates:
         return self.choose_best(found, n_clusters)
 
     def find_doubt(self, result: TauResult, Y: Matrix | None) -> str:
-        """Return the reason why the clusters are doubtful, or an empty string.
-
-        `Y` are the points, where there are coordinates.
-        """
+        """Return the reason why the clusters are doubtful, or ""; `Y` are the points, where there are coordinates."""
         groups, count = self.groups(result), result.n_clusters
         if not 1 < count <= len(self.embedding.values):
             return ""

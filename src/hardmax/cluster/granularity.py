@@ -25,10 +25,7 @@ MIN_FINEST = 200  # leaders of the finest clusters of a tree, if there are as ma
 
 
 def scale_radii(features: FloatArray, tau: float, fitted: FloatArray | None = None) -> FloatArray:
-    """Return tokens f_i (r_i / r_max)^(tau - 1), (n, m), with r_max of the `fitted` features if these are others.
-
-    For tau = 1 they are the features themselves, to the last bit.
-    """
+    """Return tokens f_i (r_i / r_max)^(tau - 1), (n, m), with r_max of the `fitted` features if these are others."""
     r, all_r = (np.linalg.norm(f, axis=1) for f in (features, features if fitted is None else fitted))
     return features * ((r / all_r.max()) ** (tau - 1))[:, None]
 
@@ -48,10 +45,7 @@ def find_first_leaders(features: FloatArray, tau: float) -> IntArray:
 
 
 def compute_thresholds(features: FloatArray, rows: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-    """Return the threshold tau_i of these rows, or of all, and the token j that sets it.
-
-    Token i leads at layer 0 iff tau < tau_i. It is infinite if no longer token has a positive product with token i.
-    """
+    """Return thresholds of these rows, or of all, and the tokens that set them: i leads at layer 0 iff tau < tau_i."""
     r = np.linalg.norm(features, axis=1)
     u, log_r = features / r[:, None], np.log(r)
     rows = np.arange(len(r)) if rows is None else rows
@@ -67,10 +61,7 @@ def compute_thresholds(features: FloatArray, rows: IntArray | None = None) -> tu
 
 
 def find_largest_thresholds(features: FloatArray, at_least: int) -> FloatArray:
-    """Return the largest thresholds, falling: at least `at_least` of them if there are as many.
-
-    They are those of the tokens that lead at some tau of 1 or less, so one pass of the kernel finds their rows.
-    """
+    """Return the largest thresholds, falling: at least `at_least` of them if there are as many."""
     rows = _find_fine_tau(features, at_least)[1]
     return np.sort(compute_thresholds(features, rows)[0])[::-1]
 
@@ -133,10 +124,7 @@ def choose_tau(features: FloatArray, n_clusters: int, alpha: float, progress: Pr
 
 
 def _propose_tau(falling: FloatArray, n_clusters: int) -> Iterator[float]:
-    """Yield a tau with n_clusters leaders at layer 0, then with fewer.
-
-    Between the c-th and the next of the largest thresholds, in `falling` order, c tokens lead at layer 0.
-    """
+    """Yield a tau with n_clusters leaders at layer 0, then with fewer: c lead between thresholds c and c + 1."""
     top = min(n_clusters, len(falling))
     for c in range(top, max(0, top - MAX_FEWER), -1):
         high, low = float(falling[c - 1]), float(falling[c]) if c < len(falling) else 0.0

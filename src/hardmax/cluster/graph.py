@@ -65,11 +65,7 @@ def _exact_search(Y: Matrix) -> Callable[[Any, int], IntArray]:
 
 
 class InvertedFile:
-    """Approximate neighbours: search the cells of k-means whose centres are nearest (Jegou, Douze and Schmid 2011).
-
-    All queries of a cell are searched together, by one matrix product. The result is deterministic. Of ten neighbours
-    about nine are found, in a small part of the time of an exact search.
-    """
+    """Approximate neighbours: search the cells of k-means whose centres are nearest (Jegou, Douze and Schmid 2011)."""
 
     def __init__(self, Y: AnyArray) -> None:
         self.Y = Y
@@ -122,9 +118,8 @@ def group_by_label(labels: IntArray) -> Iterator[tuple[int, IntArray]]:
 
 def transform_neighbours(Y: Matrix, k: int, transformer: Any) -> sparse.csr_array:
     """Return distances to at most k nearest others, (n, n), as a neighbour transformer of the user finds them."""
-    n = Y.shape[0]
     found = clone(transformer).fit_transform(Y)
-    if not is_sparse(found) or found.shape != (n, n):
+    if not is_sparse(found) or found.shape != (Y.shape[0],) * 2:
         got = f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape {np.shape(found)}"
         must = "be a transformer whose `fit_transform` returns a sparse matrix of distances between the points"
         raise ParameterError("search", must, got, "Use sklearn.neighbors.KNeighborsTransformer, or one like it.")
@@ -273,10 +268,7 @@ class Metric(NamedTuple):
 
 
 def find_star(graph: sparse.csr_array) -> tuple[IntArray, IntArray]:
-    """Return pairs that connect the components where no distances between them are known.
-
-    The largest component is joined with each other one, at the points with the largest sums of weights.
-    """
+    """Return pairs that join the largest component with each other one, at the points of largest degree."""
     labels = connected_components(graph, directed=False)[1]
     order = np.lexsort((-np.asarray(graph.sum(axis=1)), labels))
     first = order[np.unique(labels[order], return_index=True)[1]]

@@ -25,11 +25,10 @@ DENSE_QUANTILE = 0.75  # of the densities in a cluster: noise is measured from t
 
 
 def assign_labels(tokens: FloatArray, limit: Limit) -> IntArray:
-    """Return the index of each token's leader in `limit.leaders`: (n,).
+    """Return the index of each token's leader in `limit.leaders`, (n,); ties go to the first by coordinates.
 
     A token that tends to a mean of several leaders is assigned to the one of largest weight; one whose limit is not
-    proved, to the leader that has the largest product with its last position. Ties go to the first leader in the order
-    of coordinates, which does not depend on the order of the points.
+    proved, to the leader that has the largest product with its last position.
     """
     labels = limit.clusters.copy()
     labels[labels >= len(limit.leaders)] = -1
@@ -137,11 +136,7 @@ def interpolate_precomputed(
 
 
 def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> FloatArray:
-    """Return membership strengths 1 - p / q, (n,), with q the product with the own leader and p the largest other.
-
-    1 if no other leader has a positive product, 0 if another product is as large (the point follows its leader through
-    other points), and 0 for noise.
-    """
+    """Return strengths 1 - p / q, (n,), with q the product with the own leader and p the largest other; 0 for noise."""
     found = np.zeros(len(tokens))
     for part in gen_batches(len(tokens), max(1, BLOCK // max(1, len(leaders)))):
         products = tokens[part] @ tokens[leaders].T  # (rows, clusters)
@@ -155,10 +150,7 @@ def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -
 
 
 def find_exemplars(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> list[IntArray]:
-    """Return for each cluster its leader and the points with the largest products with it, N_EXEMPLARS at most.
-
-    Of points with equal tokens only the first is an exemplar.
-    """
+    """Return each cluster's leader and the distinct points with the largest products with it, N_EXEMPLARS at most."""
     exemplars, clusters = [], dict(group_by_label(labels))
     for c, leader in enumerate(leaders):
         products = tokens[clusters[c]] @ tokens[leader]

@@ -27,10 +27,7 @@ MAX_SAMPLED = 2000  # points from which principal axes are computed
 
 
 def count_clusters(graph: Graph, Y: Matrix | None) -> int:
-    """Return the number of peaks beyond chance; where it is one, the number of slow modes.
-
-    1 means no clusters. `Y` are the points, where there are coordinates.
-    """
+    """Return the number of peaks beyond chance; where it is one, the number of slow modes. 1 means no clusters."""
     n_peaks, lengths, n = _count_peaks(graph, Y), _principal_lengths(Y), len(graph.scales)
     if n_peaks > 1 or graph.dimension < MIN_SPECTRAL_DIMENSION or lengths is None or n <= MAX_COMPONENTS:
         return max(1, n_peaks)
@@ -146,10 +143,7 @@ def _find_passes(a: IntArray, b: IntArray, level: FloatArray, count: int) -> spa
 
 
 def _merge_peaks(passes: sparse.coo_array, height: FloatArray, rank: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the prominence of each peak and the peak that ends it; the highest peak ends itself.
-
-    At each pass, from the highest down, the lower of two peaks ends.
-    """
+    """Return prominences and the peak that ends each: at a pass, from the highest down, the lower of two peaks ends."""
     each = np.arange(len(height))
     joined, highest = DisjointSet(each.tolist()), each.copy()  # highest: peak of a set, at the index of its root
     prominences, ended_by = np.full(len(height), np.inf), each.copy()

@@ -83,10 +83,7 @@ def is_narrow(S: sparse.csc_array) -> bool:
 
 
 def _shift_invert(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Apply Lanczos to the inverse of SHIFT - S: ten times as fast on narrow graphs, whose eigenvalues crowd below 1.
-
-    On other graphs the factors fill in, and the eigenvalues are apart.
-    """
+    """Apply Lanczos to the inverse of SHIFT - S: ten times as fast on narrow graphs, with eigenvalues near 1."""
     shifted = sparse.csc_array(SHIFT * sparse.eye_array(len(start)) - S)
     factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     inverse = LinearOperator(S.shape, matvec=factors.solve, dtype=np.float64)
@@ -119,12 +116,9 @@ class Frame(NamedTuple):
 
     @classmethod
     def of_rays(cls, vectors: FloatArray, roots: FloatArray) -> "Frame":
-        """Return a frame of m eigenvectors whose groups have their largest coordinate on their own axis.
-
-        The start are the m most different rows, found by QR with pivoting.
-        """
+        """Return a frame of m eigenvectors whose groups have their largest coordinate on their own axis."""
         m = vectors.shape[1]
-        rows = vectors[qr(vectors.T, mode="r", pivoting=True)[1][:m]]
+        rows = vectors[qr(vectors.T, mode="r", pivoting=True)[1][:m]]  # the most different ones, to start from
         frame = cls.of_groups(vectors, roots, np.linalg.solve(rows.T, vectors.T).argmax(axis=0))
         for _ in range(MAX_ROUNDS):
             groups = frame.features.argmax(axis=1)

@@ -296,6 +296,6 @@ def _answer(
     request: Request, demands: Demands, solved: Solution, only: bool, status: str, **more: Any
 ) -> ControlResult:
     stats: dict[str, Any] = {"solver": "Clarabel", "rounds": solved.rounds, "rows": len(solved.pairs)}
-    stats |= {"rows_in_all": len(demands) * (len(request.tokens) - 1)}
-    stats |= {"bound": float(solved.bound) if np.isfinite(solved.bound) else None}
+    bound = float(solved.bound) if np.isfinite(solved.bound) else None
+    stats |= {"rows_in_all": len(demands) * (len(request.tokens) - 1), "bound": bound}
     return request.answer(margin=solved.margin, status=status, only=only, stats=stats, **more)

@@ -59,10 +59,7 @@ as_fractions = np.vectorize(Fraction, otypes=[object])
 
 @dataclass(frozen=True, eq=False)
 class Demands:
-    """Demands on layer 0: token i = `chooser[r]` attends to t = `target[r]` alone; a leader is its own target.
-
-    A row of the programme is one pair (demand r, rival j).
-    """
+    """Demands on layer 0: token i = `chooser[r]` attends to t = `target[r]` alone; a leader is its own target."""
 
     given: AnyArray  # (n, d) distinct tokens, floats or Fractions
     tokens: FloatArray  # (n, d) the same, scaled by `check_token_set`
@@ -77,9 +74,8 @@ class Demands:
 
     def vectors(self, pairs: IntArray, *, exact: bool = False) -> list[AnyArray]:
         """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d): scaled floats, or given Fractions."""
-        (demand, rival), convert, tokens = pairs.T, np.asarray, self.tokens
-        if exact:
-            convert, tokens = as_fractions, self.given
+        (demand, rival), convert = pairs.T, as_fractions if exact else np.asarray
+        tokens = self.given if exact else self.tokens
         z, target, other = (convert(tokens[i]) for i in (self.chooser[demand], self.target[demand], rival))
         return [z, target - other]
 

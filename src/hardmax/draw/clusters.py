@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.cluster.hierarchy import dendrogram
 
 from hardmax._display import count
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.pages import Section, Table, render
 from hardmax.draw.player import CIRCLE, STAR, describe_axes, embed, encode_tokens
@@ -16,7 +16,6 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import drawn_rows, shows_once, thinned_line
 
 MAX_BRANCHES = 40  # clusters of a drawn tree
-
 MAX_PAGE_POINTS = 1_500
 MAX_CUTS = 30
 MAX_EXEMPLARS, MAX_ROWS = 5, 40
@@ -58,8 +57,8 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     """
     projection = Projection.of(X, letter=letter)
     ax = style.prepare_axes(projection)
-    points, named = projection(X), style.ranked_colours(np.bincount(labels[labels >= 0]))
-    colours, shown = np.array([*named, style.REST], object)[labels], drawn_rows(points, leaders)
+    points, colours = projection(X), _colour_points(labels)
+    shown = drawn_rows(points, leaders)
     small = 0.4 * style.marker_size(len(X))
     is_noise = labels[shown] < 0
     members = shown[~is_noise]
@@ -68,10 +67,15 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
         style.scatter(ax, points[shown[is_noise]], s=small, c=style.REST, marker="x", linewidths=0.7, zorder=1)
     style.draw_stars(ax, points[leaders], list(colours[leaders]), zorder=4)
     ax.set_title(f"{len(leaders)} clusters; stars: leaders", fontsize=10)
-    parts = ["grey: the smaller clusters"] if style.REST in named else []
+    parts = ["grey: the smaller clusters"] if style.REST in colours[leaders] else []
     parts += ["crosses: noise"] if is_noise.any() else []
     style.add_legend(ax.figure, "; ".join([*parts, *thinned_line(len(shown), len(X), "points")]))
     return cast(Figure, ax.figure)
+
+
+def _colour_points(labels: IntArray) -> AnyArray:
+    """Return the colour of each point: that of its cluster, the largest clusters first; REST for noise."""
+    return np.array([*style.ranked_colours(np.bincount(labels[labels >= 0])), style.REST], object)[labels]
 
 
 @shows_once
@@ -108,12 +112,9 @@ def plot_tree(tree: Any, n_clusters: int | None = None) -> Figure:
         ax.text(0.5, 0.5, "one cluster", ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
         return figure
-    links = tree.linkage()
-    heights = [*links[::-1, 2], 0.0]  # of merges, from the top: above heights[k - 1] there are k clusters
-    level, colours = 0.0, [style.REST] * (2 * len(tree) - 1)
+    links, colours = tree.linkage(), [style.REST] * (2 * len(tree) - 1)
     if n_clusters is not None and 1 < n_clusters <= shown:
-        level = float(heights[n_clusters - 2] + heights[n_clusters - 1]) / 2
-        ax.axhline(level, color="black", linestyle=":", linewidth=1)
+        ax.axhline(_find_level(links, n_clusters), color="black", linestyle=":", linewidth=1)
         colours = _branch_colours(tree, n_clusters, links)
     look: dict[str, Any] = {"truncate_mode": "lastp", "no_labels": shown > 25, "leaf_font_size": 8}
     dendrogram(links, p=shown, ax=ax, link_color_func=lambda node: colours[node], **look)
@@ -121,6 +122,12 @@ def plot_tree(tree: Any, n_clusters: int | None = None) -> Figure:
     ax.set_title(f"{len(tree.labels)} points: the {shown} clusters with the largest thresholds", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _find_level(links: FloatArray, k: int) -> float:
+    """Return the height of a cut into k clusters: halfway between the merges above and below it."""
+    heights = [*links[::-1, 2], 0.0]  # from the top: above heights[k - 1] there are k clusters
+    return float(heights[k - 2] + heights[k - 1]) / 2
 
 
 def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
@@ -193,10 +200,7 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
 
 def _encode_cuts(Z: FloatArray, shown: IntArray, cuts: list[tuple[IntArray, IntArray]]) -> dict[str, Any]:
     """Return points that keep their positions and change colours and stars from cut to cut."""
-    faces = [
-        np.array([*style.ranked_colours(np.bincount(labels[labels >= 0])), style.REST], object) for labels, _ in cuts
-    ]
-    faces = [colours[labels[shown]] for colours, (labels, _) in zip(faces, cuts, strict=True)]
+    faces = [_colour_points(labels)[shown] for labels, _ in cuts]
     marks = [np.where(np.isin(shown, leaders), STAR, CIRCLE) for _, leaders in cuts]
     edges = np.full((len(cuts), len(shown)), style.EDGE, object)
     size = float(np.sqrt(style.marker_size(len(shown)) / style.SIZE))
@@ -238,9 +242,8 @@ def _describe_tree(tree: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]
 
 def _describe_cut(tree: Any, k: int) -> list[dict[str, Any]]:
     """Return the line at which k clusters remain."""
-    heights = [*tree.linkage()[::-1, 2], 0.0] if 1 < k <= len(tree) else []
-    if not heights:
+    if not 1 < k <= len(tree):
         return []
-    level = float(heights[k - 2] + heights[k - 1]) / 2
+    level = _find_level(tree.linkage(), k)
     path = [[-1e4, level], [1e4, level]]
     return [{"kind": "lines", "paths": [path], "colour": "focus", "dash": [6, 5], "alpha": 1, "width": 2}]

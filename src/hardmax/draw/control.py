@@ -78,10 +78,9 @@ def plot_control(
     palette = Palette(after, before, first=result.leaders, colours=colours)
     for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
         plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
-        border: dict[str, Any] = {"span": 0.3 * float(np.ptp(ax.get_xlim()))}
-        border |= {"line": {"color": style.EDGE, "lw": 0.8, "alpha": 0.8, "zorder": 1}}
+        span, line = 0.3 * float(np.ptp(ax.get_xlim())), {"color": style.EDGE, "lw": 0.8, "alpha": 0.8, "zorder": 1}
         for z in tokens[list(result.leaders)] / projection.unit:
-            style.draw_hyperplane(ax, z, A @ z, plane={"facecolors": style.GREY, "alpha": 0.2}, **border)
+            style.draw_hyperplane(ax, z, A @ z, span=span, line=line, plane={"facecolors": style.GREY, "alpha": 0.2})
         ringed = projection(tokens[list(result.leaders)])
         style.scatter(ax, ringed, s=5 * style.SIZE, facecolors="none", edgecolors=style.EDGE, linewidths=1.4, zorder=5)
         _draw_level_set(ax, tokens, A, projection)
@@ -122,9 +121,8 @@ def _legend(figure: Figure, d: int, palette: Palette) -> None:
         Line2D([], [], marker="o", ms=14, mfc="none", label="requested to lead", **mark),
     ]
     if palette.has_rest:
-        handles.append(
-            Line2D([], [], marker="o", ms=7, mfc=style.REST, label="follows a token without a colour", **mark)
-        )
+        label = "follows a token without a colour"
+        handles.append(Line2D([], [], marker="o", ms=7, mfc=style.REST, label=label, **mark))
     handles += [Line2D([], [], color=style.EDGE, lw=0.8, label="no token beyond: it leads")] if d == 2 else []
     handles += [Line2D([], [], color=style.GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

@@ -263,27 +263,20 @@ def find_score_matrix(trajectory: SmoothTrajectory, at: int) -> FloatArray | Non
     rule = trajectory.rule
     if isinstance(rule, SelfAttention):
         return rule.form(trajectory.array.shape[-1], float(trajectory.saved[at])).T
-    if isinstance(rule, Softmax):
-        return None if rule.A is None else np.asarray(to_numpy(rule.A), np.float64)
-    if isinstance(rule, Sphere):
+    if isinstance(rule, Sphere) or (isinstance(rule, Softmax) and rule.A is None):
         return None
-    raise ParameterError(
-        "trajectory",
-        "be under SelfAttention, Softmax or Sphere, with one bilinear form",
-        f"{rule!r}",
-        "Draw the trajectory of one head.",
-    )
+    if isinstance(rule, Softmax):
+        return np.asarray(to_numpy(rule.A), np.float64)
+    must = "be under SelfAttention, Softmax or Sphere, with one bilinear form"
+    raise ParameterError("trajectory", must, f"{rule!r}", "Draw the trajectory of one head.")
 
 
 def choose_indices(trajectory: SmoothTrajectory, number: int) -> list[int]:
-    """Return saved indices that divide the path of the tokens into equal lengths; for layers those of Figure 2.
-
-    Only coordinates that converge count: the others may grow without bound, mostly near the end.
-    """
+    """Return saved indices that divide the path of the tokens into equal lengths; for layers those of Figure 2."""
     reached = trajectory.reached
     if not trajectory.rule.continuous:
         return [at for at in range(reached) if trajectory.saved[at] in style.LAYERS]
-    Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)
+    Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)  # other coordinates may grow without bound
     lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
     path = np.concatenate([[0.0], np.cumsum(lengths)])
     return np.searchsorted(path, np.linspace(0, path[-1], number)[:-1]).tolist()

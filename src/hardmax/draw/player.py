@@ -6,11 +6,11 @@ Python computes every frame. A page contains the modules and the data: nothing i
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from markupsafe import Markup
@@ -55,12 +55,11 @@ def bundle_modules(names: tuple[str, ...] = MODULES) -> str:
 
 def embed(data: dict[str, Any]) -> Markup:
     """Return HTML that plays frames: style, data and script. `data` are the arguments of `mount` in player.js."""
-    style = read_style("viewer")
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     name = f"hm-{sha256(content.encode()).hexdigest()[:8]}"  # the same bytes on every run
     start = f"mount(document.getElementById('{name}'), JSON.parse(document.getElementById('{name}-data').textContent));"
     return Markup(
-        f'<style>{style}</style><div id="{name}"></div>'
+        f'<style>{read_style("viewer")}</style><div id="{name}"></div>'
         f'<script type="application/json" id="{name}-data">{content}</script>'
         f'<script type="module">{bundle_modules()}\n{start}</script>'
     )
@@ -76,7 +75,7 @@ def make_player(trajectory: Trajectory) -> dict[str, str]:
 
 def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
     """Return a legend of markers, colours and shading, as in pictures."""
-    hull, stars = tokens["hull"] is not None, STAR in _decode(tokens["marks"])
+    hull, stars = tokens["hull"] is not None, STAR in b64decode(tokens["marks"])
     if isinstance(trajectory, SmoothTrajectory):
         clusters = flows.rank_clusters(trajectory)[trajectory.mask]
         line = flows.make_flow_legend(clusters, stars=stars, hull=hull)
@@ -93,28 +92,23 @@ def make_frames(trajectory: Trajectory) -> dict[str, Any]:
     """Return the arguments of `mount` for a trajectory of one token set."""
     projection = Projection.of_trajectory(trajectory)
     real = np.flatnonzero(trajectory.mask)[choose_shown_rows(trajectory, projection, MAX_TOKENS)]
-    look = (
-        _hardmax_look(trajectory, real)
-        if isinstance(trajectory, HardmaxTrajectory)
-        else _smooth_look(cast(SmoothTrajectory, trajectory), real)
-    )
-    positions = choose_frames(look.last, MAX_FRAMES)
-    Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64))[positions]  # (frames, n, 2 or 3)
-    stars = np.array([look.leads(at) for at in positions])
+    is_hardmax = isinstance(trajectory, HardmaxTrajectory)
+    last = len(trajectory.saved) - 1 if is_hardmax else flows.find_index(cast(SmoothTrajectory, trajectory), -1)
+    positions = choose_frames(last, MAX_FRAMES)
+    look = _hardmax_look if is_hardmax else _smooth_look
+    faces, edges, stars, texts, hull = look(cast(Any, trajectory), real, positions)
+    Z = projection(trajectory.drawn[: last + 1, real].astype(np.float64))[positions]  # (frames, n, 2 or 3)
     hidden = np.array([~s & flows.is_covered(z, s, projection) for z, s in zip(Z, stars, strict=True)])
-    marks = np.where(stars, STAR, np.where(hidden, HIDDEN, CIRCLE))
-    tokens = encode_tokens(Z, [look.colours(at) for at in positions], [look.edges(at) for at in positions], marks)
+    tokens = encode_tokens(Z, faces, edges, np.where(stars, STAR, np.where(hidden, HIDDEN, CIRCLE)))
     tokens |= {
-        "texts": look.texts,
-        "hull": None if look.hull is None else _hull(projection(look.hull)),
+        "texts": texts,
+        "hull": None if hull is None else _hull(projection(hull)),
         "size": float(np.sqrt(marker_size(len(real)) / SIZE)),
         "trail_step": max(1, -(-Z.shape[0] * Z.shape[1] // MAX_TRAIL_POINTS)),
     }
+    shapes = describe_sphere(projection.source) if isinstance(trajectory.rule, Sphere) else []
     panel = {"kind": "picture", "axes": describe_axes(projection), "equal": projection.equal and projection.source > 1}
-    panel |= {
-        "label": "tokens",
-        "shapes": describe_sphere(projection.source) if isinstance(trajectory.rule, Sphere) else [],
-    }
+    panel |= {"label": "tokens", "shapes": shapes}
     frames = [{"label": trajectory.label(at)} for at in positions]
     return {"panels": [panel], "frames": frames, "tokens": tokens}
 
@@ -127,40 +121,30 @@ def encode_tokens(Z: FloatArray, faces: Any, edges: Any, marks: Any) -> dict[str
     return encoded | {"dimension": Z.shape[-1], "palette": list(palette)}
 
 
-class Look(NamedTuple):
-    """Appearance under a rule: colours, edges and stars by saved index, tooltips, and the hull at the end."""
-
-    last: int
-    colours: Callable[[int], Any]  # (n,) texts
-    edges: Callable[[int], Any]
-    leads: Callable[[int], BoolArray]
-    texts: list[str]
-    hull: FloatArray | None
+# Colours, edges and stars of the tokens by frame, tooltips, and the hull at the end
+Look = tuple[Any, Any, BoolArray, list[str], FloatArray | None]
 
 
-def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
-    palette, cloud, last = Palette(trajectory), trajectory.token_sets[0], len(trajectory.saved) - 1
-    own = cloud.classes.labels[np.searchsorted(cloud.real, real)]  # class of each token
+def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray, positions: list[int]) -> Look:
+    palette, token_set = Palette(trajectory), trajectory.token_sets[0]
+    own = token_set.classes.labels[np.searchsorted(token_set.real, real)]  # class of each token
     end = trajectory.attention(-1, sparse=True)
     follows = [", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]])) for i in real]
     numbers = {members: c for c, members in enumerate(dict.fromkeys(follows))}
     texts = [
         f"token {i}\ncluster {numbers[members]}\n{'leads' if star else f'follows {members}'}"
-        for i, members, star in zip(real, follows, is_leading_class(trajectory, last)[own], strict=True)
+        for i, members, star in zip(real, follows, is_leading_class(trajectory, -1)[own], strict=True)
     ]
-    leaders = trajectory.leaders
-    return Look(
-        last,
-        lambda at: palette.faces(cloud.sets[at])[own],
-        lambda at: np.where(is_leading_class(trajectory, at), EDGE, palette.edges(cloud, cloud.sets[at]))[own],
-        lambda at: is_leading_class(trajectory, at)[own],
-        texts,
-        trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None,
-    )
+    sets, leaders = [token_set.sets[at] for at in positions], trajectory.leaders
+    stars = np.array([is_leading_class(trajectory, at) for at in positions])  # (frames, classes)
+    faces = [palette.faces(one)[own] for one in sets]
+    edges = np.where(stars, EDGE, [palette.edges(token_set, one) for one in sets])[:, own]
+    has_hull = len(leaders) and trajectory.rule.normalize
+    return faces, edges, stars[:, own], texts, trajectory.array[-1, leaders].astype(np.float64) if has_hull else None
 
 
-def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
-    last = flows.find_index(trajectory, -1)
+def _smooth_look(trajectory: SmoothTrajectory, real: IntArray, positions: list[int]) -> Look:
+    last = positions[-1]
     colours, labels = cluster_colours(flows.rank_clusters(trajectory)[real]), trajectory.clusters[real]
     texts = [f"token {i}\ncluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends and len(trajectory.leaders):  # without leaders, weights are spread over all tokens
@@ -175,18 +159,12 @@ def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
     if flows.has_shrinking_hull(trajectory):
         Z = trajectory.drawn[last, real].astype(np.float64)
         hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
-    edges = [EDGE] * len(real)
-    return Look(
-        last, lambda at: colours, lambda at: edges, lambda at: flows.is_leader(trajectory, at)[real], texts, hull
-    )
+    stars = np.array([flows.is_leader(trajectory, at)[real] for at in positions])
+    return [colours] * len(positions), [[EDGE] * len(real)] * len(positions), stars, texts, hull
 
 
 def _encode(array: AnyArray) -> str:
     return b64encode(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()).decode()
-
-
-def _decode(text: str) -> bytes:
-    return b64decode(text)
 
 
 def _encode_colours(rows: Sequence[Sequence[str]], palette: dict[str, int]) -> str:
@@ -224,15 +202,9 @@ def describe_axes(projection: Projection) -> list[dict[str, Any]]:
     axes = []
     for r, label in enumerate(projection.labels):
         plain = re.sub(r"_\{(\d+)\}", lambda found: found[1].translate(SUBSCRIPTS), label).replace("$", "")
-        ticks = projection.ticks(r)
-        axis = {"label": plain, "low": float(projection.low[r]), "high": float(projection.high[r])}
-        axis["ticks"] = (
-            None if ticks is None else [[at, f"{x:.0e}".replace("e+0", "e") if x else "0"] for at, x in ticks.items()]
-        )
-        axis["hidden"] = projection.source == 1 and r == 1
-        axes.append(axis)
+        ticks: Any = projection.ticks(r)
+        if ticks is not None:
+            ticks = [[at, f"{x:.0e}".replace("e+0", "e") if x else "0"] for at, x in ticks.items()]
+        axis = {"label": plain, "low": float(projection.low[r]), "high": float(projection.high[r]), "ticks": ticks}
+        axes.append(axis | {"hidden": projection.source == 1 and r == 1})
     return axes
-
-
-def _write_power(number: float) -> str:
-    return f"{number:.0e}".replace("e+0", "e") if number else "0"

@@ -164,10 +164,7 @@ def padded_layout() -> ConstrainedLayoutEngine:
 
 
 def _place_3d(figure: Figure) -> None:
-    """Place 3-D axes by hand, with room for the legend, the title and the z label.
-
-    Constrained layout does not measure the label of the z axis.
-    """
+    """Place 3-D axes by hand, as constrained layout does not measure the label of the z axis."""
     width, height = figure.get_size_inches()
     figure.subplots_adjust(0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16)
 
@@ -179,10 +176,7 @@ def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
 
 
 def drawn_rows(points: FloatArray, always: IntArray, most: int | None = None) -> IntArray:
-    """Choose the rows of points (n, 2 or 3) to draw: all up to MAX_DRAWN, else a sample with a fixed seed.
-
-    The sample contains the rows `always` and the extreme points.
-    """
+    """Choose the rows of points to draw: all up to MAX_DRAWN, else a sample with the rows `always` and the extremes."""
     n, most = len(points), most or MAX_DRAWN
     if n <= most:
         return np.arange(n)

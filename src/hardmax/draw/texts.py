@@ -38,12 +38,9 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
     weights = explanation.model.weights
     drawable = weights.d == 2 and weights.outputs == 1 and len(explanation.ids) > 0
     if kind == "plane" and not drawable:
-        raise ParameterError(
-            'kind="plane"',
-            "go with d = 2, two classes and a text with known words",
-            f"d = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words",
-            'Use `kind="words"`.',
-        )
+        got = f"d = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words"
+        must = "go with d = 2, two classes and a text with known words"
+        raise ParameterError('kind="plane"', must, got, 'Use `kind="words"`.')
     if kind == "plane" or (kind == "auto" and drawable and weights.heads == 1 and ax is None):
         return plot_plane(explanation)
     return plot_words(explanation, ax=ax)
@@ -69,9 +66,8 @@ def plot_plane(explanation: "Explanation") -> Figure:
     """Draw the tokens of the first head at some layers, the names of leaders, and the line where the logit is 0."""
     trajectory = explanation.trajectory[0]
     layers = sorted({0, 1, trajectory.layers // 2, trajectory.layers})
-    figure, axes = plt.subplots(
-        1, len(layers), figsize=(3.3 * len(layers), 4.1), layout=style.padded_layout(), squeeze=False
-    )
+    size = (3.3 * len(layers), 4.1)
+    figure, axes = plt.subplots(1, len(layers), figsize=size, layout=style.padded_layout(), squeeze=False)
     palette, projection = Palette(trajectory, colours=style.BESIDE_WORDS), Projection.of_trajectory(trajectory)
     for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)

@@ -311,9 +311,8 @@ def _scatter_tokens(
         members = sets[own[p]][np.argsort(token_set.classes.first[sets[own[p]]])]  # in the order of tokens
         sectors = palette.of_class[members].tolist() if parts[p] <= MAX_SECTORS else []
         for part, colour in enumerate(sectors):
-            style.scatter(
-                ax, Z[[p]], s=size, c=[colour], marker=_make_sector(part, len(sectors)), linewidths=0, zorder=3
-            )
+            marker = _make_sector(part, len(sectors))
+            style.scatter(ax, Z[[p]], s=size, c=[colour], marker=marker, linewidths=0, zorder=3)
         face = "none" if sectors else "white"
         style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
@@ -418,12 +417,9 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None) ->
     normal = token if A is None else A @ token
     normal = normal / np.linalg.norm(normal)
     span = 0.5 * min(SHADE_LENGTH, float(np.ptp(ax.get_xlim())))
-    looks: dict[str, Any] = {
-        "line": {"color": style.BLUE, "lw": 1, "zorder": 1},
-        "plane": {"facecolors": SKY, "alpha": 0.25},
-    }
+    line, plane = {"color": style.BLUE, "lw": 1, "zorder": 1}, {"facecolors": SKY, "alpha": 0.25}
     limits = ax.get_xlim(), ax.get_ylim()
-    style.draw_hyperplane(ax, token, normal, span=span, **looks)
+    style.draw_hyperplane(ax, token, normal, span=span, line=line, plane=plane)
     if len(token) == 2:
         along = np.array([-normal[1], normal[0]])
         corners = [token - SHADE_LENGTH * along, token + SHADE_LENGTH * along]

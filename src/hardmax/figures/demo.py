@@ -36,11 +36,9 @@ def demo(progress: Progress | None = None) -> str:
     reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
     rule = hm.Hardmax(Fraction(1, 2))
     runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
+    about = {name: PAPER_CONFIGURATIONS[name].__doc__ or "" for name in runs}
     makers: list[Callable[[], Section]] = [
-        *(
-            partial(make_hardmax_section, _title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
-            for name, run in runs.items()
-        ),
+        *(partial(make_hardmax_section, _title(name), about[name], run, brief=True) for name, run in runs.items()),
         partial(_theorems_section, runs),
         partial(_values_section, "Self-attention with V = I", hm.matrix("identity")),
         partial(_values_section, "Self-attention with positive V", hm.matrix("paper-2d")),

@@ -120,13 +120,10 @@ class Separation(NamedTuple):
 
 
 def compute_separation() -> Separation:
-    """Solve for the largest delta such that <x, x - y> > 0 for all |x - s0| <= delta and |y - s_i| <= delta.
-
-    The smallest value over y is <x, x - s_i> - delta |x|; over x it is on the boundary of the ball, sampled finely.
-    """
+    """Solve for the largest delta such that <x, x - y> > 0 for all |x - s0| <= delta and |y - s_i| <= delta."""
     circle = _sample_circle(2000)
 
-    def gap(delta: float) -> float:
+    def gap(delta: float) -> float:  # the smallest value: over y in closed form, over x on the boundary of the ball
         x = SEPARATED[0] + delta * circle  # (2000, 2)
         return min(((x * (x - s)).sum(axis=1) - delta * np.linalg.norm(x, axis=1)).min() for s in SEPARATED[1:])
 

@@ -224,13 +224,10 @@ def draw_product(data: tuple[SmoothTrajectory, IntArray]) -> Figure:
     solid: Any = figure.add_subplot(1, 2, 1, projection="3d")
     plot_tokens(trajectory, SOLID, ax=solid, clusters=corners, projection=Projection.of(early))
     outline, reach = base.vertices[base.outline], 1.05 * np.abs(early[-1, :, 2]).max()
-    walls = [
-        [(*a, -reach), (*b, -reach), (*b, reach), (*a, reach)]
-        for a, b in zip(outline, np.roll(outline, -1, axis=0), strict=True)
-    ]
-    solid.add_collection3d(
-        Poly3DCollection(walls, facecolors=style.SHADE, edgecolors="#8899AA", alpha=0.15, linewidths=0.6)
-    )
+    sides = zip(outline, np.roll(outline, -1, axis=0), strict=True)
+    walls = [[(*a, -reach), (*b, -reach), (*b, reach), (*a, reach)] for a, b in sides]
+    wall = {"facecolors": style.SHADE, "edgecolors": "#8899AA", "alpha": 0.15, "linewidths": 0.6}
+    solid.add_collection3d(Poly3DCollection(walls, **wall))
     solid.set_zlim(-reach, reach)
     solid.view_init(elev=22, azim=-58)
     solid.set_box_aspect((1, 1, 1.25), zoom=1.05)
@@ -271,10 +268,7 @@ def compute_coordinates() -> Coordinates:
 
 @paper_figure("coordinates_128", "arXiv 2305.05465: coordinates in the eigenbasis of V, d = 128", compute_coordinates)
 def draw_coordinates(result: Coordinates) -> Figure:
-    """Draw coordinates of every token in time, and on the right the mean modulus of all coordinates.
-
-    Of each sign, the eigenvalues of largest, median and smallest modulus are drawn in time.
-    """
+    """Draw three coordinates of each sign in time, and on the right the mean modulus of all coordinates."""
     figure = plt.figure(figsize=(13.5, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, N_SHOWN + 2)
     sizes: Any = figure.add_subplot(grid[:, N_SHOWN:])

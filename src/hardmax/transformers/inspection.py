@@ -257,7 +257,7 @@ class Inspection:
         return self.weights[self.weights_of[self.row(layer)]]
 
     def row(self, layer: int) -> int:
-        """Return the index of a layer in `layers`, and so in `attention` and its"""
+        """Return the index of a layer in `layers`, and so in `attention` and its measures."""
         if layer not in self.layers:
             must = f"be one of the inspected layers {', '.join(map(str, self.layers))}"
             raise ParameterError("layer", must, f"{layer!r}", "Pass it to `inspect`.")
@@ -288,9 +288,9 @@ class Inspection:
     def _layer_json(self, at: int) -> dict[str, Any]:
         """Return the measures of states[at], and those of the attention before it."""
         leaders, layer = self.leaders[at].tolist(), (0, *self.layers)[at]
-        data: dict[str, Any] = {"layer": layer, "effective_clusters": float(self.effective_clusters[at])}
-        data |= {"mean_cosine": float(self.mean_cosine[at]), "leaders": leaders}
-        data["leading_pieces"] = [self.pieces[i] for i in leaders]
+        data: dict[str, Any] = {"layer": layer}
+        data |= {name: float(getattr(self, name)[at]) for name in ("effective_clusters", "mean_cosine")}
+        data |= {"leaders": leaders, "leading_pieces": [self.pieces[i] for i in leaders]}
         if at > 0:
             data["weights"] = self.weights_of[at - 1]
             for name in ("rank", "effective_rank", "boolean_distance"):
@@ -301,10 +301,7 @@ class Inspection:
 
 
 def compute_effective_number(weights: FloatArray) -> FloatArray:
-    """Return exp of the entropy of weights / sum along the last axis, for non-negative weights.
-
-    It lies between 1, if one weight is positive, and their number, if all are equal; it is 0 if all are zero.
-    """
+    """Return exp of the entropy of weights / sum along the last axis, for non-negative weights; 0 if all are zero."""
     total = weights.sum(axis=-1, keepdims=True)
     shares = weights / np.where(total > 0, total, 1)
     return np.where(total[..., 0] > 0, np.exp(entr(shares).sum(axis=-1)), 0.0)

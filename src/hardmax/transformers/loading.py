@@ -26,10 +26,7 @@ SAVED = "Pass the folder that save_pretrained wrote."
 
 
 def load(source: Any, caller: str = "`hardmax.inspect`") -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
-    """Return name, model and tokenizer of a folder, a cached name, a packaged model or a pair (model, tokenizer).
-
-    The model is in float64, in evaluation mode, and returns its attention. A model object is copied, not changed.
-    """
+    """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair."""
     with needed_for(caller, "transformers and PyTorch", "encoders"):
         import torch
         import transformers

@@ -75,12 +75,8 @@ class Heads:
 
 
 def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
-    """Return the eigenvalues of left @ right that can differ from zero, the largest modulus first.
-
-    With left of shape (..., d, r) and right of shape (..., r, d), r <= d, they are those of the small matrix
-    right @ left; the other d - r are zero.
-    """
-    values = np.linalg.eigvals(right @ left).astype(np.complex128)  # (..., r)
+    """Return the r eigenvalues of left @ right, (..., d, d), that can differ from zero, the largest modulus first."""
+    values = np.linalg.eigvals(right @ left).astype(np.complex128)  # (..., r) the same ones, of a small matrix
     order = np.lexsort((-values.imag, -np.abs(values)), axis=-1)
     return np.take_along_axis(values, order, axis=-1)
 
