@@ -232,7 +232,8 @@ class Run:
         waiting = self.sets.sizes[undecided] == 1  # a frozen map without ties ends at leaders, which Theorem 1 decides,
         if self.state.masked:  # and C1 nearly always
             waiting &= self.layer < MIN_CHAIN_LAYER
-            waiting |= [before is None or not np.array_equal(self.sets[i], before[i]) for i in undecided]
+            for r in np.flatnonzero(~waiting).tolist():
+                waiting[r] = before is None or not np.array_equal(self.sets[undecided[r]], before[undecided[r]])
         if waiting.all():
             return
         positions, D = history.at(self.layer, range(len(self.classes))), history.denominator(self.layer)
