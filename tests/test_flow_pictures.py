@@ -337,3 +337,8 @@ def test_a_movie_of_a_flow_has_one_frame_per_time(tmp_path: Path) -> None:
     last = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=2, save="last")
     with pytest.raises(hm.InputError, match='Simulate with `save="all"`'):
         movies.movie(last, tmp_path / "last.gif")
+
+
+def test_connections_need_a_smooth_rule() -> None:
+    with pytest.raises(hm.ParameterError, match=r"^`trajectory` must be under SelfAttention"):
+        plot_connections(hm.simulate(uniform(4, 2), hm.Hardmax(0.5), layers=1))

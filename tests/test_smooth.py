@@ -340,3 +340,11 @@ def test_progress_is_called_for_each_saved_position(rule, options):
     else:  # heads on their own coordinates run one after the other, in thousandths
         assert calls == sorted(calls)
         assert calls[-1] == (2000, 2000)
+
+
+def test_padding_of_infinite_numbers_is_not_projected():
+    tokens, mask = np.random.default_rng(0).normal(size=(2, 5, 2)), np.ones((2, 5), bool)
+    tokens[0, 4], mask[0, 4] = np.inf, False
+    found = hm.simulate(tokens, hm.SelfAttention(V=np.diag([1.0, 0.5])), times=2, mask=mask)
+    assert found.clusters[0, 4] == -1
+    assert (found.clusters[mask] >= 0).all()

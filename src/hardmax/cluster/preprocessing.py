@@ -37,6 +37,8 @@ def check_precomputed(X: Matrix, kind: str) -> None:
             advice = 'Use np.maximum(X, 0), or pass distances with `metric="precomputed"`.'
         raise ParameterError("X", f"hold non-negative {kind}", f"{smallest:.3g}", advice)
     if is_sparse(X):  # a graph of nearest neighbours need not be symmetric
+        if X.shape[0] > 1 and not X.nnz:
+            raise ParameterError("X", f"store {kind} of neighbours", "a sparse matrix without entries")
         return
     tolerance = MAX_ASYMMETRY * float(np.abs(X).max(initial=0.0))
     for part in gen_batches(len(X), max(1, BLOCK // len(X))):

@@ -180,6 +180,9 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     't = 1.6'
     """
     trajectory.refuse_batch("plot_connections(trajectory[b], k)")
+    if not isinstance(trajectory, SmoothTrajectory):
+        advice = "For hardmax use plot_attention."
+        raise ParameterError("trajectory", "be under SelfAttention, Softmax or Sphere", f"{trajectory.rule!r}", advice)
     at, real = find_index(trajectory, k), trajectory.mask
     X = trajectory.array[at, real].astype(np.float64)  # (n, d)
     form = find_score_matrix(trajectory, at)

@@ -202,7 +202,7 @@ class SmoothTrajectory(Trajectory):
 
         All of them where that eigenspace is the whole space, and for rules other than self-attention.
         """
-        return self.drawn if self._dual is None else np.asarray(self.drawn @ self._dual)
+        return self._to_dual(self.drawn)
 
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays
@@ -237,8 +237,12 @@ class SmoothTrajectory(Trajectory):
         """
         return self._labels(self.reached - 1) if self.reached else np.full(self.real.shape, -1)
 
+    def _to_dual(self, tokens: AnyArray) -> AnyArray:
+        """Return the coordinates of tokens in which they converge; padding, which may hold anything, is 0 there."""
+        return tokens if self._dual is None else np.asarray(np.where(self.real[..., None], tokens, 0) @ self._dual)
+
     def _labels(self, at: int) -> IntArray:
-        first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
+        first = self._to_dual(self.start)  # z = x at time 0
         return np.asarray(self._map_sets(label_clusters, self.gathering[at], first, self.real))
 
     @cached_property
