@@ -22,6 +22,7 @@ from hardmax._errors import (
 from hardmax._version import __version__ as __version__
 from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
+from hardmax.certificate_checker import check as check_certificate
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
@@ -60,6 +61,7 @@ __all__ = [
     "Trajectory",
     "argmax_sets",
     "cells",
+    "check_certificate",
     "classify",
     "configuration",
     "leader_table",

@@ -6,7 +6,9 @@ Then the limit is known exactly: leaders stand still, and every other token tend
 """
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,8 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
 from hardmax._validation import like, to_numpy
+from hardmax.certificate import make_certificate
+from hardmax.certificate_checker import check as check_certificate
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
 from hardmax.exact.certificates import Point
 from hardmax.exact.run import LimitSet, Proof, Run, merge_stats
@@ -64,17 +68,20 @@ class _StoredLimit:
 
     stored_weights: FloatArray
     stored_radius: float
+    stored_points: list[Point] | None = None  # exactly, from a certificate
 
     def weights(self) -> "scipy.sparse.csr_array":
         return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
 
     def radius(self) -> float:
         if np.isnan(self.stored_radius):
-            raise InputError(f"`radius` is not in this file, as it would have taken minutes to compute. {AGAIN}")
+            raise InputError(f"`radius` is not in this file. {AGAIN}")
         return self.stored_radius
 
     def exact_points(self) -> list[Point]:
-        raise InputError(f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}")
+        if self.stored_points is None:
+            raise InputError(f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}")
+        return self.stored_points
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,6 +223,35 @@ class Limit(_Comparable):
             raise InputError(f"Exact points need exact ties. Got: {self.status}")
         return np.array(exact, object).reshape(self.points.shape)
 
+    def certificate(self) -> dict[str, Any]:
+        """Return the proof as a document for JSON, which `hm.check_certificate` and a standalone program check.
+
+        The layers are run again to record their sets. `hardmax/certificate.py` describes the format.
+
+        Raises
+        ------
+        InputError
+            If the limit is not certified, or comes from a file.
+        """
+        if not self.certified or isinstance(self._limit_set, _StoredLimit):
+            got = "A limit from a file" if self.certified else self.status
+            raise InputError(f"A certificate needs the certified limit of a run. Got: {got} {AGAIN}")
+        return make_certificate(self._limit_set)
+
+    @classmethod
+    def from_certificate(cls, document: Any) -> "Limit":
+        """Check a certificate and restore its limit. `radius` raises an `InputError`: run `hm.limit` for it.
+
+        Raises
+        ------
+        ParameterError
+            If the certificate is rejected.
+        """
+        report = check_certificate(document)
+        if not report.accepted:
+            raise ParameterError("document", "be a certificate that proves its limits", report.reason)
+        return _restore_limit(document, report.emerged)
+
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write the attributes to a NumPy archive at `path`; an error leaves no partial file.
 
@@ -269,6 +305,33 @@ def _read_limit(file: storage.Arrays) -> Limit:
     values |= {name: file[name] for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")}
     values |= {name: file[name].item() for name in ("certified", "layer", "pace", "reason")}
     return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
+
+
+def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
+    """Return the limit of a certificate that was accepted."""
+    labels = np.array(document["labels"] or range(len(document["tokens"])))
+    points = [tuple(map(Fraction, row)) for row in document["points"]]
+    clusters, floats = np.array(document["limits"])[labels], np.array([list(map(float, row)) for row in points])
+    column = {row: c for c, row in enumerate(document["leaders"])}
+    weights = np.zeros((len(labels), len(column)))
+    for token, row in enumerate(labels.tolist()):
+        for leader, weight in document["weights"][row] or []:
+            weights[token, column[leader]] = float(Fraction(weight))
+    return Limit(
+        tokens=floats[clusters],
+        certified=True,
+        layer=document["layer"],
+        leaders=np.array([int(np.flatnonzero(labels == row)[0]) for row in column]),
+        emerged=np.array(emerged),
+        clusters=clusters,
+        points=floats,
+        pace=0.0,
+        proofs=dict(Counter(document["proofs"][row][0] for row in labels.tolist())),
+        reason="",
+        stats={"layers": document["layer"]},
+        start=np.array([[float(Fraction(x)) for x in row] for row in document["tokens"]])[labels],
+        _limit_set=_StoredLimit(weights, np.nan, points),
+    )
 
 
 def quick_radius(limit: Limit) -> float:

@@ -330,13 +330,13 @@ class LimitSet:
         onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=shape)
         one_step = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)  # all their members lead
         W = scipy.sparse.diags_array(one_step.astype(np.float64)) @ (self.sets.matrix(self.classes.counts) @ onto)
-        entries = [(i, c, float(w)) for i, row in self._absorbed().items() for c, w in row.items()]
+        entries = [(i, c, float(w)) for i, row in self.absorbed().items() for c, w in row.items()]
         if entries:
             rows, columns, values = zip(*entries, strict=True)
             W = W + scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
         return scipy.sparse.csr_array(W)[self.classes.labels]
 
-    def _absorbed(self) -> dict[int, dict[int, Fraction]]:
+    def absorbed(self) -> dict[int, dict[int, Fraction]]:
         """Return the weights by leader of classes that T or chain decided; those that reach no leader are left out."""
         deep = np.flatnonzero(self.proof > Proof.C1).tolist()
         leads = np.flatnonzero(self.column >= 0).tolist()

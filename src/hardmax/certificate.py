@@ -1,0 +1,91 @@
+"""Certificates of limits as JSON documents, which `certificate_checker.py` checks without this package.
+
+All real numbers are strings "p" or "p/q", since JavaScript has no long integers in JSON; indices are integers.
+
+format           "hardmax-certificate-1"
+alpha            step size of each layer; the last one also later
+A                rows of the matrix; null is the identity
+mask             null, "causal", or a string of "0" and "1" per token: the tokens that it sees
+tokens           distinct tokens at layer 0; under a mask all of them
+counts, labels   multiplicity of each distinct token, and the distinct token of each input; null under a mask
+layer            the layer of the last proof
+sets, changes    C_i at layer 0: an integer, or a list; and for each later layer [i, C_i] where it differs
+proofs           kind and layer of the proof of each token
+positions        at that layer
+leaders, points  tokens that lead, one per position; distinct limits, those of the leaders first
+limits           index of the limit of each token among the points
+weights          [leader, weight] of each limit; null where it is no convex combination of leaders
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax.certificate_checker import FORMAT
+from hardmax.exact.run import LimitSet, Proof, Run, to_point
+from hardmax.search.sets import Sets
+
+Document = dict[str, Any]
+
+
+def make_certificate(limit: LimitSet) -> Document:
+    """Run the layers of a certified limit again, and write sets, positions and proofs as a document."""
+    classes, rule = limit.classes, limit.rule
+    run = Run(rule, classes.rows[classes.labels], mask=limit.mask)
+    found = run.find_limits(limit.layer)
+    classes, history, sets = run.classes, run.state.history, [run.sets_of_layer(k) for k in range(run.layer + 1)]
+    assert history is not None
+    D, names = history.denominator(run.layer), {int(proof): str(proof) for proof in Proof}
+    mask: Any = "causal" if rule.causal and limit.mask is None else None
+    if limit.mask is not None:
+        mask = ["".join("01"[bit] for bit in row) for row in limit.mask.astype(int).tolist()]
+    return {
+        "format": FORMAT,
+        "alpha": [str(step) for step in rule.steps],
+        "A": None if rule.matrix is None else _write_rows(rule.matrix),
+        "mask": mask,
+        "tokens": _write_rows(classes.rows),
+        "counts": None if run.state.masked else classes.counts.tolist(),
+        "labels": None if run.state.masked else classes.labels.tolist(),
+        "layer": run.layer,
+        "sets": [_write_set(members) for members in sets[0]],
+        "changes": [_list_changes(sets[k - 1], sets[k], run.settled >= k) for k in range(1, len(sets))],
+        "proofs": [[names[proof], k] for proof, k in zip(run.proof.tolist(), run.settled.tolist(), strict=True)],
+        "positions": [list(map(str, to_point(row, D))) for row in history.at(run.layer, range(len(classes)))],
+        "leaders": found.leaders.tolist(),
+        "points": [list(map(str, point)) for point in found.exact_points()],
+        "limits": found.place.tolist(),
+        "weights": [None if own is None else [[j, str(w)] for j, w in own.items()] for own in _weights(found)],
+    }
+
+
+def _write_rows(array: AnyArray) -> list[list[str]]:
+    return [[str(Fraction(x)) for x in row] for row in array.tolist()]
+
+
+def _write_set(members: IntArray) -> int | list[int]:
+    return int(members[0]) if len(members) == 1 else members.tolist()
+
+
+def _list_changes(before: Sets, after: Sets, open_rows: BoolArray) -> list[list[Any]]:
+    """Return the rows whose sets differ, with the later ones, among those that are not decided before."""
+    some = np.flatnonzero(open_rows).tolist()
+    return [[i, _write_set(after[i])] for i in some if not np.array_equal(before[i], after[i])]
+
+
+def _weights(found: LimitSet) -> list[dict[int, Fraction] | None]:
+    """Return the weights of each limit on the leaders, exactly."""
+    absorbed, weights = found.absorbed(), list[dict[int, Fraction] | None]()
+    for i, proof in enumerate(found.proof.tolist()):
+        if proof > Proof.C1:
+            shares = absorbed.get(i)
+        else:
+            members, counts, total = found.sets.shares(i, found.classes.counts)
+            shares = dict[int, Fraction]()
+            for j, w in zip(members, counts, strict=True):
+                column = int(found.column[j])
+                shares[column] = shares.get(column, Fraction(0)) + Fraction(w, total)
+        weights.append(None if shares is None else {int(found.leaders[c]): w for c, w in shares.items()})
+    return weights
