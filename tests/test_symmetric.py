@@ -107,15 +107,6 @@ def test_int16_products_are_within_their_bound(d, scale):
     assert (packed.inverse * np.sqrt((v * v).sum(axis=1)) <= 1).all()
 
 
-def test_int16_is_used_where_it_separates_products():
-    rng = np.random.default_rng(0)
-    spread, slack = rng.normal(size=(3000, 16)), np.zeros(3000)
-    assert symmetric._pack_tokens(spread, slack) is not None
-    assert symmetric._pack_tokens(spread, slack + 1e3) is None
-    clustered = spread[rng.integers(0, 10, 3000)] + 1e-5 * spread
-    assert symmetric._pack_tokens(clustered, slack) is None
-
-
 def test_rows_that_int16_cannot_decide_go_to_the_scan(monkeypatch):
     monkeypatch.setattr(symmetric, "_are_clustered", lambda *given: False)
     rng = np.random.default_rng(0)
@@ -138,16 +129,6 @@ def test_the_lists_of_all_threads_fit_into_their_memory(monkeypatch):
         used.clear()
         assert argmax_sets(tokens, kernel="symmetric") == expected
         assert set(used) == {threads}
-
-
-def test_members_of_ties_are_in_order():
-    rng = np.random.default_rng(0)
-    tokens = rng.permutation(np.repeat(rng.normal(size=(200, 16)), 3, axis=0))
-    search = Search("symmetric")
-    sets, _ = search.near_maxima(tokens / 8, tokens / 8, np.full(600, 1e-14))
-    assert search.ran["scan"] == 0
-    assert (sets.sizes % 3 == 0).all()
-    assert all((np.diff(row) > 0).all() for row in sets)
 
 
 def test_tokens_that_int16_cannot_separate_are_left_to_the_scan():
