@@ -166,6 +166,16 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
     assert np.abs(settled[-1] - settled[-5]).max() < 1e-6 * np.abs(settled).max()
 
 
+def test_attention_is_held_once_and_where_every_row_is_boolean():
+    mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
+    coordinates = choose_coordinates(hm.SelfAttention(), mixed)
+    assert coordinates.hold_attention(coordinates.start(mixed), 0.0) is None
+    assert coordinates.held is None
+    np.testing.assert_array_equal(coordinates.hold_attention(coordinates.start(sharp), 0.0), np.eye(3))
+    np.testing.assert_array_equal(coordinates.held, np.eye(3))
+    assert coordinates.hold_attention(coordinates.start(-sharp), 0.0) is None
+
+
 def test_one_matrix_of_attention_is_in_memory_at_a_time():
     n = 1000
     tokens = np.random.default_rng(0).normal(size=(n, 16))

@@ -63,6 +63,12 @@ def test_classes_are_sorted_and_point_back():
     assert not classes.distinct
 
 
+def test_zero_and_minus_zero_are_equal():
+    classes = Classes.of(np.array([[-0.0, 1.0], [0.0, 1.0]]))
+    assert classes.counts.tolist() == [2]
+    assert not np.signbit(classes.rows).any()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_order_of_tokens_changes_labels_alone(seed):
     rng = np.random.default_rng(seed)
