@@ -1,5 +1,8 @@
 """`simulate` against the definition, for every kind of token set, and the effect of its options."""
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -122,6 +125,23 @@ def test_decided_tokens_cost_no_queries():
     run = hm.simulate(token_sets.gaussian(np.random.default_rng(0), 300, 2), hm.Hardmax(0.5), layers=50)
     assert 300 <= run.stats["queries"] < 300 * 4
     assert (run.decided >= 0).all()
+
+
+def test_sets_do_not_depend_on_the_number_of_threads():
+    script = """
+import hashlib, numpy as np, hardmax as hm
+from tests.problems import theory, token_sets
+rng = np.random.default_rng(0)
+tokens = np.vstack([token_sets.flattened_sphere(rng, 300), token_sets.lattice(rng, 300)])
+run = hm.simulate(tokens, hm.Hardmax(0.1), layers=6)
+print(hashlib.sha256(b"".join(s.tobytes() + b"|" for k in range(7) for s in run.sets(k))).hexdigest())
+"""
+    answers = set()
+    for threads in ("1", "2"):
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        command = [sys.executable, "-c", script]
+        answers.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(answers) == 1
 
 
 @pytest.mark.parametrize(
