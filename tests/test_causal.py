@@ -84,18 +84,6 @@ def test_a_close_race_has_a_positive_margin():
     assert run.margins(0)[1] == pytest.approx(2.0**-120, rel=1e-6, abs=0)
 
 
-def test_files_keep_the_mask(tmp_path):
-    run = hm.simulate(TOKENS, hm.Hardmax(1, causal=True), layers=3)
-    run.to_npz(tmp_path / "run.npz")
-    again = hm.Trajectory.from_npz(tmp_path / "run.npz")
-    assert again.rule == run.rule
-    assert again.rule != hm.Hardmax(1)
-    assert again.to_json() == run.to_json()
-    assert again.status == run.status
-    np.testing.assert_array_equal(again.margins(1), run.margins(1))
-    assert repr(again.rule) == "Hardmax(alpha=1, causal=True)"
-
-
 def test_only_causal_statements_cover_a_causal_mask():
     run = hm.simulate(TOKENS, hm.Hardmax(1, causal=True), layers=3)
     assert [verdict.outcome for verdict in hm.theorems.check(run)] == ["holds"] * 3

@@ -187,24 +187,6 @@ def test_ties_that_will_break_are_not_certified(tokens):
     assert not certify(frozen)
 
 
-def test_levels_are_the_positions_of_later_layers():
-    frozen, run = frozen_at(8, theory.FOLLOWS_FOLLOWERS, HALF)
-    points = [tuple(map(Fraction, z)) for z in frozen.positions]
-    limits = [frozen.mean(i, points) for i in range(len(points))]
-    order, _ = certificates._chain(frozen, certificates._standing(frozen, limits))
-    for i in order:
-        limits[i] = frozen.mean(i, limits)
-    levels, start = certificates._levels(frozen, points, limits, order), run.state.history.denominator(8)
-    assert len(levels) > 1
-    for m in range(1, 6):
-        run.advance()
-        assert run.choose() == frozen.sets
-        now = [tuple(x * start for x in row) for row in run.state.history.fractions(8 + m).tolist()]
-        for i, z in enumerate(now):
-            along = (binomials([level[i][r] for level in levels], m) for r in range(3))
-            assert z == tuple(s + Fraction(2, 3) ** m * a for s, a in zip(limits[i], along, strict=True))
-
-
 def binomials(coefficients, m):
     return sum(f * comb(m, r) for r, f in enumerate(coefficients))
 
@@ -251,12 +233,6 @@ def test_signs_by_hand():
     slow = Fraction(10, 11)
     assert certificates._stays_positive((0, [4, 0], [0, -1, 0]), slow)
     assert not certificates._stays_positive((0, [3, 0], [0, -1, 0]), slow)  # 3 - m rho^m, which is negative at m = 11
-
-
-@pytest.mark.parametrize("rho", [Fraction(1, 6), HALF, Fraction(5, 7), Fraction(10, 11)])
-def test_the_peak_is_the_largest_value(rho):
-    for r in range(6):
-        assert certificates._peak(r, rho) == max(comb(m, r) * rho**m for m in range(100))
 
 
 def test_a_parabola_is_positive_where_its_values_are():

@@ -197,19 +197,8 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "hardmax.attention.gpu", None)  # as where Triton lacks what it imports
     code, out, _ = run("compile")
     assert code == 0
-    assert out.startswith("GPU kernels: not compiled, because this version of Triton is not supported")
-
-
-@pytest.mark.slow
-def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
-    monkeypatch.setattr("hardmax.cli.compile.RUNS", {"symmetric": RUNS["symmetric"], "small": RUNS["small"]})
-    monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
-    code, out, _ = run("compile", "--workers", 1)
-    assert code == 0
-    *kernels, last = out.splitlines()
-    assert [line.split(":")[0] for line in kernels] == ["symmetric", "small"]
-    assert last.startswith("Compiled code is in ")
     assert run("compile", "--workers", 0)[0] == 2
+    assert out.startswith("GPU kernels: not compiled, because this version of Triton is not supported")
 
 
 def test_an_interruption_ends_the_compiling_processes(run, monkeypatch):

@@ -37,13 +37,6 @@ def test_the_common_denominator_is_the_least(kind):
     assert common_denominator(values) == over_one_denominator(values)[1]
 
 
-def test_products_with_and_without_a_matrix():
-    assert dot((1, 2, 3), (4, 5, -6)) == -4
-    assert _exact.apply(None, (1, 2)) == (1, 2)
-    assert _exact.apply([(1, 2), (0, 3)], (5, 7)) == (19, 21)
-    assert _exact.combine([1, 2], [(1, 0), (3, 5)]) == (7, 10)
-
-
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), 0.1, [Fraction(1, 3), 2]], ids=str)
 def test_history_is_lazy_and_right(alpha):
     tokens = token_sets.mirrored(np.random.default_rng(2))

@@ -49,5 +49,6 @@ def test_rules_cannot_be_changed():
 def test_rules_are_values():
     assert hm.Hardmax(0.5) == hm.Hardmax(Fraction(1, 2)) != hm.Hardmax(0.5, exact=True)
     assert len({hm.Hardmax(0.5, EYE), hm.Hardmax(0.5, [[1, 0], [0, 1]]), hm.Hardmax(0.5)}) == 2
+    assert hm.Hardmax(0.5) != hm.Hardmax(0.5, causal=True)
     assert hm.Hardmax(1, normalize="rescaling") == hm.Hardmax(1)
     assert hm.Hardmax(1, normalize="none") == hm.Hardmax(1, normalize=False)

@@ -5,12 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
 from hardmax.flows.coordinates import choose_coordinates
-from tests.problems.self_attention import RULES, TIGHT, TOKENS, K, Q, V, at, product_problem, reference, velocity
+from tests.problems.self_attention import RULES, TOKENS, K, Q, V, at, product_problem, reference, velocity
 
 pytestmark = pytest.mark.portable
 
@@ -29,15 +28,6 @@ def test_simulation_solves_the_raw_equation(name):
     np.testing.assert_allclose(run.tokens, reference(TOKENS, times, **RULES[name]), rtol=1e-7, atol=1e-8)
     assert run.reached == 4
     assert run.problem == ""
-
-
-def test_constant_callables_are_constants():
-    times = [0, 0.5, 2]
-    plain = hm.simulate(TOKENS, hm.SelfAttention(Q, K, V), times=times, **TIGHT)
-    called = hm.simulate(TOKENS, hm.SelfAttention(lambda t: Q, lambda t: K, lambda t: V), times=times, **TIGHT)
-    for name in ("tokens", "rescaled"):
-        np.testing.assert_allclose(getattr(called, name), getattr(plain, name), rtol=0, atol=1e-9)
-    np.testing.assert_allclose(called.attention(-1), plain.attention(-1), rtol=0, atol=1e-9)
 
 
 def test_one_token_and_equal_tokens_grow_as_one():
@@ -86,24 +76,6 @@ def test_rk4_rescales_by_its_own_polynomial():
     R = sum(np.linalg.matrix_power(0.1 * V, k) / math.factorial(k) for k in range(5))
     for k, steps in enumerate((0, 3, 12)):
         np.testing.assert_allclose(run.tokens[k], run.rescaled[k] @ np.linalg.matrix_power(R, steps).T, atol=1e-13)
-
-
-def test_fixed_steps_rescale_by_a_value_matrix_in_time():
-    """z = F^{-1} x with F' = V(t) F, F(0) = I."""
-
-    def values(t):
-        return np.array([[np.cos(t), 1.0], [0.0, 0.5]])
-
-    times, rule = [0, 0.4, 1.2], hm.SelfAttention(V=values)
-    steps = hm.simulate(TOKENS, rule, times=times, method="rk4", dt=0.01)
-    tight = hm.simulate(TOKENS, rule, times=times, **TIGHT)
-    np.testing.assert_allclose(steps.tokens, tight.tokens, rtol=0, atol=1e-7)
-    np.testing.assert_allclose(steps.rescaled, tight.rescaled, rtol=0, atol=1e-7)
-    flow = solve_ivp(
-        lambda t, F: (values(t) @ F.reshape(2, 2)).ravel(), (0, 1.2), np.eye(2).ravel(), t_eval=times, **TIGHT
-    )
-    for k, F in enumerate(flow.y.T.reshape(-1, 2, 2)):
-        np.testing.assert_allclose(tight.rescaled[k], np.linalg.solve(F, tight.tokens[k].T).T, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -162,16 +134,6 @@ def test_attention_at_large_times(name, end, options):
     if options:  # rounding decides which of the tokens that have met leads there
         other = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, end])
         assert set(run.clusters[run.leaders]) == set(run.clusters[other.leaders])
-
-
-def test_minus_identity_collapses_to_zero():
-    """Once the mean is gone, P x is nearly the covariance times x, so that |x| falls as t^(-1/2)."""
-    run = hm.simulate(TOKENS, hm.SelfAttention(V=-np.eye(2)), times=[0, 50, 150, 300, 1000])
-    sizes = np.linalg.norm(run.tokens, axis=(1, 2))
-    assert (np.diff(sizes) < 0).all()
-    assert sizes[3] / sizes[2] == pytest.approx(2**-0.5, rel=0.02)
-    assert sizes[4] / sizes[3] == pytest.approx(0.3**0.5, rel=0.02)
-    np.testing.assert_allclose(run.attention(-1), 0.2, atol=0.01)
 
 
 # e^150 is no single-precision number.

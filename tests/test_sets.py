@@ -1,9 +1,10 @@
-"""The flat arrays that hold the sets of a layer."""
+"""The flat arrays that hold the sets of a layer, and equal tokens as one class."""
 
 import numpy as np
 import pytest
 
-from hardmax.search.sets import Sets
+from hardmax.search.sets import Classes, Sets
+from tests.problems import token_sets
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
@@ -42,12 +43,6 @@ def test_replace_is_replacing_row_by_row(sets, rows):
     assert [row.tolist() for row in sets] == [[1], [0, 2], [2], [0, 1, 3]]  # the old ones stay
 
 
-def test_mean_is_weighted_by_multiplicity(sets):
-    tokens = np.array([[0.0, 0.0], [4.0, 1.0], [1.0, 1.0], [8.0, 0.0]])
-    counts = np.array([3, 1, 1, 2])
-    assert sets.mean(tokens, counts).tolist() == [[4, 1], [0.25, 0.25], [1, 1], [20 / 6, 1 / 6]]
-
-
 def test_shares_are_in_lowest_terms(sets):
     counts = np.array([4, 6, 2, 2])
     assert sets.shares(0, counts) == ([1], [1], 1)
@@ -58,7 +53,30 @@ def test_shares_are_in_lowest_terms(sets):
     assert Sets.of([[0], [1]]).denominator(np.array([5, 7])) == 1
 
 
-def test_matrix_is_row_stochastic(sets):
-    matrix = sets.matrix(np.array([3, 1, 1, 2])).toarray()
-    expected = [[0, 1, 0, 0], [3 / 4, 0, 1 / 4, 0], [0, 0, 1, 0], [3 / 6, 1 / 6, 0, 2 / 6]]
-    np.testing.assert_allclose(matrix, expected, rtol=1e-15)
+def test_classes_are_sorted_and_point_back():
+    classes = Classes.of(np.array([[2.0, 1.0], [0.0, 5.0], [2.0, 1.0], [2.0, 0.0]]))
+    assert classes.rows.tolist() == [[0, 5], [2, 0], [2, 1]]
+    assert classes.labels.tolist() == [2, 0, 2, 1]
+    assert classes.first.tolist() == [1, 3, 0]
+    assert classes.counts.tolist() == [1, 1, 2]
+    assert len(classes) == 3
+    assert not classes.distinct
+
+
+def test_zero_and_minus_zero_are_equal():
+    classes = Classes.of(np.array([[-0.0, 1.0], [0.0, 1.0]]))
+    assert classes.counts.tolist() == [2]
+    assert not np.signbit(classes.rows).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_order_of_tokens_changes_labels_alone(seed):
+    rng = np.random.default_rng(seed)
+    tokens = token_sets.duplicates(rng, 30) + 0.0
+    order = rng.permutation(30)
+    one, other = Classes.of(tokens), Classes.of(tokens[order])
+    assert np.array_equal(one.rows, other.rows)
+    assert np.array_equal(one.counts, other.counts)
+    assert np.array_equal(one.labels[order], other.labels)
+    assert np.array_equal(one.rows[one.labels], tokens)
+    assert all(one.first[c] == np.flatnonzero(one.labels == c)[0] for c in range(len(one)))

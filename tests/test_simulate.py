@@ -61,18 +61,9 @@ def test_numbers_that_floats_cannot_hold():
     assert_follows_definition([[10**30, 1], [10**30 + 1, 1]], 1)
 
 
-def test_merged_tokens_lead_as_one():
-    run = hm.simulate([[1.0], [-1.0]], hm.Hardmax(1, [[-1.0]], any_A=True), layers=2)  # both go to 0 at once
-    assert [positions_of(run, 1), sets_of(run, 1)] == [[(0,), (0,)], [[0, 1], [0, 1]]]
-    assert run.emerged.tolist() == [1, 1]
-
-
-def test_a_token_that_follows_merged_tokens_does_not_lead():
-    rule = hm.Hardmax(1, [[-1, 0], [0, 1]], any_A=True)
-    run = hm.simulate([(1, 1), (-1, 1), (0, 0.5)], rule, layers=3)  # the first two meet at (0, 1)
-    assert positions_of(run, 1) == [(0, 1), (0, 1), (0, Fraction(3, 4))]
-    assert sets_of(run, 1) == [[0, 1], [0, 1], [0, 1]]
-    assert run.emerged.tolist() == [1, 1, -1]
+def test_merged_tokens_lead_as_one_and_their_followers_do_not_lead():
+    assert_follows_definition([[1.0], [-1.0]], 1, [[-1.0]])  # both go to 0 at once
+    assert_follows_definition([(1, 1), (-1, 1), (0, 0.5)], 1, [[-1, 0], [0, 1]])  # the first two meet at (0, 1)
 
 
 def test_leaders_depend_on_alpha():
@@ -172,8 +163,3 @@ def test_heads_use_the_kernel_and_report_progress():
     assert len(seen) == 4 + 4  # all token sets at once for both
     assert seen[-1][0] == seen[-1][1]
     assert len({total for _, total in seen}) == 1
-
-
-def test_error_control_is_refused_for_fixed_steps():
-    with pytest.raises(ValueError, match="`rtol`"):
-        hm.simulate(np.eye(2), hm.SelfAttention(), times=1, method="rk4", dt=0.5, rtol=1e-6)

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.linalg import expm
 from scipy.optimize import linprog
 
 import hardmax as hm
 from hardmax._arrays import softmax, softmax_means
-from tests.problems.softmax import ANY_A, RNG, TOKENS, last, softmax_layer, weights
+from tests.problems.softmax import ANY_A, TOKENS, last, softmax_layer, weights
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
@@ -59,13 +58,6 @@ def test_softmax_at_the_ends_of_the_temperatures():
     np.testing.assert_allclose(hot, (TOKENS + TOKENS.mean(axis=0)) / 2, rtol=0, atol=1e-15)
 
 
-def test_softmax_shares_ties_evenly_as_hardmax_does():
-    square = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
-    cold = hm.simulate(square, hm.Softmax(1, temperature=1e-3), layers=1)
-    np.testing.assert_allclose(cold.attention(0)[4], [0.5, 0.5, 0, 0, 0], atol=1e-15)
-    np.testing.assert_allclose(cold.tokens[1], last(square, hm.Hardmax(1)), atol=1e-15)
-
-
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
 def test_softmax_of_huge_and_tiny_tokens(scale):
     run = hm.simulate(TOKENS * scale, hm.Softmax(0.5), layers=3)
@@ -102,16 +94,6 @@ def test_rows_sum_to_one_and_rescaled_tokens_stay_in_the_hull(tokens, temperatur
     sides = np.vstack([tokens.T, np.ones(len(tokens))])
     for z in run.tokens[-1]:
         assert linprog(np.zeros(len(tokens)), A_eq=sides, b_eq=[*z, 1], method="highs").status == 0
-
-
-@pytest.mark.parametrize("normalize", ["rescaling", "none", "rms"])
-def test_rotations_commute_with_softmax_for_the_identity(normalize):
-    skew = np.triu(RNG.normal(size=(3, 3)), 1)
-    R = expm(skew - skew.T)
-    rule = hm.Softmax(0.5, temperature=0.3, normalize=normalize)
-    np.testing.assert_allclose(last(TOKENS @ R.T, rule, 4), last(TOKENS, rule, 4) @ R.T, rtol=0, atol=1e-12)
-    with_A = hm.Softmax(0.5, np.diag([1.0, 2.0, 3.0]), temperature=0.3, normalize=normalize)
-    assert np.abs(last(TOKENS @ R.T, with_A, 4) - last(TOKENS, with_A, 4) @ R.T).max() > 1e-3
 
 
 def test_one_token_and_one_dimension():
@@ -191,9 +173,11 @@ def test_nan_stays_visible_in_means():
 @pytest.mark.parametrize("rule", [hm.SelfAttention(), hm.Sphere(2.0), hm.Softmax(1.0)], ids=repr)
 def test_many_tokens_need_no_attention_matrix(rule):
     tokens = hm.configuration("sphere", n=2000, d=3)
+    how = {"times": [0, 0.1]} if rule.continuous else {"layers": 2}
+    hm.simulate(tokens[:9], rule, **how)  # what is loaded does not count
     tracemalloc.start()
     try:
-        hm.simulate(tokens, rule, **({"times": [0, 0.1]} if rule.continuous else {"layers": 2}))
+        hm.simulate(tokens, rule, **how)
         assert tracemalloc.get_traced_memory()[1] < 8 * 2000**2 / 10
     finally:
         tracemalloc.stop()

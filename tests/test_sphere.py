@@ -105,12 +105,6 @@ def test_two_tokens_meet_as_the_formula_says():
     np.testing.assert_allclose(run.tokens[:, 0, 1] / run.tokens[:, 0, 0], np.tan(a) * np.exp(-times), rtol=1e-8)
 
 
-def test_rotations_commute_with_the_flow():
-    R = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
-    plain, turned = (hm.simulate(tokens, hm.Sphere(4), times=[0, 3]).tokens for tokens in (TOKENS, TOKENS @ R.T))
-    np.testing.assert_allclose(turned, plain @ R.T, rtol=0, atol=1e-7)
-
-
 def test_attention_is_softmax_of_the_products_of_seen_tokens():
     run = hm.simulate(TOKENS, hm.Sphere(5), times=[0, 1])
     powers = np.exp(5 * run.tokens[1] @ run.tokens[1].T)

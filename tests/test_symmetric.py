@@ -140,16 +140,6 @@ def test_the_lists_of_all_threads_fit_into_their_memory(monkeypatch):
         assert set(used) == {threads}
 
 
-def test_members_of_ties_are_in_order():
-    rng = np.random.default_rng(0)
-    tokens = rng.permutation(np.repeat(rng.normal(size=(200, 16)), 3, axis=0))
-    search = Search("symmetric")
-    sets, _ = search.near_maxima(tokens / 8, tokens / 8, np.full(600, 1e-14))
-    assert search.ran["scan"] == 0
-    assert (sets.sizes % 3 == 0).all()
-    assert all((np.diff(row) > 0).all() for row in sets)
-
-
 def test_tokens_that_int16_cannot_separate_are_left_to_the_scan():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(4096, 16))
     search = Search()

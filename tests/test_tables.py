@@ -12,7 +12,6 @@ pytest.importorskip("sklearn")
 
 from hardmax import HardmaxClassifier
 from hardmax.app import texts as app_texts
-from hardmax.app.api import Context, handle
 from hardmax.text.files import escape_formulas, is_number
 
 RISKY = ['=HYPERLINK("http://host")', "+1 great film", "-2+3 cmd", "@SUM(A1)", "\t=1+1"]
@@ -25,14 +24,6 @@ def cells_of(text: str) -> list[list[str]]:
 def is_formula(cell: str) -> bool:
     """Return whether a spreadsheet would run a cell; it does not run numbers."""
     return cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number(cell)
-
-
-def test_predictions_of_the_app_hold_no_formulas() -> None:
-    texts = [*RISKY, "a - good film"]
-    reply = handle("export-table", {"rows": [{"text": text} for text in texts]}, Context())
-    rows = cells_of(reply.file.decode())
-    assert [row[1] for row in rows[1:]] == [*(f"'{text}" for text in RISKY), "a - good film"]
-    assert not any(is_formula(cell) for row in rows for cell in row)
 
 
 def test_an_explanation_holds_no_formulas(tmp_path: Path) -> None:

@@ -160,7 +160,10 @@ INVALID = {
         *each(partial(run, times=1, method="rk4"), "dt", 0.0, -1),
         *each(partial(hm.Compose, [hm.Softmax(1)]), "dt", 0),
     ],
-    "rtol": each(partial(run, times=1), "rtol", 0, 2, 1e-15),
+    "rtol": [
+        *each(partial(run, times=1), "rtol", 0, 2, 1e-15),
+        partial(run, times=1, method="rk4", dt=0.5, rtol=1e-6),
+    ],
     "atol": each(partial(run, times=1), "atol", 0.5, np.nan),
     "max_steps": each(partial(run, times=1), "max_steps", 0),
     "layers": [

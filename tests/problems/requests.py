@@ -1,10 +1,9 @@
 """Requests for an A, the sets of the definition, and the check of a decision."""
 
-from fractions import Fraction
-
 import numpy as np
 
 import hardmax as hm
+from tests.problems.oracle import choose as sees
 
 PROFILE = {"deadline": None, "derandomize": True}
 TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])
@@ -20,15 +19,6 @@ def planted(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     tokens, B = rng.normal(size=(n, d)), rng.normal(size=(d, d))
     products = tokens @ (B @ B.T) @ tokens.T
     return tokens, np.flatnonzero(products.argmax(axis=1) == np.arange(n))
-
-
-def sees(tokens: np.ndarray, A: np.ndarray) -> list[list[int]]:
-    """C_i by the definition, in rational arithmetic."""
-    Z = [[Fraction(x) for x in row] for row in np.asarray(tokens).tolist()]
-    M = [[Fraction(x) for x in row] for row in A.tolist()]
-    queries = [[sum(z[a] * M[a][b] for a in range(len(z))) for b in range(len(z))] for z in Z]
-    products = [[sum(x * y for x, y in zip(q, z, strict=True)) for z in Z] for q in queries]
-    return [[j for j, x in enumerate(row) if x == max(row)] for row in products]
 
 
 def check_decision(tokens: np.ndarray, leaders: np.ndarray, followers: dict[int, int], tries: int = 100) -> None:
