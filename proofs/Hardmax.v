@@ -170,14 +170,6 @@ have [/= j ij best] := arg_maxP (fun j => score x (Z j)) (sees_refl i).
 by apply/set0Pn; exists j; apply/argmaxP; split=> // p /best.
 Qed.
 
-(** A leader belongs to its own argmax set. *)
-Lemma leader_attends_itself Z i : leads Z i -> i \in attended Z i.
-Proof.
-move=> /leadsP equal; have /set0Pn[j jC] := argmax_nonempty Z i (Z i).
-apply/argmaxP; split=> // p ip; rewrite -{3}(equal j jC).
-by case/argmaxP: jC => _; apply.
-Qed.
-
 (** A leader is its own centroid and does not move. *)
 Lemma leader_centroid Z i : leads Z i -> centroid Z i = Z i.
 Proof. by move=> /leadsP; apply/mean_equal/argmax_nonempty. Qed.
@@ -626,5 +618,7 @@ Check acceptsP.
 Print Assumptions acceptsP.
 Check acceptance.
 Print Assumptions acceptance_rational.
+Check contraction_alpha.
+Print Assumptions contraction_alpha.
 Check acceptance_limit.
 Print Assumptions acceptance_limit_rational.
