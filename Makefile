@@ -13,7 +13,7 @@ PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
 .PHONY: demo check test lint types compiled pytest test-slow test-exhaustive test-blas test-machines test-oldest test-pythons test-wheel try-wheel release \
-	docs docs-open test-docs app screenshots test-gpu bench bench-gpu clean
+	docs docs-open test-docs app screenshots test-gpu bench bench-gpu proofs clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
@@ -135,7 +135,15 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 	$(BIN)/python -m benchmarks.avx2 --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
+# Formal proofs of the certificates. Coq prints each statement and the axioms that its proof uses; there must be none.
+proofs:
+	@command -v coqc > /dev/null || \
+		{ echo "coqc is missing. Install the Debian packages coq and libcoq-mathcomp-algebra."; exit 1; }
+	@cd proofs && printed=$$(coqc -q -w -notation-overridden,-ambiguous-paths Hardmax.v) && echo "$$printed" && \
+		if echo "$$printed" | grep -q '^Axioms:'; then echo "A proof uses axioms."; exit 1; fi
+
 clean:
+	rm -f proofs/*.vo proofs/*.vok proofs/*.vos proofs/*.glob proofs/.*.aux
 	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures \
 		docs/gallery docs/static/live docs/static/mathjax docs/reference/command-line.md
 

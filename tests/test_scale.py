@@ -19,7 +19,7 @@ from hardmax.scale import cells as built_in_cells
 from hardmax.scale.cells import CELLS, MATRICES
 from hardmax.scale.design import make_design
 from hardmax.scale.executor import connected, run_cell
-from hardmax.scale.store import Configuration, Manifest, Part, join_tables, make_table, write_part
+from hardmax.scale.store import Configuration, Manifest, join_tables, make_table
 from tests import scale_cells
 
 cloudpickle.register_pickle_by_value(scale_cells)
@@ -91,23 +91,19 @@ def test_parts_hold_every_cell_once(cells: int, part_cells: int) -> None:
 
 def test_a_manifest_lists_finished_parts_and_drops_an_incomplete_line(tmp_path: Path) -> None:
     found = configuration(6, part_cells=2)
-    first, second, third = found.parts
+    first, second, _ = found.parts
+    answers = [({"x": 1}, 0.5, None), ({}, float("nan"), "ValueError: no")]
     with Manifest.create(tmp_path, found) as manifest:
-        manifest.add(Part(second, 2, 4, 0, 0.5, "hash"))
+        manifest.write(2, [{"a": 2}, {"a": 3}], answers)
     with (tmp_path / "manifest.jsonl").open("a") as file:
         file.write('{"name": "part-0')  # the client was killed
-    assert Manifest(tmp_path).missing == {first: range(2), third: range(4, 6)}
+    assert Manifest(tmp_path).missing == [range(2), range(4, 6)]
     with Manifest(tmp_path) as manifest:
-        manifest.add(Part(first, 0, 2, 0, 0.5, "hash"))
-    assert list(Manifest(tmp_path).missing) == [third]
-
-
-def test_a_part_is_written_once(tmp_path: Path) -> None:
-    path, cells = tmp_path / "part.parquet", [{"a": 0}, {"a": 1}]
-    part = write_part(path, 0, cells, [({"x": 1}, 0.5, None), ({}, float("nan"), "ValueError: no")])
-    assert (part.start, part.stop, part.errors, part.seconds) == (0, 2, 1, 0.5)
-    assert write_part(path, 0, cells, [({"x": 9}, 0.5, None)] * 2) == part  # the first one is kept
-    assert [path.name for path in tmp_path.iterdir()] == ["part.parquet"]
+        manifest.write(0, [{"a": 0}, {"a": 1}], answers)
+    manifest = Manifest(tmp_path)
+    assert manifest.missing == [range(4, 6)]
+    assert [part[:5] for part in manifest.done] == [(first, 0, 2, 1, 0.5), (second, 2, 4, 1, 0.5)]
+    assert {path.name for path in tmp_path.iterdir()} == {"manifest.jsonl", first, second}
 
 
 def test_the_table_has_the_columns_of_all_parts() -> None:

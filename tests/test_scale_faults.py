@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,12 +119,13 @@ def undisturbed(job, client, tmp_path_factory) -> object:
 
 
 class Fault(WorkerPlugin):
-    """Kill one worker, once, before or after a part has its name."""
+    """Kill one worker, once, before or after it calls a function: runs a cell, or renames a file."""
 
     name = "fault"
 
-    def __init__(self, marker: Path, *, before: bool) -> None:
+    def __init__(self, marker: Path, *, job: str, before: bool) -> None:
         self.marker, self.before = marker, before
+        self.where = ("scale.executor", "run_cell") if job == "sweep" else ("_files", "_keep_first")
 
     def die_once(self) -> None:
         with suppress(FileExistsError):
@@ -130,27 +133,26 @@ class Fault(WorkerPlugin):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def setup(self, worker) -> None:
-        from hardmax import _files
+        module, name = import_module(f"hardmax.{self.where[0]}"), self.where[1]
+        original = getattr(module, name)
 
-        self.original = original = _files._keep_first
-
-        def keep_first(temporary: Path, target: Path) -> None:
+        def die_during(*given: Any) -> Any:
             if self.before:
                 self.die_once()
-            original(temporary, target)
+            found = original(*given)
             self.die_once()
+            return found
 
-        _files._keep_first = keep_first
+        setattr(module, name, die_during)
+        self.undo = partial(setattr, module, name, original)
 
     def teardown(self, worker) -> None:
-        from hardmax import _files
-
-        _files._keep_first = self.original
+        self.undo()
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before its rename", "after it, before its answer"])
+@pytest.mark.parametrize("before", [True, False], ids=["before its work", "after it, before its answer"])
 def test_a_worker_is_killed(job, client, undisturbed, tmp_path: Path, before: bool) -> None:
-    client.register_plugin(Fault(tmp_path / "killed", before=before))
+    client.register_plugin(Fault(tmp_path / "killed", job=job.name, before=before))
     try:
         job.run(tmp_path / "out", engine=client)
     finally:
@@ -276,7 +278,7 @@ for row, _, _ in run_cells(Task(*pickle.load(sys.stdin.buffer))): print(row["pid
 
 @pytest.mark.parametrize("worker_ends", [False, True])
 def test_processes_that_cells_start_end_with_the_task_or_the_worker(worker_ends: bool) -> None:
-    task = Task(cloudpickle.dumps(scale_cells.start_another), 0, 0, [{"rest": 0}, {"rest": 1000}], 60.0, "")
+    task = Task(cloudpickle.dumps(scale_cells.start_another), 0, 0, [{"rest": 0}, {"rest": 1000}], 60.0)
     if worker_ends:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with ended(subprocess.Popen([sys.executable, "-c", WORKER], **pipes)) as worker:

@@ -45,16 +45,15 @@ class BuiltIn:
         for name in design.names:
             default = choose(self.defaults, name, "parameter")
             kinds = (int, float) if isinstance(default, float) else (type(default),)
-            for value in design.values(name):
+            for value in (cell[name] for cell in design.rows):
                 if isinstance(value, bool) or not isinstance(value, kinds):
                     kind = {float: "a number", int: "an integer", str: "a text"}[type(default)]
                     raise ParameterError(name, f"be {kind}", repr(value), f"For example {default!r}.")
-        if design.cells is None:
-            given = design.axes or {}
-            return Design(axes={name: [value] for name, value in self.defaults.items() if name not in given} | given)
-        repeats = range(len(design.cells)) if drawn else [0] * len(design.cells)
-        pairs = zip(design.cells, repeats, strict=True)
-        return Design(cells=[self.defaults | {REPEAT: repeat} | cell for cell, repeat in pairs])
+        if design.axes is not None:
+            added = {name: [value] for name, value in self.defaults.items() if name not in design.axes}
+            return Design(axes=added | design.axes)
+        cells = enumerate(design.rows)
+        return Design(cells=[self.defaults | {REPEAT: index if drawn else 0} | cell for index, cell in cells])
 
 
 def choose(table: Mapping[str, Chosen], name: str, parameter: str) -> Chosen:

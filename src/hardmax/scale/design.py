@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,23 @@ class Design:
     axes: dict[str, list[Any]] | None = None
     cells: list[Params] | None = None
 
+    @cached_property
+    def rows(self) -> list[Params]:
+        """The parameters of each cell."""
+        if self.axes is None:
+            return self.cells or []
+        return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
+
     def __len__(self) -> int:
-        return len(self.cells) if self.cells is not None else prod(len(values) for values in (self.axes or {}).values())
+        return len(self.rows)
 
     def __getitem__(self, index: int) -> Params:
-        if self.cells is not None:
-            return self.cells[index]
-        axes = self.axes or {}
-        indices = np.unravel_index(index, [len(values) for values in axes.values()])
-        return {name: values[int(i)] for (name, values), i in zip(axes.items(), indices, strict=True)}
+        return self.rows[index]
 
     @property
     def names(self) -> list[str]:
         """The parameters of every cell."""
-        return list(self.cells[0] if self.cells is not None else self.axes or {})
-
-    def values(self, name: str) -> list[Any]:
-        """Return the values of a parameter: of its axis, or of every cell."""
-        return [cell[name] for cell in self.cells] if self.cells is not None else (self.axes or {})[name]
+        return list(self[0])
 
 
 def make_design(grid: Any, samples: int | None, seed: int) -> Design:
@@ -53,14 +53,10 @@ def make_design(grid: Any, samples: int | None, seed: int) -> Design:
         if samples is not None:
             return Design(cells=_draw(axes, check_count(samples, "samples", least=1), seed))
         return Design(axes={name: [_check_plain(each, name) for each in values] for name, values in axes.items()})
-    is_list = (
-        isinstance(grid, Sequence) and not isinstance(grid, str) and all(isinstance(cell, Mapping) for cell in grid)
-    )
-    if samples is None and is_list and grid:
+    if samples is None and isinstance(grid, Sequence) and grid and all(isinstance(cell, Mapping) for cell in grid):
         return Design(cells=[_check_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)])
-    must = "be a dict of lists, or a list of dicts, and not empty"
-    if samples is not None:
-        must = "be a dict of lists or distributions with `samples`, and not empty"
+    kinds = "lists, or a list of dicts" if samples is None else "lists or distributions with `samples`"
+    must = f"be a dict of {kinds}, and not empty"
     raise ParameterTypeError("grid", must, shortened(grid), "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.")
 
 

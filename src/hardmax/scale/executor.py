@@ -1,4 +1,4 @@
-"""Tasks on Dask: the cluster, the part of each task, and the child processes of cells with a time limit.
+"""Tasks on Dask: the cluster, the answers of the cells, and the child processes of cells with a time limit.
 
 Dask's nanny restarts workers that die, and the scheduler gives their tasks to other workers. A task whose workers die
 repeatedly is run cell by cell, so that only the cell that kills its workers has an error.
@@ -21,7 +21,6 @@ from functools import lru_cache
 from logging import CRITICAL
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._validation import check_count
 from hardmax._version import __version__
 from hardmax.scale.design import REPEAT, RESERVED, Params, Plain
-from hardmax.scale.store import Answer, Part, write_part
+from hardmax.scale.store import Answer
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -53,14 +52,13 @@ POLL_SECONDS = 0.1  # between two checks that a silent child is alive
 
 
 class Task(NamedTuple):
-    """Cells that one worker runs into one part. Plain values, which any version of hardmax can unpickle."""
+    """Cells of one part, which one worker runs. Plain values, which any version of hardmax can unpickle."""
 
     pickled: bytes  # the function
     seed: int
     first: int  # index of the first cell
     cells: list[Params]
     time_limit: float | None
-    path: str  # of the part; empty for a single cell, whose answer is returned
 
 
 def check_engine(engine: Engine, workers: int | None) -> None:
@@ -110,10 +108,11 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
         yield engine
 
 
-def run_tasks(client: "Client", tasks: Sequence[Task]) -> Generator[Part]:
-    """Run tasks on the workers and yield their parts as they finish."""
+def run_tasks(client: "Client", tasks: Sequence[Task]) -> Generator[tuple[Task, list[Answer]]]:
+    """Run tasks on the workers, and yield each with the answers of its cells when it is finished."""
     from distributed import CancelledError, KilledWorker, as_completed
     from distributed.comm import CommClosedError
+    from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
     killed = list[Task]()
     futures = {_submit(client, task): task for task in tasks}
@@ -121,27 +120,25 @@ def run_tasks(client: "Client", tasks: Sequence[Task]) -> Generator[Part]:
         for future in as_completed(list(futures), loop=client.loop):
             task = futures.pop(future)
             try:
-                yield _result(future)
+                yield task, future.result()
             except KilledWorker:
                 killed.append(task)
         for task in killed:
-            yield write_part(Path(task.path), task.first, task.cells, _run_one_by_one(client, task))
+            if len(tasks) == len(task.cells) == 1:
+                yield task, [({}, float("nan"), "KilledWorker: every worker that ran the cell died")]
+            else:  # one by one: a worker that dies also fails the tasks that wait for it
+                alone = [task._replace(first=task.first + i, cells=[params]) for i, params in enumerate(task.cells)]
+                yield task, [answer for one in alone for _, [answer] in run_tasks(client, [one])]
+    except (NoWorkerError, NoValidWorkerError):
+        raise OSError(f"No worker process could be started for {START_TIMEOUT} s. {CONTINUE}") from None
+    except ImportError as problem:
+        must = f"Workers must run hardmax {__version__}, as the client does."
+        raise InputError(f"{must} Got {problem}. Install the same version there.") from None
     except (CommClosedError, CancelledError):
         raise OSError(f"The scheduler was lost. {CONTINUE}") from None
     finally:
         if futures and client.status == "running":
             client.cancel(list(futures))
-
-
-def _run_one_by_one(client: "Client", task: Task) -> Iterator[Answer]:
-    """Yield the answer of each cell of a task, run alone on the cluster."""
-    from distributed import KilledWorker
-
-    for offset, params in enumerate(task.cells):
-        try:
-            yield _result(_submit(client, task._replace(first=task.first + offset, cells=[params], path="")))
-        except KilledWorker:
-            yield {}, float("nan"), "KilledWorker: every worker that ran the cell died"
 
 
 def _submit(client: "Client", task: Task) -> "Future[Any]":
@@ -160,35 +157,9 @@ def _submit(client: "Client", task: Task) -> "Future[Any]":
             raise ImportError(f"{found} on {get_worker().address}")
         from hardmax.scale import executor
 
-        return executor.run_task(executor.Task(*fields))
+        return list(executor.run_cells(executor.Task(*fields)))
 
     return client.submit(run_task, tuple(task), __version__, pure=False)
-
-
-def run_task(task: Task) -> Part | Answer:
-    """Run a task in a worker: write its part, or return the answer of a single cell."""
-    if task.path:
-        return write_part(Path(task.path), task.first, task.cells, run_cells(task))
-    [answer] = run_cells(task)
-    return answer
-
-
-def _result(future: "Future[Any]") -> Any:
-    """Return the result of a task, or raise an error that says what to do."""
-    from distributed.comm import CommClosedError
-    from distributed.scheduler import NoValidWorkerError, NoWorkerError
-
-    try:
-        return future.result()
-    except (NoWorkerError, NoValidWorkerError):
-        raise OSError(f"No worker process could be started for {START_TIMEOUT} s. {CONTINUE}") from None
-    except ImportError as problem:
-        must = f"Workers must run hardmax {__version__}, as the client does."
-        raise InputError(f"{must} Got {problem}. Install the same version there.") from None
-    except CommClosedError:
-        raise
-    except OSError as problem:
-        raise OSError(f"A worker could not write its part. Got: {problem}. Free some disk space. {CONTINUE}") from None
 
 
 @lru_cache(maxsize=1)

@@ -21,18 +21,10 @@ from hardmax.scale.design import Design, Params
 from hardmax.scale.executor import CONTINUE, Engine, check_engine
 from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import FILE as MANIFEST
-from hardmax.scale.store import Configuration, Manifest, Part, has_hash, hash_file
+from hardmax.scale.store import Answer, Configuration, Manifest, has_hash, hash_file
 from hardmax.scale.sweep import SweepTable, run
 from hardmax.text.files import How
-from hardmax.text.model import (
-    Model,
-    answer_columns,
-    contributions,
-    in_parts,
-    is_confident,
-    predicted_classes,
-    sums_by_text,
-)
+from hardmax.text.model import Model, answer_columns, is_confident, predicted_classes
 from hardmax.text.statistics import TokenSums, frame_of, logit_classes
 from hardmax.text.storage import FILE, find_model, load_model
 from hardmax.text.vocabulary import Encoded
@@ -160,31 +152,28 @@ class PredictedFiles:
         """
         with needed_for("`PredictedFiles.tokens`", None, "scale"):
             import pandas  # noqa: F401
-            import pyarrow as pa
-            import pyarrow.compute as pc
             import pyarrow.parquet as pq
         self._check_rows()
-        totals: Any = None  # (count, sum, sum_abs; predicted classes; logits; tokens of the vocabulary)
-        for row in self._done:
-            part = pq.read_table(output_paths(self.out, row["number"])[1])
+        parts = (pq.read_table(output_paths(self.out, row["number"])[1]) for row in self._done)
+        by_class: list[TokenSums] = []  # of the texts predicted as each class
+        for part in parts:
             about = json.loads(part.schema.metadata[ABOUT])
             classes, size = about["classes"], about["vocabulary"]
             outputs = logit_classes(np.array(classes))
-            if totals is None:
-                totals, names = np.zeros((3, len(classes), len(outputs), size)), np.empty(size, object)
-            ids = part["id"].to_numpy()
-            pairs = (("answer", classes), ("for", outputs))
-            answers, logits = (pc.index_in(part[name], pa.array(labels)).to_numpy() for name, labels in pairs)
-            totals[:, answers, logits, ids] += [part[name].to_numpy() for name in ("count", "sum", "sum_abs")]
+            if not by_class:
+                by_class, names = [TokenSums(size, len(outputs)) for _ in classes], np.empty(size, object)
+            ids, answers, counts = (part[name].to_numpy() for name in ("id", "answer", "count"))
+            sums = [part[name].combine_chunks().flatten().to_numpy() for name in ("sum", "sum_abs")]
             names[ids] = part["token"].to_numpy()
-        sums = {"": TokenSums(size, len(outputs))}
-        for index, label in enumerate(classes):
-            found = sums[f"answered_{label}"] = TokenSums(size, len(outputs))
-            count, total, absolute = totals[:, index]
-            for each in (sums[""], found):
-                each.add_sums(np.arange(size), count[0].astype(np.int64), total.T, absolute.T)
-        seen = np.flatnonzero(sums[""].count)
-        return frame_of(sums, seen, names[seen].tolist(), outputs)
+            for number, each in enumerate(by_class):
+                rows = answers == number
+                each.add_sums(ids[rows], counts[rows], *(found.reshape(len(ids), -1)[rows] for found in sums))
+        total = TokenSums(size, len(outputs))
+        for each in by_class:
+            total.add_sums(np.arange(size), each.count, each.sum, each.absolute)
+        seen = np.flatnonzero(total.count)
+        groups = {f"answered_{label}": each for label, each in zip(classes, by_class, strict=True)}
+        return frame_of({"": total} | groups, seen, names[seen].tolist(), outputs)
 
 
 def predict_files(
@@ -279,12 +268,14 @@ def predict_files(
         kept = _find_kept(target, configuration)
         _delete_others(target, kept)
 
-        def report(manifest: Manifest, part: Part) -> None:
+        def report(manifest: Manifest, answers: Sequence[Answer]) -> None:
             if progress is not None:
                 done = [each for found in manifest.parts.values() for each in slices[found.start : found.stop]]
                 progress(sum(each.rows for each in done), sum(each.rows for each in slices))
-            if part.errors:
-                _raise_if_disk_full(manifest.folder / part.name)
+            for error in filter(None, (error for _, _, error in answers)):
+                if any(strerror(number) in error for number in (ENOSPC, EDQUOT)):  # the next slices would fail, too
+                    got = f"A worker could not write its predictions. Got {error}. Free some disk space."
+                    raise OSError(f"{got} {CONTINUE}")
 
         cell = SlicePredictor(str(target), str(folder), *settings, kept)
         found = run(cell, configuration, target / SWEEP, engine, workers, report, started)
@@ -301,21 +292,17 @@ def predict_files(
 
 
 def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
-    """Return the slices that have the same input and unchanged predictions; forget other parts of the sweep.
-
-    Refuse a folder with other predictions.
-    """
+    """Return the slices with the same input and unchanged predictions, forget others; refuse other predictions."""
     import pyarrow.parquet as pq
 
     kept, folder, cells = set[int](), out / SWEEP, configuration.design.cells or []
     if not (folder / MANIFEST).exists():
         return frozenset()
+    found = Manifest(folder).configuration
+    if replace(found, design=configuration.design, part_cells=configuration.part_cells) != configuration:
+        must, got = "be empty, or hold the same predictions", "those of another model, version, files or options"
+        raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
     with Manifest(folder) as manifest:
-        found = manifest.configuration
-        if replace(found, design=configuration.design, part_cells=configuration.part_cells) != configuration:
-            must, got = "be empty, or hold the same predictions", "those of another model, version, files or options"
-            raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
-        manifest.forget_damaged()
         for part in manifest.parts.values():
             rows = pq.read_table(folder / part.name).to_pylist()
             same = [row for row in rows if row["number"] < len(cells) and cells[row["number"]].items() <= row.items()]
@@ -340,15 +327,6 @@ def _delete_others(out: Path, slices: Iterable[int]) -> None:
     for pattern in ("answers-*.parquet", ".answers-*.parquet", f"{TOKENS}/*.parquet"):
         for path in set(out.glob(pattern)) - ours:
             path.unlink(missing_ok=True)
-
-
-def _raise_if_disk_full(path: Path) -> None:
-    """Stop the sweep if a slice of a part could not be written: the next ones could not either."""
-    import pyarrow.parquet as pq
-
-    for error in filter(None, pq.read_table(path, columns=["error"])["error"].to_pylist()):
-        if any(strerror(number) in error for number in (ENOSPC, EDQUOT)):
-            raise OSError(f"A worker could not write its predictions. Got {error}. Free some disk space. {CONTINUE}")
 
 
 @dataclass(frozen=True)
@@ -380,12 +358,10 @@ class SlicePredictor:
         texts, (model, names) = read_slice(part), load_once(self.model, self.sha256)
         sums = [TokenSums(len(model.weights.embedding), model.weights.outputs) for _ in model.classes]
         scores, known, explained = [], [], []
-        for some in in_parts(texts):
-            encoded = model.vocabulary.encode(some)
-            terms = contributions(model.weights, encoded)
-            scores.append(model.weights.bias + sums_by_text(terms, encoded))
+        for _, encoded, terms, logits in model.explain_parts(texts):
+            scores.append(logits)
             known.append(encoded.sizes)
-            answers = np.repeat(predicted_classes(scores[-1]), encoded.sizes)
+            answers = np.repeat(predicted_classes(logits), encoded.sizes)
             for number, each in enumerate(sums):
                 rows = answers == number
                 each.add(encoded.ids[rows], terms[rows])
@@ -416,30 +392,23 @@ def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -
 
     values = pa.array(terms.ravel())
     if terms.shape[1] > 1:
-        starts = np.arange(len(terms) + 1, dtype=np.int32) * terms.shape[1]
-        values = pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values)
+        starts = np.arange(0, terms.size + 1, terms.shape[1], dtype=np.int32)
+        values = pa.ListArray.from_arrays(starts, values)
     pairs = pa.StructArray.from_arrays([names.take(pa.array(encoded.ids)), values], ["token", "contribution"])
     return pa.ListArray.from_arrays(pa.array(encoded.starts.astype(np.int32)), pairs)
 
 
 def _make_sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array") -> "pa.Table":
-    """Return sums as rows: a token, the class `answer` of its texts, the class `for` whose logit the sums are of."""
+    """Return a row for each token and each class `answer` of its texts, by its index, with sums for each logit."""
     import pyarrow as pa
 
     blocks = []
-    for label, found in zip(model.classes.tolist(), sums, strict=True):
+    for number, found in enumerate(sums):
         seen = np.flatnonzero(found.count)
-        for output, logit_class in enumerate(logit_classes(model.classes)):
-            columns = {
-                "id": pa.array(seen.astype(np.int32)),
-                "token": names.take(pa.array(seen)),
-                "answer": pa.repeat(label, len(seen)),
-                "for": pa.repeat(logit_class, len(seen)),
-                "count": found.count[seen],
-                "sum": found.sum[seen, output],
-                "sum_abs": found.absolute[seen, output],
-            }
-            blocks.append(pa.table(columns))
+        lists = (pa.FixedSizeListArray.from_arrays(of[seen].ravel(), of.shape[1]) for of in (found.sum, found.absolute))
+        columns = {"id": pa.array(seen, pa.int32()), "token": names.take(pa.array(seen))}
+        columns |= {"answer": pa.repeat(number, len(seen)), "count": pa.array(found.count[seen])}
+        blocks.append(pa.table(columns | dict(zip(("sum", "sum_abs"), lists, strict=True))))
     about = {"classes": model.classes.tolist(), "vocabulary": len(names)}
     return pa.concat_tables(blocks).replace_schema_metadata({ABOUT: json.dumps(about)})
 

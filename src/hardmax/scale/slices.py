@@ -11,6 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
 from hardmax.text.files import ENDINGS, TEXT_ENDINGS, How, find_ending, open_blocks
@@ -62,24 +64,18 @@ def find_files(given: Any, out: Path) -> list[tuple[Path, str | None]]:
         raise ParameterError("out", "be outside of the folder that is read", f"{str(out)!r}", "Choose another folder.")
     names = [each.relative_to(path) for each in sorted(path.rglob("*")) if each.is_file()]
     visible = [name for name in names if not any(part[0] in "._" for part in name.parts)]  # as in Spark and Arrow
-    found: list[tuple[Path, str | None]] = [
-        (path / name, name.as_posix()) for name in visible if name.name.lower().endswith(ENDINGS)
-    ]
-    if not found:
+    readable = [name for name in visible if name.name.lower().endswith(ENDINGS)]
+    if not readable:
         must = f"hold files that end in {', '.join((*TEXT_ENDINGS, '.parquet'))}"
         raise ParameterError("files", must, f"none in {str(path)!r}")
-    return found
+    return [(path / name, name.as_posix()) for name in readable]
 
 
 def make_slices(
     found: list[tuple[Path, str | None]], text: str | None, how: How, copies: Path
 ) -> tuple[list[Slice], list[str]]:
-    """Return the slices of files with their names, and a sentence for each file whose encoding was guessed.
-
-    Copies of files in other formats than Parquet are written to the folder `copies`.
-    """
-    slices: list[Slice] = []
-    notes: list[str] = []
+    """Return the slices of files, copied to `copies` if they are not Parquet, and a sentence for each guess."""
+    slices, notes = list[Slice](), list[str]()
     for index, (path, name) in enumerate(found):
         ending, about = find_ending(path), path.stat()
         if ending == ".parquet":
@@ -174,16 +170,14 @@ def read_slice(part: Slice) -> list[str]:
     if part.parquet == part.file:
         _check_unchanged(path, part.size, part.modified_ns)
     footer = pq.read_metadata(part.parquet)
-    group = group_start = 0  # the row group in which the slice begins
-    while group_start + footer.row_group(group).num_rows <= part.start:
-        group_start += footer.row_group(group).num_rows
-        group += 1
+    starts = np.cumsum([0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))])
+    group = int(np.searchsorted(starts, part.start, "right")) - 1  # the row group in which the slice begins
     known, row, values = _last_read.pop() if _last_read else (None, 0, iter(()))
-    if known != source or not group_start <= row <= part.start:
+    if known != source or not starts[group] <= row <= part.start:
         file = pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False)
         groups = list(range(group, footer.num_row_groups))
         batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column])
-        row, values = group_start, (value for batch in batches for value in batch.column(0).to_pylist())
+        row, values = int(starts[group]), (value for batch in batches for value in batch.column(0).to_pylist())
     numbered = enumerate(islice(values, part.start - row, part.stop - row), part.start + 1)
     texts = [to_text(value, path, number) or "" for number, value in numbered]
     _last_read.append((source, part.stop, values))

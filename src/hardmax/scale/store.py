@@ -6,7 +6,7 @@ last line that is incomplete, because the client was killed, is cut off.
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -57,12 +57,16 @@ class Configuration:
             raise KeyError("format")
         return cls(**values | {"design": Design(**values["design"])})
 
+    def name_part(self, cells: range) -> str:
+        """Return the name of the file of a part."""
+        return f"part-{cells.start:09d}-{cells.stop:09d}-{self.fingerprint}.parquet"
+
     @property
     def parts(self) -> dict[str, range]:
         """The name of the file of each part, and the indices of its cells."""
         cells = range(len(self.design))
         parts = [cells[start : start + self.part_cells] for start in cells[:: self.part_cells]]
-        return {f"part-{each.start:09d}-{each.stop:09d}-{self.fingerprint}.parquet": each for each in parts}
+        return {self.name_part(each): each for each in parts}
 
 
 class Part(NamedTuple):
@@ -102,7 +106,7 @@ class Manifest:
         return cls(folder)
 
     def __enter__(self) -> "Manifest":
-        """Open the manifest for writing, in one process at a time."""
+        """Open the manifest for writing, in one process at a time; forget damaged parts, and delete other ones."""
         try:
             import fcntl
         except ImportError:
@@ -113,34 +117,37 @@ class Manifest:
         except OSError:
             self._file.close()
             raise InputError(f"`{self.folder}` must be written by one sweep at a time. Got two. Wait for it.") from None
-        end = self._file.read().rfind(b"\n") + 1
-        self._file.truncate(end)
-        self._file.seek(end)
+        self._file.truncate(self._file.read().rfind(b"\n") + 1)
+        self._file.seek(0, os.SEEK_END)
+        damaged = self.damaged
+        self.parts = {part.name: part for part in self.done if part not in damaged}
+        for path in self.folder.glob("*.parquet"):  # also temporary files of a client that was killed
+            if path.name not in self.parts and path.name.lstrip(".").startswith("part-"):
+                path.unlink()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
         os.sync()  # once: after a power failure, parts that do not have the hash of the manifest are computed again
 
-    def add(self, part: Part) -> None:
-        """Append a finished part."""
-        self.parts[part.name] = part
+    def write(self, first: int, cells: Sequence[Params], answers: Sequence[Answer]) -> None:
+        """Write the part with the rows of cells `first`, `first` + 1, ..., and list it."""
+        import pyarrow.parquet as pq
+
+        stop = first + len(cells)
+        path = self.folder / self.configuration.name_part(range(first, stop))
+        with written_whole(path) as temporary:
+            pq.write_table(make_table(first, cells, answers), temporary)
+        seconds = sum(seconds for _, seconds, _ in answers if seconds == seconds)
+        errors = sum(error is not None for _, _, error in answers)
+        part = self.parts[path.name] = Part(path.name, first, stop, errors, seconds, hash_file(path))
         self._file.write(json.dumps(part._asdict()).encode() + b"\n")
         self._file.flush()
 
-    def forget_damaged(self) -> None:
-        """Forget parts whose file is missing or has changed."""
-        self.parts = {name: part for name, part in self.parts.items() if self.is_unchanged(part)}
-
-    def is_unchanged(self, part: Part) -> bool:
-        """Return whether the file of a part exists and has its hash."""
-        return has_hash(self.folder / part.name, part.sha256)
-
-    def delete_others(self) -> None:
-        """Delete files of parts that the manifest does not list, also temporary files of killed workers."""
-        for path in self.folder.glob("*.parquet"):
-            if path.name not in self.parts and path.name.lstrip(".").startswith("part-"):
-                path.unlink(missing_ok=True)
+    @property
+    def damaged(self) -> list[Part]:
+        """The parts whose file is missing or has changed."""
+        return [part for part in self.done if not has_hash(self.folder / part.name, part.sha256)]
 
     @property
     def done(self) -> list[Part]:
@@ -148,9 +155,9 @@ class Manifest:
         return sorted(self.parts.values(), key=lambda part: part.start)
 
     @property
-    def missing(self) -> dict[str, range]:
-        """The name of each part that is not finished, and the indices of its cells."""
-        return {name: cells for name, cells in self.configuration.parts.items() if name not in self.parts}
+    def missing(self) -> list[range]:
+        """The indices of the cells of each part that is not finished."""
+        return [cells for name, cells in self.configuration.parts.items() if name not in self.parts]
 
 
 def hash_file(path: Path) -> str:
@@ -162,18 +169,6 @@ def hash_file(path: Path) -> str:
 def has_hash(path: Path, digest: str) -> bool:
     """Return whether a file exists and has this hash."""
     return path.exists() and hash_file(path) == digest
-
-
-def write_part(path: Path, first: int, cells: Sequence[Params], answers: Iterable[Answer]) -> Part:
-    """Write the rows of cells `first`, `first` + 1, ... atomically; keep a part that another worker wrote before."""
-    import pyarrow.parquet as pq
-
-    with written_whole(path, once=True) as temporary:
-        pq.write_table(make_table(first, cells, list(answers)), temporary)
-    table = pq.read_table(path, columns=["seconds", "error"])
-    seconds = sum(value for value in table["seconds"].to_pylist() if value == value)
-    errors = table.num_rows - table["error"].null_count
-    return Part(path.name, first, first + len(cells), errors, seconds, hash_file(path))
 
 
 def make_table(first: int, cells: Sequence[Params], answers: Sequence[Answer]) -> "pa.Table":

@@ -19,7 +19,7 @@ from hardmax._validation import check_count, check_positive
 from hardmax.scale.cells import CELLS, BuiltIn, choose
 from hardmax.scale.design import make_design
 from hardmax.scale.executor import Cell, Engine, Task, check_engine, connected, run_tasks
-from hardmax.scale.store import FILE, Configuration, Manifest, Part, join_tables
+from hardmax.scale.store import FILE, Answer, Configuration, Manifest, join_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,10 +107,12 @@ class SweepTable:
             import pyarrow.parquet as pq
         if not self.rows:
             raise InputError(f"A table needs at least one row. Got none: {self.status}")
-        for part in self.manifest.done:
-            if not self.manifest.is_unchanged(part):
-                got, advice = f"another file, or none, for {part.name}", "Run the sweep again, which computes it again."
-                raise InputError(f"The parts in `{self.out}` must be unchanged. Got {got}. {advice}")
+        if damaged := self.manifest.damaged:
+            got, advice = (
+                f"another file, or none, for {damaged[0].name}",
+                "Run the sweep again, which computes it again.",
+            )
+            raise InputError(f"The parts in `{self.out}` must be unchanged. Got {got}. {advice}")
         return join_tables([pq.read_table(self.out / part.name) for part in self.manifest.done])
 
     def to_frame(self) -> "pd.DataFrame":
@@ -153,7 +155,7 @@ def sweep(
     grid : dict of lists, or list of dicts
         Every combination of the lists, or the parameters of each cell.
     out : path
-        Folder for the table, as Parquet parts, and its manifest. Workers on other machines must have access to it.
+        Folder for the table, as Parquet parts, and its manifest.
     engine : "local", address or distributed.Client
         Worker processes on this machine, or a Dask cluster.
     workers : int, optional
@@ -203,7 +205,7 @@ def sweep(
     name = cell if isinstance(cell, str) else _full_name(function)
     configuration = Configuration(name, _hash_source(function), design, seed, limit)
 
-    def report(manifest: Manifest, part: Part) -> None:
+    def report(manifest: Manifest, answers: Sequence[Answer]) -> None:
         if progress is not None:
             progress(SweepTable(manifest).rows, len(design))
 
@@ -216,7 +218,7 @@ def run(
     out: str | PathLike[str],
     engine: Engine,
     workers: int | None,
-    report: Callable[[Manifest, Part], None],
+    report: Callable[[Manifest, Sequence[Answer]], None],
     started: "Callable[[Client], object] | None",
 ) -> SweepTable:
     """Start or continue the sweep of a configuration in a folder; `report` is called after each part, and may raise."""
@@ -226,33 +228,27 @@ def run(
         import pyarrow  # noqa: F401
     check_engine(engine, workers)
     check_writable(out, folder=True)
-    folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
-    with Manifest.create(folder, configuration) as manifest:
-        _check_same(manifest.configuration, configuration)
-        manifest.forget_damaged()
-        manifest.delete_others()
-        seed, design, limit = configuration.seed, configuration.design, configuration.time_limit
+    pickled, seed, limit = cloudpickle.dumps(function), configuration.seed, configuration.time_limit
+    manifest = Manifest.create(Path(out).resolve(), configuration)
+    _check_same(manifest.configuration, configuration)
+    with manifest:
         tasks = [
-            Task(pickled, seed, cells.start, [design[i] for i in cells], limit, str(folder / name))
-            for name, cells in manifest.missing.items()
+            Task(pickled, seed, cells.start, [configuration.design[i] for i in cells], limit)
+            for cells in manifest.missing
         ]
         try:
             if tasks:
                 with connected(engine, workers) as client:
                     if started is not None:
                         started(client)
-                    with closing(run_tasks(client, tasks)) as parts:  # an exception cancels the other tasks
-                        for part in parts:
-                            if not (folder / part.name).exists():
-                                must, got = "be a folder that the workers share", f"{folder} without their files"
-                                raise ParameterError("out", must, got, "Choose one on a shared disk.")
-                            manifest.add(part)
-                            report(manifest, part)
+                    with closing(run_tasks(client, tasks)) as finished:  # an exception cancels the other tasks
+                        for task, answers in finished:
+                            manifest.write(task.first, task.cells, answers)
+                            report(manifest, answers)
         except ParameterError:
             if not manifest.parts:  # no such cluster: the folder stays free for any sweep
-                (folder / FILE).unlink()
+                (manifest.folder / FILE).unlink()
             raise
-        manifest.delete_others()
     return SweepTable.open(out)
 
 
