@@ -23,6 +23,7 @@ SNAPSHOT = Path(__file__).with_name("help.txt")
 SLOW = ("compile", "sweep", "demo")
 PREPARATION = {  # files that examples need, and the command that makes them
     "my-model": "train reviews.csv --text review --label sentiment --out my-model",
+    "triangle.json": "limit triangle --certificate triangle.json",
     "runs/leaders": "sweep leaders --set alpha=0.5 --set n=10 --out runs/leaders",
 }
 

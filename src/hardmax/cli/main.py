@@ -13,6 +13,7 @@ from hardmax import __version__
 from hardmax._errors import InputError, MissingExtra
 from hardmax.cli import output
 from hardmax.cli.app import app as open_app
+from hardmax.cli.check_certificate import check_certificate
 from hardmax.cli.cluster import cluster
 from hardmax.cli.compile import compile as compile_ahead
 from hardmax.cli.control import control
@@ -32,6 +33,7 @@ COMMANDS: dict[Callable[..., None], str] = {  # with an example for the help
     demo: "hardmax demo --out demo",
     simulate: "hardmax simulate triangle --layers 8 --out triangle.gif",
     limit: "hardmax limit triangle --out triangle.png",
+    check_certificate: "hardmax check-certificate triangle.json",
     verify: "hardmax verify gaussian --n 50 --d 3 --out verdicts.json",
     control: "hardmax control gaussian --n 20 --leaders 3,6 --out A.npy",
     cluster: "hardmax cluster points.csv --clusters 3 --out clusters.csv",
@@ -52,7 +54,7 @@ app = typer.Typer(
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
 for command, example in COMMANDS.items():
-    app.command(command.__name__, epilog=f"Try: {example}")(command)
+    app.command(command.__name__.replace("_", "-"), epilog=f"Try: {example}")(command)
 app.add_typer(sweep, name="sweep")
 
 

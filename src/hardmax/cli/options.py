@@ -212,11 +212,12 @@ class HardmaxOptions(TokenOptions):
     ties: Annotated[str, option("--ties", '"exact", or a relative tolerance of ties.', HARDMAX)] = "exact"
     kernel: Annotated[str, option("--kernel", f"Search method, same result: {', '.join(KERNELS)}.", HARDMAX)] = "auto"
     exact: Annotated[bool, option("--exact", "Use rational arithmetic.", HARDMAX)] = False
+    causal: Annotated[bool, option("--causal", "Causal mask: each token attends to itself and earlier tokens.")] = False
 
     def make_hardmax(self, d: int, **more: bool) -> Hardmax:
         """Return the hardmax rule for tokens of dimension d."""
         A, ties = self.read_weight("A", d), _parse_tolerance(self.ties)
-        return Hardmax(self.steps, A, ties=ties, exact=self.exact, any_A=self.any_A, **more)
+        return Hardmax(self.steps, A, ties=ties, exact=self.exact, any_A=self.any_A, causal=self.causal, **more)
 
     @property
     def steps(self) -> float | Fraction | list[float | Fraction]:
@@ -244,7 +245,6 @@ class RunOptions(HardmaxOptions):
 
     context: typer.Context
     rule: Annotated[str, option("--rule", f"Rule that moves the tokens: {', '.join(RULES)}.")] = "hardmax"
-    causal: Annotated[bool, option("--causal", "Causal mask: each token attends to itself and earlier tokens.")] = False
     layers: Annotated[int, option("--layers", "Number of layers.", LAYERS)] = 30
     normalize: Annotated[
         bool, option("--normalize/--no-normalize", "Divide by 1 + alpha after each layer.", LAYERS)
@@ -281,10 +281,10 @@ class RunOptions(HardmaxOptions):
             return Sphere(self.beta, normalized=self.normalized, causal=self.causal)
         if self.rule == "self-attention":
             return SelfAttention(*(self.read_weight(letter, d) for letter in "QKV"), causal=self.causal)
-        layered = {"normalize": self.normalize, "causal": self.causal}
         if self.rule == "hardmax":
-            return self.make_hardmax(d, **layered)
-        return Softmax(self.steps, self.read_weight("A", d), temperature=self.temperature, **layered)
+            return self.make_hardmax(d, normalize=self.normalize)
+        A, layered = self.read_weight("A", d), {"normalize": self.normalize, "causal": self.causal}
+        return Softmax(self.steps, A, temperature=self.temperature, **layered)
 
     def simulate(self, tokens: AnyArray, rule: Any, progress: Progress | None = None, **more: Any) -> Trajectory:
         """Simulate tokens for the layers or the time, and by the method, of the options."""

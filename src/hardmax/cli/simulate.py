@@ -12,6 +12,7 @@ from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw
 from hardmax._display import format_point
 from hardmax._exact import format_down
 from hardmax.cli import options, output
+from hardmax.cli.check_certificate import Certificate, check_path, write_certificate
 from hardmax.cli.options import HardmaxOptions, RunOptions, option
 from hardmax.draw.pages import POINTS, list_limit_points
 from hardmax.flows.classify import classify_rule
@@ -98,6 +99,7 @@ def limit(
     max_layers: Annotated[int, option("--max-layers", "Maximum number of layers.")] = 1000,
     json: options.Json = False,
     out: options.Out = None,
+    certificate: Certificate = None,
 ) -> None:
     """Compute the limit of every token, with a certificate.
 
@@ -105,6 +107,7 @@ def limit(
     or a page (.html). Exit code 1 if the limit is not certified.
     """
     files = output.check_files(out, read=run.tokens)
+    check_path(certificate)
     tokens = run.read_tokens()
     rule = run.make_hardmax(tokens.shape[-1])
     with output.progress_bar("Decided tokens") as progress:
@@ -117,6 +120,9 @@ def limit(
         movie=lambda path, **more: draw.movie(hm.simulate(tokens, rule, layers=layers + EXTRA_LAYERS), path, **more),
         to_html=lambda: draw.trajectory_page(hm.simulate(tokens, rule, layers=max(30, layers)), run.tokens, result),
     )
+    if certificate is not None and result.certified:
+        write_certificate(result, certificate)
+        files.append(certificate)
     if json:
         print(result.to_json())
     else:

@@ -1,0 +1,57 @@
+"""`hardmax check-certificate`: check the proof of a limit with the standalone checker."""
+
+import gzip
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hardmax as hm
+from hardmax._errors import ParameterError
+from hardmax._files import check_writable, written_whole
+from hardmax.cli import options, output
+from hardmax.cli.options import option
+
+ENDINGS = (".json", ".gz")
+Certificate = Annotated[
+    Path | None, option("--certificate", "Write the proof to a .json or .json.gz file.", metavar="FILE")
+]
+
+
+def check_certificate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, a .json or .json.gz file.")],
+    sample: Annotated[
+        int | None, option("--sample", "Test this many random tokens only: no proof.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Check the proof of a limit that `hardmax limit --certificate FILE` wrote.
+
+    The checker is a single file without dependencies, hardmax/certificate_checker.py. Exit code 1 if it rejects.
+    """
+    try:
+        with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as stream:
+            document = json_format.load(stream)
+    except (ValueError, RecursionError, EOFError, gzip.BadGzipFile) as problem:
+        raise ParameterError("file", "be a JSON document", f"{str(file)!r} ({problem})") from None
+    report = hm.check_certificate(document, sample=sample)
+    print(json_format.dumps(report._asdict())) if json else output.say(str(report))
+    if not report.accepted:
+        raise typer.Exit(1)
+
+
+def check_path(path: Path | None) -> None:
+    """Refuse a file for a certificate that cannot be written, or has another ending."""
+    if path is not None:
+        if path.suffix not in ENDINGS:
+            raise ParameterError("certificate", "end in .json or .json.gz", f"{str(path)!r}", "Change the ending.")
+        check_writable(path)
+
+
+def write_certificate(limit: hm.Limit, path: Path) -> None:
+    """Write the certificate of a limit, compressed if the name ends in .gz."""
+    text = json_format.dumps(limit.certificate(), separators=(",", ":"))
+    with written_whole(path) as temporary:
+        data = text.encode()
+        temporary.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
