@@ -1,6 +1,7 @@
 """Processes that end with their test, also if it fails: one that is left can block the whole suite."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -44,3 +45,14 @@ def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Po
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with ended(subprocess.Popen([sys.executable, "-m", *arguments], env=env, **quiet)) as child:
         yield child
+
+
+@contextmanager
+def occupied_port(port: int) -> Iterator[None]:
+    """Listen on a port, unless another process does."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            listener.bind(("", port))
+            listener.listen()
+        yield

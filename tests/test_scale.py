@@ -21,6 +21,7 @@ from hardmax.scale.design import make_design
 from hardmax.scale.executor import connected, run_cell
 from hardmax.scale.store import Configuration, Manifest, join_tables, make_table
 from tests import scale_cells
+from tests.processes import occupied_port
 
 cloudpickle.register_pickle_by_value(scale_cells)
 GRID = {"a": [1, 2, 3], "b": [10, 20]}
@@ -28,7 +29,7 @@ GRID = {"a": [1, 2, 3], "b": [10, 20]}
 
 @pytest.fixture(scope="module")
 def client():
-    with connected("local", 2) as client:
+    with occupied_port(8787), connected("local", 2) as client:  # the default port of Dask's dashboard
         yield client
 
 

@@ -16,6 +16,7 @@ import pytest
 from hardmax.draw.movies import Movie
 from hardmax.draw.pages import Page
 from hardmax.figures import FIGURES
+from tests.processes import occupied_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
@@ -61,7 +62,8 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "argv", [str(path), *ARGUMENTS.get(path.stem, [])])
     monkeypatch.setattr(plt, "show", lambda: None)
     try:
-        names = runpy.run_path(str(path), run_name="__main__")
+        with occupied_port(8787):  # the default port of Dask's dashboard
+            names = runpy.run_path(str(path), run_name="__main__")
         shown = [thing for thing in names.values() if isinstance(thing, Movie | Page)]
         assert plt.get_fignums() or shown
     finally:
