@@ -133,25 +133,6 @@ def test_our_explanations_find_the_planted_words(quick: Comparison) -> None:
     assert people["hardmax"]["f1"] > people["random"]["f1"] + 0.3
 
 
-@pytest.mark.slow
-def test_lime_and_shap_run_on_the_same_words(trained: HardmaxClassifier) -> None:
-    names = ["hardmax", "lime", "shap-partition", "shap-permutation", "random"]
-    before = np.random.get_state()[1].copy()  # type: ignore[union-attr]  # noqa: NPY002
-    calls: list[tuple[int, int]] = []
-    found = compare(
-        trained, CORPUS.texts[SEEN : SEEN + 4], methods=names, samples=300, again=2, progress=lambda *c: calls.append(c)
-    )
-    assert calls == [(i + 1, 30) for i in range(30)]
-    assert (np.random.get_state()[1] == before).all()  # type: ignore[union-attr]  # noqa: NPY002
-    rows = {row["method"]: row for row in found.rows}
-    for name in names[:-1]:
-        assert rows[name]["comprehensiveness"] > rows["random"]["comprehensiveness"]
-    for name in names[2:4]:
-        assert rows[name]["exact"] < 1e-9  # the words sum to the probability
-    assert rows["lime"]["speed"] == 1 < rows["hardmax"]["speed"]
-    assert rows["lime"]["exact"] is None
-
-
 @pytest.mark.parametrize("name", ["lime", "shap-partition", "shap-permutation"])
 def test_other_explainers_find_the_words_that_decide_and_keep_their_seed(name: str) -> None:
     question = Question.of_prediction(plain(), "film ok bad film good", samples=100)

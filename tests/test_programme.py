@@ -78,7 +78,7 @@ def test_conflicts_are_proved_by_weights() -> None:
     result = hm.control.choose_A(tokens, leaders=[0, 3], followers={4: 0, 5: 0})
     assert result.proved
     assert not result.cannot_lead
-    assert "conflicts for every A, by Farkas weights." in result.status
+    assert "conflict for every A, by Farkas weights." in result.status
     assert 5 in {clash.token for clash in result.conflict}
     assert sum(clash.weight for clash in result.conflict) == pytest.approx(1, abs=0.01)
     assert str(result.conflict[0]).startswith("token 5 would follow 0, not follow ")

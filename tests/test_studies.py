@@ -12,12 +12,10 @@ from benchmarks.machine import RESULTS, ROOT
 from sklearn.datasets import make_blobs
 from studies import classifier_rivals, clusterers, curves, measure, pages, rules
 from studies.__main__ import STUDIES, filled
-from studies.classifier import COUNTED, LONG_ENOUGH, PART
 from studies.endings import CONSENSUS, smallest_cycle
 from studies.leaders import expected
 
 import hardmax as hm
-from hardmax.figures.shared import by_start, read_results
 from hardmax.scale.cells import CELLS
 
 NAMED = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
@@ -174,53 +172,6 @@ def test_a_curve_ends_where_a_run_takes_too_long(monkeypatch):
 
 
 # The classifier
-
-
-def test_statements_on_attention_and_alpha_follow_from_the_recorded_files():
-    words = " ".join((ROOT / "docs" / "classifier.md").read_text(encoding="utf-8").split())
-    assert f"random {PART:.0%}".replace("%", " %") in words
-    assert f"counted in {COUNTED:,} reviews" in words
-    assert f"had {LONG_ENOUGH} layers instead of 8" in words
-    rows = {row["variant"]: row for row in read_results("ablations")}
-    ours = rows["hardmax (the model)"]
-    error = np.sqrt(ours["accuracy"] * (1 - ours["accuracy"]) / HELD)
-    assert f"on {HELD:,} reviews held back from the training set (standard error {error:.4f})" in words
-    others = [row["accuracy"] for name, row in rows.items() if "attention" in name or name.startswith("trained with")]
-    assert len(others) == 5
-    assert np.abs(np.array(others) - ours["accuracy"]).max() < error
-    for name in ("1 head", "8 heads", "words alone"):
-        assert ours["accuracy"] - rows[name]["accuracy"] > 2 * error
-    assert rows["4 layers"]["accuracy"] <= ours["accuracy"]
-    assert ours["decided_median"] <= 2
-    assert ours["leaders"]["initial"] > 0.95
-    starts = by_start(read_results("paper"))
-    small = {row["d"]: row for row in starts.pop("small alpha")}
-    assert all(0.01 < row["alpha"] < 0.02 for row in small.values())
-    assert np.ptp([row["accuracy"] for row in small.values()]) < 0.01  # d matters little
-    for row in (row for rows in starts.values() for row in rows):
-        assert row["alpha"] > 0.5
-        assert row["accuracy"] < small[row["d"]]["accuracy"]
-
-
-@pytest.mark.parametrize("row", read_results("small"), ids=lambda row: row["variant"])
-def test_statements_on_small_files_follow_from_the_recorded_files(row):
-    name, methods = row["variant"], row["methods"]
-    ours, linear, bayes = (methods[method] for method in ("hardmax", "TF-IDF", "NB-SVM"))
-    assert all(0.1 <= methods[method]["C"][0] <= 1000 for method in methods.keys() - {"hardmax", "NB-SVM"})
-    if "90:10" in name:
-        balanced = methods["TF-IDF, balanced"]["f1"]
-        is_behind = name in {f"sentences, 4 classes, 90:10, {rows} rows" for rows in (3000, 10_000)}
-        assert is_behind == (ours["f1"][0] < balanced[0] - max(ours["f1"][1], balanced[1]))
-        assert ours["accuracy"][0] > linear["accuracy"][0] - 0.04
-    else:
-        error = max(method["accuracy"][1] for method in (ours, linear, bayes))
-        assert all(ours["accuracy"][0] >= other["accuracy"][0] - error for other in (linear, bayes))
-        assert (name == "sentences, 4 classes, even, 300 rows") == (ours["ece"][0] > linear["ece"][0])
-    if not (name.startswith("sentences") and "90:10" in name and row["rows"] <= 300):
-        assert ours["log_loss"][0] < linear["log_loss"][0]
-    if "embeddings" in methods and name.startswith("sentences"):
-        ahead = methods["embeddings"]["accuracy"][0] - ours["accuracy"][0]
-        assert ahead > (0.03 if "000 rows" in name else 0.08)
 
 
 def draw_texts(count: int, seed: int) -> tuple[list[str], list[str]]:

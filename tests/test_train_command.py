@@ -159,10 +159,8 @@ BAD_OPTIONS |= {"text": "revue", "label": "x"}
 BAD_CALLS = [
     *[(["good.csv", f"--{name}", value], f"`--{name}` must") for name, value in BAD_OPTIONS.items()],
     ([], "Either FILE or --data must be given"),
-    (["good.csv", "--data", "imdb"], "Either FILE or --data must be given"),
     (["--data", "yelp"], "`--data` must"),
     (["--data", "imdb", "--label", "x"], "`--label` must be used with FILE"),
-    (["--data", "imdb", "--group", "x"], "`--group` must be used with FILE"),
     (["good.csv", "--data-source", "x"], "`--data-source` must be used with --data"),
     (["--data", "imdb", "--data-source", "nowhere"], "`--data-source` must be an archive or a folder"),
     (["good.xls"], "`FILE` must"),

@@ -89,7 +89,7 @@ def test_the_card_of_an_explanation(classifier):
     card = shown(explanation)
     assert "<b>dreadful" not in card
     assert "wonderful" in words(card)
-    assert "Words that count most" in words(card)
+    assert "Words with the largest contributions" in words(card)
     assert "iframe" in shown(explanation.to_html())
 
 

@@ -1,7 +1,9 @@
-"""`hardmax predict`."""
+"""`hardmax predict`: texts, a file, lines of standard input, or files of any size into a folder."""
 
 import json as json_format
 import sys
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax._errors import InputError, ParameterError
+from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
-from hardmax.cli.predict_files import FolderOptions, find_inputs, predict_into_folder
-from hardmax.cli.stream import predict_lines
+from hardmax.cli.sweep import Engine, Workers, note_cluster
 from hardmax.text.card import card_line, model_card
 from hardmax.text.files import ENDINGS, WRITABLE, as_json_lines, as_numbers, write_frame
 from hardmax.text.model import NOT_SURE, answer_columns
@@ -24,12 +26,19 @@ if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
 
 MAX_EXCERPT = 60  # characters of a text
+INTO_FOLDER = "files or folders of texts, and a folder as --out"
 
 
 @options.with_options
 def predict(
+    context: typer.Context,
     how: texts.FileOptions,
-    chosen: FolderOptions,
+    engine: Engine = "local",
+    workers: Workers = None,
+    tokens: Annotated[
+        Path | None,
+        option("--tokens", "Write the contributions of each token: .csv, .jsonl, .parquet.", metavar="FILE"),
+    ] = None,
     some: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="Texts in quotes, or files with a folder as --out; - reads lines."),
@@ -60,15 +69,16 @@ def predict(
     if card:
         _print_card(texts.load(model), json=json)
         return
-    inputs = None if stream else find_inputs(some, path, out)
+    inputs = None if stream else _find_inputs(some, path, out)
+    into_folder = inputs is not None
+    needs = dict.fromkeys(("engine", "workers", "tokens"), (INTO_FOLDER, into_folder))
+    needs |= dict.fromkeys(("sheet", "keep"), ("a file as --out", not into_folder))
+    options.check_needs(context, needs | {"explain": (f"--stream, or {INTO_FOLDER}", into_folder or stream)})
     if inputs is not None and out:
-        more: dict[str, Any] = {"out": out[0], "model": model, "how": how, "chosen": chosen, "keep": keep}
-        predict_into_folder(inputs, **more, explain=explain, at_least=at_least, json=json)
+        reading = {"text": how.text, "delimiter": how.delimiter, "encoding": how.encoding}
+        work = {"explain": explain, "at_least": at_least, "engine": engine, "workers": workers}
+        _predict_into_folder(inputs, model, out[0], tokens, json=json, **reading, **work)
         return
-    chosen.check_unused()
-    if explain and not stream:
-        must = "be used with --stream, or with files and a folder as --out"
-        raise ParameterError("explain", must, "neither", "Use hardmax explain for one text.")
     if stream:
         if some or path or out or keep:
             must = "be used alone, as texts come from standard input"
@@ -77,10 +87,8 @@ def predict(
         return
     files = output.check_files(out, WRITABLE, read=path)
     table = _read(some, path, how)
-    if keep and (table.frame is None or not (files or json)):
-        must = "be used with a table in --file, and with --out or --json"
-        got = "no table" if files or json else "neither --out nor --json"
-        raise ParameterError("keep", must, got, "Leave it out.")
+    is_kept = table.frame is not None and bool(files or json)
+    options.check_needs(context, {"keep": ("a table in --file, and --out or --json", is_kept)})
     texts.note_what_was_read(table)
     classifier = texts.load(model)
     if not (json or files):
@@ -107,11 +115,93 @@ def _print_card(classifier: "HardmaxClassifier", *, json: bool) -> None:
     print(json_format.dumps(known, ensure_ascii=False, default=str))
 
 
+def _find_inputs(given: list[str] | None, path: str | None, out: list[Path] | None) -> list[str] | str | None:
+    """Return the input files if --out is a folder; None if the arguments are texts, or --out is a file."""
+    targets = out or []
+    if len(targets) != 1 or not (targets[0].is_dir() or not targets[0].suffix):
+        return None
+    if path is not None:
+        return None if given else path
+    if given and all(Path(one).is_dir() or one.lower().endswith(ENDINGS) for one in given):
+        return given[0] if len(given) == 1 else given
+    return None
+
+
+def _predict_into_folder(
+    files: list[str] | str, model: str, out: Path, tokens: Path | None, *, json: bool, **more: Any
+) -> None:
+    """Classify files into a folder with a progress bar, and print the number of rows."""
+    from hardmax.scale import PredictedFiles, predict_files
+
+    tables = output.check_files([tokens] if tokens else [], WRITABLE, name="tokens")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            with output.progress_bar("Rows") as moved:
+                more |= {"progress": output.with_speed(moved, "rows"), "started": note_cluster}
+                result = predict_files(files, model, out=out, **more)
+        except KeyboardInterrupt:
+            try:
+                output.note(f"Stopped. {PredictedFiles.open(out).rows:,} rows are kept. The same command continues.")
+            except ParameterError:  # stopped before the first part
+                output.note("Stopped. The same command continues.")
+            raise
+    for warning in caught:
+        output.note(respell(str(warning.message), output.spell))
+    for file in tables:
+        write_frame(result.tokens(), file)
+    parts = len(result.parts())
+    if json:
+        print(json_format.dumps({"out": str(result.out), "rows": result.rows, "parts": parts}))
+        return
+    output.say(f"{result.rows:,} rows have a prediction, in {parts:,} part{'s' * (parts != 1)} in {result.out}.")
+    output.say_written(tables)
+
+
 def _print_stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
-    for found in predict_lines(classifier, sys.stdin, explain=explain):
+    for found in _predict_lines(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
             found["prediction"] = NOT_SURE
         print(json_format.dumps(found, ensure_ascii=False), flush=True)
+
+
+def _predict_lines(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: bool) -> Iterator[dict[str, Any]]:
+    """Yield a prediction for each line; a line that cannot be read yields an error, and the next line is read."""
+    for row, line in enumerate(lines, 1):
+        try:
+            yield {"row": row, **_predict_text(classifier, _parse_line(line.rstrip("\r\n")), explain=explain)}
+        except InputError as problem:
+            yield {"row": row, "error": str(problem)}
+
+
+def _parse_line(line: str) -> str:
+    """Return the text of a line: that of JSON if it begins with { or a quotation mark, else the line itself."""
+    if not line.lstrip().startswith(("{", '"')):
+        return line
+    try:
+        found = json_format.loads(line)
+    except (ValueError, RecursionError) as problem:
+        must, advice = 'be JSON where it begins with { or "', "Write such a text as a JSON string."
+        raise ParameterError("line", must, f"{line[:60]} ({problem})", advice) from None
+    text = found.get("text") if isinstance(found, dict) else found
+    if not isinstance(text, str):
+        raise ParameterError("line", 'be a text, a JSON string, or an object with a "text"', line[:60])
+    return text
+
+
+def _predict_text(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
+    """Return prediction and probabilities, with `explain` also the contributions of words."""
+    found = classifier.explain(text)
+    shares = found.model.probabilities(found.logits[None])[0].tolist()
+    result = {
+        "prediction": found.prediction.item(),
+        "probability": found.probability,
+        **{f"probability_{label}": share for label, share in zip(found.classes.tolist(), shares, strict=True)},
+        "no_known_word": not len(found.ids),
+    }
+    if explain:
+        result["words"] = [[part.text, float(found.signed(part.value))] for part in found.by_word()]
+    return result
 
 
 def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> TextTable:

@@ -118,7 +118,7 @@ def choose_A(
     attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
     zero = np.flatnonzero(~request.tokens.any(axis=1))
     if only and len(zero) and len(request.classes) > 1:
-        why = "which sees every token alike at layer 0, so that where it goes depends on alpha"
+        why = "whose products are all 0 at layer 0, so that its limit depends on alpha"
         got, advice = f"token {request.name_token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
         raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
     bounds = DEFAULT_CONDITIONS if condition is None else (check_condition(condition),)
@@ -246,17 +246,17 @@ def _explain_failure(
         if not hull.has(int(label)) and Existence.decide(demands.subset(np.array([r])), programme.options).is_refuted:
             inside.append(request.leaders[r])
     clashes, proved = _name_clashes(request, unbounded), unbounded.is_refuted
-    conflict = f"what is asked of {list_tokens(sorted({clash.token for clash in clashes}))}" if clashes else ""
+    conflict = f"the demands on {list_tokens(sorted({clash.token for clash in clashes}))}" if clashes else ""
     if inside:
         verb, what = ("leads", "it is no vertex") if len(inside) == 1 else ("lead", "they are no vertices")
         why = f"{list_tokens(inside).capitalize()} {verb} for no A: {what} of the hull of all tokens and 0 (Theorem 5)"
     elif proved:
-        why = f"{conflict.capitalize()} conflicts for every A, by Farkas weights"
+        why = f"{conflict.capitalize()} conflict for every A, by Farkas weights"
     else:
         why = "The best margin is 0 within rounding"
         if unbounded.solved.bound < -MIN_MARGIN:
             why = f"There is none with a condition number up to {MAX_CROSS**2:g}"
-        why += f"; {conflict} is in the way" if conflict else ""
+        why += f"; {conflict} prevent it" if conflict else ""
     status = f"{'Impossible' if inside or proved else 'Not found'}: {words}. {why}."
     more = {"proved": proved or bool(inside), "conflict": clashes, "cannot_lead": tuple(inside)}
     return _answer(request, demands, solved, only, status, **more)
@@ -271,7 +271,7 @@ def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution,
         if unbounded.is_refuted:
             clashes = _name_clashes(request, unbounded)
             conflict = list_tokens(sorted({clash.token for clash in clashes}))
-            why = f"What is asked of {conflict} conflicts for every A, by Farkas weights"
+            why = f"The demands on {conflict} conflict for every A, by Farkas weights"
             status = f"Impossible at layer 0: {words}. {why}. `steer` looks for an A that does it at the limit."
             return _answer(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
     status = (

@@ -297,7 +297,7 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
         if not request.tokens[classes.labels[i]].any():
             role = "lead" if i in leading else "follow one token"
             raise InputError(
-                f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
+                f"Token {i} must not be zero to {role}: all its products are 0, so it attends to every token. "
                 "Got a zero row. Choose another token, or shift all tokens."
             )
     labels, leader_of, seen = classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()

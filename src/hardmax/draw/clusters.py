@@ -191,7 +191,7 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
     }
     thinned = "".join(f"{line}. " for line in thinned_line(len(shown), len(points), "points"))
     legend = f"Stars lead; colours: clusters. The slider cuts the tree. {thinned}"
-    player = {"plot": embed(data), "legend": legend, "drag": "pan", "told": "its cluster, leader and strength"}
+    player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": "its cluster, leader and strength"}
     proof = "The limit of every point is proved." if clustering.certified_ else "Not every limit is proved."
     status = f"{count(fitted, 'cluster')} of {len(points):,} points. {proof}"
     section = Section(title, "", status, player, table=Table(COLUMNS, _list_clusters(clustering)))

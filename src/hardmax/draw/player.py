@@ -68,9 +68,9 @@ def embed(data: dict[str, Any]) -> Markup:
 def make_player(trajectory: Trajectory) -> dict[str, str]:
     """Return the parts of a player for the templates: plot as HTML, legend, content of tooltips, effect of dragging."""
     data = make_frames(trajectory)
-    told = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
+    tooltip = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
     drag = "turn" if len(data["panels"][0]["axes"]) == 3 else "pan, hold Ctrl and scroll to zoom"
-    return {"plot": embed(data), "legend": _legend(trajectory, data["tokens"]), "told": told, "drag": drag}
+    return {"plot": embed(data), "legend": _legend(trajectory, data["tokens"]), "tooltip": tooltip, "drag": drag}
 
 
 def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:

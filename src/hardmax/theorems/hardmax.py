@@ -321,7 +321,7 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
 )
 def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that follows several leaders at once."""
-    none = "No token follows several leaders that it still sees from their centroid."
+    none = "No token follows several leaders to which it would still attend at their centroid."
     return _check_decided(trajectory, Proof.THEOREM_4, none)
 
 
@@ -390,7 +390,7 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
     since = np.where(run.proof == proof, run.settled, trajectory.layers)
     (worst, where), allowed = _largest_residual(trajectory, since), _rounding(trajectory)
     reason = (
-        f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
+        f"{len(rows)} tokens, sets computed again at every layer and constant; distances shrink as stated up to "
         f"{format_up(worst, 2)} of the largest token (rounding: {allowed:.2g})."
     )
     return report(worst <= allowed, reason, margin=allowed - worst, witness=where)

@@ -192,7 +192,7 @@ def check_limit(
         found += " Attention is not sharp by then: such tokens need longer, or rest in a balance."
         return report(None, found, **about)
     if gap * HORIZONS[-1] < HORIZONS[0]:
-        found += f" The next eigenvalue is within {gap:.2g} of the leading one, too close to be waited for."
+        found += f" The next eigenvalue is within {gap:.2g} of the leading one, too close for these horizons."
         return report(None, found, **about)
     return _report_failure(test.accurate, found, **about)
 
