@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import matplotlib.pyplot as plt
 
 import hardmax as hm
-from hardmax.cli.stream import parse_line, predict_text
+from hardmax.cli.predict import parse_line, predict_text
 from hardmax.draw.style import BLUE, ORANGE
 
 MOST_BYTES = 100_000

@@ -169,12 +169,12 @@ def _predict_lines(classifier: "HardmaxClassifier", lines: Iterable[str], *, exp
     """Yield a prediction for each line; a line that cannot be read yields an error, and the next line is read."""
     for row, line in enumerate(lines, 1):
         try:
-            yield {"row": row, **_predict_text(classifier, _parse_line(line.rstrip("\r\n")), explain=explain)}
+            yield {"row": row, **predict_text(classifier, parse_line(line.rstrip("\r\n")), explain=explain)}
         except InputError as problem:
             yield {"row": row, "error": str(problem)}
 
 
-def _parse_line(line: str) -> str:
+def parse_line(line: str) -> str:
     """Return the text of a line: that of JSON if it begins with { or a quotation mark, else the line itself."""
     if not line.lstrip().startswith(("{", '"')):
         return line
@@ -189,7 +189,7 @@ def _parse_line(line: str) -> str:
     return text
 
 
-def _predict_text(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
+def predict_text(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
     """Return prediction and probabilities, with `explain` also the contributions of words."""
     found = classifier.explain(text)
     shares = found.model.probabilities(found.logits[None])[0].tolist()
