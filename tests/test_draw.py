@@ -266,13 +266,13 @@ def test_invalid_options_name_their_parameter(rule: Any, tmp_path: Path) -> None
 
 def test_few_points_are_all_drawn_and_of_many_a_sample_with_the_extreme_ones() -> None:
     most, rng = style.MAX_DRAWN, np.random.default_rng(0)
-    assert np.array_equal(style.drawn_rows(rng.normal(size=(most, 2)), np.empty(0, np.intp)), np.arange(most))
+    assert np.array_equal(style.choose_rows(rng.normal(size=(most, 2)), np.empty(0, np.intp)), np.arange(most))
     many, required = rng.normal(size=(5 * most, 2)), np.array([7, 99_999])
-    rows = style.drawn_rows(many, required)
+    rows = style.choose_rows(many, required)
     assert most - 100 < len(rows) <= most
     assert set(rows) >= {7, 99_999, *style.find_extreme_rows(many).tolist()}
-    assert np.array_equal(rows, style.drawn_rows(many, required))  # the same on every run
-    assert len(style.drawn_rows(many, np.arange(3 * most))) >= 3 * most  # required rows are never left out
+    assert np.array_equal(rows, style.choose_rows(many, required))  # the same on every run
+    assert len(style.choose_rows(many, np.arange(3 * most))) >= 3 * most  # required rows are never left out
     line = np.column_stack([np.linspace(0, 1, 50), np.zeros(50)])
     assert {0, 49} <= set(style.find_extreme_rows(line).tolist())
     square = np.array([[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0.4]])
@@ -334,10 +334,10 @@ def test_colours_can_be_distinguished(colours: list[str], name: str) -> None:
 
 
 def test_the_largest_have_colours_in_the_order_of_their_numbers() -> None:
-    assert style.ranked_colours([3, 1, 2]) == COLOURS[:3]
-    assert style.ranked_colours([1, 5, 2, 5, 5], ["a", "b", "c"]) == [REST, "a", REST, "b", "c"]
-    assert style.ranked_colours([1, 1, 1], ["a", "b"]) == ["a", "b", REST]
-    assert style.ranked_colours([4, 2], []) == [REST, REST]
+    assert style.rank_colours([3, 1, 2]) == COLOURS[:3]
+    assert style.rank_colours([1, 5, 2, 5, 5], ["a", "b", "c"]) == [REST, "a", REST, "b", "c"]
+    assert style.rank_colours([1, 1, 1], ["a", "b"]) == ["a", "b", REST]
+    assert style.rank_colours([4, 2], []) == [REST, REST]
     # Other points get the colours that leaders leave.
     assert style.point_colours([1, 1], [5, 9], ["a", "b", "c"]) == ["a", "b", REST, "c"]
     assert style.point_colours([1, 2, 3], [9], ["a", "b"]) == [REST, "a", "b", REST]

@@ -23,7 +23,7 @@ from distributed import Client
 
 import hardmax as hm
 from hardmax.scale import PredictedFiles, slices
-from hardmax.scale.executor import connected
+from hardmax.scale.executor import connect
 from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import hash_file
 from hardmax.text import files
@@ -39,7 +39,7 @@ COLUMNS = ["row", "prediction", "probability", "probability_neg", "probability_p
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with connected("local", 2) as client:
+    with connect("local", 2) as client:
         yield client
 
 

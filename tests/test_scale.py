@@ -18,7 +18,7 @@ from hardmax.scale import SweepTable, store
 from hardmax.scale import cells as built_in_cells
 from hardmax.scale.cells import CELLS, MATRICES
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import connected, run_cell
+from hardmax.scale.executor import connect, run_cell
 from hardmax.scale.store import Configuration, Manifest, join_tables, make_table
 from tests import scale_cells
 from tests.processes import occupied_port
@@ -29,7 +29,7 @@ GRID = {"a": [1, 2, 3], "b": [10, 20]}
 
 @pytest.fixture(scope="module")
 def client():
-    with occupied_port(8787), connected("local", 2) as client:  # the default port of Dask's dashboard
+    with occupied_port(8787), connect("local", 2) as client:  # the default port of Dask's dashboard
         yield client
 
 

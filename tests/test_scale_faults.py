@@ -27,7 +27,7 @@ from distributed import Client, LocalCluster, WorkerPlugin
 import hardmax as hm
 from hardmax.scale import PredictedFiles, SweepTable, slices, store
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import LOCAL, Task, connected, run_cell, run_cells
+from hardmax.scale.executor import LOCAL, Task, connect, run_cell, run_cells
 from hardmax.scale.store import hash_file
 from tests import scale_cells
 from tests.processes import PATIENCE, ROOT, ended, process, wait_for
@@ -97,7 +97,7 @@ JOBS = {
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with connected("local", 2) as client:
+    with connect("local", 2) as client:
         yield client
 
 

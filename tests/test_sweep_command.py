@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 
 from hardmax.cli.sweep import note_cluster, parse_grid, parse_values
 from hardmax.scale import SweepTable
-from hardmax.scale.executor import connected
+from hardmax.scale.executor import connect
 from tests.processes import PATIENCE, ended, wait_for
 
 OWN = """
@@ -34,7 +34,7 @@ number = 3
 
 @pytest.fixture(scope="module")
 def engine():
-    with connected("local", 1) as client:
+    with connect("local", 1) as client:
         yield client.scheduler.address
 
 

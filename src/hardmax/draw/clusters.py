@@ -13,7 +13,7 @@ from hardmax.draw import style
 from hardmax.draw.pages import Section, Table, render
 from hardmax.draw.player import CIRCLE, STAR, describe_axes, embed, encode_tokens
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import drawn_rows, shows_once, thinned_line
+from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 
 MAX_BRANCHES = 40  # clusters of a drawn tree
 MAX_PAGE_POINTS = 1_500
@@ -58,7 +58,7 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     projection = Projection.of(X, letter=letter)
     ax = style.prepare_axes(projection)
     points, colours = projection(X), _colour_points(labels)
-    shown = drawn_rows(points, leaders)
+    shown = choose_rows(points, leaders)
     small = 0.4 * style.marker_size(len(X))
     is_noise = labels[shown] < 0
     members = shown[~is_noise]
@@ -69,13 +69,13 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     ax.set_title(f"{len(leaders)} clusters; stars: leaders", fontsize=10)
     parts = ["grey: the smaller clusters"] if style.REST in colours[leaders] else []
     parts += ["crosses: noise"] if is_noise.any() else []
-    style.add_legend(ax.figure, "; ".join([*parts, *thinned_line(len(shown), len(X), "points")]))
+    style.add_legend(ax.figure, "; ".join([*parts, *describe_thinning(len(shown), len(X), "points")]))
     return cast(Figure, ax.figure)
 
 
 def _colour_points(labels: IntArray) -> AnyArray:
     """Return the colour of each point: that of its cluster, the largest clusters first; REST for noise."""
-    return np.array([*style.ranked_colours(np.bincount(labels[labels >= 0])), style.REST], object)[labels]
+    return np.array([*style.rank_colours(np.bincount(labels[labels >= 0])), style.REST], object)[labels]
 
 
 @shows_once
@@ -133,7 +133,7 @@ def _find_level(links: FloatArray, k: int) -> float:
 def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
     """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut."""
     labels, _ = tree.cut(n_clusters)
-    named = style.ranked_colours(np.bincount(labels))
+    named = style.rank_colours(np.bincount(labels))
     colours = [named[label] for label in labels[tree.leaders]]
     for row, (one, other) in enumerate(links[:, :2].astype(int)):
         joined = row < len(links) - (n_clusters - 1)  # the last joins are those above the cut
@@ -174,7 +174,7 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
     """
     fitted, tree = int(clustering.n_clusters_), clustering.tree_
     projection = Projection.of(points, letter="x")
-    shown = drawn_rows(projection(points), clustering.leaders_, MAX_PAGE_POINTS)
+    shown = choose_rows(projection(points), clustering.leaders_, MAX_PAGE_POINTS)
     cuts = {k: tree.cut(k) for k in range(int(np.isinf(tree.heights).sum()), min(len(tree), MAX_CUTS) + 1)}
     cuts = dict(sorted((cuts | {fitted: (clustering.labels_, clustering.leaders_)}).items()))
     tokens = _encode_cuts(projection(points)[shown], shown, list(cuts.values()))
@@ -189,7 +189,7 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
         "slider": "Number of clusters: ",
         "interval": 700,
     }
-    thinned = "".join(f"{line}. " for line in thinned_line(len(shown), len(points), "points"))
+    thinned = "".join(f"{line}. " for line in describe_thinning(len(shown), len(points), "points"))
     legend = f"Stars lead; colours: clusters. The slider cuts the tree. {thinned}"
     player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": "its cluster, leader and strength"}
     proof = "The limit of every point is proved." if clustering.certified_ else "Not every limit is proved."

@@ -206,7 +206,7 @@ def make_hardmax_section(
     if end is not None:
         figure = cast(Figure, plot_limit(end, projection=view).figure)
         pictures.append(Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24))
-    points = None if end is None else Table(POINTS, _marked_points(end))
+    points = None if end is None else Table(POINTS, _mark_points(end))
     verdicts = None if brief else check(trajectory)
     return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts)
 
@@ -274,7 +274,7 @@ def _player(trajectory: HardmaxTrajectory | SmoothTrajectory) -> Mapping[str, st
     return make_player(trajectory) if len(trajectory.saved) > 1 else None
 
 
-def _marked_points(end: Limit) -> list[Sequence[str]]:
+def _mark_points(end: Limit) -> list[Sequence[str]]:
     """Return the rows of limit points, each with its marker in the pictures."""
     rows, colours = list_limit_points(end, MAX_PAGE_ROWS), choose_limit_colours(end)
     mark = Markup('<span style="color:{}">{}</span> {}')

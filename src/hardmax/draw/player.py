@@ -20,7 +20,7 @@ from hardmax._validation import to_numpy
 from hardmax.draw import flows
 from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import EDGE, REST, SIZE, cluster_colours, marker_size, thinned_line
+from hardmax.draw.style import EDGE, REST, SIZE, cluster_colours, describe_thinning, marker_size
 from hardmax.draw.tokens import Palette, choose_shown_rows, is_leading_class
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
@@ -84,7 +84,7 @@ def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
         parts += ["white: several"] if "paper" in tokens["palette"] else []
         parts += ["grey: beyond eight colours"] if REST in tokens["palette"] else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
-    sentences = f"{line[:1].upper()}{line[1:]}", *thinned_line(len(tokens["texts"]), int(trajectory.mask.sum()))
+    sentences = f"{line[:1].upper()}{line[1:]}", *describe_thinning(len(tokens["texts"]), int(trajectory.mask.sum()))
     return "".join(f"{sentence}. " for sentence in sentences)
 
 

@@ -44,7 +44,7 @@ MAX_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hi
 Parameters = ParamSpec("Parameters")
 
 
-def ranked_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
+def rank_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
     """Return a colour for each, in order; if there are too few colours, the largest get one and the others REST."""
     order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
     named = np.full(len(order), REST, object)
@@ -54,8 +54,8 @@ def ranked_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[s
 
 def point_colours(leaders: ArrayLike, others: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
     """Return colours of leaders by size, then of other points, which get the remaining colours."""
-    first = ranked_colours(leaders, colours)
-    return first + ranked_colours(others, colours[len(first) :])
+    first = rank_colours(leaders, colours)
+    return first + rank_colours(others, colours[len(first) :])
 
 
 def cluster_colours(clusters: IntArray) -> list[str]:
@@ -175,7 +175,7 @@ def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
     figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
 
 
-def drawn_rows(points: FloatArray, always: IntArray, most: int | None = None) -> IntArray:
+def choose_rows(points: FloatArray, always: IntArray, most: int | None = None) -> IntArray:
     """Choose the rows of points to draw: all up to MAX_DRAWN, else a sample with the rows `always` and the extremes."""
     n, most = len(points), most or MAX_DRAWN
     if n <= most:
@@ -194,7 +194,7 @@ def find_extreme_rows(points: FloatArray) -> IntArray:
         return np.unique(ends)
 
 
-def thinned_line(shown: int, n: int, what: str = "tokens") -> list[str]:
+def describe_thinning(shown: int, n: int, what: str = "tokens") -> list[str]:
     """Return the legend "20,000 of 50,000 tokens drawn"; none if all are drawn."""
     return [f"{shown:,} of {n:,} {what} drawn"] if shown < n else []
 

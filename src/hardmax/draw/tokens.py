@@ -20,7 +20,7 @@ from hardmax._validation import to_numpy
 from hardmax.draw import style
 from hardmax.draw.flows import choose_positions, draw_flow, find_index, make_times_legend, rank_clusters
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import drawn_rows, shows_once, thinned_line
+from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 from hardmax.limit import Limit
 from hardmax.polytope import Polytope
 from hardmax.search.sets import Sets
@@ -208,7 +208,7 @@ def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int 
     """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at the start, and a sample."""
     real = np.flatnonzero(trajectory.mask)
     points = projection(trajectory.drawn[0, real].astype(np.float64))
-    return drawn_rows(points, np.searchsorted(real, trajectory.leaders), most)
+    return choose_rows(points, np.searchsorted(real, trajectory.leaders), most)
 
 
 def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
@@ -216,7 +216,7 @@ def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: i
     parts = ["stars lead", "colours: the leader of each token"]
     parts += ["grey: beyond eight colours"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
-    return "; ".join([*parts, *thinned_line(shown, int(trajectory.mask.sum()))])
+    return "; ".join([*parts, *describe_thinning(shown, int(trajectory.mask.sum()))])
 
 
 @shows_once
@@ -367,7 +367,7 @@ def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection |
     if len(limit.leaders):
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
     colours, points = choose_limit_colours(limit), projection(limit.points)
-    shown = drawn_rows(projection(start), limit.leaders)
+    shown = choose_rows(projection(start), limit.leaders)
     before, after = projection(start[shown]), projection(end[shown])
     faces = np.array([*colours, style.REST], object)[limit.clusters[shown]].tolist()  # undecided tokens have -1
     style.draw_lines(ax, np.stack([before, after], axis=1), faces, linewidths=0.7, alpha=0.5)
@@ -382,7 +382,7 @@ def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection |
     parts = ["grey: beyond eight colours"] if style.REST in colours else []
     parts += ["grey: undecided"] if (limit.clusters < 0).any() else []
     if alone:
-        style.add_legend(ax.figure, "; ".join([*parts, *thinned_line(len(shown), len(start))]))
+        style.add_legend(ax.figure, "; ".join([*parts, *describe_thinning(len(shown), len(start))]))
     return ax
 
 

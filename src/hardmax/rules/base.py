@@ -73,7 +73,7 @@ class Rule(ABC):
         for item in known:
             value, usual = getattr(self, item.name), item.default
             if value is not usual and not (isinstance(value, str | bool | int | float) and value == usual):
-                parts.append(f"{item.name}={_shown(value)}")
+                parts.append(f"{item.name}={_format_value(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -162,7 +162,7 @@ def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
     return before if keys is None else before & keys
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a small matrix in full, else its shape; other values by `repr`."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         array = np.asarray(to_numpy(value))

@@ -103,10 +103,10 @@ class Hardmax(Layered):
         return hash(self._key())
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(_shown, self.steps[:3])) + (", ..." if len(self.steps) > 3 else "")
+        shown = ", ".join(map(_format_step, self.steps[:3])) + (", ..." if len(self.steps) > 3 else "")
         parts = [f"alpha={shown}" if len(self.steps) == 1 else f"alpha=[{shown}]"]
         if self.matrix is not None:
-            rows = ["[" + ", ".join(_shown(Fraction(x)) for x in row) + "]" for row in self.matrix.tolist()]
+            rows = ["[" + ", ".join(_format_step(Fraction(x)) for x in row) + "]" for row in self.matrix.tolist()]
             shown = f"[{', '.join(rows)}]" if len(rows) <= 3 else f"{len(rows)} by {len(rows)}"
             parts.append(f"A={shown}")
         others = {item.name: item.default for item in fields(self)[2:]}
@@ -206,6 +206,6 @@ def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -
     return matrix
 
 
-def _shown(step: Fraction) -> str:
+def _format_step(step: Fraction) -> str:
     """Return 0.1 for the float and 1/10 for the Fraction: ties may depend on the difference."""
     return str(step) if step.denominator == 1 or Fraction(float(step)) != step else repr(float(step))

@@ -80,10 +80,10 @@ class Softmax(Layered):
         return value if is_tensor(value) else float(value)
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        images, others, scale = self._scored(tokens)
+        images, others, scale = self._scale_scores(tokens)
         return softmax(images @ others.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale)  # (..., n, n)
 
-    def _scored(self, tokens: Array) -> tuple[Array, Array, Array]:
+    def _scale_scores(self, tokens: Array) -> tuple[Array, Array, Array]:
         """Return vectors and a scale, such that scale times their products is the scores."""
         images = tokens if self.A is None else tokens @ match_array(self.A, tokens).T  # A z_i
         images, others, scale = scale_into_range(images, tokens)
@@ -91,7 +91,7 @@ class Softmax(Layered):
         return images, others, scale / self.temperature
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        images, others, scale = self._scored(tokens)
+        images, others, scale = self._scale_scores(tokens)
         means = softmax_means(images, others, tokens, seen_keys(tokens, keys, self.causal), scale)
         alpha = self.step(k) if is_tensor(tokens) else float(to_numpy(self.step(k)))
         if self.normalize == "rescaling":

@@ -79,7 +79,7 @@ def check_engine(engine: Engine, workers: int | None) -> None:
 
 
 @contextmanager
-def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
+def connect(engine: Engine, workers: int | None) -> Iterator["Client"]:
     """Yield a client of the engine; a cluster on this machine is closed afterwards."""
     import dask
     from distributed import Client, LocalCluster

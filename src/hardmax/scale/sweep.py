@@ -18,7 +18,7 @@ from hardmax._types import Progress
 from hardmax._validation import check_count, check_positive
 from hardmax.scale.cells import CELLS, BuiltIn, choose
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import Cell, Engine, Task, check_engine, connected, run_tasks
+from hardmax.scale.executor import Cell, Engine, Task, check_engine, connect, run_tasks
 from hardmax.scale.store import FILE, Answer, Configuration, Manifest, join_tables
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def run(
         ]
         try:
             if tasks:
-                with connected(engine, workers) as client:
+                with connect(engine, workers) as client:
                     if started is not None:
                         started(client)
                     with closing(run_tasks(client, tasks)) as finished:  # an exception cancels the other tasks

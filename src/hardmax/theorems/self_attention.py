@@ -77,7 +77,7 @@ class Problem:
         why = f"because the trajectory ends at lambda t = {self.end:.4g}"
         if self.end >= horizons[0] * (1 - 1e-9):
             at = f"at lambda t = {self.end:.4g}, the end of the trajectory"
-            yield LimitTest(self.trajectory, at, accurate=reached_rtol(self.trajectory) <= MAX_FAIL_RTOL)
+            yield LimitTest(self.trajectory, at, accurate=find_rtol(self.trajectory) <= MAX_FAIL_RTOL)
             why = f"because the test does not pass {at}"
         difference = None
         for horizon in horizons:
@@ -129,7 +129,7 @@ class LimitTest:
 Measure: TypeAlias = Callable[[LimitTest], tuple[float, str, object]]  # distance from the limit, its name, a witness
 
 
-def reached_rtol(trajectory: SmoothTrajectory) -> float:
+def find_rtol(trajectory: SmoothTrajectory) -> float:
     """Return the rtol at the end of the error control; infinite for fixed steps, which have no error control."""
     stats = trajectory.stats
     return float(stats.get("rtol_reached", stats["rtol"])) if stats["adaptive"] else np.inf
@@ -224,7 +224,7 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
         f"largest coordinate {'' if dual is None else 'in the leading eigenspace '}(tolerance {HULL_TOL:g})."
     )
     about = {"margin": HULL_TOL - worst, "witness": {"time": float(trajectory.saved[k]), "token": token}}
-    return _report_failure(worst > ERROR_PER_RTOL * reached_rtol(trajectory), found, **about)
+    return _report_failure(worst > ERROR_PER_RTOL * find_rtol(trajectory), found, **about)
 
 
 def outer_normals(points: FloatArray) -> FloatArray:
@@ -465,7 +465,7 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     worst = int(growth.argmin())
     # An error of size rtol in a token changes E by a factor of about 1 + beta rtol. With a loose rtol or long fixed
     # steps E may fall although that of the flow does not: this leaves the question open.
-    sensitivity, rtol = 1 + float(rule.beta), reached_rtol(trajectory)
+    sensitivity, rtol = 1 + float(rule.beta), find_rtol(trajectory)
     tolerance = sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12
     holds = bool(growth[worst] >= -tolerance)
     answer = None if not holds and growth[worst] >= -sensitivity * ERROR_PER_RTOL * rtol else holds

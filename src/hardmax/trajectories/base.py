@@ -250,7 +250,7 @@ class Trajectory(ABC):
     @classmethod
     def _read(cls, given: Rule | None, file: Arrays) -> "Trajectory":
         """Return the trajectory of a file, unless its tokens, layers or times cannot be those of a run of its rule."""
-        rule, stats = storage.stored_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
+        rule, stats = storage.restore_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
         tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
         require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
         right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0

@@ -135,7 +135,7 @@ def _rule_to_data(rule: Rule) -> dict[str, Any]:
     return {"rule": name} | data
 
 
-def stored_rule(data: dict[str, Any], given: Rule | None) -> Rule:
+def restore_rule(data: dict[str, Any], given: Rule | None) -> Rule:
     """Return the rule of a file, or the `given` one where the file has a custom rule."""
     if data["rule"] != CUSTOM and given is None:
         return rule_from_data(data)
