@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from benchmarks import data
 from benchmarks.registry import Answer, Case, Method, Row, Target, equal, growth, size
 from benchmarks.search import choice, search_arguments, triple_loop
 from hardmax._types import FloatArray, IntArray
+from hardmax.control.programme import Programme
+from hardmax.control.request import check_request
 from hardmax.exact.argmax import exact_rows
 from hardmax.exact.comparison import compare_exactly
 from hardmax.exact.run import Run
@@ -214,28 +217,42 @@ def feasible_leaders(
 def control_methods(quick: bool) -> list[Method]:
     """Return `choose_A` with rows added as needed, with all rows at once, and at other sizes."""
 
-    def prepare(method: str, *shape: int) -> Callable[[], Any]:
+    def prepare(*shape: int) -> Callable[[], Any]:
         small, few = feasible_leaders(True)
         hm.control.choose_A(small, leaders=few, condition=CONDITION)  # loads the solver
         tokens, leaders = feasible_leaders(quick, *shape)
-        return lambda: hm.control.choose_A(tokens, leaders=leaders, condition=CONDITION, method=method)
+        return lambda: hm.control.choose_A(tokens, leaders=leaders, condition=CONDITION)
 
-    def method(name: str, how: str, *shape: int, target: Target | None = None) -> Method:
+    def prepare_all_rows() -> Callable[[], Any]:
+        prepare()
+        demands = check_request(*feasible_leaders(quick), None).demands()
+        n = len(demands.tokens)
+        rows = np.array([(r, j) for r, i in enumerate(demands.target) for j in range(n) if j != i])
+
+        def solve() -> SimpleNamespace:
+            A = Programme(CONDITION).optimise(demands, None, rows).A
+            stats = {"rows": len(rows), "rounds": 1}
+            return SimpleNamespace(found=A is not None, margin=demands.margin(np.asarray(A)), stats=stats)
+
+        return solve
+
+    def method(name: str, prepare: Callable[[], Callable[[], Any]], **more: Any) -> Method:
         return Method(
             name,
-            partial(prepare, how, *shape),
+            prepare,
             lambda result: {"found": np.array(result.found), "margin": np.array(result.margin)},
-            target=target,
             package="cvxpy",
-            alone=bool(shape),
-            compared=not shape,
             facts=lambda result: {"rows": result.stats["rows"], "rounds": result.stats["rounds"]},
+            **more,
         )
 
     return [
-        method('choose_A, method="cuts"', "cuts"),
-        method('all rows at once, method="full"', "full", target=Target(10.0)),
-        *(method(f"n = {n:,}, d = {d}, {count} leaders", "cuts", n, d, count) for n, d, count in CONTROL_SIZES),
+        method("choose_A", prepare),
+        method("all rows at once", prepare_all_rows, target=Target(10.0)),
+        *(
+            method(f"n = {n:,}, d = {d}, {count} leaders", partial(prepare, n, d, count), alone=True, compared=False)
+            for n, d, count in CONTROL_SIZES
+        ),
     ]
 
 

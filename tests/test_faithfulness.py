@@ -133,6 +133,7 @@ def test_our_explanations_find_the_planted_words(quick: Comparison) -> None:
     assert people["hardmax"]["f1"] > people["random"]["f1"] + 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lime", "shap-partition", "shap-permutation"])
 def test_other_explainers_find_the_words_that_decide_and_keep_their_seed(name: str) -> None:
     question = Question.of_prediction(plain(), "film ok bad film good", samples=100)

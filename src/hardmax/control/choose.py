@@ -39,7 +39,6 @@ def choose_A(
     prefer: str = "margin",
     margin: float | None = None,
     condition: float | None = None,
-    method: str = "cuts",
     attempts: int = 10,
     seed: int = 0,
     solver_options: Mapping[str, Any] | None = None,
@@ -68,8 +67,6 @@ def choose_A(
         The margin that `prefer="identity"` keeps; by default half of the largest one.
     condition : float, optional
         Bound on the largest eigenvalue of A over the smallest. By default 100, then a million if that is not enough.
-    method : {"cuts", "full"}
-        Add rows of the programme as cutting planes, or all at once, which is slower: the optimum is the same.
     attempts, seed : int
         Random starts of `only=True`.
     solver_options : dict, optional
@@ -108,9 +105,8 @@ def choose_A(
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
     request = check_request(tokens, leaders, followers)
-    for name, value, choices in (("method", method, ("cuts", "full")), ("prefer", prefer, ("margin", "identity"))):
-        if not isinstance(value, str) or value not in choices:
-            raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
+    if prefer not in ("margin", "identity"):
+        raise ParameterError("prefer", 'be "margin" or "identity"', f"{prefer!r}")
     if margin is not None and prefer != "identity":
         raise ParameterError("margin", 'go with `prefer="identity"`', '`prefer="margin"`, which finds the largest one')
     if margin is not None:
@@ -122,7 +118,7 @@ def choose_A(
         got, advice = f"token {request.name_token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
         raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
     bounds = DEFAULT_CONDITIONS if condition is None else (check_condition(condition),)
-    programmes = [Programme(bound, method == "cuts", solver_options) for bound in bounds]
+    programmes = [Programme(bound, solver_options) for bound in bounds]
     demands = request.demands()
     programme, solved, met = _solve(request, demands, programmes)
     if not met:

@@ -24,7 +24,6 @@ all z, which is linear in λ; if rows depend on each other S may be 0 altogether
 simple directions. Such equations are solved exactly, and the result is checked exactly.
 """
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,7 +43,6 @@ MAX_PRODUCTS = 1 << 22  # inner products in memory at a time
 MAX_CUTS, MAX_CUTS_PER_DEMAND = 1000, 2  # rows that a round adds
 MAX_ROUNDS = 200
 CUT_TOL = 1e-7  # smaller violations of a row are the solver's tolerance
-COPIES = 12  # of the rows, that the solver and CVXPY hold in memory
 MAX_CROSS = 1e3  # R
 SPAN_TOL = 1e-10  # smaller singular values, relative to the largest, belong to directions without demands
 NOISE = (1e-6, 1e-4, 1e-2)  # weights below these parts of the largest one may be the solver's noise
@@ -125,34 +123,21 @@ class Solution:
 
 @dataclass(frozen=True)
 class Programme:
-    """The settings: bound on the condition number, cutting planes or all rows, options for Clarabel."""
+    """The settings: bound on the condition number, and options for Clarabel."""
 
     condition: float
-    cuts: bool = True
     options: Mapping[str, Any] | None = None
 
     def maximise_margin(self, demands: Demands) -> Solution:
         """Find the A of largest margin. Stop as soon as rows show that no margin is positive."""
-        pairs, (n, d) = NO_PAIRS, demands.tokens.shape
-        if not self.cuts:
-            rows = len(demands) * (n - 1)
-            needed = 8 * COPIES * rows * d * (d + 1) / 2
-            room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else np.inf
-            if needed > room:
-                raise MemoryError(
-                    f'`method="full"` must hold all {rows:,} rows of the programme at once, about '
-                    f"{needed / 2**30:,.0f} GiB. Got a machine with {room / 2**30:,.0f}. "
-                    'Use `method="cuts"`, which adds rows as it needs them.'
-                )
-            pairs = np.indices((len(demands), n)).reshape(2, -1).T
-            pairs = pairs[pairs[:, 1] != demands.target[pairs[:, 0]]]
-        return add_cuts(demands, partial(self._solve, demands, None), pairs)
+        return add_cuts(demands, partial(self.optimise, demands, None))
 
     def approach_identity(self, demands: Demands, margin: float, pairs: IntArray) -> Solution:
         """Find the A with at least this margin that is closest to the identity in the Frobenius norm."""
-        return add_cuts(demands, partial(self._solve, demands, margin), pairs, margin)
+        return add_cuts(demands, partial(self.optimise, demands, margin), pairs, margin)
 
-    def _solve(self, demands: Demands, margin: float | None, pairs: IntArray) -> Solution:
+    def optimise(self, demands: Demands, margin: float | None, pairs: IntArray) -> Solution:
+        """Find the A of largest margin, or the one closest to the identity with a margin, for some rows."""
         cp, d = load_cvxpy(), demands.tokens.shape[1]
         X, u = cp.Variable((d, d), symmetric=True), cp.Variable()
         m = cp.Variable() if margin is None else cp.Constant(margin)

@@ -35,12 +35,8 @@ class CustomCode(Exception):
     """A rule, or a matrix of a rule, that is Python code of the user."""
 
 
-class RuleNeeded(ParameterError):
-    """A file whose rule must be given, or must not be."""
-
-
 class UnreadableFile(ParameterError):
-    """A file with another content than expected."""
+    """A file with another content than expected, or whose rule must be given, or must not be."""
 
 
 def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
@@ -76,7 +72,7 @@ def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Calla
             if kind not in kinds:
                 raise UnreadableFile(path, must, f"the format {kind!r}", "A newer version of hardmax may read it.")
             return kinds[kind]({name: file[name] for name in file.files})
-    except (UnreadableFile, RuleNeeded):
+    except UnreadableFile:
         raise
     except Exception as error:  # NumPy, zipfile, zlib and JSON have a dozen kinds for wrong bytes
         what = f"{error} is missing" if isinstance(error, KeyError) else error
@@ -140,12 +136,14 @@ def restore_rule(data: dict[str, Any], given: Rule | None) -> Rule:
     if data["rule"] != CUSTOM and given is None:
         return rule_from_data(data)
     if data["rule"] != CUSTOM:
-        raise RuleNeeded("rule", "be left out where the file has the rule", repr(given), "The result has it as `rule`.")
+        raise UnreadableFile(
+            "rule", "be left out where the file has the rule", repr(given), "The result has it as `rule`."
+        )
     if given is None:
         must, got = "be given: the file holds the trajectory of a custom rule, and no code", f"none for {data['repr']}"
-        raise RuleNeeded("rule", must, got, f"Pass `rule` to from_npz, a {data['class']}.")
+        raise UnreadableFile("rule", must, got, f"Pass `rule` to from_npz, a {data['class']}.")
     if type(given).__qualname__ != data["class"]:
-        raise RuleNeeded("rule", f"be a {data['class']}, as in the file", repr(given), "Pass the rule of the run.")
+        raise UnreadableFile("rule", f"be a {data['class']}, as in the file", repr(given), "Pass the rule of the run.")
     return given
 
 
