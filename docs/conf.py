@@ -24,6 +24,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "numpydoc",
+    "extensions.cards",
     "extensions.command_line",
     "extensions.docstrings",
     "extensions.live",

@@ -82,7 +82,9 @@ def draw(table: "DataFrame") -> "Figure":
         ax.set_xticks(range(len(KINDS)), KINDS, rotation=60, ha="right", fontsize=8)
         ax.set_title(f"d = {d}", fontsize=10)
     axes[0].set_ylabel("share of the runs, n = 20")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(seen), fontsize=8, frameon=False)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(seen), fontsize=8, frameon=False
+    )
     return figure
 
 

@@ -204,7 +204,9 @@ def tables() -> dict[str, dict[str, str]]:
             add(study.page, mark(name), study.table(record(name)))
     readme = "benchmarks/README.md"
     add(readme, report.BEGIN, report.markdown(report.documents(RESULTS / "cpu.json")))
-    add("docs/compare/clusterers.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json")))
+    add(
+        "docs/compare/clusterers.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json"))
+    )
     add(readme, report.GPU, gpu.markdown(record("gpu")))
     add(readme, app_load.MARK, app_load.markdown(record("app")))
     return found

@@ -56,7 +56,11 @@ def draw_attention() -> Figure:
     return figure
 
 
-PICTURES = {"start-limit.png": draw_limit, "start-explanation.png": draw_explanation, "start-attention.png": draw_attention}
+PICTURES = {
+    "start-limit.png": draw_limit,
+    "start-explanation.png": draw_explanation,
+    "start-attention.png": draw_attention,
+}
 
 if __name__ == "__main__":
     mpl.use("Agg")

@@ -56,9 +56,7 @@ def draw(table: "DataFrame") -> "Figure":
             label=f"{layers} layer{'s' * (layers > 1)}",
         )
         right.plot(one["temperature"], one["high"], "o-", ms=4, lw=1.3, color=COLOURS[number])
-    left.set(
-        xscale="log", xlabel="temperature", ylabel="share of the runs", title="Runs within 1 % of the diameter"
-    )
+    left.set(xscale="log", xlabel="temperature", ylabel="share of the runs", title="Runs within 1 % of the diameter")
     right.set(xscale="log", xlabel="temperature", ylabel="diameters", title="90 % quantile of the distance to hardmax")
     left.legend(fontsize=8)
     return figure
