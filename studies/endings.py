@@ -107,7 +107,7 @@ def facts(table: "DataFrame") -> list[str]:
     )
     (pushes, apart), (turns, across) = CONSENSUS
     lines.append(
-        f"Two tokens that both lead for the identity suffice for consensus: for A = {pushes} the tokens {apart} converge "
+        f"Two tokens that both lead for the identity may reach consensus: for A = {pushes} the tokens {apart} converge "
         f"to 0, and for A = {turns} the tokens {across} converge to the second."
     )
     return lines
