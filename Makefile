@@ -77,7 +77,7 @@ test-pythons:
 		case " $$seen " in *" $$version "*) continue;; esac; \
 		seen="$$seen $$version"; echo "Python $$version"; \
 		rm -rf .venv-other && $$python -m venv .venv-other && \
-		.venv-other/bin/python $(PIP) -e '.[exact,fast]' pytest pytest-timeout pytest-xdist hypothesis && \
+		.venv-other/bin/python $(PIP) -e '.[control,exact,fast]' pytest pytest-timeout pytest-xdist hypothesis && \
 		.venv-other/bin/python -m pytest -n 2 -q -m "portable and not slow" $(call marked,portable) || exit 1; \
 	done; echo "Other Pythons at hand:$${seen:- none}"
 

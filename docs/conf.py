@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -24,6 +25,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "numpydoc",
+    "extensions.cards",
     "extensions.command_line",
     "extensions.docstrings",
     "extensions.live",
@@ -74,3 +76,8 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system
 html_sidebars = {"index": [], "changelog": []}
+
+
+def setup(app: Any) -> None:
+    """Crop thumbnails after the examples have run."""
+    app.connect("builder-inited", gallery.crop_thumbnails, priority=900)

@@ -245,7 +245,7 @@ def chance_markdown(found: dict[str, Any]) -> str:
 
 D, CENTRES, SENTENCES = 64, 10, 10_000
 SIZES = {NO_NUMBER: (10_000, 30_000, 100_000, 300_000, 1_000_000), "MiniBatchKMeans": (10_000, 100_000, 1_000_000)}
-SIZES |= {"hardmax, told 10": (10_000, 100_000), "HDBSCAN": (10_000, 30_000)}
+SIZES |= {"hardmax, 10 given": (10_000, 100_000), "HDBSCAN": (10_000, 30_000)}
 GROWTH_FROM = 100_000  # points; smaller inputs are clustered by another method
 
 
@@ -275,7 +275,7 @@ def fit_many(method: str, data: str, n: int) -> dict[str, Any]:
     metric = {} if data == "Gaussian" else {"metric": "cosine"}
     model = {
         NO_NUMBER: lambda: HardmaxClustering(**metric),
-        "hardmax, told 10": lambda: HardmaxClustering(CENTRES, **metric),
+        "hardmax, 10 given": lambda: HardmaxClustering(CENTRES, **metric),
         "MiniBatchKMeans": lambda: cluster.MiniBatchKMeans(CENTRES, n_init=3, random_state=0),
         "HDBSCAN": lambda: cluster.HDBSCAN(min_cluster_size=10, copy=True),
     }[method]()

@@ -31,7 +31,7 @@ def keep(rows: "DataFrame") -> "DataFrame":
 
 
 def smallest_cycle() -> tuple[int, list[list[int]], list[list[int]], int]:
-    """The first cycle among small whole numbers: n, A, tokens, and its length, with alpha = 1 and exact arithmetic.
+    """The first cycle among small integers: n, A, tokens, and its length, with alpha = 1 and exact arithmetic.
 
     Positions are doubled in every layer, which changes no set, so that they stay whole: z + c in place of (z + c) / 2.
     A cycle is one of directions: positions that come back up to a positive factor.
@@ -71,17 +71,20 @@ def draw(table: "DataFrame") -> "Figure":
 
     from hardmax.draw.style import COLOURS
 
+    seen = [ending for ending in ENDINGS if table[ending].any()]
     figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.8), layout="constrained", sharey=True)
     for ax, d in zip(axes, GRID["d"], strict=True):
         some = table[(table["d"] == d) & (table["n"] == 20)].groupby("A")[ENDINGS].mean().reindex(KINDS)
         bottom = np.zeros(len(KINDS))
-        for number, ending in enumerate(ENDINGS):
+        for number, ending in enumerate(seen):
             ax.bar(range(len(KINDS)), some[ending], bottom=bottom, color=COLOURS[number], label=ending, width=0.8)
             bottom += some[ending].to_numpy()
         ax.set_xticks(range(len(KINDS)), KINDS, rotation=60, ha="right", fontsize=8)
         ax.set_title(f"d = {d}", fontsize=10)
     axes[0].set_ylabel("share of the runs, n = 20")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8, frameon=False)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(seen), fontsize=8, frameon=False
+    )
     return figure
 
 
@@ -99,13 +102,13 @@ def facts(table: "DataFrame") -> list[str]:
     cycles, unsettled = (float((table[name] * table["runs"]).sum()) for name in ("cycle", "unsettled"))
     lines.append(
         f"{cycles:,.0f} of the runs end in a cycle, {unsettled:,.0f} are unsettled. Cycles exist: the smallest without "
-        f"a tie among whole numbers -1, 0, 1 has n = {n}, A = {A}, tokens {tokens} and alpha = 1. The tokens shrink to "
+        f"a tie among integers -1, 0, 1 has n = {n}, A = {A}, tokens {tokens} and alpha = 1. The tokens shrink to "
         f"0, and their directions come back every {length} layers."
     )
     (pushes, apart), (turns, across) = CONSENSUS
     lines.append(
-        f"Consensus needs no more than two tokens, which would both lead if A were the identity: A = {pushes} brings "
-        f"{apart} together at 0, since it pushes, and A = {turns} brings {across} to the second, since it turns."
+        f"Two tokens that both lead for the identity may reach consensus: for A = {pushes} the tokens {apart} converge "
+        f"to 0, and for A = {turns} the tokens {across} converge to the second."
     )
     return lines
 

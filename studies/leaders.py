@@ -1,4 +1,4 @@
-"""How many leaders emerge, and after how many layers is all proved? Over n, d, alpha and the distribution."""
+"""How many leaders emerge, and after how many layers are all limits proved? Over n, d, alpha and the distribution."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -97,7 +97,7 @@ def draw(table: "DataFrame") -> "Figure":
     for number, d in enumerate(GRID["d"]):
         some = gaussian[gaussian["d"] == d]
         right.plot(some["alpha"], some["layer"], "o-", ms=4, lw=1.2, color=COLOURS[number], label=f"d = {d}")
-    right.set(xscale="log", xlabel="alpha", ylabel="layers until all is proved, n = 300")
+    right.set(xscale="log", xlabel="alpha", ylabel="layers until certified, n = 300")
     return figure
 
 
@@ -110,14 +110,14 @@ def facts(table: "DataFrame") -> list[str]:
     power, fit = law(table)
     return [
         f"{runs.sum():,} runs; {100 * np.average(table['certified'], weights=runs):.2f} % were proved in 1,000 layers.",
-        f"The number expected in the input predicts the mean number in the end to within the error of these runs: "
-        f"{within:.0f} % of the {len(found)} means are within two standard errors of it. The farthest has "
-        f"{worst['leaders']:.2f} in place of {worst['expected']:.2f} ({_setting(worst)}).",
-        f"It is a lower bound, and a strict one wherever leaders emerge later. They do in "
+        f"The expected number at layer 0 predicts the mean final number to within the error of these runs: "
+        f"{within:.0f} % of the {len(found)} means are within two standard errors of it. The largest deviation is "
+        f"{worst['leaders']:.2f} instead of {worst['expected']:.2f} ({_setting(worst)}).",
+        f"It is a lower bound, and a strict one if leaders can emerge later. They do in "
         f"{100 * np.average(table['late'], weights=runs):.2f} % of the runs, "
-        f"and in {100 * where['late']:.1f} % where they are most frequent "
+        f"and at most in {100 * where['late']:.1f} % of the runs of a setting "
         f"({_setting(where)}, alpha = {where['alpha']}).",
-        f"Layers until all is proved fall like 1 / log(1 + alpha)^{power:.2f}; that one exponent explains "
+        f"Layers until the limit is certified fall like 1 / log(1 + alpha)^{power:.2f}; this exponent explains "
         f"{100 * fit:.0f} % of the variance of their logarithms over alpha.",
         f"They grow with n and, once most tokens lead, fall with d: {_grown(table)}.",
         f"The longest run took {longest['longest']} layers ({_setting(longest)}, alpha = {longest['alpha']}).",

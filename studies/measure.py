@@ -28,6 +28,7 @@ class Measured:
     picture: str = ""
 
 
+PEERS = "benchmarks/README.md"
 STUDIES = {
     "scaling": Measured(
         "Seconds for one layer against n, for every kernel and FAISS",
@@ -41,43 +42,43 @@ STUDIES = {
         draw=curves.draw_decided,
         picture="docs/images/decided.png",
     ),
-    "sizes": Measured("Every rule against n, and its formula in NumPy", rules.measure, rules.markdown, "docs/speed.md"),
+    "sizes": Measured("Every rule against n, and its formula in NumPy", rules.measure, rules.markdown, PEERS),
     "clustering": Measured(
         "Adjusted Rand index of clusterers on known clusters",
         clusterers.measure,
         clusterers.markdown,
-        "docs/clustering.md",
+        "docs/compare/clusterers.md",
     ),
     "unequal_clusters": Measured(
         "Adjusted Rand index of clusterers on clusters of unequal size",
         clusterers.measure_unequal,
         clusterers.unequal_markdown,
-        "docs/clustering.md",
+        "docs/compare/clusterers.md",
     ),
     "chance": Measured(
         "How often points without clusters are split",
         clusterers.measure_chance,
         clusterers.chance_markdown,
-        "docs/clustering.md",
+        "docs/compare/clusterers.md",
     ),
     "clustering_sizes": Measured(
         "Seconds and memory of clusterers on up to a million points",
         clusterers.measure_sizes,
         clusterers.sizes_markdown,
-        "docs/clustering.md",
+        "docs/compare/clusterers.md",
     ),
     "imdb": Measured("Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/classifier.md"),
     "sweeps": Measured(
         "What a sweep costs beside its cells, and what a second worker gains",
         scale_costs.measure_sweeps,
         scale_costs.markdown,
-        "benchmarks/README.md",
+        PEERS,
     ),
     "corpora": Measured(
         "What predicting files costs beside a plain loop, and what a second worker gains",
         scale_costs.measure_files,
         scale_costs.markdown,
-        "benchmarks/README.md",
+        PEERS,
     ),
 }
 

@@ -13,10 +13,8 @@ from benchmarks.registry import Result, Row
 
 from hardmax.figures.shared import read_results
 from studies import classifier_page, imdb
-from studies.clusterers import NO_NUMBER, shape
 from studies.measure import STUDIES, mark
 
-CLUSTERERS = ("hardmax", NO_NUMBER, "KMeans", "HDBSCAN", "AffinityPropagation")
 EXPLAINERS = ("hardmax", "hardmax-even", "lime", "shap-partition", "shap-permutation", "leave-one-out", "random")
 GPU_CASES = (  # how the names of cases begin
     "forward, bfloat16, batch 64, n = 4096, d = 64, against SDPA",
@@ -119,29 +117,6 @@ def small_files(kind: str, key_of: dict[str, str], methods: Sequence[str]) -> st
     return report.lines(["texts", "rows", *key_of], body)
 
 
-def clusters() -> str:
-    """Return the adjusted Rand index of some clusterers on every data set."""
-    rows = {(row["data"], row["method"]): row for row in record("clustering")["rows"]}
-    columns = ["points", "n, d, clusters", *CLUSTERERS]
-    body = (
-        [data, shape(rows[data, "hardmax"]), *(f"{rows[data, method]['ARI']:.3f}" for method in CLUSTERERS)]
-        for data in dict.fromkeys(data for data, _ in rows)
-    )
-    return report.lines(columns, body, ["n, d, clusters"])
-
-
-def many_points() -> str:
-    """Return processor seconds and memory of clusterers on many points."""
-    columns = {
-        "points": lambda row: f"{row['n']:,} {row['data']}",
-        "method": "method",
-        "seconds of the processor": "processor",
-        "MB beside the data": "peak",
-        "clusters found": "found",
-    }
-    return report.table(record("clustering_sizes")["rows"], columns, ["method"])
-
-
 def on_a_gpu() -> str:
     """Return hardmax attention against softmax attention."""
     columns = {"what": "case", "how": "how", "ours, ms": "ours ms", "the other, ms": "other ms"}
@@ -202,13 +177,6 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "uneven": lambda: small_files("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
         "answers": answers,
     },
-    "docs/compare/clusterers.md": {
-        "clusters": clusters,
-        "seconds": lambda: against(
-            ("KMeans", "HDBSCAN", "AffinityPropagation"), ("clustering_5000", "clustering_20000"), "clustering_speed"
-        ),
-        "sizes": many_points,
-    },
     "docs/compare/faiss-and-flashattention.md": {
         "searches": lambda: against(("FAISS",), SEARCHES),
         "tiny": tiny,
@@ -216,7 +184,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "gpu": on_a_gpu,
     },
     "docs/how-to/gpu.md": {"gpu": on_a_gpu},
-    "docs/corpora.md": {"rows": file_sizes, "billion": a_billion},
+    "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": classifier_page.TABLES,
 }
 
@@ -236,7 +204,9 @@ def tables() -> dict[str, dict[str, str]]:
             add(study.page, mark(name), study.table(record(name)))
     readme = "benchmarks/README.md"
     add(readme, report.BEGIN, report.markdown(report.documents(RESULTS / "cpu.json")))
-    add("docs/clustering.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json")))
+    add(
+        "docs/compare/clusterers.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json"))
+    )
     add(readme, report.GPU, gpu.markdown(record("gpu")))
     add(readme, app_load.MARK, app_load.markdown(record("app")))
     return found

@@ -109,7 +109,7 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """Return the table of docs/speed.md."""
+    """Return the table of seconds by rule and size."""
     columns = {"rule and call": "what", "n": "n", "seconds": "seconds", "the formula": "formula"}
     columns |= {"times as fast": "times as fast"}
     columns |= {name: name for name in ("MB", "formula MB") if any(row.get(name) for row in found["rows"])}

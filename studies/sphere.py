@@ -72,7 +72,7 @@ def facts(table: "DataFrame") -> list[str]:
     kept = (kept[300] / kept[10])[kept[10] > 2]
     (fast_d, fast), (slow_d, slow) = kept.idxmin(), kept.idxmax()
     lines.append(
-        "After t = 10 the number goes on falling. Of the settings with more than two clusters at t = 10 it falls most "
+        "The number still falls after t = 10. Of the settings with more than two clusters at t = 10 it falls most "
         f"for d = {fast_d} and beta = {fast:g}, until t = 300 to {100 * kept.min():.0f} % of what it was at t = 10, "
         f"and least for d = {slow_d} and beta = {slow:g}, to {100 * kept.max():.0f} %."
     )

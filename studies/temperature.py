@@ -56,10 +56,8 @@ def draw(table: "DataFrame") -> "Figure":
             label=f"{layers} layer{'s' * (layers > 1)}",
         )
         right.plot(one["temperature"], one["high"], "o-", ms=4, lw=1.3, color=COLOURS[number])
-    left.set(
-        xscale="log", xlabel="temperature", ylabel="share of runs within 1 % of the diameter", title="n = 30, d = 2"
-    )
-    right.set(xscale="log", xlabel="temperature", ylabel="distance, 90 % of the runs are nearer", title="n = 30, d = 2")
+    left.set(xscale="log", xlabel="temperature", ylabel="share of the runs", title="Runs within 1 % of the diameter")
+    right.set(xscale="log", xlabel="temperature", ylabel="diameters", title="90 % quantile of the distance to hardmax")
     left.legend(fontsize=8)
     return figure
 
@@ -84,7 +82,7 @@ def facts(table: "DataFrame") -> list[str]:
         lines.append(f"d = {d}, 32 layers, temperature 0.001: {', '.join(parts)}.")
     some = table[(table["temperature"] == 0.01) & (table["n"] == 30) & (table["d"] == 2)].sort_values("layers")
     lines.append(
-        f"Depth: at temperature 0.01 with n = 30 and d = 2, nine runs in ten are nearer than "
+        f"Depth: at temperature 0.01 with n = 30 and d = 2, the 90 % quantile of the distance is "
         f"{', '.join(f'{high:.2f}' for high in some['high'])} diameters "
         f"after {', '.join(map(str, some['layers']))} layers."
     )

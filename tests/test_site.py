@@ -132,7 +132,7 @@ def test_a_reader_chooses_light_or_dark(chromium: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["index", "gallery/index", "reference/limits", "course/index"])
-def test_pages_keep_nobody_out(name: str, chromium: Any) -> None:
+def test_pages_are_accessible(name: str, chromium: Any) -> None:
     with browser.opened(chromium) as page:
         page.goto((SITE / f"{name}.html").as_uri())
         assert browser.unfriendly(page) == []

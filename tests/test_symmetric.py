@@ -145,8 +145,8 @@ def test_tokens_that_int16_cannot_separate_are_left_to_the_scan():
     search = Search()
     search.near_maxima(tokens / 2, tokens / 2, np.full(4096, 1e-15))
     assert search.ran["symmetric"] == 0 < search.ran["scan"]
-    assert search._choose(tokens, tokens, False) == "scan"  # at the next layer at once
-    assert Search()._choose(tokens, tokens, False) == "symmetric"
+    assert search._choose(tokens, tokens, None) == "scan"  # at the next layer at once
+    assert Search()._choose(tokens, tokens, None) == "symmetric"
 
 
 def test_what_float32_loses_of_small_numbers_grows_with_the_keys():

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from sphinx_gallery.scrapers import figure_rst
 from sphinx_gallery.sorting import ExampleTitleSortKey, ExplicitOrder
 
@@ -14,6 +15,8 @@ from hardmax.draw.movies import Movie
 from hardmax.draw.pages import Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
+MAX_RATIO = 1.6  # width by height of a thumbnail
+THUMBNAIL = (400, 280)  # pixels
 MAX_SECONDS = 120  # per example, on two cores, including the compilation of kernels
 
 FIRST = (  # the first example of each group
@@ -51,8 +54,20 @@ def settings() -> dict[str, Any]:
         "backreferences_dir": "gallery/backreferences",
         "image_scrapers": ("matplotlib", shown),
         "matplotlib_animations": False,
-        "thumbnail_size": (400, 280),
+        "thumbnail_size": THUMBNAIL,
     }
+
+
+def crop_thumbnails(app: Any) -> None:
+    """Let thumbnails of wide figures with several panels show the left part, which stays readable."""
+    for thumbnail in Path(app.srcdir, "gallery").glob("*/images/thumb/*_thumb.png"):
+        source = thumbnail.parents[1] / thumbnail.name.replace("_thumb.png", "_001.png")
+        if source.is_file():
+            with Image.open(source) as image:
+                if image.width > MAX_RATIO * image.height:
+                    picture = image.convert("RGB").crop((0, 0, round(MAX_RATIO * image.height), image.height))
+                    picture.thumbnail(THUMBNAIL)
+                    picture.save(thumbnail)
 
 
 def limited(conf: dict[str, Any], name: str, when: str) -> None:

@@ -16,7 +16,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.style import COLOURS, GREY
 
 TASKS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 LIMITS, ALPHA = 200, 0.5
@@ -64,7 +63,6 @@ def by_chance(tokens: np.ndarray, leaders: np.ndarray, rng: np.random.Generator)
 
 print(f"{TASKS} tasks each, at most {LIMITS} limits a task, alpha = {ALPHA}")
 print(f"{'leaders':22}{'n':>4}{'d':>4}{'choose_A(only=True)':>22}{'steer':>8}{'random A':>11}{'limits of steer':>18}")
-rows = {}
 for late, n, d in ((False, 15, 3), (False, 20, 4), (True, 12, 2), (True, 15, 3)):
     layer_0 = steered = chance = limits = 0
     for _, (tokens, leaders, rng) in zip(range(TASKS), tasks(n, d, late), strict=False):
@@ -76,15 +74,7 @@ for late, n, d in ((False, 15, 3), (False, 20, 4), (True, 12, 2), (True, 15, 3))
         if result.found:
             assert set(hm.limit(tokens, hm.Hardmax(result.alpha, result.A)).leaders) == set(leaders)
     name = "some emerge later" if late else "all at layer 0"
-    rows[f"{name}\nn = {n}, d = {d}"] = layer_0, steered, chance
     print(f"{name:22}{n:4}{d:4}{layer_0:22}{steered:8}{chance:11}{limits / TASKS:18.0f}")
-
-figure, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
-for k, (label, colour) in enumerate((("choose_A(only=True)", COLOURS[0]), ("steer", COLOURS[2]), ("random A", GREY))):
-    ax.bar(np.arange(len(rows)) + 0.27 * (k - 1), [row[k] for row in rows.values()], 0.25, color=colour, label=label)
-ax.set(xticks=range(len(rows)), xticklabels=rows, ylabel=f"tasks done, of {TASKS}", yticks=range(TASKS + 1))
-ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
-plt.show()
 
 # %%
 # What to try

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.style import AGAINST, EDGE, FOR
+from hardmax.draw.style import AGAINST, EDGE, FOR, SHADE
 from hardmax.text.explanation import Explanation, explain
 
 REVIEW = (
@@ -28,7 +28,7 @@ tokens, words = trajectory.array[0], before.words[before.rows]
 
 
 def lead(explanation: Explanation, chosen: str = "") -> str:
-    """Leaders with the part of the crowd that is theirs: large ones, and the chosen one whatever its part."""
+    """Leaders with a share of at least 5 %, and the chosen one, with their shares."""
     groups = [group for group in explanation.leaders[0] if group.share >= 0.05 or group.word == chosen]
     return ", ".join(f"{group.word} {group.share:.0%}" for group in groups)
 
@@ -53,28 +53,31 @@ for word, (_, after) in steered["margin"].items():
     print(f"  {word:8}{after.prediction} {after.probability:4.0%}, led by {lead(after, word)}")
 
 # %%
-# The logit of the review for each word that was made a leader; the dashed line is the review as it was. A small change
-# of A changes the logit a little and never its sign here. A large one changes the clusters, and can.
+# The logit of the review for each word as a leader. The smallest change of A moves the logit a little and never changes
+# its sign here; the change with the largest margin can.
 
 figure, ax = plt.subplots(figsize=(9, 6.2), layout="constrained")
-places = np.arange(len(able))
-for shift, prefer, look in ((-0.2, "identity", {"alpha": 0.45}), (0.2, "margin", {})):
-    logits = np.array([after.logit for _, after in steered[prefer].values()])
-    ax.barh(places + shift, logits, 0.38, color=[FOR if logit > 0 else AGAINST for logit in logits], **look)
-ax.axvline(before.logit, color=EDGE, ls="--", lw=1)
+order = sorted(steered["margin"], key=lambda word: steered["margin"][word][1].logit)
+for prefer, marker, label in (("identity", "o", "smallest change of A"), ("margin", "s", "largest margin")):
+    logits = [steered[prefer][word][1].logit for word in order]
+    ax.scatter(logits, order, c=[FOR if logit > 0 else AGAINST for logit in logits], marker=marker, zorder=3)
+    ax.scatter([], [], c=EDGE, marker=marker, label=label)
+for word in order:
+    ends = [steered[prefer][word][1].logit for prefer in steered]
+    ax.plot(ends, [word, word], color=SHADE, lw=2)
+ax.axvline(before.logit, color=EDGE, ls="--", lw=1, label="A as trained")
 ax.axvline(0, color=EDGE, lw=1)
-ax.set(yticks=places, yticklabels=[f"'{words[i]}' leads" for i in able])
-ax.set(xlabel="logit: negative on the left, positive on the right (pale: the smallest change of A)")
-ax.invert_yaxis()
+ax.set(xlabel="logit (below 0: negative, orange; above 0: positive, blue)", ylabel="word that leads")
+ax.legend(loc="lower right")
 plt.show()
 
 flipped = {word: result for word, result in steered["margin"].items() if result[1].prediction != before.prediction}
-print("The answer flips with a leader such as", ", ".join(list(flipped)[:4]))
+print("The prediction changes with a leader such as", ", ".join(list(flipped)[:4]))
 assert flipped
 assert all(after.prediction == before.prediction for _, after in steered["identity"].values())
 
 # %%
-# The words in the plane, for the one that flips most: before, and after it was made a leader.
+# The words in the plane, for the largest change of the logit: before and after.
 
 chosen, after = max(flipped.values(), key=lambda result: abs(result[1].logit - before.logit))
 hm.draw.plot_control(chosen, alpha=float(model.weights.alpha[0]), names=words)

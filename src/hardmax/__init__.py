@@ -1,7 +1,7 @@
 """hardmax: why attention clusters.
 
 The public names are below. `import hardmax` loads NumPy and nothing optional. Parts of SciPy load when they are used,
-and so does the rest: `hardmax.draw` loads Matplotlib when it is asked for a picture, `hardmax.inspect` the transformers
+and so does the rest: `hardmax.draw` loads Matplotlib for the first picture, `hardmax.inspect` the transformers
 library, `hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the
 estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The
 functions `simulate` and `limit` take the place of the modules they are written in.

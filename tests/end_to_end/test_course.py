@@ -59,6 +59,8 @@ def test_a_lesson_has_all_its_parts(path: Path) -> None:
     assert len(answers) == 3
     for answer in answers:
         assert "```python\n>>> " in answer  # run by test_docs.py
+    assert re.search(r"^\*\*\d\.\*\* .*?Prove\b", tasks, re.MULTILINE)
+    assert any("∎" in answer for answer in answers)
     assert "../gallery/" in tasks
     later = [each.name for each in LESSONS if each.name > path.name]
     assert not later or f"({later[0]})" in tasks

@@ -19,6 +19,13 @@ STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: .6rem 1rem; color: var(--hm-ink); background: var(--hm-paper); }
 h1 { font-size: 1.1rem; margin: 0 0 .2rem; } .legend { margin: .2rem 0; color: var(--hm-muted); font-size: .9rem; }
 .hm-picture canvas { height: 25rem; }
+@media (min-width: 36rem) { /* the slider beside a single picture */
+  .hm-player:not(:has(.hm-stage > :nth-child(2))) { display: grid; grid-template: auto 1fr / minmax(0, 1fr) 12rem;
+    gap: 0 1rem; align-items: start; }
+  .hm-player:not(:has(.hm-stage > :nth-child(2))) .hm-stage { grid-area: 1 / 1 / 3 / 2; }
+  .hm-player:not(:has(.hm-stage > :nth-child(2))) .hm-controls { flex-direction: column; align-items: stretch; }
+  .hm-player:not(:has(.hm-stage > :nth-child(2))) .hm-controls output { text-align: left; }
+}
 """
 
 

@@ -47,7 +47,7 @@ def page() -> Page:
         plane(LOW, HIGH, label="three tokens"),
         title="Move token 2: which token does each one follow?",
         start=18,
-        slider="Token 2 on its way round: ",
+        slider="Position of token 2: ",
         legend="Stars lead, arrows go from a token to the one it follows, whose colour it has. Dotted: the "
         "direction of token 2, and the line across it through the token that reaches farthest in that "
         "direction, which token 2 follows.",

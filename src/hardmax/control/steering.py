@@ -115,7 +115,7 @@ def steer(
 
     Examples
     --------
-    Four tokens around 0, of which only the third shall lead in the end:
+    Four tokens around 0, of which only the third shall lead at the limit:
 
     >>> import hardmax as hm
     >>> tokens = [[-1.0, 10.0], [-0.5, -5.0], [100.0, 30.0], [50.0, -20.0]]

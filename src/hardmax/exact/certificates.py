@@ -1,7 +1,7 @@
 """A proof that all sets are final although some tokens follow tokens that still move.
 
 Theorems 1 and 4 (`run.py`) decide tokens one by one. The certificate here looks at the whole frozen picture: assume
-that every C_i of this layer goes on for ever, write all later positions in closed form,
+that every C_i of this layer is final, write all later positions in closed form,
 
     z_i(m) = s_i + rho^m sum_r C(m, r) a_{i,r},     rho = 1/(1 + alpha),
 

@@ -203,7 +203,7 @@ class Rescaled(Coordinates):
     """y = S^{-1} z in continuous time: y_i' = sum_j P_ij D (y_j - y_i).
 
     Scores grow as e^{2 lambda t}, and attention sharpens. If tokens have met in the leading directions and differ in
-    others, attention may switch between them faster than the error control can follow, in the end by rounding alone.
+    others, attention may switch between them faster than the error control can follow, eventually by rounding only.
     `integrate.py` then loosens the error control, or holds attention constant if it is Boolean.
     """
 
