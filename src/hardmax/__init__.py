@@ -22,17 +22,18 @@ from hardmax._errors import (
 from hardmax._version import __version__ as __version__
 from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
-from hardmax.certificate_checker import check as check_certificate
+from hardmax.certificate import check_certificate
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.leaders import Leader, leader_table
-from hardmax.limit import Limit, Limits, limit
+from hardmax.limit import limit
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.limits import Limit, Limits
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 __all__ = [

@@ -8,9 +8,10 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, Array, Progress
 from hardmax.exact.run import Run
-from hardmax.limit import Limit, check_rule, find_limit
+from hardmax.limit import check_rule, find_limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import check_kernel
+from hardmax.trajectories.limits import Limit
 
 
 class CausalLimit:

@@ -7,9 +7,9 @@ alpha            step size of each layer; the last one also later
 A                rows of the matrix; null is the identity
 mask             null, "causal", or a string of "0" and "1" per token: the tokens that it sees
 tokens           distinct tokens at layer 0; under a mask all of them
-counts, labels   multiplicity of each distinct token, and the distinct token of each input; null under a mask
+labels           index of each input among the distinct tokens; null under a mask
 layer            the layer of the last proof
-sets, changes    C_i at layer 0: an integer, or a list; and for each later layer [i, C_i] where it differs
+sets, changes    C_i at layer 0; and for each later layer [i, C_i] where it differs
 proofs           kind and layer of the proof of each token
 positions        at that layer
 leaders, points  tokens that lead, one per position; distinct limits, those of the leaders first
@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.certificate_checker import FORMAT
+from hardmax import certificate_checker
+from hardmax._types import AnyArray, BoolArray
+from hardmax._validation import check_count
+from hardmax.certificate_checker import FORMAT, Report
 from hardmax.exact.run import LimitSet, Proof, Run, to_point
 from hardmax.search.sets import Sets
 
@@ -47,10 +49,9 @@ def make_certificate(limit: LimitSet) -> Document:
         "A": None if rule.matrix is None else _write_rows(rule.matrix),
         "mask": mask,
         "tokens": _write_rows(classes.rows),
-        "counts": None if run.state.masked else classes.counts.tolist(),
         "labels": None if run.state.masked else classes.labels.tolist(),
         "layer": run.layer,
-        "sets": [_write_set(members) for members in sets[0]],
+        "sets": [members.tolist() for members in sets[0]],
         "changes": [_list_changes(sets[k - 1], sets[k], run.settled >= k) for k in range(1, len(sets))],
         "proofs": [[names[proof], k] for proof, k in zip(run.proof.tolist(), run.settled.tolist(), strict=True)],
         "positions": [list(map(str, to_point(row, D))) for row in history.at(run.layer, range(len(classes)))],
@@ -61,18 +62,48 @@ def make_certificate(limit: LimitSet) -> Document:
     }
 
 
+def check_certificate(document: Any, *, sample: int | None = None) -> Report:
+    """Check a certificate by the standalone program `hardmax/certificate_checker.py`, in exact arithmetic.
+
+    Parameters
+    ----------
+    document : dict
+        As `Limit.certificate` returns it, or `json.load` reads it.
+    sample : int, optional
+        Compare the sets of this many random tokens alone. Then the result is no proof, and says so.
+
+    Returns
+    -------
+    Report
+        With `accepted`, `reason` of a rejection, `tokens`, `layers` and `inequalities`. It prints as a sentence.
+
+    Raises
+    ------
+    ParameterError
+        If `sample` is not a positive integer.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> document = hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(alpha=0.5)).certificate()
+    >>> print(hm.check_certificate(document))
+    Accepted: 10 tokens, 0 layers, 120 inequalities tested.
+    >>> document["points"][4] = ["1", "1/1000"]
+    >>> print(hm.check_certificate(document))
+    Rejected: the limit of token 7 is wrong.
+    """
+    number = None if sample is None else check_count(sample, "sample", least=1)
+    return certificate_checker.check(document, sample=number)
+
+
 def _write_rows(array: AnyArray) -> list[list[str]]:
     return [[str(Fraction(x)) for x in row] for row in array.tolist()]
-
-
-def _write_set(members: IntArray) -> int | list[int]:
-    return int(members[0]) if len(members) == 1 else members.tolist()
 
 
 def _list_changes(before: Sets, after: Sets, open_rows: BoolArray) -> list[list[Any]]:
     """Return the rows whose sets differ, with the later ones, among those that are not decided before."""
     some = np.flatnonzero(open_rows).tolist()
-    return [[i, _write_set(after[i])] for i in some if not np.array_equal(before[i], after[i])]
+    return [[i, after[i].tolist()] for i in some if not np.array_equal(before[i], after[i])]
 
 
 def _weights(found: LimitSet) -> list[dict[int, Fraction] | None]:

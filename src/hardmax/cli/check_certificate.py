@@ -2,6 +2,7 @@
 
 import gzip
 import json as json_format
+import zlib
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ Certificate = Annotated[
 
 def check_certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, a .json or .json.gz file.")],
-    sample: Annotated[int | None, option("--sample", "Test this many random tokens only: no proof.")] = None,
+    sample: Annotated[int | None, option("--sample", "Test this many random tokens only: no proof.", min=1)] = None,
     json: options.Json = False,
 ) -> None:
     """Check the proof of a limit that `hardmax limit --certificate FILE` wrote.
@@ -31,7 +32,7 @@ def check_certificate(
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as stream:
             document = json_format.load(stream)
-    except (ValueError, RecursionError, EOFError, gzip.BadGzipFile) as problem:
+    except (ValueError, RecursionError, EOFError, gzip.BadGzipFile, zlib.error) as problem:
         raise ParameterError("file", "be a JSON document", f"{str(file)!r} ({problem})") from None
     report = hm.check_certificate(document, sample=sample)
     print(json_format.dumps(report._asdict())) if json else output.say(str(report))

@@ -16,7 +16,7 @@ from hardmax.cli.check_certificate import Certificate, check_path, write_certifi
 from hardmax.cli.options import HardmaxOptions, RunOptions, option
 from hardmax.draw.pages import POINTS, list_limit_points
 from hardmax.flows.classify import classify_rule
-from hardmax.limit import quick_radius
+from hardmax.trajectories.limits import quick_radius
 
 COLOURS = {"holds": "green", "fails": "bold red", "nothing to check": "dim"}  # others are yellow
 EXTRA_LAYERS = 12  # of a movie after the certified layer, to show the convergence

@@ -21,8 +21,9 @@ from hardmax.cluster.fit import ClusteringParameters, fit
 from hardmax.cluster.granularity import ClusterTree
 from hardmax.cluster.labels import compute_strengths, find_exemplars
 from hardmax.cluster.preprocessing import check_precomputed, is_sparse
-from hardmax.limit import Limit, limit
+from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
+from hardmax.trajectories.limits import Limit
 
 
 @dataclass(eq=False, repr=False)  # an own __init__, so that Python's errors name this class

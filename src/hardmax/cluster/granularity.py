@@ -13,8 +13,9 @@ from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.cluster.labels import assign_labels
 from hardmax.cluster.preprocessing import BLOCK
 from hardmax.exact.run import Run
-from hardmax.limit import Limit, limit
+from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
+from hardmax.trajectories.limits import Limit
 
 MIN_LENGTH = 1e-140  # in units of the longest token: squares of shorter ones would underflow
 ABOVE = 1.01  # factor to a tau above a threshold, beyond the rounding of powers

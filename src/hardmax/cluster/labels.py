@@ -12,10 +12,10 @@ from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax.cluster.graph import group_by_label
 from hardmax.cluster.preprocessing import BLOCK, is_sparse
 from hardmax.exact.argmax import argmax_sets
-from hardmax.limit import Limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.sets import Classes, Sets
 from hardmax.simulate import simulate
+from hardmax.trajectories.limits import Limit
 
 NEVER = np.iinfo(np.intp).max
 MAX_LAYERS = 1000  # that a new point moves after all fitted tokens are decided

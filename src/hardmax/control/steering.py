@@ -19,8 +19,9 @@ from hardmax._validation import check_alpha, check_count
 from hardmax.control.choose import alternate, check_condition
 from hardmax.control.programme import Programme, clip_condition
 from hardmax.control.request import ControlResult, Request, check_request
-from hardmax.limit import Limit, limit
+from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
+from hardmax.trajectories.limits import Limit
 
 MIN_CHANGE, MAX_CHANGE = 0.02, 1.0  # relative sizes of a change, drawn uniformly in the logarithm
 OTHER_ALPHA = 0.2  # probability that a change draws another alpha, if there are several

@@ -24,15 +24,15 @@ from hardmax._files import check_ending, save_text
 from hardmax._types import AnyArray
 from hardmax._version import __version__
 from hardmax.draw.flows import describe_expected_limit
-from hardmax.draw.player import make_player
+from hardmax.draw.player import embed_certificate, make_player
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
 from hardmax.draw.text_page import ExplanationView
 from hardmax.draw.tokens import check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
-from hardmax.limit import Limit
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.limits import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 HTML = (".html", ".htm")
@@ -180,6 +180,7 @@ class Section(NamedTuple):
     pictures: Sequence[Picture] = ()
     table: Table | None = None  # beside pictures that are not as wide as the page
     verdicts: Sequence[Verdict] | None = None
+    proof: Markup | None = None  # from `embed_certificate`
 
     @property
     def anchor(self) -> str:
@@ -208,7 +209,8 @@ def make_hardmax_section(
         pictures.append(Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24))
     points = None if end is None else Table(POINTS, _mark_points(end))
     verdicts = None if brief else check(trajectory)
-    return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts)
+    proof = None if end is None else embed_certificate(end)
+    return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts, proof)
 
 
 def make_flow_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:

@@ -26,12 +26,14 @@ from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.limits import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 MODULES = ("data", "picture", "charts", "tokens", "player")  # each imports only from those before it
 MAX_FRAMES = 60
 MAX_TOKENS = 3_000  # fewer than in a picture, because every frame contains them
 MAX_TRAIL_POINTS = 60_000  # of all trails together
+MAX_CERTIFIED = 4_000  # coordinates of tokens whose proof a page contains: a few hundred kB
 CIRCLE, STAR, HIDDEN = range(3)  # marks of tokens
 THEME = {EDGE: "ink", "#FFFFFF": "paper"}  # colours that depend on light and dark
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -53,16 +55,25 @@ def bundle_modules(names: tuple[str, ...] = MODULES) -> str:
     return re.sub(r"^export (?!default)", "", joined, flags=re.MULTILINE)
 
 
-def embed(data: dict[str, Any]) -> Markup:
+def embed(data: dict[str, Any], modules: tuple[str, ...] = MODULES, mount: str = "mount") -> Markup:
     """Return HTML that plays frames: style, data and script. `data` are the arguments of `mount` in player.js."""
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     name = f"hm-{sha256(content.encode()).hexdigest()[:8]}"  # the same bytes on every run
-    start = f"mount(document.getElementById('{name}'), JSON.parse(document.getElementById('{name}-data').textContent));"
+    script = (
+        f"{mount}(document.getElementById('{name}'), JSON.parse(document.getElementById('{name}-data').textContent));"
+    )
     return Markup(
         f'<style>{read_style("viewer")}</style><div id="{name}"></div>'
         f'<script type="application/json" id="{name}-data">{content}</script>'
-        f'<script type="module">{bundle_modules()}\n{start}</script>'
+        f'<script type="module">{bundle_modules(modules)}\n{script}</script>'
     )
+
+
+def embed_certificate(limit: Limit) -> Markup | None:
+    """Return HTML with a button that checks the proof of a limit in the browser; None if it is large or missing."""
+    if limit.start.size > MAX_CERTIFIED or not limit.has_certificate:
+        return None
+    return embed(limit.certificate(), ("certificate",), "mountCheck")
 
 
 def make_player(trajectory: Trajectory) -> dict[str, str]:

@@ -21,11 +21,11 @@ from hardmax.draw import style
 from hardmax.draw.flows import choose_positions, draw_flow, find_index, make_times_legend, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import choose_rows, describe_thinning, shows_once
-from hardmax.limit import Limit
 from hardmax.polytope import Polytope
 from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet
+from hardmax.trajectories.limits import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 SKY = style.COLOURS[5]

@@ -8,11 +8,11 @@ import numpy as np
 from hardmax._exact import apply, as_floats, dot, format_down, format_up, over_one_denominator
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.exact.run import Proof, Run
-from hardmax.limit import Limit, quick_radius
 from hardmax.limit import limit as find_limit
 from hardmax.search.sets import Sets
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.limits import Limit, quick_radius
 
 PAPER = "arXiv 2407.01602"
 PROJECT = "hardmax, docs/theorems.md"

@@ -1,0 +1,428 @@
+"""`Limit` and `Limits`: where tokens end and how that is proved, and the files of a limit."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy  # whose parts load when they are used
+
+from hardmax._display import count, draw
+from hardmax._errors import InputError, ParameterError
+from hardmax._exact import format_up
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
+from hardmax._validation import like, to_numpy
+from hardmax.certificate import check_certificate, make_certificate
+from hardmax.exact.batch import BatchLimit
+from hardmax.exact.certificates import Point
+from hardmax.exact.run import LimitSet, Proof
+from hardmax.polytope import Polytope
+from hardmax.search.dispatch import has_numba
+from hardmax.trajectories import storage
+from hardmax.trajectories.base import LazySequence
+from hardmax.trajectories.hardmax import leaders_since
+from hardmax.trajectories.storage import check_array, check_indices, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "hardmax-limit-1"
+MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = 10**10, 10**6  # for a radius in seconds: products, and tokens in the plane
+STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
+AGAIN = "Run hm.limit again."
+
+
+class _Comparable:
+    """A dataclass that prints its status, and is equal to another one if all compared fields are."""
+
+    clusters: IntArray
+
+    def __repr__(self: Any) -> str:
+        return str(self.status)
+
+    def __eq__(self: Any, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        names = [item.name for item in fields(self) if item.compare]
+        return all(np.array_equal(*(to_numpy(getattr(one, name)) for one in (self, other))) for name in names)
+
+    def __hash__(self) -> int:
+        return hash(self.clusters.tobytes())
+
+
+@dataclass(frozen=True)
+class _StoredLimit:
+    """Weights and radius as a file has them; takes the place of a `LimitSet`."""
+
+    stored_weights: FloatArray
+    stored_radius: float
+    stored_points: list[Point] | None = None  # exactly, from a certificate
+
+    def weights(self) -> "scipy.sparse.csr_array":
+        return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
+
+    def radius(self) -> float:
+        if np.isnan(self.stored_radius):
+            raise InputError(f"`radius` is not in this file. {AGAIN}")
+        return self.stored_radius
+
+    def exact_points(self) -> list[Point]:
+        if self.stored_points is None:
+            raise InputError(f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}")
+        return self.stored_points
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Limit(_Comparable):
+    """Limits of the tokens of one token set, as `limit` returns them. It prints as a sentence.
+
+    It can be pickled, and two of them are equal if all attributes but `stats` are.
+
+    Attributes
+    ----------
+    tokens : (n, d) array
+        The limit of every token, each coordinate rounded once from its exact value; where a token is undecided, its
+        position at `layer`. Float64, or a torch tensor like the one that came in.
+    certified : bool
+        True when every limit is proved.
+    layer : int
+        The layer at which the proof was complete, or the last one run.
+    leaders, emerged : (n_leaders,) arrays
+        Tokens that lead, the first of each set of equal ones, and the layer from which each does.
+    clusters : (n,) array
+        Index in `points` of the limit of each token; -1 where undecided. The points of the leaders come first.
+    points : (n_points, d) array
+        The set S of distinct limits.
+    pace : float
+        Upper bound of the distance by which the next layer would move an undecided token; 0 when certified.
+    proofs : dict
+        Number of tokens that each theorem or certificate decided.
+    reason : str
+        Why there is no certificate, if there is none.
+    stats : dict
+        Kernel and why, arithmetic, layers, queries, sets compared exactly.
+    start : (n, d) array
+        The tokens at layer 0, as floats.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> limit = hm.limit(hm.configuration("triangle"), hm.Hardmax(alpha=0.5))
+    >>> limit.certified, limit.leaders.tolist(), limit.points.shape
+    (True, [0, 1, 2], (3, 2))
+    >>> limit.clusters[:5]
+    array([0, 1, 2, 0, 0])
+    >>> limit.exact()[1].tolist()
+    [Fraction(1, 2), Fraction(-1, 2)]
+    """
+
+    tokens: Array
+    certified: bool
+    layer: int
+    leaders: IntArray
+    emerged: IntArray
+    clusters: IntArray
+    points: FloatArray
+    pace: float
+    proofs: dict[str, int]
+    reason: str
+    stats: dict[str, Any] = field(compare=False)
+    start: FloatArray
+    _limit_set: LimitSet | _StoredLimit = field(compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}  # without cached results
+
+    def _repr_html_(self) -> str:
+        return str(draw("limit_card", self))
+
+    def plot(self, **options: Any) -> "Figure":
+        """Draw a line from every token to its limit; return the Matplotlib figure.
+
+        `options` are those of `hardmax.draw.plot_limit`.
+        """
+        figure: Figure = draw("limit_figure", self, **options)
+        return figure
+
+    @cached_property
+    def status(self) -> str:
+        """State in a sentence whether the limit is proved, since which layer and by what; else what is known."""
+        leaders = leaders_since(self.emerged)
+        if self.certified:
+            by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in self.proofs.items())
+            points = count(len(self.points), "cluster point")
+            return f"Certified at layer {self.layer}. {leaders} {points}. Proved by {by}."
+        known = f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are decided"
+        return (
+            f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; "
+            f"the next layer would move no token by more than {format_up(self.pace, 2)}. {self.reason}"
+        )
+
+    @cached_property
+    def radius(self) -> float:
+        """Moving every input token by less than this changes no set at any layer.
+
+        0 where tokens are tied or equal, and where they are so nearly tied that no bound was computed. Computed at the
+        first access, by a second run that also finds the second best key of every query: n log n in the plane, and
+        up to 16 dimensions by log n searches of the usual kind; above, and without numba, all products are computed.
+        """
+        return self._limit_set.radius()
+
+    @cached_property
+    def sparse_weights(self) -> "scipy.sparse.csr_array":
+        """`weights` without the zeros, as a SciPy csr_array."""
+        return self._limit_set.weights()
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weights of every limit as a convex combination of leaders: (n, n_leaders).
+
+        A row is NaN where the token is undecided, or where its limit is no such combination, which only an A outside
+        the hypotheses allows.
+        """
+        dense = np.asarray(self.sparse_weights.toarray())
+        dense[self.sparse_weights.sum(axis=1) == 0] = np.nan
+        return dense
+
+    @cached_property
+    def polytope(self) -> Polytope:
+        """K, the convex hull of the leaders: a `Polytope`. An `InputError` where none leads, outside the hypotheses."""
+        if not len(self.leaders):
+            raise InputError("A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses.")
+        return Polytope(self.points[: len(self.leaders)])
+
+    def exact(self) -> AnyArray:
+        """The limits as an (n, d) array of Fractions, without any rounding.
+
+        Raises
+        ------
+        InputError
+            If the limit is not certified.
+        """
+        if not self.certified:
+            raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
+        return np.asarray(self.exact_points[self.clusters])
+
+    @cached_property
+    def exact_points(self) -> AnyArray:
+        """`points` as Fractions."""
+        exact = self._limit_set.exact_points()
+        if len(exact) != len(self.points):
+            raise InputError(f"Exact points need exact ties. Got: {self.status}")
+        return np.array(exact, object).reshape(self.points.shape)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether `certificate` returns one: the limit is certified, and does not come from a file."""
+        return self.certified and isinstance(self._limit_set, LimitSet)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the proof as a document for JSON, which `hm.check_certificate` and a standalone program check.
+
+        The layers are run again to record their sets. `hardmax/certificate.py` describes the format.
+
+        Raises
+        ------
+        InputError
+            If the limit is not certified, or comes from a file.
+        """
+        if not self.has_certificate:
+            got = "A limit from a file" if self.certified else self.status
+            raise InputError(f"A certificate needs the certified limit of a run. Got: {got} {AGAIN}")
+        assert isinstance(self._limit_set, LimitSet)
+        return make_certificate(self._limit_set)
+
+    @classmethod
+    def from_certificate(cls, document: Any) -> "Limit":
+        """Check a certificate and restore its limit. `radius` raises an `InputError`: run `hm.limit` for it.
+
+        Raises
+        ------
+        ParameterError
+            If the certificate is rejected.
+        """
+        report = check_certificate(document)
+        if not report.accepted:
+            raise ParameterError("document", "be a certificate that proves its limits", report.reason)
+        return _restore_limit(document, report.emerged)
+
+    def to_npz(self, path: str | PathLike[str]) -> None:
+        """Write the attributes to a NumPy archive at `path`; an error leaves no partial file.
+
+        `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a radius that takes minutes.
+        """
+        texts = {"format": FORMAT, "proofs": json.dumps(self.proofs), "stats": json.dumps(self.stats)}
+        storage.write_archive(path, self._arrays() | texts | {"start": self.start})
+
+    @classmethod
+    def from_npz(cls, path: str | PathLike[str]) -> "Limit":
+        """Read an archive of `to_npz`, a file ending in .npz. Runs no code from the file.
+
+        All attributes are those that were written; tensors come back as arrays. `exact` and `exact_points` raise an
+        `InputError`, as a file holds no Fractions, and so does `radius` where it was not computed. A file that is no
+        such archive, is of a later version, or whose arrays contradict each other is a `ParameterError`.
+        """
+        return storage.read_archive(path, "be a limit saved with to_npz", {FORMAT: _read_limit})
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write a table for spreadsheets to `path`: for each token its limit, the index of its point, if it leads."""
+        numbers = np.arange(len(self.clusters))
+        columns = {"token": numbers} | storage.coordinate_columns(np.asarray(to_numpy(self.tokens)))
+        storage.write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
+
+    def to_json(self) -> str:
+        """Return the arrays above, `proofs` and `stats` as JSON."""
+        return storage.to_json(self._arrays() | {"proofs": self.proofs, "stats": self.stats})
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays of files; the radius is NaN where it would take minutes."""
+        arrays = {name: np.asarray(to_numpy(getattr(self, name))) for name in (*STORED, "reason")}
+        return arrays | {"radius": np.asarray(quick_radius(self))}
+
+
+def _read_limit(file: storage.Arrays) -> Limit:
+    """Return the limit of the arrays of a file, each of which is checked: they are indices of each other."""
+    check_array(file, "tokens", "f", (None, None))
+    n, d = file["tokens"].shape
+    leaders, points = len(file["leaders"]), len(file["points"])
+    check_array(file, "certified", "b", ())
+    check_indices(file, "layer", (), 0, np.iinfo(np.int64).max)
+    floats = {"points": (points, d), "start": (n, d), "weights": (n, leaders), "pace": (), "radius": ()}
+    for name, shape in floats.items():
+        check_array(file, name, "f", shape)
+    check_indices(file, "leaders", (leaders,), 0, n - 1)
+    check_indices(file, "clusters", (n,), -1, points - 1)
+    check_indices(file, "emerged", (leaders,), 0, int(file["layer"]))
+    require(leaders <= points, "`points` must hold those of the leaders")
+    values: dict[str, Any] = {name: json.loads(str(file[name])) for name in ("proofs", "stats")}
+    require(all(isinstance(value, dict) for value in values.values()), "`proofs` and `stats` must be dictionaries")
+    values |= {name: file[name] for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")}
+    values |= {name: file[name].item() for name in ("certified", "layer", "pace", "reason")}
+    return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
+
+
+def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
+    """Return the limit of a certificate that was accepted."""
+    labels = np.array(document["labels"] or range(len(document["tokens"])))
+    points = [tuple(map(Fraction, row)) for row in document["points"]]
+    clusters, floats = np.array(document["limits"])[labels], np.array([list(map(float, row)) for row in points])
+    column = {row: c for c, row in enumerate(document["leaders"])}
+    weights = np.zeros((len(labels), len(column)))
+    for token, row in enumerate(labels.tolist()):
+        for leader, weight in document["weights"][row] or []:
+            weights[token, column[leader]] = float(Fraction(weight))
+    return Limit(
+        tokens=floats[clusters],
+        certified=True,
+        layer=document["layer"],
+        leaders=np.array([int(np.flatnonzero(labels == row)[0]) for row in column]),
+        emerged=np.array(emerged),
+        clusters=clusters,
+        points=floats,
+        pace=0.0,
+        proofs=dict(Counter(document["proofs"][row][0] for row in labels.tolist())),
+        reason="",
+        stats={"layers": document["layer"]},
+        start=np.array([[float(Fraction(x)) for x in row] for row in document["tokens"]])[labels],
+        _limit_set=_StoredLimit(weights, np.nan, points),
+    )
+
+
+def quick_radius(limit: Limit) -> float:
+    """Return `limit.radius` where it takes seconds, else NaN: for files and reports."""
+    in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= MAX_QUICK_TOKENS
+    in_plane = in_plane and "C1" not in limit.proofs  # there gaps need all products
+    return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS else np.nan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Limits(_Comparable, LazySequence[Limit]):
+    """Limits of the token sets of a batch, as `limit` returns them.
+
+    `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens alone. It can be pickled.
+
+    Attributes
+    ----------
+    tokens : (batch, n, d) array
+        The limit of every token; padding as it came. A torch tensor if that came in.
+    certified, layer : (batch,) arrays
+        Whether every limit of a token set is proved, and at which layer.
+    clusters : (batch, n) array
+        Index of the limit of each token in `limits[b].points`; -1 where undecided, and for padding.
+    leads : (batch, n) boolean array
+        True for leaders, the first of each set of equal tokens.
+    stats : dict
+        Kernel and why, arithmetic, layers, queries, sets compared exactly, number of token sets in one pass.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> limits = hm.limit([[[1, 1], [0.5, 0.25]], [[1, -1], [-1, -0.5]]], hm.Hardmax(alpha=0.5))
+    >>> limits
+    Certified for 2 of 2 token sets, the last at layer 0.
+    >>> limits.tokens[0]
+    array([[1., 1.],
+           [1., 1.]])
+    >>> limits[1]
+    Certified at layer 0. 2 leaders, all since layer 0. 2 cluster points. Proved by
+    Theorem 1 for 2 tokens.
+    """
+
+    tokens: Array
+    certified: BoolArray
+    layer: IntArray
+    clusters: IntArray
+    leads: BoolArray
+    stats: dict[str, Any] = field(compare=False)
+    _batch_limit: BatchLimit | None = field(compare=False)
+    _made: dict[int, Limit] = field(compare=False)
+
+    def __len__(self) -> int:
+        return len(self.certified)
+
+    def _make(self, b: int) -> Limit:
+        assert self._batch_limit is not None
+        found, emerged, queries = self._batch_limit.limit_set(b)
+        stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
+        return make_limit(found, found.points[found.place], emerged, stats, self.tokens)
+
+    @cached_property
+    def leaders(self) -> list[IntArray]:
+        """The leaders of each token set, as indices that count padding."""
+        return [np.flatnonzero(row) for row in self.leads]
+
+    @cached_property
+    def status(self) -> str:
+        """State in a sentence for how many token sets the limit is proved, and why not for the others."""
+        proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
+        if self.certified.any():
+            proved += f", the last at layer {int(self.layer[self.certified].max())}"
+        reasons = dict.fromkeys(self[b].reason for b in np.flatnonzero(~self.certified).tolist())
+        return " ".join([f"{proved}.", *reasons])
+
+
+def make_limit(
+    found: LimitSet, tokens: FloatArray, emerged: IntArray, stats: dict[str, Any], given: Array, pace: float = 0.0
+) -> Limit:
+    """Return the limit of every token of the classes of `found`, whose limits are `tokens` (m, d)."""
+    classes, labels, certified = found.classes, found.classes.labels, bool((found.proof > Proof.NONE).all())
+    codes, numbers = np.unique(found.proof[labels], return_counts=True)
+    return Limit(
+        tokens=like(tokens[labels], given),
+        certified=certified,
+        layer=found.layer,
+        leaders=classes.first[found.leaders],
+        emerged=emerged,
+        clusters=found.place[labels],
+        points=found.points,
+        pace=0.0 if certified else pace,
+        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
+        reason="" if certified else found.reason,
+        stats=stats,
+        start=classes.rows[labels].astype(np.float64),
+        _limit_set=found,
+    )

@@ -1,0 +1,55 @@
+"""Both checkers of certificates: for tests, and for every limit that tests make."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from hardmax import certificate_checker
+from hardmax.trajectories import limits
+
+CHECKER = Path(certificate_checker.__file__)
+MODULE = (CHECKER.parent / "viewer" / "certificate.js").as_uri()
+NODE = shutil.which("node")
+SCRIPT = f"""
+import {{ check }} from "{MODULE}";
+import {{ createInterface }} from "node:readline";
+const lines = createInterface({{ input: process.stdin }});
+for await (const line of lines) console.log(JSON.stringify(check(JSON.parse(line))));
+"""
+MAX_CLAIMED = 400  # tokens; the checkers compare all pairs
+
+
+def check_with_node(documents):
+    """Return the reports of the checker in JavaScript."""
+    command = [NODE, "--input-type=module", "--eval", SCRIPT]
+    lines = "\n".join(map(json.dumps, documents))
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=240, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def collect_limits(monkeypatch):
+    """Return a list to which the certified limits that are made from now on are appended."""
+    found, make = [], limits.make_limit
+
+    def make_and_keep(*given):
+        limit = make(*given)
+        if limit.has_certificate and len(limit.clusters) <= MAX_CLAIMED:
+            found.append(limit)
+        return limit
+
+    for module in (sys.modules["hardmax.limit"], limits):
+        monkeypatch.setattr(module, "make_limit", make_and_keep)
+    return found
+
+
+def assert_accepted(limits):
+    """Check the certificates of limits in Python, and in JavaScript if Node.js is installed."""
+    documents = [json.loads(json.dumps(limit.certificate())) for limit in limits]
+    reports = [certificate_checker.check(document) for document in documents]
+    assert [report.reason for report in reports if not report.accepted] == []
+    if NODE is not None and documents:
+        numbers = [report["inequalities"] for report in check_with_node(documents)]
+        assert numbers == [report.inequalities for report in reports]
+    return documents
