@@ -10,7 +10,7 @@ functions `simulate` and `limit` take the place of the modules they are written 
 from importlib import import_module
 from typing import Any
 
-from hardmax import theorems
+from hardmax import random_chain, theorems
 from hardmax._errors import (
     InputError,
     MissingExtra,
@@ -26,10 +26,22 @@ from hardmax.certificate_checker import check as check_certificate
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
+from hardmax.group_limits import GroupLimit
 from hardmax.leaders import Leader, leader_table
 from hardmax.limit import Limit, Limits, limit
 from hardmax.polytope import Polytope
-from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
+from hardmax.rules import (
+    Compose,
+    FeedForward,
+    FrankWolfe,
+    Hardmax,
+    Localmax,
+    MultiHead,
+    Normalize,
+    SelfAttention,
+    Softmax,
+    Sphere,
+)
 from hardmax.simulate import simulate
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -41,12 +53,15 @@ __all__ = [
     "Compose",
     "Expectation",
     "FeedForward",
+    "FrankWolfe",
+    "GroupLimit",
     "Hardmax",
     "HardmaxTrajectory",
     "InputError",
     "Leader",
     "Limit",
     "Limits",
+    "Localmax",
     "MissingExtra",
     "MultiHead",
     "Normalize",
@@ -67,6 +82,7 @@ __all__ = [
     "leader_table",
     "limit",
     "matrix",
+    "random_chain",
     "simulate",
     "theorems",
 ]

@@ -159,18 +159,18 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
     return fraction
 
 
-def check_alpha(alpha: object) -> tuple[Fraction, ...]:
+def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
     """Return the step sizes as exact Fractions, one per layer; the last one is used for all later layers."""
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
     if not len(values):
-        raise ParameterError("alpha", "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
+        raise ParameterError(name, "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
     steps: list[Any] = [value.item() if isinstance(value, np.generic) else value for value in values]
     for value in steps:
         good = isinstance(value, Rational | float) and not isinstance(value, bool)
         if not good or not 0 < value < np.inf:
             must = "be a positive finite number, or a sequence of such, one per layer"
-            raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
+            raise ParameterError(name, must, repr(value), "Typical values lie between 0.1 and 5.")
     return tuple(map(Fraction, steps))
 
 
