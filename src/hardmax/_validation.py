@@ -248,16 +248,6 @@ def check_weight(weight: Array, name: str, *, square: bool = False, size: int | 
     return weight if is_tensor(weight) else floats
 
 
-def check_ties(ties: object) -> str | float:
-    """Return "exact", or the tolerance as a float in [0, 1)."""
-    if isinstance(ties, str) and ties == "exact":
-        return ties
-    if isinstance(ties, int | float | np.number) and not isinstance(ties, bool) and 0 <= ties < 1:
-        return float(ties)
-    must, advice = 'be "exact" or a relative tolerance in [0, 1)', 'Use "exact" unless near-ties shall count as ties.'
-    raise ParameterError("ties", must, repr(ties), advice)
-
-
 def check_count(value: object, name: str, *, least: int) -> int:
     """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:

@@ -221,10 +221,7 @@ class Limit(_Comparable):
     @cached_property
     def exact_points(self) -> AnyArray:
         """`points` as Fractions."""
-        exact = self._limit_set.exact_points()
-        if len(exact) != len(self.points):
-            raise InputError(f"Exact points need exact ties. Got: {self.status}")
-        return np.array(exact, object).reshape(self.points.shape)
+        return np.array(self._limit_set.exact_points(), object).reshape(self.points.shape)
 
     def certificate(self) -> dict[str, Any]:
         """Return the proof as a document for JSON, which `hm.check_certificate` and a standalone program check.
@@ -508,8 +505,6 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
     if seen.dtype != bool or seen.shape != (n, n):
         got = f"{seen.dtype} of shape {seen.shape}"
         raise ParameterError(name, f"be a boolean array of shape ({n}, {n}): row i is what token i sees", got)
-    if rule.ties != "exact":
-        raise ParameterError(name, 'go with `ties="exact"`', f"`ties={rule.ties}`", "Leave one of them out.")
     seen = seen & np.tri(n, dtype=bool) if rule.causal else seen
     blind = np.flatnonzero(~seen.diagonal())
     if len(blind):
