@@ -10,7 +10,7 @@ functions `simulate` and `limit` take the place of the modules they are written 
 from importlib import import_module
 from typing import Any
 
-from hardmax import random_chain, theorems
+from hardmax import random_chain, temperature, theorems
 from hardmax._errors import (
     InputError,
     MissingExtra,
@@ -84,6 +84,7 @@ __all__ = [
     "matrix",
     "random_chain",
     "simulate",
+    "temperature",
     "theorems",
 ]
 
