@@ -38,11 +38,13 @@ from hardmax.rules import (
     Localmax,
     MultiHead,
     Normalize,
+    NormalizedAttention,
     SelfAttention,
     Softmax,
     Sphere,
 )
 from hardmax.simulate import simulate
+from hardmax.sphere_clusters import circle_clusters, common_angle, renyi_centres
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
@@ -65,6 +67,7 @@ __all__ = [
     "MissingExtra",
     "MultiHead",
     "Normalize",
+    "NormalizedAttention",
     "ParameterError",
     "ParameterIndexError",
     "ParameterTypeError",
@@ -77,12 +80,15 @@ __all__ = [
     "argmax_sets",
     "cells",
     "check_certificate",
+    "circle_clusters",
     "classify",
+    "common_angle",
     "configuration",
     "leader_table",
     "limit",
     "matrix",
     "random_chain",
+    "renyi_centres",
     "simulate",
     "temperature",
     "theorems",

@@ -5,6 +5,7 @@ from hardmax.rules.compose import Compose, MultiHead
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.localmax import Localmax
+from hardmax.rules.normalized_attention import NormalizedAttention
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
 from hardmax.rules.sphere import Sphere
@@ -20,6 +21,7 @@ __all__ = [
     "Localmax",
     "MultiHead",
     "Normalize",
+    "NormalizedAttention",
     "Rule",
     "SelfAttention",
     "Softmax",
