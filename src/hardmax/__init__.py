@@ -24,6 +24,7 @@ from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
 from hardmax.certificate_checker import check as check_certificate
 from hardmax.configurations import configuration, matrix
+from hardmax.constructed_classifier import ConstructedClassifier, construct_classifier
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.group_limits import GroupLimit
@@ -53,6 +54,7 @@ __all__ = [
     "CausalLimit",
     "Cells",
     "Compose",
+    "ConstructedClassifier",
     "Expectation",
     "FeedForward",
     "FrankWolfe",
@@ -84,6 +86,7 @@ __all__ = [
     "classify",
     "common_angle",
     "configuration",
+    "construct_classifier",
     "leader_table",
     "limit",
     "matrix",
