@@ -96,7 +96,7 @@ EYE = np.eye(6)
         ("fast", hm.Hardmax(1)),
         ("symmetric", hm.Hardmax(1, np.eye(6) + 1)),
         *((kernel, hm.Hardmax(1, causal=True)) for kernel in ("symmetric", "hull", "kdtree")),
-        *(("numpy", hm.Hardmax(1, **arithmetic)) for arithmetic in ({"exact": True}, {"ties": 1e-6})),
+        ("numpy", hm.Hardmax(1, exact=True)),
         *(("numpy", rule) for rule in (hm.Softmax(1), hm.Compose([hm.Hardmax(1)]), hm.SelfAttention(), hm.Sphere(1.0))),
         *(("numpy", hm.MultiHead(heads * 2, shared=True)) for heads in ([hm.Hardmax(1)], [hm.Softmax(1)])),
         ("numpy", hm.MultiHead([hm.Softmax(1)] * 2)),

@@ -13,7 +13,7 @@ from hardmax.exact.arithmetic import next_layer
 from hardmax.exact.run import Run
 from hardmax.search.sets import Sets
 from tests.problems import token_sets
-from tests.problems.oracle import choose, dot, fractions, sets_of
+from tests.problems.oracle import choose, dot, fractions
 from tests.problems.token_sets import make
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
@@ -104,35 +104,6 @@ def test_only_close_rows_are_compared_exactly():
     for tokens, rows in ((make("gaussian", 200, 3), 0), ([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], 2)):
         run = hm.simulate(tokens, hm.Hardmax(0.5), layers=0)
         assert run.stats["sets_compared_exactly"] == rows  # the tie, and the centroid of its two corners
-
-
-def test_a_tolerance_makes_near_ties_ties():
-    tokens = [[1.0, 0.1], [1.0, -0.1], [0.5, 0.001]]
-    near = hm.simulate(tokens, hm.Hardmax(1, ties=0.01), layers=1)
-    assert sets_of(near, 0) == [[0], [1], [0, 1]]
-    assert near.tokens[1, 2].tolist() == [0.75, 0.0005]
-    assert sets_of(hm.simulate(tokens, hm.Hardmax(1, ties=0.0), layers=0), 0) == [[0], [1], [0]]
-    for scale in (1e-300, 1e300):  # the tolerance is relative
-        for A in (None, np.eye(2) * 1e-200, np.eye(2) * 1e100):
-            run = hm.simulate(np.array(tokens) * scale, hm.Hardmax(1, A, ties=0.01), layers=0)
-            assert sets_of(run, 0) == [[0], [1], [0, 1]]
-    assert near.stats["arithmetic"] == "tolerant"
-    assert "Products within 0.01 count as ties, so no limit is proved." in near.status
-    assert (near.decided == -1).all()
-
-
-def test_with_a_tolerance_leaders_may_move_later():
-    tokens, rule = hm.configuration("gaussian", n=30), hm.Hardmax(0.5, ties=0.01)
-    run = hm.simulate(tokens, rule, layers=20)
-    assert (sets_of(run, 0)[6], sets_of(run, 10)[6]) == ([6], [6, 7, 15, 27, 29])
-    for k in range(20):
-        means = np.array([run.tokens[k][members].mean(axis=0) for members in run.sets(k)])
-        np.testing.assert_allclose(run.tokens[k + 1], run.tokens[k] + (means - run.tokens[k]) / 3, atol=1e-14)
-    assert run.leaders.tolist() == [i for i, members in enumerate(run.sets(20)) if members.tolist() == [i]] == [4]
-    assert "1 leader, since layer 0" in run.status
-    end = hm.limit(tokens, rule, max_layers=100)
-    np.testing.assert_allclose(end.tokens[6], [-2.30415384, -0.21893971], atol=1e-8)
-    assert end.points.tolist() == end.tokens[[4]].tolist() == tokens[[4]].tolist()
 
 
 def test_scaling_is_exact_or_has_an_error_bound():

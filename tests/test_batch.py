@@ -144,7 +144,6 @@ def test_large_token_sets_and_named_kernels_go_one_by_one(monkeypatch):
     batch = np.random.default_rng(0).normal(size=(2, 30, 2))
     assert hm.limit(batch, hm.Hardmax(0.5), kernel="numpy").stats["sets_in_one_pass"] == 0
     assert hm.limit(batch, hm.Hardmax(0.5, exact=True)).stats["arithmetic"] == "rational"
-    assert hm.limit(batch, hm.Hardmax(0.5, ties=1e-3), max_layers=2).stats["arithmetic"] == "tolerant"
     monkeypatch.setattr(one_pass, "MAX_TOKENS", 20)
     assert hm.limit(batch, hm.Hardmax(0.5)).stats["sets_in_one_pass"] == 0
 

@@ -30,17 +30,16 @@ def define(tokens, alpha, A=None):
 def test_sets_are_those_of_the_definition(tokens, alpha, A, with_A):
     A = A[: tokens.shape[1], : tokens.shape[1]] if with_A else None
     truth = define(tokens, alpha, A)
-    for options in ({}, {"exact": True}, {"ties": 1e-9}):
+    for options in ({}, {"exact": True}):
         run = hm.simulate(tokens, hm.Hardmax(alpha, A, any_A=True, causal=True, **options), layers=LAYERS)
         for k, (positions, sets) in enumerate(zip(truth.positions, truth.sets, strict=True)):
             assert sets_of(run, k) == sets
             np.testing.assert_allclose(run.tokens[k], np.array(positions, float), rtol=0, atol=1e-13)
-            if "ties" not in options:
-                assert positions_of(run, k) == positions
-                expected = np.zeros((len(tokens),) * 2)
-                for i, members in enumerate(sets):
-                    expected[i, members] = 1 / len(members)
-                np.testing.assert_allclose(run.attention(k), expected, rtol=1e-15)
+            assert positions_of(run, k) == positions
+            expected = np.zeros((len(tokens),) * 2)
+            for i, members in enumerate(sets):
+                expected[i, members] = 1 / len(members)
+            np.testing.assert_allclose(run.attention(k), expected, rtol=1e-15)
 
 
 @settings(**PROFILE)
@@ -139,17 +138,6 @@ def test_flows_do_not_see_later_tokens(rule, method):
     np.testing.assert_allclose(one.drawn[:, :-1], other.drawn[:, :-1], **close)
     assert np.abs(one.tokens[1, -1] - other.tokens[1, -1]).max() > (0 if method else 1e-5)
     assert (one.attention(1)[:-1, -1] == 0).all()
-
-
-# The tolerance is relative to the longest token, which may come later.
-def test_ties_within_a_tolerance_do_not_see_later_tokens():
-    tokens = np.array([[1.0, 0.2], [0.9, 0.5], [0.95, 0.3], [0.5, 0.1]])
-    later = tokens.copy()
-    later[3] = [50, 0]
-    rule = hm.Hardmax(1, ties=0.02, causal=True)
-    one, other = hm.simulate(tokens, rule, layers=2), hm.simulate(later, rule, layers=2)
-    assert sets_of(one, 0)[:3] == sets_of(other, 0)[:3]
-    np.testing.assert_array_equal(one.tokens[:, :3], other.tokens[:, :3])
 
 
 @pytest.mark.parametrize("rule", LAYERED, ids=repr)

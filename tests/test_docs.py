@@ -55,6 +55,7 @@ def test_the_page_of_theorems_names_every_function_that_tests_one() -> None:
     assert rows is not None
     cells = [line.split("|")[2] for line in rows[1].splitlines()[1:]]
     checks = (*hm.theorems.STATEMENTS, *hm.theorems.CAUSAL, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
+    checks += (*hm.theorems.FRANK_WOLFE, *hm.theorems.LOCALMAX, *hm.theorems.CAUSAL_SPHERE)
     assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == {check.__name__ for check in checks}
     assert "no function" in rows[2]
 

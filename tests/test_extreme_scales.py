@@ -122,9 +122,6 @@ def test_a_trajectory_that_cannot_be_drawn_is_refused(tmp_path):
     last = hm.simulate([[1.0, 2.0]], hm.Hardmax(1), layers=5, save="last")
     with pytest.raises(hm.InputError, match='`save="all"`'):
         movie(last, tmp_path / "film.gif")
-    tolerant = hm.limit([[1.0, 2.0], [0, 1]], hm.Hardmax(1, ties=0.1), max_layers=2)
-    with pytest.raises(hm.InputError, match="Exact points need exact ties"):
-        _ = tolerant.exact_points
 
 
 def test_pages_are_of_the_exact_input(run, tmp_path):

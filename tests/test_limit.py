@@ -210,15 +210,6 @@ def test_too_few_layers():
     assert data["weights"][12] == [None] * 6
 
 
-def test_a_tolerance_proves_nothing():
-    limit = hm.limit(theory.SQUARE, hm.Hardmax(1, ties=1e-3), max_layers=20)
-    assert (limit.certified, limit.radius, limit.stats["arithmetic"]) == (False, 0, "tolerant")
-    assert (limit.clusters == -1).all()
-    assert "0 of 6 tokens are decided" in limit.status
-    assert 'no theorem covers that; use `ties="exact"`' in limit.status
-    np.testing.assert_allclose(limit.tokens, theory.SQUARE_LIMITS, atol=1e-4)
-
-
 def test_outside_the_hypotheses_nothing_is_promised():
     limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=10)
     assert not limit.certified
@@ -259,7 +250,6 @@ def results():
     yield "theorem 4", hm.limit(theory.SQUARE, hm.Hardmax(Fraction(1, 3), np.eye(2)))
     yield "chain", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF))
     yield "not certified", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF), max_layers=7)
-    yield "tolerance", hm.limit(theory.SQUARE, hm.Hardmax(1, ties=1e-3), max_layers=20)
     yield "fractions", hm.limit(token_sets.rational(rng), hm.Hardmax(Fraction(1, 3), exact=True))
     yield "of a batch", hm.limit(rng.normal(size=(3, 8, 2)), hm.Hardmax(0.5))[1]
 

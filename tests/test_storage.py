@@ -34,7 +34,6 @@ def runs():
     yield "narrow", hm.simulate(plane.astype(np.float32), hm.Hardmax(0.5), layers=2)
     yield "grown", hm.simulate(plane, hm.Hardmax(3, normalize=False), layers=520)
     yield "causal", hm.simulate(plane, hm.Hardmax(0.5, causal=True), layers=2)
-    yield "tolerance", hm.simulate(plane, hm.Hardmax(1, ties=0.01), layers=2)
 
 
 RUNS = dict(runs())

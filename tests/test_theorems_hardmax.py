@@ -62,7 +62,6 @@ def test_low_precision_tokens_are_judged_by_their_own_rounding(dtype: type) -> N
         ([[1, 0], [2, 1]], hm.Hardmax(0.5, -np.eye(2), any_A=True), "A is not symmetric positive definite"),
         ([[1, 0], [2, 1]], hm.Hardmax(0.5, [[1, 2], [0, 1]], any_A=True), "A is not symmetric positive definite"),
         ([[1, 0], [2, 1]], hm.Hardmax(0.5, normalize=False), "Tokens are not normalised"),
-        ([[1, 0], [2, 1]], hm.Hardmax(0.5, ties=1e-3), "Products within 0.001 count as ties"),
     ],
 )
 def test_hypotheses_not_met_says_which(tokens: list, rule: hm.Hardmax, why: str) -> None:

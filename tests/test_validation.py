@@ -107,8 +107,6 @@ INVALID = {
         *each(SOFTMAX, "normalize", "batch", []),
         *each(partial(hm.Hardmax, 1), "normalize", "rms", "layer", "batch"),
     ],
-    "ties": each(partial(hm.Hardmax, 1), "ties", "near", -0.1, 1.0, None, True, np.nan),
-    "exact=True": [lambda: hm.Hardmax(1, ties=0.1, exact=True)],
     "beta": [*each(hm.Sphere, "beta", -1, *NO_NUMBERS), lambda: hm.Sphere(701, normalized=False)],
     "kind": each(hm.Normalize, "kind", "rescaling"),
     "W1": [

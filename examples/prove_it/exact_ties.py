@@ -87,4 +87,4 @@ print(
 # What to try
 # -----------
 # The same lattice times 0.1 has no exact ties, as 0.1 is no binary fraction: pass ``Fraction(1, 10)`` to keep them. A
-# tolerance, ``hm.Hardmax(0.5, ties=1e-9)``, is a choice of the model: it makes ties of what is only close.
+# tolerance, ``hm.Localmax(0.5, eps=1e-9)``, is another model: it makes ties of what is only close.

@@ -10,7 +10,7 @@ functions `simulate` and `limit` take the place of the modules they are written 
 from importlib import import_module
 from typing import Any
 
-from hardmax import theorems
+from hardmax import random_chain, temperature, theorems
 from hardmax._errors import (
     InputError,
     MissingExtra,
@@ -24,13 +24,28 @@ from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
 from hardmax.certificate import check_certificate
 from hardmax.configurations import configuration, matrix
+from hardmax.constructed_classifier import ConstructedClassifier, construct_classifier
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
+from hardmax.group_limits import GroupLimit
 from hardmax.leaders import Leader, leader_table
 from hardmax.limit import limit
 from hardmax.polytope import Polytope
-from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
+from hardmax.rules import (
+    Compose,
+    FeedForward,
+    FrankWolfe,
+    Hardmax,
+    Localmax,
+    MultiHead,
+    Normalize,
+    NormalizedAttention,
+    SelfAttention,
+    Softmax,
+    Sphere,
+)
 from hardmax.simulate import simulate
+from hardmax.sphere_clusters import circle_clusters, common_angle, renyi_centres
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.limits import Limit, Limits
@@ -40,17 +55,22 @@ __all__ = [
     "CausalLimit",
     "Cells",
     "Compose",
+    "ConstructedClassifier",
     "Expectation",
     "FeedForward",
+    "FrankWolfe",
+    "GroupLimit",
     "Hardmax",
     "HardmaxTrajectory",
     "InputError",
     "Leader",
     "Limit",
     "Limits",
+    "Localmax",
     "MissingExtra",
     "MultiHead",
     "Normalize",
+    "NormalizedAttention",
     "ParameterError",
     "ParameterIndexError",
     "ParameterTypeError",
@@ -63,12 +83,18 @@ __all__ = [
     "argmax_sets",
     "cells",
     "check_certificate",
+    "circle_clusters",
     "classify",
+    "common_angle",
     "configuration",
+    "construct_classifier",
     "leader_table",
     "limit",
     "matrix",
+    "random_chain",
+    "renyi_centres",
     "simulate",
+    "temperature",
     "theorems",
 ]
 

@@ -159,18 +159,18 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
     return fraction
 
 
-def check_alpha(alpha: object) -> tuple[Fraction, ...]:
+def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
     """Return the step sizes as exact Fractions, one per layer; the last one is used for all later layers."""
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
     if not len(values):
-        raise ParameterError("alpha", "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
+        raise ParameterError(name, "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
     steps: list[Any] = [value.item() if isinstance(value, np.generic) else value for value in values]
     for value in steps:
         good = isinstance(value, Rational | float) and not isinstance(value, bool)
         if not good or not 0 < value < np.inf:
             must = "be a positive finite number, or a sequence of such, one per layer"
-            raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
+            raise ParameterError(name, must, repr(value), "Typical values lie between 0.1 and 5.")
     return tuple(map(Fraction, steps))
 
 
@@ -246,16 +246,6 @@ def check_weight(weight: Array, name: str, *, square: bool = False, size: int | 
         raise ParameterError(name, "hold finite real numbers", "NaN or infinite ones", "Clean it first.")
     floats.setflags(write=False)
     return weight if is_tensor(weight) else floats
-
-
-def check_ties(ties: object) -> str | float:
-    """Return "exact", or the tolerance as a float in [0, 1)."""
-    if isinstance(ties, str) and ties == "exact":
-        return ties
-    if isinstance(ties, int | float | np.number) and not isinstance(ties, bool) and 0 <= ties < 1:
-        return float(ties)
-    must, advice = 'be "exact" or a relative tolerance in [0, 1)', 'Use "exact" unless near-ties shall count as ties.'
-    raise ParameterError("ties", must, repr(ties), advice)
 
 
 def check_count(value: object, name: str, *, least: int) -> int:

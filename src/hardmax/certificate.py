@@ -38,7 +38,6 @@ def make_certificate(limit: LimitSet) -> Document:
     run = Run(rule, classes.rows[classes.labels], mask=limit.mask)
     found = run.find_limits(limit.layer)
     classes, history, sets = run.classes, run.state.history, [run.sets_of_layer(k) for k in range(run.layer + 1)]
-    assert history is not None
     D, names = history.denominator(run.layer), {int(proof): str(proof) for proof in Proof}
     mask: Any = "causal" if rule.causal and limit.mask is None else None
     if limit.mask is not None:

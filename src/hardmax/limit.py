@@ -15,14 +15,17 @@ from hardmax._types import AnyArray, Array, BoolArray, Progress
 from hardmax._validation import like, to_numpy
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
 from hardmax.exact.run import Run, merge_stats
+from hardmax.group_limits import find_group_limit
+from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.localmax import Localmax
 from hardmax.search.dispatch import check_kernel
 from hardmax.trajectories.limits import Limit, Limits, make_limit
 
 
 def limit(
     tokens: Array,
-    rule: Hardmax,
+    rule: Hardmax | FrankWolfe | Localmax,
     *,
     max_layers: int = 1000,
     mask: Array = None,
@@ -36,9 +39,9 @@ def limit(
     ----------
     tokens : (n, d) or (batch, n, d) array
         Floats, integers or Fractions; a torch tensor gives tensors back.
-    rule : Hardmax
-        With `normalize=True`, as without normalisation tokens grow for ever. With `causal=True` token i sees tokens 0
-        to i alone; for a prefix that grows use `CausalLimit`.
+    rule : Hardmax, FrankWolfe or Localmax
+        `Hardmax` with `normalize=True`, as without normalisation tokens grow for ever. With `causal=True` token i sees
+        tokens 0 to i alone; for a prefix that grows use `CausalLimit`. The other two give a `GroupLimit`.
     max_layers : int
         Stop after this many layers; the result then states what is known.
     mask : (n,) or (batch, n) boolean array, optional
@@ -82,6 +85,14 @@ def limit(
     >>> limit.weights[4]
     array([0.5, 0.5, 0. , 0. ])
     """
+    if isinstance(rule, FrankWolfe | Localmax):
+        if attention_mask is not None or kernel != "auto":
+            name = "kernel" if attention_mask is None else "attention_mask"
+            raise ParameterError(name, "be left out", f"{name} with {rule!r}", "Only Hardmax has it.")
+        array, real = _validation.check_tokens(tokens, mask)
+        rule.check(array)
+        array = array if array.ndim == 3 else array[real]
+        return find_group_limit(array, rule, _validation.check_count(max_layers, "max_layers", least=0), progress)
     check_rule(rule)
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
@@ -110,8 +121,6 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
     if seen.dtype != bool or seen.shape != (n, n):
         got = f"{seen.dtype} of shape {seen.shape}"
         raise ParameterError(name, f"be a boolean array of shape ({n}, {n}): row i is what token i sees", got)
-    if rule.ties != "exact":
-        raise ParameterError(name, 'go with `ties="exact"`', f"`ties={rule.ties}`", "Leave one of them out.")
     seen = seen & np.tri(n, dtype=bool) if rule.causal else seen
     blind = np.flatnonzero(~seen.diagonal())
     if len(blind):

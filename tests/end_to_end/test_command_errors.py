@@ -55,7 +55,6 @@ def test_an_invalid_csv_is_refused_with_the_place(run, text: str, place: str) ->
         ("limit junk.npy", "`junk.npy` must"),
         ("limit bytes.csv", "`bytes.csv` must"),
         ("simulate triangle --alpha big", "`--alpha` must"),
-        ("simulate triangle --ties some", "`--ties` must"),
         ("simulate triangle --n 4", "`--n` and `--d` must go with gaussian"),
         ("simulate triangle --out run.doc", "`--out` must end"),
         ("simulate triangle --layer 2 --out x.csv", "`--layer` must go with"),

@@ -142,14 +142,6 @@ def parse_steps(alpha: str) -> list[float | Fraction]:
         raise ParameterError("alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5.") from None
 
 
-def _parse_tolerance(ties: str) -> str | float:
-    try:
-        return ties if ties == "exact" else float(ties)
-    except ValueError:
-        must = 'be "exact" or a number in [0, 1)'
-        raise ParameterError("ties", must, f"{ties!r}", "The default is exact.") from None
-
-
 # Tokens
 
 SOURCES = (
@@ -209,15 +201,14 @@ class HardmaxOptions(TokenOptions):
     alpha: Annotated[str, option("--alpha", "Step size, such as 0.5 or 1/2; a list has one per layer.", LAYERS)] = "0.5"
     A: Annotated[str | None, option("--A", f"Matrix A: {MATRIX}", LAYERS, metavar="MATRIX")] = None
     any_A: Annotated[bool, option("--any-A", "Allow an A that is not symmetric positive definite.", HARDMAX)] = False
-    ties: Annotated[str, option("--ties", '"exact", or a relative tolerance of ties.', HARDMAX)] = "exact"
     kernel: Annotated[str, option("--kernel", f"Search method, same result: {', '.join(KERNELS)}.", HARDMAX)] = "auto"
     exact: Annotated[bool, option("--exact", "Use rational arithmetic.", HARDMAX)] = False
     causal: Annotated[bool, option("--causal", "Causal mask: each token attends to itself and earlier tokens.")] = False
 
     def make_hardmax(self, d: int, **more: bool) -> Hardmax:
         """Return the hardmax rule for tokens of dimension d."""
-        A, ties = self.read_weight("A", d), _parse_tolerance(self.ties)
-        return Hardmax(self.steps, A, ties=ties, exact=self.exact, any_A=self.any_A, causal=self.causal, **more)
+        A = self.read_weight("A", d)
+        return Hardmax(self.steps, A, exact=self.exact, any_A=self.any_A, causal=self.causal, **more)
 
     @property
     def steps(self) -> float | Fraction | list[float | Fraction]:

@@ -288,11 +288,9 @@ def share_colours(
 
 
 def is_leading_class(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
-    """Return which classes of equal tokens lead at a saved layer, (m,); with a tolerance, only classes of one token."""
-    token_set, sets = trajectory.token_sets[0], trajectory.token_sets[0].sets[at]
-    if trajectory.rule.ties == "exact":
-        return (token_set.emerged >= 0) & (token_set.emerged <= int(trajectory.saved[at]))
-    return (sets.sizes == 1) & (sets.targets == np.arange(len(sets))) & (token_set.classes.counts == 1)
+    """Return which classes of equal tokens lead at a saved layer, (m,)."""
+    token_set = trajectory.token_sets[0]
+    return (token_set.emerged >= 0) & (token_set.emerged <= int(trajectory.saved[at]))
 
 
 def _scatter_tokens(

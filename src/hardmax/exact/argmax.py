@@ -21,12 +21,11 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
 from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compare_exactly
 from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
-from hardmax.search.reference import TILE, near_maxima, near_maxima_of_elements
+from hardmax.search.reference import TILE, near_maxima_of_elements
 from hardmax.search.sets import Classes, Sets, TooMany
 
 CHUNK = 1 << 16  # numbers that are summed at a time
 MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
-SEES_ALL = "A tolerance sees all products."  # why `tolerant_sets` runs in NumPy
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,16 +244,6 @@ def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> 
     owners = np.repeat(np.arange(len(queries)), near.sizes)
     products = np.einsum("ij,ij->i", queries[owners], keys[near.members])
     return np.asarray(np.maximum.reduceat(products, near.starts[:-1]))
-
-
-def tolerant_sets(
-    points: FloatArray, keys: FloatArray, metric: Metric, tolerance: float, seen: IntArray | None = None
-) -> Sets:
-    """Return C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
-    queries, _ = metric.queries(points, 0.0)
-    norms = np.linalg.norm(keys, axis=1)
-    longest = norms.max() if seen is None else np.maximum.accumulate(norms)[seen - 1]
-    return near_maxima(queries, keys, tolerance * longest * np.linalg.norm(queries, axis=1), seen)[0]
 
 
 def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:

@@ -1,8 +1,7 @@
-"""Distinct tokens at one layer, in one of three arithmetics.
+"""Distinct tokens at one layer, in one of two arithmetics.
 
 Adaptive  the default: floats with an error bound, and exact positions where a comparison is closer than the bound.
 Rational  no float decides anything. Slower, and independent of the error bounds: each of the two tests the other.
-Tolerant  products within a tolerance count as equal, as a modelling choice. No theorem covers this dynamics.
 
 `History` holds exact positions, computed on access. All tokens of a layer are integers over one denominator; a layer
 with alpha = p/q is, in those integers,
@@ -22,7 +21,7 @@ import numpy as np
 from hardmax._errors import needed_for
 from hardmax._exact import TINY, UNIT, apply, as_floats, combine, common_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
-from hardmax.exact.argmax import SEES_ALL, Points, Scaled, exact_sets, tolerant_sets
+from hardmax.exact.argmax import Points, Scaled, exact_sets
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
 
@@ -108,15 +107,13 @@ def robustness(gap: float, reach: float, norm: float) -> float:
 
 
 class State(ABC):
-    """Hold scaled floats within `error` of the exact tokens, and, if all is exact, a history."""
+    """Hold scaled floats within `error` of the exact tokens, and a history."""
 
     def __init__(self, rule: "Hardmax", tokens: AnyArray, search: Search, mask: BoolArray | None = None) -> None:
         self._causal, self._mask = rule.causal, mask  # (m, m) which rows a row sees; causal: those up to itself
         self.masked = rule.causal or mask is not None
         self.classes = Classes.singly(tokens) if self.masked else Classes.of(tokens)
-        self.history: History | None = None
-        if rule.ties == "exact":
-            self.history = History(self.classes.rows, self.classes.counts, rule.step)
+        self.history = History(self.classes.rows, self.classes.counts, rule.step)
         self.layer = 0
         self.exact_rows = 0  # sets compared in exact arithmetic
         start = Scaled.of(self.classes.rows)
@@ -146,7 +143,6 @@ class State(ABC):
 
     def _scaled_gap(self, gap: int) -> float:
         """Return a gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
-        assert self.history is not None
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)
         unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
         return float(gap / unit) * (1 - 1e-15)
@@ -156,8 +152,7 @@ class State(ABC):
         alpha = self._rule.step(self.layer)
         b = float(alpha / (1 + alpha))
         self._Z, self.error = next_layer(self._Z, self.error, sets, self.classes.counts, b)
-        if self.history is not None:
-            self.history.record(sets)
+        self.history.record(sets)
         self.layer += 1
 
 
@@ -222,12 +217,3 @@ class Rational(State):
                 second = max((products[j] for j in visible if products[j] != best), default=None)
                 gaps[r] = np.inf if second is None else self._scaled_gap(int(best - second))
         return Sets.of(members), gaps
-
-
-class Tolerant(State):
-    """Use floats without a history: no gap is claimed, and nothing is proved."""
-
-    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
-        self.search.record("numpy", len(rows), SEES_ALL)
-        ties, prefix = float(self._rule.ties), rows + 1 if self._causal else None
-        return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, prefix), np.zeros(len(rows))

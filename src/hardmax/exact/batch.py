@@ -31,9 +31,9 @@ MAX_PASS_LAYERS = 200  # layers kept for all token sets at once; those undecided
 
 
 def can_share_pass(rule: "Hardmax", batch: AnyArray, kernel: str) -> bool:
-    """Return whether a batch (batch, n, d) may go in one pass: small sets of floats, with exact ties."""
+    """Return whether a batch (batch, n, d) may go in one pass: small sets of floats."""
     floats = batch.dtype != object and batch.shape[1] <= MAX_TOKENS
-    return floats and kernel in ("auto", "scan") and rule.ties == "exact" and not rule.exact
+    return floats and kernel in ("auto", "scan") and not rule.exact
 
 
 class Batch:

@@ -18,7 +18,7 @@ import scipy  # whose parts load when they are used
 from hardmax._errors import ParameterError
 from hardmax._exact import as_floats
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Row
-from hardmax.exact.arithmetic import Adaptive, Rational, Tolerant
+from hardmax.exact.arithmetic import Adaptive, Rational
 from hardmax.exact.certificates import Frozen, Point, certify
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
@@ -63,18 +63,15 @@ class Run:
         mask: BoolArray | None = None,
         prefix: "Run | None" = None,
     ) -> None:
-        tolerant = rule.ties != "exact"
-        if kernel != "auto" and (rule.exact or tolerant):
-            what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"
-            raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
+        if kernel != "auto" and rule.exact:
+            must = 'be "auto" with `exact=True`, which multiplies integers'
+            raise ParameterError("kernel", must, f"{kernel!r}", "Leave it out.")
         if kernel == "symmetric" and (rule.matrix is not None or rule.causal):
             got = "a matrix A" if rule.matrix is not None else "causal=True"
             must, advice = "have keys that are the queries, all of them", 'Use `kernel="auto"`.'
             raise ParameterError('kernel="symmetric"', must, got, advice)
-        arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
-        self.state: Adaptive | Rational | Tolerant = arithmetic(
-            rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps), mask
-        )
+        arithmetic = Rational if rule.exact else Adaptive
+        self.state: Adaptive | Rational = arithmetic(rule, tokens, Search(kernel, gaps=gaps), mask)
         self.classes, self.shortcuts, self.rule, self.mask = self.state.classes, shortcuts, rule, mask
         self.sets = Sets.of([])  # until the first `choose`
         m = len(self.classes)
@@ -144,30 +141,24 @@ class Run:
                 self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
             self._find_leaders(rows, found)
-            if self.state.history is not None:
-                (self._decide_by_c1 if self.state.masked else self._decide)(rows, found)
+            (self._decide_by_c1 if self.state.masked else self._decide)(rows, found)
         return self.sets
 
     def sets_of_layer(self, layer: int) -> Sets:
         """Return the sets of this layer or of one before it."""
-        assert self.state.history is not None
         return self.sets if layer == self.layer else self.state.history.sets[layer]
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
         """Mark i as a leader when C_i holds nothing but i; classes that have met count as one."""
         leads = (sets.sizes == 1) & (sets.targets == rows)
-        if self.state.history is not None:
-            for r in sets.tied:
-                if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
-                    leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
-        else:  # with a tolerance others may come near enough to be in C_i, too
-            self.emerged[rows[~leads]] = -1
+        for r in sets.tied:
+            if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
+                leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
         fresh = rows[leads]
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 
     def _decide_by_c1(self, rows: IntArray, sets: Sets) -> None:
         """Decide leaders, and rows all of whose members lead and are maximal at their centroid, too."""
-        assert not isinstance(self.state, Tolerant)
         leads, undecided = self.leads, self.settled[rows] < 0
         self.settle(rows[leads[rows] & undecided], Proof.C1)
         all_lead = np.logical_and.reduceat(leads[sets.members], sets.starts[:-1])
@@ -192,7 +183,6 @@ class Run:
                 followers.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
         if followers:
             leading = Sets.of([np.frombuffer(key, np.intp) for key in followers])
-            assert not isinstance(self.state, Tolerant)
             seen, _ = self.state.from_centroids(leading, rows)
             for r, members in enumerate(followers.values()):
                 if set(leading[r].tolist()) <= set(seen[r].tolist()):
@@ -227,7 +217,7 @@ class Run:
         Under a mask the answer for a token depends on the tokens that it sees alone, not on any that come later.
         """
         history, undecided = self.state.history, np.flatnonzero(~self.decided)
-        if history is None or self.layer < len(self.rule.steps) - 1:  # alpha must be constant from here on
+        if self.layer < len(self.rule.steps) - 1:  # alpha must be constant from here on
             return
         waiting = self.sets.sizes[undecided] == 1  # a frozen map without ties ends at leaders, which Theorem 1 decides,
         if self.state.masked:  # and C1 nearly always
@@ -283,10 +273,6 @@ class LimitSet:
         leaders = leaders[np.argsort(run.classes.first[leaders])]
         column = np.full(len(run.classes), -1)
         history = run.state.history
-        if history is None:  # a tolerance: nothing is decided, leaders are where the floats are
-            column[leaders] = np.arange(len(leaders))
-            return cls(*last, leaders, column, np.full(len(run.classes), -1), run.state.tokens[leaders], [])
-
         D = history.denominator(run.layer)
         numbered: dict[Row, int] = {}  # leaders at one place, which only an A outside the hypotheses allows, count once
         for i, row in zip(leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True):
@@ -310,14 +296,12 @@ class LimitSet:
     @property
     def reason(self) -> str:
         """Why limits are undecided, if some are."""
-        if self.rule.ties != "exact":
-            return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
         if not self.rule.positive_definite:
             return "A is not symmetric positive definite, so no theorem promises a certificate."
         return "Raise `max_layers` to go on."
 
     def exact_points(self) -> list[Point]:
-        """Return all points; none where a tolerance decides ties."""
+        """Return all points."""
         return [to_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self) -> "scipy.sparse.csr_array":

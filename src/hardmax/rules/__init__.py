@@ -2,7 +2,10 @@
 
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import Compose, MultiHead
+from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.localmax import Localmax
+from hardmax.rules.normalized_attention import NormalizedAttention
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
 from hardmax.rules.sphere import Sphere
@@ -12,10 +15,13 @@ __all__ = [
     "Compose",
     "FeedForward",
     "Flow",
+    "FrankWolfe",
     "Hardmax",
     "Layered",
+    "Localmax",
     "MultiHead",
     "Normalize",
+    "NormalizedAttention",
     "Rule",
     "SelfAttention",
     "Softmax",

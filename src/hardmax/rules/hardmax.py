@@ -16,7 +16,7 @@ from hardmax._arrays import weighted_sums
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax._validation import like, to_numpy
-from hardmax.exact.argmax import SEES_ALL, Metric, Points, exact_sets, tolerant_sets
+from hardmax.exact.argmax import Metric, Points, exact_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.token_wise import check_normalize
 from hardmax.search.dispatch import current_search
@@ -39,9 +39,6 @@ class Hardmax(Layered):
     normalize : bool, "rescaling" or "none"
         False (or "none") leaves out the division by 1 + alpha: tokens are exactly (1 + alpha)^k times larger, with the
         same sets.
-    ties : "exact" or float
-        "exact" decides every set as in real arithmetic. A number t in [0, 1) is a modelling choice: near-ties count as
-        ties, all j within t |A z_i| max_j |z_j| of the maximum are in C_i. No theorem covers it.
     exact : bool
         True computes everything in rational arithmetic, without any float (python-flint). The sets are the same.
     any_A : bool
@@ -73,28 +70,24 @@ class Hardmax(Layered):
     alpha: float | Fraction | Sequence[float | Fraction]
     A: ArrayLike | None = None
     normalize: bool = field(default=True, kw_only=True)
-    ties: str | float = field(default="exact", kw_only=True)
     exact: bool = field(default=False, kw_only=True)
     any_A: bool = field(default=False, kw_only=True)
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set(_steps=_validation.check_alpha(self.alpha), ties=_validation.check_ties(self.ties))
+        self._set(_steps=_validation.check_alpha(self.alpha))
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
             must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
             advice = f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).'
             raise ParameterError("normalize", must, repr(kind), advice)
         self._set(normalize=kind == "rescaling")
-        if self.exact and self.ties != "exact":
-            advice = "Drop one of them: rational arithmetic has no near-ties."
-            raise ParameterError("exact=True", 'go with `ties="exact"`', f"`ties={self.ties}`", advice)
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=self.any_A))
 
     def _key(self) -> tuple[Any, ...]:
         A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
-        return self.steps, A, self.normalize, self.ties, self.exact, self.any_A, self.causal
+        return self.steps, A, self.normalize, self.exact, self.any_A, self.causal
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Hardmax) else NotImplemented
@@ -183,9 +176,6 @@ class Hardmax(Layered):
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         points, search = Points.of(classes.rows), current_search()
         seen = np.arange(1, len(classes) + 1) if self.causal else None
-        if isinstance(self.ties, float):
-            search.record("numpy", len(classes), SEES_ALL)
-            return tolerant_sets(points.values, points.values, self.metric, self.ties, seen), classes
         return exact_sets(points, points, self.metric, search, seen)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:

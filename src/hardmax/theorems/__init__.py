@@ -5,10 +5,14 @@ from typing import Any
 
 from hardmax._errors import ParameterTypeError
 from hardmax._types import Progress
+from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.localmax import Localmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
+from hardmax.theorems.causal_sphere import CAUSAL_SPHERE
 from hardmax.theorems.hardmax import CAUSAL, STATEMENTS, limit_of
+from hardmax.theorems.newer_models import FRANK_WOLFE, LOCALMAX
 from hardmax.theorems.self_attention import SELF_ATTENTION, energy
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
 from hardmax.trajectories.base import Trajectory
@@ -18,8 +22,12 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4 = STATEMENTS
 c0, c1, c2 = CAUSAL
 boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = SELF_ATTENTION
+frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate = FRANK_WOLFE
+(quiescent,) = LOCALMAX
+renyi_displacement, renyi_capture = CAUSAL_SPHERE
 BY_RULE: dict[type, tuple[Callable[[Any], Verdict], ...]]
 BY_RULE = {Hardmax: STATEMENTS, SelfAttention: SELF_ATTENTION, Sphere: (energy,)}
+BY_RULE |= {FrankWolfe: FRANK_WOLFE, Localmax: LOCALMAX}
 
 
 def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[Verdict]:
@@ -38,8 +46,8 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     Returns
     -------
     list of Verdict
-        One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal, `SELF_ATTENTION`, or the energy on
-        the sphere. Empty for rules of which nothing is proved.
+        One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal, `SELF_ATTENTION`, `FRANK_WOLFE`,
+        `LOCALMAX`, or the energy on the sphere. Empty for rules of which nothing is proved.
 
     Raises
     ------
@@ -69,6 +77,8 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     statements = BY_RULE.get(type(trajectory.rule), ())
     if isinstance(trajectory.rule, Hardmax) and trajectory.rule.causal:
         statements = CAUSAL
+    if isinstance(trajectory.rule, Sphere) and trajectory.rule.causal:
+        statements = (energy, *CAUSAL_SPHERE)
     found = Verdicts()
     for statement in statements:
         found.append(statement(trajectory))
@@ -77,7 +87,20 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     return found
 
 
-__all__ = ["CAUSAL", "SELF_ATTENTION", "STATEMENTS", "Outcome", "Statement", "Verdict", "check", "limit_of"]
-__all__ += ["c0", "c1", "c2"]
+__all__ = [
+    "CAUSAL",
+    "CAUSAL_SPHERE",
+    "FRANK_WOLFE",
+    "LOCALMAX",
+    "SELF_ATTENTION",
+    "STATEMENTS",
+    "Outcome",
+    "Statement",
+    "Verdict",
+    "check",
+    "limit_of",
+]
+__all__ += ["c0", "c1", "c2", "quiescent", "renyi_capture", "renyi_displacement"]
+__all__ += ["frank_wolfe_closed_form", "frank_wolfe_rate", "frank_wolfe_rate_printed", "frank_wolfe_targets"]
 __all__ += ["half_space", "hull", "leaders", "limit", "norm", "theorem1", "theorem2", "theorem3", "theorem4"]
 __all__ += ["boolean", "codimension", "collapse", "complex_pair", "energy", "hyperplanes", "polytope", "product"]

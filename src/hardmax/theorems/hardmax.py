@@ -62,7 +62,6 @@ def require_model(trajectory: HardmaxTrajectory, *missing: str, causal: bool = F
     if len(trajectory.saved) <= trajectory.layers:
         return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
     rule, other = trajectory.rule, list[str]()
-    other += [] if rule.ties == "exact" else [f"products within {rule.ties:g} count as ties"]
     other += [] if rule.normalize else ["tokens are not normalised"]
     if rule.causal != causal:
         other.append("attention is causal" if rule.causal else "attention is not causal")

@@ -146,8 +146,8 @@ class HardmaxTrajectory(Trajectory):
 
     @property
     def keeps_exact_positions(self) -> bool:
-        """Whether `exact(k)` is available: ties decided exactly, and every layer kept."""
-        return self.rule.ties == "exact" and len(self.saved) > self.layers
+        """Whether `exact(k)` is available: every layer was kept."""
+        return len(self.saved) > self.layers
 
     @property
     def layers(self) -> int:
@@ -181,8 +181,7 @@ class HardmaxTrajectory(Trajectory):
         return int(found[0])
 
     def label(self, at: int) -> str:
-        tolerance = "" if self.rule.ties == "exact" else f", ties within {self.rule.ties:g}"
-        return f"layer {self.saved[at]}{tolerance}"
+        return f"layer {self.saved[at]}"
 
     def only_token_set(self, call: str) -> TokenSet:
         """Return the token set; raise an error for a batch, with the `call` to use instead."""
@@ -218,7 +217,7 @@ class HardmaxTrajectory(Trajectory):
     def emerged(self) -> IntArray:
         """Layer from which each token leads (C_i = {i}, copies of i counted as i), -1 for never: (n,) or (batch, n).
 
-        With exact ties it leads for ever; with a tolerance it may stop, and then has -1 or the layer of a new start.
+        From then on it leads for ever.
         """
         return self._per_token("emerged")
 
@@ -277,8 +276,8 @@ class HardmaxTrajectory(Trajectory):
         own = self.only_token_set("trajectory[b].exact(k)")
         if not self.keeps_exact_positions:
             raise InputError(
-                'Exact positions need every set: simulate with `ties="exact"` and `save="all"`. '
-                f"Got `ties={self.rule.ties!r}` and {len(self.saved)} of {self.layers + 1} layers."
+                'Exact positions need every set: simulate with `save="all"`. '
+                f"Got {len(self.saved)} of {self.layers + 1} layers."
             )
         history = History(own.classes.rows, own.classes.counts, self.rule.step)
         for sets in own.sets[:-1]:
@@ -288,7 +287,7 @@ class HardmaxTrajectory(Trajectory):
     def exact(self, k: int = -1) -> AnyArray:
         """Return the tokens of one token set at layer k as an (n, d) array of Fractions, without any rounding.
 
-        An `InputError` if not every layer was kept, or if ties are not exact.
+        An `InputError` if not every layer was kept.
         """
         own, layer = self.only_token_set("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
         exact = np.full(self.array.shape[-2:], None, object)
@@ -308,11 +307,9 @@ class HardmaxTrajectory(Trajectory):
         return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
     def _describe_decided(self) -> str:
-        if self.batched and self.rule.ties == "exact":
+        if self.batched:
             done = ((self.decided >= 0) | ~self.mask).all(axis=1)
             return f"Every token is decided in {int(done.sum())} of them."
-        if self.rule.ties != "exact":
-            return f"Products within {self.rule.ties:g} count as ties, so no limit is proved."
         settled = self.decided[self.mask]
         if (settled >= 0).all():
             return f"Every token is decided since layer {settled.max()}."

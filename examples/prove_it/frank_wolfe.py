@@ -1,0 +1,70 @@
+"""
+Attention as a Frank-Wolfe step
+===============================
+
+`arXiv 2508.09628 <https://arxiv.org/abs/2508.09628>`_ reads hard attention as a step of the Frank-Wolfe method: each
+token moves towards the vertex of the hull of all tokens that maximises :math:`\\langle B x_i, v \\rangle`. At a finite
+inverse temperature :math:`\\beta` the vertex is drawn at random with softmax probabilities. Then no cluster is final,
+but tokens that lead stay near their start for a time that grows exponentially in :math:`\\beta`. (The statements are
+those of a public formal transcription of the paper; the paper itself was not read.)
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import hardmax as hm
+from hardmax.draw.style import BLUE
+
+tokens = hm.configuration("gaussian", n=40, seed=2)
+limit = hm.limit(tokens, hm.FrankWolfe(steps=0.5))
+run = hm.simulate(tokens, hm.FrankWolfe(steps=0.5), layers=6)
+print(limit)
+for verdict in hm.theorems.check(run):
+    print(verdict)
+
+# %%
+# Left: paths of the tokens. From layer 2 on the targets are final, and positions known in closed form. Right: the
+# median number of steps after which some token of the random chain has left a ball of radius 0.15 around its start, for
+# four tokens at the corners of a square (medians above 5,000 steps are left out). Below it the proved bound of the
+# median: both grow exponentially in beta.
+
+betas = np.linspace(0.4, 1.6, 7)
+square, chain = 2.0 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]]), {"gamma": 0.1, "eps": 0.15}
+times = [np.median(hm.random_chain.exit_times(square, beta=b, runs=100, max_steps=5_000, **chain)) for b in betas]
+bounds = [hm.random_chain.exit_bound(square, beta=b, **chain).time(0.5) for b in betas]
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+left.plot(*run.array.transpose(2, 0, 1), color=BLUE, lw=0.7, alpha=0.7)
+left.scatter(*tokens.T, s=12, color="0.4", zorder=3)
+left.scatter(*limit.points.T, s=130, marker="*", color=BLUE, zorder=4)
+left.set(aspect="equal", title=f"{len(limit.leaders)} vertices lead")
+right.semilogy(betas, times, "o-", color=BLUE, label="median exit time, 100 runs")
+right.semilogy(betas, np.maximum(bounds, 1), color="0.4", ls="--", label="proved bound of the median")
+right.set(xlabel="beta", ylabel="steps", title="exit times of the random chain")
+right.legend(frameon=False)
+for ax in (left, right):
+    ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+assert (np.array(times) >= np.array(bounds)).all()
+
+# %%
+# The limits are those of ``Hardmax`` wherever no token is tied. Equal tokens, or a token inside a face, change that:
+# the mean of ``Hardmax`` counts them, the vertices do not.
+
+assert (limit.exact() == hm.limit(tokens, hm.Hardmax(1)).exact()).all()
+tied = [[1, 1], [1, 0.5], [1, -1], [-1, 0], [0.5, 0]]
+print("Frank-Wolfe:", hm.limit(tied, hm.FrankWolfe(steps=0.5)).tokens[4])
+print("Hardmax:    ", hm.limit(tied, hm.Hardmax(1)).tokens[4])
+
+# %%
+# For a negative definite B tokens go to the opposite side, and a rate of 1/t is stated for :math:`J(x) = -\langle B x,
+# x\rangle/2`. As transcribed it is false: the tokens 1 and 2 with B = -1 stay at J of at least 1/2. It is true if 0
+# lies in the hull of the tokens at every layer.
+
+for verdict in hm.theorems.check(hm.simulate([[1], [2]], hm.FrankWolfe([[-1]]), layers=10))[2:]:
+    print(verdict)
+
+# %%
+# What to try
+# -----------
+# ``hm.FrankWolfe()`` takes the steps 2/(t+2), of which the first is 1: every token is at a vertex after one layer. With
+# ``hm.FrankWolfe([[0, 1], [-1, 0]], 0.5)`` tokens chase each other around the hull, and no certificate exists.

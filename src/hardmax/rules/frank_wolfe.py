@@ -1,0 +1,124 @@
+"""Attention as a Frank-Wolfe step (arXiv 2508.09628)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardmax import _validation
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, BoolArray
+from hardmax._validation import like, to_numpy
+from hardmax.exact.thresholds import find_vertices, sets_within
+from hardmax.rules.base import Layered
+from hardmax.search.sets import Classes
+
+OPEN_LOOP = "2/(t+2)"  # the usual step sizes of the Frank-Wolfe method
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrankWolfe(Layered):
+    """Move each token towards the vertex of the hull of the tokens that maximises ⟨B x_i, v⟩.
+
+    x_i <- x_i + gamma_t (v_i - x_i),   v_i = argmax ⟨B x_i, v⟩ over the vertices v of conv(x_1, ..., x_n).
+
+    For symmetric B this is a step of the Frank-Wolfe method that maximises ⟨B x, x⟩/2 over the hull. Keys are points:
+    equal tokens count once. Where several vertices are maximal, the token moves towards their mean. Without such ties
+    a step is that of `Hardmax(gamma/(1 - gamma), B, any_A=True)`.
+
+    Parameters
+    ----------
+    B : (d, d) array, optional
+        Any matrix; None is the identity. Floats or Fractions.
+    steps : number, sequence of numbers or "2/(t+2)"
+        Gamma in (0, 1], the exact value of a float, or a Fraction. A sequence has one per layer, the last one also
+        later; "2/(t+2)" is 1, 2/3, 1/2, ...
+
+    Raises
+    ------
+    ParameterError
+        If `B` is not a square matrix of finite numbers, or a step is not in (0, 1].
+
+    Examples
+    --------
+    A token tied between two equal tokens and a third one: Frank-Wolfe counts the two once, `Hardmax` twice, so that it
+    leaves the middle and then follows the two alone.
+
+    >>> import hardmax as hm
+    >>> tokens = [[1, 1], [1, 1], [1, -1], [-1, 0], [0.5, 0]]
+    >>> hm.simulate(tokens, hm.FrankWolfe(steps=0.5), layers=1).array[-1][4]
+    array([0.75, 0.  ])
+    >>> hm.limit(tokens, hm.FrankWolfe(steps=0.5)).exact()[4].tolist()
+    [Fraction(1, 1), Fraction(0, 1)]
+    >>> hm.limit(tokens, hm.Hardmax(alpha=1)).exact()[4].tolist()
+    [Fraction(1, 1), Fraction(1, 1)]
+
+    References
+    ----------
+    arXiv 2508.09628. Its statements are used as a public formal transcription has them; the paper was not read.
+    """
+
+    B: ArrayLike | None = None
+    steps: float | Fraction | str | Sequence[float | Fraction] = OPEN_LOOP
+
+    def __post_init__(self) -> None:
+        if self.B is not None:
+            self._set(B=_validation.check_matrix(self.B, any_A=True))
+        if not isinstance(self.steps, str):
+            gammas = _validation.check_alpha(self.steps, "steps")
+            if max(gammas) > 1:
+                raise ParameterError("steps", "lie in (0, 1]", f"{float(max(gammas)):g}", "A typical value is 1/2.")
+            self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
+        elif self.steps != OPEN_LOOP:
+            raise ParameterError("steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps))
+
+    _matrices = "`B`"
+
+    @property
+    def dimension(self) -> int | None:
+        return None if self.B is None else len(self.B)  # type: ignore[arg-type]
+
+    def step(self, k: int) -> Fraction:
+        """Return gamma of layer k, counted from 0, as a Fraction."""
+        if isinstance(self.steps, str):
+            return Fraction(2, k + 2)
+        return self.steps[min(k, len(self.steps) - 1)] if isinstance(self.steps, tuple) else self.steps  # type: ignore[return-value]
+
+    def remaining(self, k: int) -> Fraction:
+        """Return Pi_k, the product of 1 - gamma over the first k layers: the share of the start that is left."""
+        if isinstance(self.steps, str):
+            return Fraction(int(k == 0))  # the first step is 1
+        product = Fraction(1)
+        for layer in range(k):
+            product *= 1 - self.step(layer)
+        return product
+
+    def sets(self, tokens: AnyArray) -> BoolArray:
+        """Return which of some distinct points each of them moves towards, (m, m): exact argmax sets of vertices."""
+        sets = sets_within(tokens, self.B, Fraction(0))  # type: ignore[arg-type]
+        for i in np.flatnonzero(sets.sum(axis=1) > 2):
+            tied = np.flatnonzero(sets[i])
+            sets[i] = False
+            sets[i, tied[find_vertices(tokens[tied])]] = True
+        return sets
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """Return the matrix that is uniform on the exact sets of vertices of these tokens, (..., n, n)."""
+        array = np.asarray(to_numpy(tokens))
+        batch = array.reshape(-1, *array.shape[-2:])
+        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        P = np.zeros((*batch.shape[:2], batch.shape[1]))
+        for b, one in enumerate(batch):
+            ids = np.flatnonzero(real[b])
+            classes = Classes.of(one[ids])
+            sets = self.sets(classes.rows) / classes.counts  # equal tokens share the weight of their point
+            sets /= (sets * classes.counts).sum(axis=1)[:, None]
+            P[b][np.ix_(ids, ids)] = sets[np.ix_(classes.labels, classes.labels)]
+        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        gamma = float(self.step(k))
+        return tokens + gamma * (self.attention(tokens, k, keys) @ tokens - tokens)

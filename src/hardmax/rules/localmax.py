@@ -1,0 +1,119 @@
+"""Localmax attention (after arXiv 2509.15958): the mean of all tokens within a tolerance of the largest product."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardmax import _validation
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, BoolArray
+from hardmax._validation import like, to_numpy
+from hardmax.exact.thresholds import sets_within
+from hardmax.rules.base import Layered
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Localmax(Layered):
+    """Move tokens to the mean of all tokens within a tolerance of the largest projection on their own direction.
+
+    N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 + alpha) mean_{j in N_i} (z_j - z_i).
+
+    With eps = 0 it is `Hardmax`. The sets are those of real arithmetic on the given numbers.
+
+    Parameters
+    ----------
+    alpha : positive number or sequence of numbers
+        Step size, as for `Hardmax`.
+    eps : number, 0 or larger
+        The tolerance, the exact value of a float, or a Fraction.
+    A : (d, d) array, optional
+        Any matrix; None is the identity.
+    decay : number in (0, 1]
+        The tolerance of layer k is eps decay^k.
+    relative : bool
+        True makes the threshold eps |A z_i| max_j |z_j|, so that it scales with the tokens. No theorem covers it.
+
+    Raises
+    ------
+    ParameterError
+        If `alpha` is not positive, `eps` is negative, `decay` is not in (0, 1], or `A` is not a square matrix.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> tokens = [[2, 0], [1.75, 0.5], [0, 2]]
+    >>> hm.limit(tokens, hm.Hardmax(alpha=1)).leaders.tolist()
+    [0, 2]
+    >>> limit = hm.limit(tokens, hm.Localmax(alpha=1, eps=1))
+    >>> limit
+    Certified at layer 0. 2 groups of 3 tokens.
+    >>> limit.exact()[0].tolist()
+    [Fraction(15, 8), Fraction(1, 4)]
+
+    References
+    ----------
+    arXiv 2509.15958, of which the abstract was read; its tolerance may be defined otherwise.
+    """
+
+    alpha: float | Fraction | Sequence[float | Fraction]
+    eps: float | Fraction
+    A: ArrayLike | None = None
+    decay: float | Fraction = field(default=1, kw_only=True)
+    relative: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._set(_steps=_validation.check_alpha(self.alpha))
+        for name, holds, must in (
+            ("eps", lambda value: value >= 0, "be a finite number, 0 or larger"),
+            ("decay", lambda value: 0 < value <= 1, "lie in (0, 1]"),
+        ):
+            value = getattr(self, name)
+            if not np.isfinite(_validation.check_number(float(value), name)) or not holds(value):
+                raise ParameterError(name, must, repr(value), "Pass one number.")
+            self._set(**{f"_{name}": Fraction(value)})
+        if self.A is not None:
+            self._set(A=_validation.check_matrix(self.A, any_A=True))
+
+    _matrices = "`A`"
+
+    @property
+    def dimension(self) -> int | None:
+        return None if self.A is None else len(self.A)  # type: ignore[arg-type]
+
+    def step(self, k: int) -> Fraction:
+        """Return alpha/(1 + alpha) of layer k, counted from 0, as a Fraction."""
+        steps = self._steps  # type: ignore[attr-defined]
+        alpha: Fraction = steps[min(k, len(steps) - 1)]
+        return alpha / (1 + alpha)
+
+    def tolerance(self, k: int) -> Fraction:
+        """Return the tolerance of layer k as a Fraction."""
+        return self._eps * self._decay**k  # type: ignore[attr-defined]
+
+    def is_slow(self, k: int) -> bool:
+        """Return whether from layer k on the tolerance shrinks no faster than groups do, by 1/(1 + alpha)."""
+        steps = self._steps  # type: ignore[attr-defined]
+        return bool(self._decay >= 1 / (1 + min(steps[min(k, len(steps) - 1) :])))  # type: ignore[attr-defined]
+
+    def sets(self, tokens: AnyArray, k: int) -> BoolArray:
+        """Return the exact N_i of layer k as a matrix, (n, n)."""
+        return sets_within(tokens, self.A, self.tolerance(k), relative=self.relative)  # type: ignore[arg-type]
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """Return the matrix that is uniform on the exact N_i of these tokens, (..., n, n)."""
+        array = np.asarray(to_numpy(tokens))
+        batch = array.reshape(-1, *array.shape[-2:])
+        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        P = np.zeros((*batch.shape[:2], batch.shape[1]))
+        for b, one in enumerate(batch):
+            ids = np.flatnonzero(real[b])
+            sets = self.sets(one[ids], int(at))
+            P[b][np.ix_(ids, ids)] = sets / sets.sum(axis=1)[:, None]
+        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        return tokens + float(self.step(k)) * (self.attention(tokens, k, keys) @ tokens - tokens)

@@ -1,0 +1,133 @@
+"""What is predicted of attention on the sphere: number of clusters, common angle, and Renyi centres."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy  # whose parts load when they are used
+
+from hardmax import _validation
+from hardmax._errors import ParameterError
+from hardmax._types import FloatArray, IntArray
+
+
+def circle_clusters(beta: float) -> int:
+    """Return the predicted number of metastable clusters on the circle: argmax_k k^2 I_k(beta), about sqrt(2 beta).
+
+    A density 1 + eps cos(k phi) grows at a rate proportional to k^2 I_k(beta), with I_k the modified Bessel function,
+    so the number of waves that grows fastest is the number of clusters that form first from many uniform tokens.
+
+    Parameters
+    ----------
+    beta : positive number
+        Inverse temperature of `Sphere`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ParameterError
+        If `beta` is not positive.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> [hm.circle_clusters(beta) for beta in (5, 9, 64, 100)]
+    [3, 4, 11, 14]
+    """
+    beta = _validation.check_positive(beta, "beta", "Values between 1 and 1000 are usual.")
+    k = np.arange(1, 10 + int(3 * beta**0.5))
+    return int(k[np.argmax(k**2 * scipy.special.ive(k, beta))])
+
+
+def common_angle(beta: float, n: int, times: Sequence[float]) -> FloatArray:
+    """Return the cosine between any two of n orthogonal tokens over time on the sphere: all pairs have one angle.
+
+    gamma' = 2 e^{beta gamma} (1 - gamma) ((n - 1) gamma + 1)/(e^beta + (n - 1) e^{beta gamma}), gamma(0) = 0. Random
+    tokens in high dimension are nearly orthogonal (arXiv 2312.10794).
+
+    Parameters
+    ----------
+    beta : number, 0 or larger
+        Inverse temperature.
+    n : int
+        Number of tokens, at least 2.
+    times : increasing numbers
+        Where to evaluate.
+
+    Returns
+    -------
+    (times,) array
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.common_angle(1, 10, [0, 1, 5]).round(3)
+    array([0.   , 0.324, 0.999])
+    """
+    beta = _validation.check_positive(beta, "beta", "Values up to 10 are usual.", zero=True)
+    n, at = _validation.check_count(n, "n", least=2), np.asarray(times, np.float64)
+    if at.ndim != 1 or not len(at) or at[0] < 0 or (np.diff(at) <= 0).any():
+        raise ParameterError("times", "be increasing numbers, 0 or larger", repr(times))
+
+    def velocity(t: float, gamma: FloatArray) -> FloatArray:
+        weight = np.exp(beta * (gamma - 1))  # e^{beta gamma}/e^beta
+        return np.asarray(2 * weight * (1 - gamma) * ((n - 1) * gamma + 1) / (1 + (n - 1) * weight))
+
+    found = scipy.integrate.solve_ivp(velocity, (0, at[-1] or 1.0), [0.0], t_eval=at, rtol=1e-10, atol=1e-12)
+    return np.asarray(found.y[0])
+
+
+def renyi_centres(tokens: Any, delta: float, *, strong: bool = False) -> IntArray:
+    """Return the Renyi centres of tokens on the sphere: greedily, each at an angle above delta from earlier centres.
+
+    Under causal attention at inverse temperature beta, with delta about beta^{-1/2}, centres hardly move for long and
+    capture the others (arXiv 2411.04990).
+
+    Parameters
+    ----------
+    tokens : (n, d) array
+        Unit vectors in the order of the causal mask; others are normalised.
+    delta : number in (0, pi]
+        The angle.
+    strong : bool
+        True asks for the angle to all earlier tokens, not to earlier centres alone.
+
+    Returns
+    -------
+    (k,) array of int
+        Indices of the centres, ascending; token 0 is always one.
+
+    Raises
+    ------
+    ParameterError
+        If `delta` is not in (0, pi], or tokens are not one token set of nonzero tokens.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.renyi_centres([[1, 0], [0.8, 0.6], [0, 1], [-1, 0]], delta=0.8)
+    array([0, 2, 3])
+    >>> hm.renyi_centres([[1, 0], [0.8, 0.6], [0.2, 0.9], [-1, 0]], delta=0.8, strong=True)
+    array([0, 3])
+    """
+    array, real = _validation.check_tokens(tokens)
+    delta = _validation.check_range(delta, "delta", 1e-12, np.pi, "Try c / sqrt(beta) with c = 2.")
+    x = array.astype(np.float64)
+    lengths = np.linalg.norm(x, axis=-1, keepdims=True)
+    if x.ndim != 2 or not real.all() or not lengths.all():
+        raise ParameterError("tokens", "be one token set of nonzero tokens", f"shape {x.shape}")
+    angles = np.arccos(np.clip(x @ x.T / lengths / lengths.T, -1, 1))
+    centres = list[int]()
+    for i in range(len(x)):
+        earlier = list(range(i)) if strong else centres
+        if (angles[i, earlier] > delta).all():
+            centres.append(i)
+    return np.array(centres, np.intp)

@@ -1,0 +1,187 @@
+"""Statements about `FrankWolfe` (arXiv 2508.09628) and `Localmax` (arXiv 2509.15958)."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax._exact import format_up, to_fractions
+from hardmax._types import AnyArray, FloatArray
+from hardmax.exact.thresholds import is_in_hull
+from hardmax.group_limits import are_quiescent
+from hardmax.rules.frank_wolfe import OPEN_LOOP, FrankWolfe
+from hardmax.rules.localmax import Localmax
+from hardmax.search.sets import Classes
+from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
+from hardmax.trajectories.smooth import SmoothTrajectory
+
+FRANK_WOLFE_PAPER = "arXiv 2508.09628, as transcribed in a public Lean 4 development"
+EXAMPLE = "[[1, 1], [1, -1], [-1, 0], [0.5, 0.25]], hm.FrankWolfe(steps=0.5), layers=10"
+NEGATIVE = "[[1, 1], [-1, -1], [2, -1], [-2, 1]], hm.FrankWolfe([[-1, 0], [0, -2]]), layers=20"
+TOL = 1e-13  # of a position after one layer, relative to the largest token
+
+
+def _require(trajectory: Any, kind: type) -> Verdict | None:
+    """Return the verdict if the trajectory is of another rule, or lacks layers."""
+    if trajectory.batched:
+        trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+    if not isinstance(trajectory.rule, kind):
+        return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {kind.__name__}")
+    if len(trajectory.saved) <= trajectory.saved[-1]:
+        return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
+    return None
+
+
+def require_frank_wolfe(trajectory: SmoothTrajectory) -> Verdict | None:
+    """Return the verdict if the rule is not `FrankWolfe`, or layers are missing."""
+    return _require(trajectory, FrankWolfe)
+
+
+def require_localmax(trajectory: SmoothTrajectory) -> Verdict | None:
+    """Return the verdict if the rule is not `Localmax`, or layers are missing."""
+    return _require(trajectory, Localmax)
+
+
+def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
+    """Return the same for `FrankWolfe`, and the verdict unless B is negative definite with steps 2/(t+2)."""
+    unmet, rule = require_frank_wolfe(trajectory), trajectory.rule
+    if unmet is not None or not isinstance(rule, FrankWolfe):
+        return unmet
+    B = rule.B
+    symmetric = B is not None and bool((np.asarray(B) == np.asarray(B).T).all())
+    if not symmetric or np.linalg.eigvalsh(np.asarray(B, float)).max() >= 0:
+        return report_not_met("B is not symmetric negative definite")
+    return None if rule.steps == OPEN_LOOP else report_not_met(f"the steps are not {OPEN_LOOP}")
+
+
+@Statement(
+    "Frank-Wolfe (a)",
+    "For an invertible B and almost every start each token has a single target at every layer.",
+    FRANK_WOLFE_PAPER,
+    require=require_frank_wolfe,
+    example=EXAMPLE,
+)
+def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
+    """Count the targets of each token at each layer, as points."""
+    rule: Any = trajectory.rule
+    if rule.B is not None and np.linalg.matrix_rank(np.asarray(rule.B, float)) < len(rule.B):
+        return report_not_met("B is singular")
+    for k, tokens in enumerate(_layers(trajectory)):
+        classes = Classes.of(tokens)
+        tied = np.flatnonzero(rule.sets(classes.rows).sum(axis=1) > 1)
+        if len(tied):
+            witness = {"layer": k, "token": int(classes.first[tied[0]])}
+            reason = f"Token {witness['token']} has several targets at layer {k}: this start is an exception."
+            return Verdict(Outcome.NOTHING, reason, witness=witness)
+    return report(True, f"Every token has one target at each of {len(trajectory.saved)} layers.")
+
+
+@Statement(
+    "Frank-Wolfe (b)",
+    "If every token has one target at layer 0, and that target is its own, then for any B the targets stay and "
+    "x_i^t = Pi_t x_i + (1 - Pi_t) v_i with Pi_t the product of 1 - gamma.",
+    f"{FRANK_WOLFE_PAPER}; a case of Theorem 1",
+    require=require_frank_wolfe,
+    example=EXAMPLE,
+)
+def frank_wolfe_closed_form(trajectory: SmoothTrajectory) -> Verdict:
+    """Compare every saved position with the closed form."""
+    rule: Any = trajectory.rule
+    start = _layers(trajectory)[0]
+    classes = Classes.of(start)
+    sets = rule.sets(classes.rows)
+    targets = sets.argmax(axis=1)
+    own = sets[targets, targets] & (sets[targets].sum(axis=1) == 1)
+    if (sets.sum(axis=1) > 1).any() or not own.all():
+        return report_not_met("a token has several targets at layer 0, or a target that moves")
+    goal = classes.rows[targets[classes.labels]].astype(float)
+    shares = np.array([float(rule.remaining(int(k))) for k in trajectory.saved])[:, None, None]
+    off = np.abs(_layers(trajectory) - shares * start - (1 - shares) * goal).max()
+    allowed = TOL * (1 + trajectory.saved[-1]) * float(np.abs(start).max())
+    reason = f"Positions differ from the closed form by {format_up(off, 2)} (rounding: {allowed:.2g})."
+    return report(bool(off <= allowed), reason, margin=float(allowed - off))
+
+
+def _rate(trajectory: SmoothTrajectory) -> Verdict:
+    rule: Any = trajectory.rule
+    B, x = np.asarray(rule.B, float), _layers(trajectory)
+    J = -np.einsum("kis,st,kit->ki", x, B, x) / 2
+    diameter = np.linalg.norm(x[0][:, None] - x[0], axis=-1).max()
+    bound = 2 * float(-np.linalg.eigvalsh(B)[0]) * diameter**2 / np.maximum(trajectory.saved, 1)
+    lead = (bound - J.max(axis=1))[1:]
+    if not len(lead):
+        return Verdict(Outcome.NOTHING, "No layer was run.")
+    t = int(lead.argmin())
+    reason = f"J is {format_up(J[t + 1].max(), 3)} at layer {t + 1}, where the bound is {bound[t + 1]:.3g}."
+    witness = {"layer": t + 1, "token": int(J[t + 1].argmax())}
+    return report(bool(lead[t] >= 0), reason, margin=float(lead[t]), witness=witness)
+
+
+@Statement(
+    "Frank-Wolfe (c), printed",
+    "For B negative definite and steps 2/(t+2), J(x) = -⟨B x, x⟩/2 is at most 2 lambda_max diam^2/(t+1) at layer t+1.",
+    f"{FRANK_WOLFE_PAPER}; REFUTED: the tokens 1 and 2 with B = -1 stay at J >= 1/2",
+    conjecture=True,
+    require=require_negative,
+    example=NEGATIVE,
+)
+def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
+    """Compare J with the bound at every layer."""
+    return _rate(trajectory)
+
+
+@Statement(
+    "Frank-Wolfe (c), repaired",
+    "The same if 0 lies in the hull of the tokens at every layer.",
+    "hardmax, docs/newer-models.md",
+    require=require_negative,
+    example=NEGATIVE,
+)
+def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
+    """Decide the hypothesis exactly for the saved positions, and compare J with the bound."""
+    for k, tokens in enumerate(_layers(trajectory)):
+        if not is_in_hull([0] * tokens.shape[1], Classes.of(to_fractions(tokens)).rows):
+            return report_not_met(f"0 is outside the hull at layer {k}")
+    return _rate(trajectory)
+
+
+@Statement(
+    "quiescent groups",
+    "Let the N_i be a partition in which every product inside a group leads those outside by more than eps. Then it "
+    "stays, and each token tends to the mean of its group by the factor 1/(1 + alpha) per layer.",
+    "hardmax, docs/newer-models.md; such groups take the place of leaders in arXiv 2509.15958, of which the abstract "
+    "was read",
+    require=require_localmax,
+    example="[[2, 0], [1.75, 0.5], [0, 2]], hm.Localmax(1, 1), layers=10",
+)
+def quiescent(trajectory: SmoothTrajectory) -> Verdict:
+    """Find the first layer with such a partition, and compare later positions with the closed form."""
+    rule: Any = trajectory.rule
+    if rule.relative:
+        return report_not_met("the tolerance is relative")
+    x = _layers(trajectory)
+    for k, tokens in enumerate(x):
+        sets = rule.sets(tokens, k)
+        if rule.is_slow(k) and are_quiescent(sets, to_fractions(tokens), rule.A, rule.tolerance(k)):
+            break
+    else:
+        return Verdict(Outcome.NOTHING, f"No such partition appeared in {trajectory.saved[-1]} layers.")
+    means = (sets / sets.sum(axis=1)[:, None]) @ tokens
+    share, worst = Fraction(1), 0.0
+    for m in range(k + 1, len(x)):
+        share *= 1 - rule.step(m - 1)
+        worst = max(worst, float(np.abs(x[m] - means - float(share) * (tokens - means)).max()))
+    allowed = TOL * len(x) * float(np.abs(x[0]).max())
+    n_groups = len(np.unique(sets, axis=0))
+    reason = f"{n_groups} groups since layer {k}; later positions differ from the closed form by {format_up(worst, 2)}."
+    return report(worst <= allowed, reason, margin=allowed - worst, witness={"layer": k})
+
+
+def _layers(trajectory: SmoothTrajectory) -> FloatArray:
+    """Return the real tokens at every layer, (layers + 1, n, d)."""
+    tokens: AnyArray = trajectory.array[:, trajectory.mask].astype(np.float64)
+    return tokens
+
+
+FRANK_WOLFE = (frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate)
+LOCALMAX = (quiescent,)

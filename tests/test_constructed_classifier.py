@@ -1,0 +1,81 @@
+"""The constructed classifier: every given sequence, exactly, against the labels and plain Python."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+
+
+def draw(seed: int):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 9)), int(rng.integers(2, 4))
+    chosen = {}
+    for _ in range(n):
+        tokens = rng.integers(-3, 4, (int(rng.integers(1, 5)), d)) / (1 if seed % 2 else 2)
+        chosen.setdefault(frozenset(map(tuple, tokens.tolist())), tokens)
+    sequences = list(chosen.values())
+    return sequences, [str(label) for label in rng.integers(0, 3, len(sequences))]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_sequence_gets_its_label(seed: int) -> None:
+    sequences, labels = draw(seed)
+    model = hm.construct_classifier(sequences, labels)
+    assert model.predict(sequences) == labels
+    assert model.predict([np.vstack([x[::-1], x[:1]]) for x in sequences]) == labels  # order and copies do not count
+    n = len(sequences)
+    assert model.counts["rounds"] == n - 1
+    assert len(model.blocks) == 1 + 2 * (n - 1) + -(-(n + 1) // 4)
+    assert len(model.blocks) <= max(2, model.counts["paper_blocks"])
+    for block in model.blocks[1:]:
+        assert len(block.b) <= 4
+        for row in block.W2.T:  # rank-one: one coordinate is written
+            assert (row != 0).sum() <= 1
+
+
+def test_codes_after_each_round_are_integers_and_split() -> None:
+    sequences, labels = draw(7)
+    model = hm.construct_classifier(sequences, labels)
+    runs = [model.run(x) for x in sequences]
+    for r in range(model.counts["rounds"] + 1):
+        codes = [run[1 + 2 * r][:, 1].tolist() for run in runs]
+        assert all(len(set(own)) == 1 for own in codes)
+        assert sorted({own[0] for own in codes}) == list(range(r + 1))
+    final = [run[-1][:, 0].tolist() for run in runs]
+    names = list(dict.fromkeys(labels))
+    assert final == [[names.index(y)] * len(x) for x, y in zip(sequences, labels, strict=True)]
+
+
+def test_simulate_runs_the_blocks() -> None:
+    sequences, labels = draw(3)
+    model = hm.construct_classifier(sequences, labels)
+    for x in sequences:
+        run = hm.simulate(x, model.rule, layers=len(model.blocks))
+        np.testing.assert_allclose(run.array, np.array(model.run(x), float), rtol=1e-9, atol=1e-9)
+    first = model.blocks[2]
+    assert first.attends_here
+    tokens = np.array(model.run(sequences[0])[2], float)
+    scores = np.outer(tokens[:, 0], tokens[:, 1])  # ⟨B z_i, z_j⟩ with B = e_2 e_1^T
+    best = scores == scores.max(axis=1, keepdims=True)
+    np.testing.assert_array_equal(first.attention(tokens, 0), best / best.sum(axis=1, keepdims=True))
+
+
+def test_fractions_and_one_sequence() -> None:
+    third = Fraction(1, 3)
+    model = hm.construct_classifier([[[third, 0]], [[third + Fraction(1, 10**30), 0]]], [True, False])
+    assert model.predict([[[third, 0]], [[third + Fraction(1, 10**30), 0]]]) == [True, False]
+    assert hm.construct_classifier([[[1, 2]]], ["only"]).predict([[[1, 2]], [[5, 5]]]) == ["only", "only"]
+
+
+def test_wrong_input_is_named() -> None:
+    for sequences, labels, name in (
+        ([[[0, 1]], [[0, 1], [0, 1]]], "ab", "sequences"),
+        ([[[0, 1]], [[0, 1, 2]]], "ab", "sequences"),
+        ([[[0], [1]]], "a", "sequences"),
+        ([[[0, 1]]], "ab", "labels"),
+        ([[[0, np.nan]]], "a", "tokens"),
+    ):
+        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
+            hm.construct_classifier(sequences, labels)

@@ -1,0 +1,182 @@
+"""Frank-Wolfe attention: steps, limits, statements and the random chain, against definitions in Fractions."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull
+
+import hardmax as hm
+from hardmax.exact.thresholds import find_vertices, is_in_hull, sets_within
+
+SQUARE = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
+
+
+def define_step(Z, B, gamma):
+    """Return one step by the definition in the plane: vertices from Qhull, products in Fractions."""
+    points = sorted({tuple(map(Fraction, row)) for row in Z})
+    vertices = [points[i] for i in ConvexHull(np.array(points, float)).vertices]
+    new = []
+    for z in ([Fraction(x) for x in row] for row in Z):
+        image = [sum(Fraction(b) * x for b, x in zip(row, z, strict=True)) for row in B]
+        scores = [sum(a * b for a, b in zip(image, v, strict=True)) for v in vertices]
+        best = [v for v, score in zip(vertices, scores, strict=True) if score == max(scores)]
+        mean = [sum(v[r] for v in best) / len(best) for r in range(2)]
+        new.append([(1 - gamma) * x + gamma * c for x, c in zip(z, mean, strict=True)])
+    return new
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_layers_are_those_of_the_definition_on_lattices_with_ties(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, B = rng.integers(-2, 3, (9, 2)).tolist(), rng.integers(-2, 3, (2, 2)).tolist()
+    if len(np.unique(Z, axis=0)) < 3 or np.linalg.matrix_rank(np.array(Z)[1:] - Z[0]) < 2:
+        Z += [[2, 2], [2, -2], [-2, 1]]
+    rule = hm.FrankWolfe(B, [Fraction(1, 2), Fraction(1, 4)])
+    run = hm.simulate(Z, rule, layers=2).array
+    exact = define_step(Z, B, Fraction(1, 2))
+    np.testing.assert_allclose(run[1], np.array(exact, float), atol=1e-14)
+    limit = hm.limit(Z, rule, max_layers=1)
+    if not limit.certified:
+        assert limit.layer == 1
+        assert limit._exact.tolist() == exact
+
+
+def test_vertices_are_those_of_qhull_and_of_the_definition() -> None:
+    rng = np.random.default_rng(1)
+    for d in (2, 3, 4):
+        points = rng.normal(size=(25, d))
+        assert find_vertices(points) == sorted(ConvexHull(points).vertices)
+    assert find_vertices(np.array([[1, 1], [1, 0.5], [1, -1], [1, 0.0]])) == [0, 2]
+    assert is_in_hull([0, 0], np.array([[1.0, 1], [-1, -1]]))
+    assert not is_in_hull([0, 1e-30], np.array([[1.0, 1], [-1, -1]]))
+    assert is_in_hull([1, 1], np.array([[1.0, 1]]))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_sets_within_a_threshold_are_those_of_fractions(scale: float) -> None:
+    for seed, relative in product(range(10), (False, True)):
+        rng = np.random.default_rng(seed)
+        Z, A = rng.integers(-3, 4, (8, 2)) * scale, rng.integers(-2, 3, (2, 2)).astype(float)
+        eps = Fraction(1, 4) if relative else Fraction(2) * Fraction(scale) ** 2
+        exact = [[Fraction(x) for x in row] for row in Z.tolist()]
+        for i, row in enumerate(sets_within(Z, A, eps, relative=relative)):
+            image = [sum(Fraction(a) * x for a, x in zip(r, exact[i], strict=True)) for r in A.tolist()]
+            scores = [sum(a * b for a, b in zip(image, z, strict=True)) for z in exact]
+            longest, own = max(sum(x * x for x in z) for z in exact), sum(x * x for x in image)
+            gaps = [max(scores) - score for score in scores]
+            near = [gap**2 <= eps**2 * own * longest if relative else gap <= eps for gap in gaps]
+            assert row.tolist() == near
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_without_ties_the_limit_is_that_of_hardmax(seed: int) -> None:
+    tokens = np.random.default_rng(seed).normal(size=(25, 3))
+    found = hm.limit(tokens, hm.FrankWolfe(steps=Fraction(1, 3)))
+    expected = hm.limit(tokens, hm.Hardmax(Fraction(1, 2)))
+    assert found.certified
+    assert (found.exact() == expected.exact()).all()
+    assert found.leaders.tolist() == expected.leaders.tolist()
+    assert found.layer == expected.layer
+
+
+def test_limits_differ_where_a_tie_has_equal_tokens_or_a_token_inside_a_face() -> None:
+    copies = [[1, 1], [1, 1], [1, -1], [-1, 0], [0.5, 0]]
+    inside = [[1, 1], [1, 0.5], [1, -1], [-1, 0], [0.5, 0]]
+    for tokens in (copies, inside):
+        assert hm.limit(tokens, hm.FrankWolfe(steps=0.5)).exact()[4].tolist() == [1, 0]
+        assert hm.limit(tokens, hm.Hardmax(1)).exact()[4].tolist() == [1, 1]
+
+
+def test_the_certificate_has_the_conditions_and_no_certificate_has_a_reason() -> None:
+    tokens = [*SQUARE, [0.5, 0], [0.5, 0.25]]
+    proof = hm.limit(tokens, hm.FrankWolfe(steps=0.5)).certificate()
+    Z = [[Fraction(x) for x in row] for row in proof["positions"]]
+    for i, members in enumerate(proof["sets"]):
+        c = [sum(Z[j][r] for j in members) / len(members) for r in range(2)]
+        assert proof["limits"][i] == [str(x) for x in c]
+        for x in (Z[i], c):
+            scores = [sum(a * b for a, b in zip(x, z, strict=True)) for z in Z]
+            assert {scores[j] for j in members} == {max(scores)}
+        assert all(proof["sets"][j] == [j] for j in members)
+    open_ended = hm.limit([[1.0], [2.0]], hm.FrankWolfe([[-1]], 0.5), max_layers=3)
+    assert open_ended.certified  # 1 stays, 2 moves there
+    swap = hm.limit([[1, 0], [-1, 0], [0, 1]], hm.FrankWolfe([[-1, 0], [0, -1]], 0.25), max_layers=5)
+    assert not swap.certified
+    assert "raise `max_layers`" in repr(swap)
+    with pytest.raises(hm.InputError, match="need a certificate"):
+        swap.exact()
+
+
+def test_statements() -> None:
+    tokens = [*SQUARE, [0.5, 0.25]]
+    for steps in (0.5, "2/(t+2)", [0.25, 0.5]):
+        for verdict in hm.theorems.check(hm.simulate(tokens, hm.FrankWolfe(steps=steps), layers=30))[:2]:
+            assert verdict.holds, verdict
+    tied = hm.theorems.frank_wolfe_targets(hm.simulate([*SQUARE, [0.5, 0]], hm.FrankWolfe(steps=0.5), layers=2))
+    assert tied.outcome == "nothing to check"
+    singular = hm.simulate(tokens, hm.FrankWolfe([[1, 0], [0, 0]], 0.5), layers=2)
+    assert hm.theorems.frank_wolfe_targets(singular).outcome == "hypotheses not met"
+
+
+def test_the_printed_rate_fails_and_the_repaired_one_holds() -> None:
+    printed, repaired = hm.theorems.check(hm.simulate([[1.0], [2.0]], hm.FrankWolfe([[-1]]), layers=10))[2:]
+    assert printed.outcome == "fails"
+    assert printed.conjecture
+    assert repaired.outcome == "hypotheses not met"
+    met = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        M = rng.normal(size=(2, 2))
+        rule = hm.FrankWolfe(-M @ M.T - 0.1 * np.eye(2))
+        start = rng.normal(size=(3, 2))
+        start = np.vstack([start, -start]) if seed % 2 else np.vstack([start, -start + 0.01])  # symmetric stays so
+        verdict = hm.theorems.frank_wolfe_rate(hm.simulate(start, rule, layers=12))
+        assert verdict.holds in (True, None), verdict
+        met += verdict.holds is True
+    assert met >= 30
+
+
+def test_wrong_parameters_are_named() -> None:
+    for build, name in (
+        (lambda: hm.FrankWolfe(steps=1.5), "steps"),
+        (lambda: hm.FrankWolfe(steps="1/t"), "steps"),
+        (lambda: hm.FrankWolfe([[1, 2, 3]]), "A"),
+        (lambda: hm.limit([[1.0]], hm.FrankWolfe(), kernel="scan"), "kernel"),
+        (lambda: hm.limit([[[1.0]]], hm.FrankWolfe()), "tokens"),
+        (lambda: hm.random_chain.exit_times(SQUARE, beta=-1, gamma=0.1, eps=1), "beta"),
+    ):
+        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
+            build()
+
+
+def test_padding_batches_and_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    batch, mask = np.zeros((2, 5, 2)), np.array([[True] * 5, [True] * 4 + [False]])
+    batch[0], batch[1, :4] = [*SQUARE, [0.5, 0.25]], SQUARE
+    batch[1, 4] = 100
+    run = hm.simulate(torch.tensor(batch), hm.FrankWolfe(steps=0.5), layers=2, mask=mask)
+    assert run.tokens[2, 0, 4].tolist() == [0.875, 0.8125]
+    assert run.tokens[2, 1, 4].tolist() == [100, 100]
+    assert run.attention(0)[0, 4].tolist() == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("beta", [1.5, 2.5])
+def test_exit_times_obey_the_bound(beta: float) -> None:
+    tokens, options = 2 * np.array(SQUARE), {"beta": beta, "gamma": 0.1, "eps": 0.15}
+    bound = hm.random_chain.exit_bound(tokens, **options)
+    assert bound.applies
+    assert bound.c0 == 8
+    times = hm.random_chain.exit_times(tokens, runs=300, max_steps=3000, seed=1, **options)
+    for t in (1, 5, 20, 100, 1000):
+        assert (times >= t).mean() >= bound.probability(t) - 0.05
+    assert bound.probability(bound.time(0.5)) == pytest.approx(0.5) or bound.time(0.5) < bound.M
+    assert not hm.random_chain.exit_bound(tokens, beta=beta, gamma=0.1, eps=2).applies
+
+
+def test_one_step_of_the_chain_has_softmax_probabilities() -> None:
+    tokens = np.array([[1.0, 0], [0, 1]])
+    times = hm.random_chain.exit_times(tokens, beta=1, gamma=1, eps=0.5, runs=20_000, max_steps=1, seed=3)
+    p = 1 / (1 + np.e)  # of a token to choose the other
+    assert np.isfinite(times).mean() == pytest.approx(1 - (1 - p) ** 2, abs=0.012)

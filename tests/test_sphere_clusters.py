@@ -1,0 +1,106 @@
+"""Predictions on the sphere, normalisation schemes and Renyi centres, against closed forms and definitions."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import hardmax as hm
+
+
+def test_the_number_of_clusters_is_that_of_bessel_integrals() -> None:
+    for beta in (2.0, 9.0, 30.0):
+        weights = []
+        for k in range(1, 12):
+            integral = quad(lambda t, k=k, beta=beta: np.exp(beta * (np.cos(t) - 1)) * np.cos(k * t), 0, np.pi)[0]
+            weights.append(k**2 * integral)
+        assert hm.circle_clusters(beta) == 1 + int(np.argmax(weights))
+
+
+def test_a_density_grows_as_k_squared_bessel() -> None:
+    """With k as predicted, a wave of k on many tokens grows faster than one of k - 1 or k + 1."""
+    n, beta = 120, 9.0
+    k = hm.circle_clusters(beta)
+    growth = []
+    for waves in (k - 1, k, k + 1):
+        phi = 2 * np.pi * np.arange(n) / n
+        phi = phi + 1e-4 * np.sin(waves * phi)
+        run = hm.simulate(np.stack([np.cos(phi), np.sin(phi)], axis=-1), hm.Sphere(beta), times=[0, 1], rtol=1e-10)
+        modes = np.abs(np.exp(1j * waves * np.arctan2(run.array[..., 1], run.array[..., 0])).mean(axis=1))
+        growth.append(modes[1] / modes[0])
+    assert np.argmax(growth) == 1
+
+
+def test_orthogonal_tokens_follow_the_equation_of_angles() -> None:
+    times = [0, 0.5, 2, 6]
+    run = hm.simulate(np.eye(5), hm.Sphere(2.0), times=times)
+    cosines = (run.array[:, 0] * run.array[:, 3]).sum(axis=-1)
+    np.testing.assert_allclose(cosines, hm.common_angle(2.0, 5, times), atol=1e-7)
+
+
+SPEEDS = {  # the speed factor s near the end, from the trajectory
+    "post": lambda r, t: np.ones_like(t),
+    "pre": lambda r, t: r,
+    "mix": lambda r, t: r,
+    "peri": lambda r, t: r,
+    "ngpt": lambda r, t: np.full_like(t, 1 / 0.5),
+    "depth": lambda r, t: np.sqrt(t + 1),
+}
+
+
+@pytest.mark.parametrize("scheme", SPEEDS)
+def test_the_variance_decays_by_twice_the_speed(scheme: str) -> None:
+    rng = np.random.default_rng(0)
+    start = np.array([1.0, 0, 0]) + 0.05 * rng.normal(size=(8, 3))
+    start /= np.linalg.norm(start, axis=1, keepdims=True)
+    times = np.linspace(1.5, 4, 26)
+    x = hm.simulate(start, hm.NormalizedAttention(scheme, 2.0, alpha=0.5), times=times).array
+    r = np.linalg.norm(x, axis=-1)
+    units = x / r[..., None]
+    variance = 1 - (units.mean(axis=1) ** 2).sum(axis=-1)
+    speed = 2 / SPEEDS[scheme](r.mean(axis=1), times)
+    decay = -np.gradient(np.log(variance), times)
+    np.testing.assert_allclose(decay[1:-1], speed[1:-1], rtol=0.03)
+    assert (np.ptp(r, axis=0).max() < 1e-6) == (scheme in ("post", "ngpt", "depth"))
+
+
+def test_post_is_the_flow_on_the_sphere() -> None:
+    start = hm.configuration("sphere", n=8, d=3)
+    one = hm.simulate(start, hm.NormalizedAttention("post", 3.0), times=[1, 4]).array
+    np.testing.assert_allclose(one, hm.simulate(start, hm.Sphere(3.0), times=[1, 4]).array, atol=1e-6)
+
+
+def test_renyi_centres_are_greedy() -> None:
+    tokens, delta = hm.configuration("sphere", n=50, d=3, seed=1), 0.6
+    for strong in (False, True):
+        centres = list[int]()
+        for i, x in enumerate(tokens):
+            earlier = range(i) if strong else centres
+            if all(np.arccos(np.clip(x @ tokens[j], -1, 1)) > delta for j in earlier):
+                centres.append(i)
+        assert hm.renyi_centres(2 * tokens, delta, strong=strong).tolist() == centres
+
+
+def test_statements_on_centres() -> None:
+    tokens = hm.configuration("sphere", n=30, d=3, seed=2)
+    run = hm.simulate(tokens, hm.Sphere(100, causal=True), times=np.geomspace(0.1, 60, 15), rtol=1e-6)
+    energy, displacement, capture = hm.theorems.check(run)
+    assert energy.outcome == "hypotheses not met"
+    assert displacement.holds
+    assert capture.holds is not None
+    np.testing.assert_allclose(run.array[:, 0], np.broadcast_to(tokens[0], (15, 3)), atol=1e-12)  # never moves
+    other = hm.simulate(tokens, hm.Sphere(100), times=[1])
+    assert hm.theorems.renyi_displacement(other).outcome == "hypotheses not met"
+
+
+def test_wrong_parameters_are_named() -> None:
+    for build, name in (
+        (lambda: hm.NormalizedAttention("rms"), "scheme"),
+        (lambda: hm.NormalizedAttention("ngpt", alpha=0), "alpha"),
+        (lambda: hm.circle_clusters(0), "beta"),
+        (lambda: hm.common_angle(1, 1, [1]), "n"),
+        (lambda: hm.common_angle(1, 3, [2, 1]), "times"),
+        (lambda: hm.renyi_centres([[1, 0]], delta=4), "delta"),
+        (lambda: hm.renyi_centres([[0, 0]], delta=1), "tokens"),
+    ):
+        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
+            build()

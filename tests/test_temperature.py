@@ -1,0 +1,73 @@
+"""Certified temperature: the bound against runs of softmax, its recursion in plain Python, and refusals."""
+
+from math import exp
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+
+
+def define_bounds(tokens, beta, b, layers):
+    """Return the bounds by (1) in plain Python, with A = I."""
+    z, bounds = np.array(tokens, float), [0.0]
+    R = max(np.linalg.norm(z, axis=1))
+    for _ in range(layers):
+        e, scores = bounds[-1], z @ z.T
+        targets, eta, worst = scores.argmax(axis=1), 1.01 * (2 * R * e + e * e), 0.0
+        for i, target in enumerate(targets):
+            own = [j for j in range(len(z)) if j != target]
+            leads = {j: max(0.0, scores[i, target] - scores[i, j] - 2 * eta) for j in own}
+            worst = max(worst, sum((np.linalg.norm(z[target] - z[j]) + 2 * e) * exp(-beta * leads[j]) for j in own))
+        bounds.append(min(e + b * worst, 2 * R))
+        z = z + b * (z[targets] - z)
+    return bounds
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_softmax_follows_hardmax_from_beta_on(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tokens, A = rng.normal(size=(12, 3)), None if seed % 2 else np.diag([1.0, 2.0, 0.5])
+    rule = hm.Hardmax(0.5, A)
+    certificate = hm.temperature.certify(tokens, rule, layers=5)
+    assert np.isfinite(certificate.beta)
+    betas = [certificate.beta, 2 * certificate.beta, 0.1 * certificate.beta]
+    compared = hm.temperature.compare(tokens, rule, 5, betas)
+    assert (compared.measured <= compared.bounds + 1e-12).all()
+    np.testing.assert_array_equal(compared.bounds[0], certificate.distances)
+    assert (compared.bounds[1] <= compared.bounds[0]).all()
+    hard = hm.simulate(tokens, rule, layers=5)
+    for beta in betas[:2]:
+        soft = hm.simulate(tokens, hm.Softmax(0.5, A, temperature=1 / beta), layers=5)
+        for k in range(5):
+            assert (soft.attention(k).argmax(axis=1) == hard.attention(k).argmax(axis=1)).all()
+
+
+def test_the_bound_is_the_recursion() -> None:
+    tokens = np.random.default_rng(3).normal(size=(8, 2))
+    compared = hm.temperature.compare(tokens, hm.Hardmax(1), 4, [10.0, 300.0])
+    for beta, bounds in zip(compared.betas, compared.bounds, strict=True):
+        np.testing.assert_allclose(bounds, define_bounds(tokens, beta, 0.5, 4), rtol=1e-6, atol=1e-12)
+
+
+def test_two_tokens_have_a_closed_form() -> None:
+    certificate = hm.temperature.certify([[1.0], [-1.0]], hm.Hardmax(1), layers=1)
+    assert certificate.gap == pytest.approx(2)
+    compared = hm.temperature.compare([[1.0], [-1.0]], hm.Hardmax(1), 1, [3.0])
+    assert compared.measured[0, 1] == pytest.approx(0.5 * 2 / (1 + np.exp(6)))
+    assert compared.bounds[0, 1] == pytest.approx(0.5 * 2 * np.exp(-6))
+
+
+def test_ties_and_wrong_rules() -> None:
+    tied = hm.temperature.certify([[1, 1], [1, -1], [0.5, 0]], hm.Hardmax(1), layers=2)
+    assert tied.beta == np.inf
+    assert "several targets" in repr(tied)
+    for rule in (hm.Softmax(1), hm.Hardmax(1, causal=True), hm.Hardmax(1, normalize=False)):
+        with pytest.raises(hm.ParameterError, match="`rule` must"):
+            hm.temperature.certify([[1.0]], rule, layers=2)
+    with pytest.raises(hm.ParameterError, match="`betas` must"):
+        hm.temperature.compare([[1.0], [2.0]], hm.Hardmax(1), 2, [0])
+    with pytest.raises(hm.ParameterError, match="`layers` must"):
+        hm.temperature.certify([[1.0], [2.0]], hm.Hardmax(1), 0)
+    with pytest.raises(hm.InputError, match="batch"):
+        hm.temperature.certify([[[1.0], [2.0]]], hm.Hardmax(1), 2)
