@@ -16,7 +16,7 @@ from hardmax.draw.movies import Movie
 from hardmax.draw.pages import Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
-MAX_RATIO = 1.6  # width by height of a thumbnail
+MIN_RATIO, MAX_RATIO = 0.9, 1.6  # width by height of a thumbnail
 THUMBNAIL = (400, 280)  # pixels
 MAX_SECONDS = 120  # per example, on two cores, including the compilation of kernels
 
@@ -73,7 +73,7 @@ def crop_thumbnails(app: Any) -> None:
 
 def _width(image: Image.Image) -> int:
     """Return the width of the left part of a figure: up to the widest gap between panels, if there is one."""
-    least, most = image.height // 2, round(MAX_RATIO * image.height)
+    least, most = round(MIN_RATIO * image.height), round(MAX_RATIO * image.height)
     rows = np.asarray(image.convert("L"))[image.height // 8 : image.height * 3 // 4]  # without titles and legends
     gaps = np.flatnonzero((rows[:, least:most] > 250).all(axis=0))
     gap = max(np.split(gaps, np.flatnonzero(np.diff(gaps) > 1) + 1), key=len)  # adjacent white columns
