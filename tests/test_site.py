@@ -20,10 +20,22 @@ pytest.importorskip("playwright")
 from tests import browser
 
 QUERIES = {  # a search, and a part of an address among its results
-    **{"choose_A": "reference/control", "hyperplanes": "theorems", "exercise": "course/", "n-gram": "classifier"},
-    **{"hyperparameter": "notation", "Lyapunov function": "course/1-", "mean-field": "related-work", "tie": "course/4-"},
-    **{"interpretability": "notation", "attribution": "reference/", "fixed point": "course/", "metastability": "course/5-"},
-    **{"autocast": "reference/attention", "ONNX": "troubleshooting", "duplicates": "course/2-", "groups": "notation"},
+    "choose_A": "reference/control",
+    "hyperplanes": "theorems",
+    "exercise": "course/",
+    "n-gram": "classifier",
+    "hyperparameter": "notation",
+    "Lyapunov function": "course/1-",
+    "mean-field": "related-work",
+    "tie": "course/4-",
+    "interpretability": "notation",
+    "attribution": "reference/",
+    "fixed point": "course/",
+    "metastability": "course/5-",
+    "autocast": "reference/attention",
+    "ONNX": "troubleshooting",
+    "duplicates": "course/2-",
+    "groups": "notation",
 }
 SITE = Path(__file__).parents[1] / "site"
 PAGES = sorted(path for path in SITE.rglob("*.html") if not {"_static", "_modules"} & {*path.parts})
