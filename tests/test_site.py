@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -19,6 +19,24 @@ pytest.importorskip("playwright")
 
 from tests import browser
 
+QUERIES = {  # a search, and a part of an address among its results
+    "choose_A": "reference/control",
+    "hyperplanes": "theorems",
+    "exercise": "course/",
+    "n-gram": "classifier",
+    "hyperparameter": "notation",
+    "Lyapunov function": "course/1-",
+    "mean-field": "related-work",
+    "tie": "course/4-",
+    "interpretability": "notation",
+    "attribution": "reference/",
+    "fixed point": "course/",
+    "metastability": "course/5-",
+    "autocast": "reference/attention",
+    "ONNX": "troubleshooting",
+    "duplicates": "course/2-",
+    "groups": "notation",
+}
 SITE = Path(__file__).parents[1] / "site"
 PAGES = sorted(path for path in SITE.rglob("*.html") if not {"_static", "_modules"} & {*path.parts})
 pytestmark = [pytest.mark.site, browser.needed]
@@ -111,8 +129,8 @@ def address() -> Iterator[str]:
 @pytest.mark.parametrize("served", [True, False], ids=["served", "opened from the disk"])
 def test_search_finds_a_name_a_theorem_and_a_word_of_the_course(served: bool, address: str, chromium: Any) -> None:
     with browser.opened(chromium) as page:
-        for query, found in {"choose_A": "reference/control", "hyperplanes": "theorems", "exercise": "course/"}.items():
-            page.goto(f"{address if served else SITE.as_uri()}/search.html?q={query}")
+        for query, found in QUERIES.items():
+            page.goto(f"{address if served else SITE.as_uri()}/search.html?q={quote(query)}")
             page.locator("#search-results li a").first.wait_for()
             page.wait_for_function("() => /found|matched/i.test(document.querySelector('#search-results').innerText)")
             assert any(found in link.get_attribute("href") for link in page.locator("#search-results li a").all()), (

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from sphinx_gallery.scrapers import figure_rst
 from sphinx_gallery.sorting import ExampleTitleSortKey, ExplicitOrder
@@ -15,7 +16,7 @@ from hardmax.draw.movies import Movie
 from hardmax.draw.pages import Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
-MAX_RATIO = 1.6  # width by height of a thumbnail
+MIN_RATIO, MAX_RATIO = 0.9, 1.6  # width by height of a thumbnail
 THUMBNAIL = (400, 280)  # pixels
 MAX_SECONDS = 120  # per example, on two cores, including the compilation of kernels
 
@@ -59,15 +60,24 @@ def settings() -> dict[str, Any]:
 
 
 def crop_thumbnails(app: Any) -> None:
-    """Let thumbnails of wide figures with several panels show the left part, which stays readable."""
+    """Let thumbnails of wide figures show the left panels, which stay readable."""
     for thumbnail in Path(app.srcdir, "gallery").glob("*/images/thumb/*_thumb.png"):
         source = thumbnail.parents[1] / thumbnail.name.replace("_thumb.png", "_001.png")
         if source.is_file():
             with Image.open(source) as image:
                 if image.width > MAX_RATIO * image.height:
-                    picture = image.convert("RGB").crop((0, 0, round(MAX_RATIO * image.height), image.height))
+                    picture = image.convert("RGB").crop((0, 0, _width(image), image.height))
                     picture.thumbnail(THUMBNAIL)
                     picture.save(thumbnail)
+
+
+def _width(image: Image.Image) -> int:
+    """Return the width of the left part of a figure: up to the widest gap between panels, if there is one."""
+    least, most = round(MIN_RATIO * image.height), round(MAX_RATIO * image.height)
+    rows = np.asarray(image.convert("L"))[image.height // 8 : image.height * 3 // 4]  # without titles and legends
+    gaps = np.flatnonzero((rows[:, least:most] > 250).all(axis=0))
+    gap = max(np.split(gaps, np.flatnonzero(np.diff(gaps) > 1) + 1), key=len)  # adjacent white columns
+    return int(least + gap.mean()) if len(gap) else most
 
 
 def limited(conf: dict[str, Any], name: str, when: str) -> None:
