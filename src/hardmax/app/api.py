@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
 from hardmax.app import exports, playground
-from hardmax.app.playground import Stopped
+from hardmax.app.playground import Cancelled, Stopped
 from hardmax.app.scene import OVERLAYS, RULES, Scene, check_tokens, make_value_matrix
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 from hardmax.text.storage import shipped_models
@@ -81,6 +81,13 @@ def handle(path: str, body: Any, context: Context) -> Reply:
     return HANDLERS[path](body, context)
 
 
+def run(path: str, body: Any, context: Context) -> Reply:
+    """Return the reply to a request, unless its client has gone while it was queued."""
+    if context.stopped():
+        raise Cancelled
+    return handle(path, body, context)
+
+
 def takes_long(path: str, body: Any) -> bool:
     """Return whether a request may take more than about a tenth of a second, so that it does not delay quick ones."""
     if path != "scene" or not isinstance(body, Mapping) or not isinstance(body.get("scene"), Mapping):
@@ -89,9 +96,11 @@ def takes_long(path: str, body: Any) -> bool:
     tokens, layers = scene.get("tokens"), scene.get("layers", 30)
     n = len(tokens) if isinstance(tokens, list) else 0
     quick = body.get("quick") is True and scene.get("rule", "hardmax") in ("hardmax", "softmax")
-    return (
-        not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and scene.get("rule") == "softmax")
+    overlays = scene.get("overlays")
+    slow = scene.get("rule") == "softmax" or (
+        isinstance(overlays, list) and ("cells" in overlays or "hulls" in overlays)
     )
+    return not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and slow)
 
 
 def _scene(body: Mapping[str, Any], context: Context) -> Reply:
@@ -145,7 +154,7 @@ def _values(body: Mapping[str, Any], context: Context) -> Reply:
 
 
 def _control(body: Mapping[str, Any], context: Context) -> Reply:
-    return Reply(playground.choose_matrix(Scene.from_data(body.get("scene"))))
+    return Reply(playground.choose_matrix(Scene.from_data(body.get("scene")), context.stopped))
 
 
 def _multiples(body: Mapping[str, Any], context: Context) -> Reply:
@@ -161,7 +170,7 @@ def _check_kind(body: Mapping[str, Any]) -> str:
 
 def _export(body: Mapping[str, Any], context: Context) -> Reply:
     kind = _check_kind(body)
-    data = exports.to_file(Scene.from_data(body.get("scene")), kind)
+    data = exports.to_file(Scene.from_data(body.get("scene")), kind, playground.watch(context.stopped))
     return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"hardmax.{kind}")
 
 
