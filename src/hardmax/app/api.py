@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
 from hardmax.app import exports, playground
-from hardmax.app.playground import Cancelled, Stopped
+from hardmax.app.playground import Stopped
 from hardmax.app.scene import OVERLAYS, RULES, Scene, check_tokens, make_value_matrix
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 from hardmax.text.storage import shipped_models
@@ -79,13 +79,6 @@ def handle(path: str, body: Any, context: Context) -> Reply:
     if not isinstance(body, Mapping):
         raise InputError("A request must be a JSON object. Got something else. Load the page again.")
     return HANDLERS[path](body, context)
-
-
-def run(path: str, body: Any, context: Context) -> Reply:
-    """Return the reply to a request, unless its client has gone while it was queued."""
-    if context.stopped():
-        raise Cancelled
-    return handle(path, body, context)
 
 
 def takes_long(path: str, body: Any) -> bool:

@@ -7,14 +7,14 @@ must be JSON from a page of the same origin.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.resources import files
 from threading import Event
 from typing import Any
 
+import matplotlib
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -23,14 +23,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardmax._errors import InputError, MissingExtra
+from hardmax.app.api import Context, Reply, handle, takes_long
+from hardmax.app.playground import Cancelled
 from hardmax.app.problems import describe_problem
+from hardmax.text.storage import shipped_models
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 PAGES = ("playground", "reviews")
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
 QUICK_THREADS, LONG_THREADS = 1, 2  # Python computes in one thread at a time: more threads only take turns
-WARM_UP_AFTER = 0.05  # seconds after which what computes answers is imported
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -105,24 +107,11 @@ class Guard:
 class Server:
     """The application: static files, pages, and requests in two thread pools."""
 
-    def __init__(self, model: str) -> None:
-        self.models = (model,)
+    def __init__(self, models: tuple[str, ...]) -> None:
+        self.models = models
         self.quick = ThreadPoolExecutor(QUICK_THREADS, "hardmax-quick")
         self.long = ThreadPoolExecutor(LONG_THREADS, "hardmax-long")
         self.static = _read_static()
-        self.api: Any = None
-
-    def load(self) -> Any:
-        """Import what computes answers, which takes longer than all the rest of the start."""
-        import matplotlib
-
-        from hardmax.app import api
-        from hardmax.text.storage import shipped_models
-
-        self.models = tuple(dict.fromkeys([*self.models, *shipped_models()]))
-        matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
-        self.api = api
-        return api
 
     async def send_static(self, request: Request) -> Response:
         """Send a file of the viewer; its hash is the ETag."""
@@ -142,15 +131,13 @@ class Server:
             body = _parse_json(await request.body())
         except InputError as problem:
             return _send_problem(problem)
-        loop = asyncio.get_running_loop()
-        api = self.api or await loop.run_in_executor(self.long, self.load)
-        context = api.Context(self.models, gone.is_set)
-        pool = self.long if api.takes_long(path, body) else self.quick
-        work = loop.run_in_executor(pool, api.run, path, body, context)
+        context = Context(self.models, gone.is_set)
+        pool = self.long if takes_long(path, body) else self.quick
+        work = asyncio.get_running_loop().run_in_executor(pool, _run, path, body, context)
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
         try:
             reply = await work
-        except api.Cancelled:
+        except Cancelled:
             return Response(status_code=499)
         except Exception as problem:
             return _send_problem(problem)
@@ -162,6 +149,12 @@ class Server:
             )
         headers = {"Content-Disposition": f'attachment; filename="{reply.name}"', "Cache-Control": "no-store"}
         return Response(reply.file, media_type=reply.media_type, headers=headers)
+
+
+def _run(path: str, body: Any, context: Context) -> Reply:
+    if context.stopped():
+        raise Cancelled
+    return handle(path, body, context)
 
 
 def _send_problem(problem: Exception) -> Response:
@@ -202,7 +195,8 @@ def _read_static() -> dict[str, tuple[bytes, str, str]]:
 
 def make_app(*, hosts: Iterable[str] = (), model: str = "imdb") -> ASGIApp:
     """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts."""
-    server = Server(model)
+    matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
+    server = Server(tuple(dict.fromkeys([model, *shipped_models()])))
 
     async def redirect(request: Request) -> Response:
         return RedirectResponse("/playground")
@@ -213,12 +207,7 @@ def make_app(*, hosts: Iterable[str] = (), model: str = "imdb") -> ASGIApp:
         Route("/api/{path}", server.answer, methods=["POST"]),
         Route("/{page}", server.send_static),
     ]
-    @asynccontextmanager
-    async def warm_up(_: Starlette) -> AsyncIterator[None]:
-        asyncio.get_running_loop().call_later(WARM_UP_AFTER, server.long.submit, server.load)
-        yield
-
-    return Guard(Starlette(routes=routes, lifespan=warm_up), hosts)
+    return Guard(Starlette(routes=routes), hosts)
 
 
 def serve(app: ASGIApp, *, address: str, port: int, started: Callable[[], object]) -> None:
