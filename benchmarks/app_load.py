@@ -31,6 +31,7 @@ MARK = "<!-- made by python -m benchmarks.app_load -->"
 N = 200  # tokens
 MIN_EVENT_SECONDS = 0.033  # between two events of a client: 30 per second
 MAX_SECONDS = 60.0  # until a page or an answer must have come
+FIRST_PAGES = 10  # after which the memory must not grow
 CHECKED = 20  # one answer of this many is compared with `hm.simulate`
 READY = "() => window.playground && window.playground.answer ? performance.now() : 0"
 POSITION = """token => {
@@ -79,7 +80,7 @@ def open_page(browser: Any, address: str, link: str = "") -> Iterator[tuple[Any,
 
 
 def drag_in_browser(browser: Any, address: str, seconds: float) -> list[float]:
-    """Return the milliseconds until the answer to each step of a drag in Chromium."""
+    """Return the milliseconds from the event of each step of a drag in Chromium until its answer is drawn."""
     with open_page(browser, address, make_link({"tokens": make_tokens()})) as (page, _):
         x, y = page.evaluate(POSITION, 7)
         page.mouse.move(x, y)
@@ -132,9 +133,11 @@ def measure(clients: int, seconds: float, pages: int) -> dict[str, Any]:
         times, memory = [], [resident("VmRSS", process) / 1e3]
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for _ in range(pages):
+            for k in range(pages):
                 with open_page(browser, address) as (_, interactive):
                     times.append(interactive)
+                if k == FIRST_PAGES - 1:
+                    memory.append(resident("VmRSS", process) / 1e3)
             memory.append(resident("VmRSS", process) / 1e3)
             dragged = drag_in_browser(browser, address, min(seconds, 10.0))
             browser.close()
@@ -144,10 +147,11 @@ def measure(clients: int, seconds: float, pages: int) -> dict[str, Any]:
     rows = [
         make_row("start of the server", "s", [ready]),
         make_row("playground interactive in Chromium", "s", times),
-        make_row(f"step of a drag in Chromium, n = {N}", "ms", dragged),
+        make_row(f"drag in Chromium, from event to drawn answer, n = {N}", "ms", dragged),
         make_row(f"step of a drag, {clients} HTTP clients, n = {N}", "ms", delays, len(errors)),
         make_row("memory of the server before the first page", "MB", memory[:1]),
-        make_row(f"memory of the server after {pages} pages", "MB", memory[1:]),
+        *(make_row(f"memory of the server after {FIRST_PAGES} pages", "MB", memory[1:-1]) for _ in memory[1:-1]),
+        make_row(f"memory of the server after {pages} pages", "MB", memory[-1:]),
     ]
     today = time.strftime("%Y-%m-%d", time.gmtime())
     return {"machine": machine(), "date": today, "rows": rows, "refused": sorted(set(errors))}

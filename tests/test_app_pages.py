@@ -9,8 +9,12 @@ import pytest
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
 
+from benchmarks.app_load import make_link
+
+import hardmax as hm
 from tests import browser
 
+SPREAD = hm.configuration("gaussian", n=20).round(4).tolist()
 pytestmark = browser.needed
 
 
@@ -110,8 +114,77 @@ def test_a_link_shows_the_same_scene_and_back_returns_to_it(page, address, chrom
 
 
 def test_a_damaged_link_gets_a_sentence(page, address):
-    open_playground(page, address, "#s=abc")
-    assert "damaged" in page.get_by_role("alert").inner_text()
+    for link in ("#s=abc", make_link({"tokens": "x"}), make_link({"tokens": [[1, 2]], "alpha": -1})):
+        page.goto("about:blank")
+        open_playground(page, address, link)
+        assert "damaged" in page.get_by_role("alert").inner_text()
+        assert leaders(page) == [0, 1, 2]
+
+
+def test_another_link_in_the_same_page_replaces_the_whole_scene(page, address):
+    open_playground(page, address, make_link({"tokens": [[1, 0], [0, 1], [-1, 0]], "alpha": 2, "A": [[2, 0], [0, 1]]}))
+    page.evaluate(f"() => {{ location.hash = {make_link({'tokens': [[1, 0], [0.5, 0.1]], 'shown': 2})!r}; }}")
+    until(page, "p.scene.tokens.length === 2 && !p.pending")
+    assert page.evaluate("() => [playground.scene.alpha, playground.scene.A, playground.at]") == [0.5, None, 2]
+
+
+def test_an_old_verdict_says_that_it_is_old(page, address):
+    open_playground(page, address)
+    page.get_by_label("A₁₁").fill("-3")
+    page.get_by_label("A₁₁").press("Enter")
+    page.get_by_role("alert").wait_for()
+    verdict = page.locator(".hm-verdict")
+    assert "invalid" in verdict.get_attribute("data-stale")
+    page.get_by_role("button", name="Undo").click()
+    settle(page)
+    assert verdict.get_attribute("data-stale") == ""
+    assert page.get_by_role("alert").is_hidden()
+
+
+def test_scrubbing_updates_what_belongs_to_a_layer(page, address):
+    open_playground(page, address, make_link({"tokens": SPREAD, "overlays": ["cells", "polytope"], "selected": 3}))
+    page.evaluate("() => { playground.range.value = 2; playground.range.dispatchEvent(new Event('input')); }")
+    until(page, "p.answer.shown === 2 && !p.pending")
+    page.locator(".hm-token h3", has_text="layer 2").wait_for()
+    assert page.evaluate("() => playground.picture.shapes.filter((s) => s.kind === 'polygon').length") > 2
+
+
+def test_a_tablet_drags_and_zooms_by_touch(chromium, address):
+    with browser.opened(chromium, (800, 1000)) as page:
+        open_playground(page, address)
+        devtools = page.context.new_cdp_session(page)
+        page.bring_to_front()
+
+        def touch(kind, *points):
+            found = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
+            devtools.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": found})
+
+        x, y = place(page, 7)
+        before = page.evaluate("() => playground.scene.tokens[7]")
+        touch("Start", (x + 12, y + 12))  # beside the token, as a finger is
+        for k in range(1, 6):
+            touch("Move", (x + 12 + 8 * k, y + 12))
+        touch("End")
+        settle(page)
+        assert page.evaluate("() => playground.scene.tokens[7][0]") > before[0] + 0.05
+        span = "() => { const [low, high] = playground.picture.shown[0]; return high - low; }"
+        wide = page.evaluate(span)
+        touch("Start", (250, 300))
+        touch("Start", (250, 300), (350, 300))
+        for k in range(1, 6):
+            touch("Move", (250 - 10 * k, 300), (350 + 10 * k, 300))
+        touch("End")
+        assert page.evaluate(span) < 0.7 * wide
+
+
+def test_a_small_picture_opens_its_temperature_and_layer(page, address):
+    open_playground(page, address)
+    page.get_by_text("Show", exact=True).click()
+    page.get_by_role("button", name="Temperature by layer").click()
+    page.get_by_role("button", name="Show layer 3 at temperature 0.1").click()
+    settle(page)
+    assert page.evaluate("() => [playground.scene.rule, playground.scene.temperature]") == ["softmax", 0.1]
+    assert page.locator(".hm-layer").inner_text() == "layer 3"
 
 
 def test_a_drag_at_a_layer_keeps_showing_it(page, address):
@@ -144,7 +217,11 @@ def test_one_token_shows_its_scores_and_rows_highlight_tokens(page, address):
     assert "Token 7 attends to token" in page.locator(".hm-token").inner_text()
     row = page.locator(".hm-score").first
     row.hover()
-    assert page.evaluate("() => playground.hovered") == int(row.get_attribute("data-tokens"))
+    assert page.evaluate("() => playground.hovered") == [int(row.get_attribute("data-tokens"))]
+    assert "Its next step has length" in page.locator(".hm-token").inner_text()
+    row = page.locator(".hm-verdict tbody tr").nth(1)
+    row.hover()
+    assert page.evaluate("() => playground.hovered.length") == int(row.locator("td").last.inner_text())
     page.mouse.move(*place(page, 0))
     page.mouse.move(*[x + 1 for x in place(page, 0)])
     assert "hm-hovered" in page.locator(".hm-verdict tbody tr").first.get_attribute("class")
@@ -199,7 +276,7 @@ def test_tokens_are_pasted_and_three_dimensions_turn(page, address):
 def test_exports_are_downloaded(page, address, tmp_path: Path):
     open_playground(page, address)
     page.get_by_text("Export and share").click()
-    for name, start in (("PNG", b"\x89PNG"), ("Page", b"<!doctype"), ("CSV", b"x1,x2")):
+    for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg xmlns"), ("Page", b"<!doctype"), ("CSV", b"x1,x2")):
         with page.expect_download() as found:
             page.get_by_role("button", name=name, exact=True).click()
         assert Path(found.value.path()).read_bytes().startswith(start)
@@ -331,6 +408,17 @@ def test_a_file_is_classified_filtered_and_downloaded(page, address, tmp_path: P
     assert page.locator(".hm-text").count() == 3
     page.get_by_role("button", name="Compare the first two").click()
     page.get_by_text("The first two texts compared").wait_for()
+
+
+def test_the_words_of_a_head_move(page, address):
+    open_reviews(page, address)
+    first = page.locator(".hm-text").first
+    first.get_by_text("Leaders of one head").click()
+    first.get_by_role("button", name="Play").click()
+    first.get_by_role("button", name="Pause").wait_for()
+    first.get_by_role("button", name="Play").wait_for()
+    last = first.get_by_label("Layer")
+    assert last.input_value() == last.get_attribute("max")
 
 
 def test_an_own_model_is_offered(chromium, fitted, tmp_path: Path):

@@ -257,3 +257,9 @@ def test_nothing_is_compiled_after_hardmax_compile():
     assert {line.split(":")[0] for line in done.stdout.splitlines()[:-1]} >= set(dispatch.LAST_COMPILED)
     used = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True)
     assert (used.returncode, used.stdout) == (0, ""), used.stderr
+
+
+def test_a_module_that_another_thread_still_imports_is_not_loaded(monkeypatch):
+    name = "hardmax.attention.layers_compiled"
+    monkeypatch.setitem(sys.modules, name, type(sys)(name))
+    assert not dispatch.is_loaded("contributions")

@@ -1,5 +1,6 @@
 """Pages of trajectories: they need no other file, and their texts and frames are those of the trajectory."""
 
+import json
 import re
 from base64 import b64decode
 from pathlib import Path
@@ -223,4 +224,33 @@ def test_a_page_plays_in_a_browser(solid, edges, scheme, tmp_path: Path) -> None
             assert player.get_attribute("data-frame") == str(last)
             page.locator("canvas").hover(position={"x": 400, "y": 200})
             assert browser.unfriendly(page) == []
+        assert page.problems == []
+
+
+@browser.needed
+def test_the_cut_of_a_tree_of_clusters_is_dragged(tmp_path: Path) -> None:
+    pytest.importorskip("playwright")
+    datasets = pytest.importorskip("sklearn.datasets")
+    points, _ = datasets.make_moons(120, noise=0.06, random_state=0)
+    clustering = hm.HardmaxClustering(n_clusters=2).fit(points)
+    (tmp_path / "page.html").write_text(hm.draw.clusters_page(clustering, points, "Moons"), encoding="utf-8")
+    with browser.started() as chromium, browser.opened(chromium, (1000, 900)) as page:
+        page.goto((tmp_path / "page.html").as_uri())
+        data = json.loads(page.locator("script[type='application/json']").text_content())
+        box = page.locator("canvas").nth(1).bounding_box()
+        axes, cuts = data["panels"][1]["axes"], data["panels"][1]["cuts"]
+
+        def height(value: float) -> float:
+            return box["y"] + 12 + (box["height"] - 54) * (1 - value / axes[1]["high"])
+
+        player, start = page.locator(".hm-player"), data["start"]
+        share = (data["frames"][start]["panels"][0][2]["points"][0][0] - axes[0]["low"]) / (
+            axes[0]["high"] - axes[0]["low"]
+        )
+        x = box["x"] + 52 + share * (box["width"] - 66)
+        page.mouse.move(x, height(cuts[start]))
+        page.mouse.down()
+        page.mouse.move(x, height(cuts[start + 2]), steps=4)
+        page.mouse.up()
+        assert player.get_attribute("data-frame") == str(start + 2)
         assert page.problems == []

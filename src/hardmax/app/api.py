@@ -89,9 +89,11 @@ def takes_long(path: str, body: Any) -> bool:
     tokens, layers = scene.get("tokens"), scene.get("layers", 30)
     n = len(tokens) if isinstance(tokens, list) else 0
     quick = body.get("quick") is True and scene.get("rule", "hardmax") in ("hardmax", "softmax")
-    return (
-        not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and scene.get("rule") == "softmax")
+    overlays = scene.get("overlays")
+    slow = scene.get("rule") == "softmax" or (
+        isinstance(overlays, list) and ("cells" in overlays or "hulls" in overlays)
     )
+    return not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and slow)
 
 
 def _scene(body: Mapping[str, Any], context: Context) -> Reply:
@@ -145,7 +147,7 @@ def _values(body: Mapping[str, Any], context: Context) -> Reply:
 
 
 def _control(body: Mapping[str, Any], context: Context) -> Reply:
-    return Reply(playground.choose_matrix(Scene.from_data(body.get("scene"))))
+    return Reply(playground.choose_matrix(Scene.from_data(body.get("scene")), context.stopped))
 
 
 def _multiples(body: Mapping[str, Any], context: Context) -> Reply:
@@ -161,7 +163,7 @@ def _check_kind(body: Mapping[str, Any]) -> str:
 
 def _export(body: Mapping[str, Any], context: Context) -> Reply:
     kind = _check_kind(body)
-    data = exports.to_file(Scene.from_data(body.get("scene")), kind)
+    data = exports.to_file(Scene.from_data(body.get("scene")), kind, playground.watch(context.stopped))
     return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"hardmax.{kind}")
 
 

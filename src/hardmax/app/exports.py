@@ -1,21 +1,18 @@
-"""Files of the playground: pictures, a movie, tables, the scene, and the lines of Python that repeat it."""
+"""Files of the playground: a page, a movie, tables, the scene, and the lines of Python that repeat it."""
 
-import io
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, cast
-
-import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
+from typing import Any
 
 import hardmax as hm
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, Progress
 from hardmax.app.playground import RTOL, TIMES, run
 from hardmax.app.scene import Scene
 from hardmax.draw.movies import movie
 from hardmax.draw.pages import trajectory_page
-from hardmax.draw.tokens import plot_tokens
 
 MEDIA_TYPES = {
     "png": "image/png",
@@ -33,7 +30,7 @@ MAX_WRITTEN = 400  # numbers that are written into Python code
 
 def to_python(scene: Scene) -> str:
     """Return lines of Python that compute the result of a scene with the tolerances of the app."""
-    tokens = 'np.loadtxt("hardmax.csv", delimiter=",", skiprows=1, ndmin=2)  # exported as CSV'
+    tokens = 'np.loadtxt("hardmax.csv", delimiter=",", skiprows=1, ndmin=2)  # exported as CSV at layer 0'
     if scene.tokens.size <= MAX_WRITTEN:
         tokens = f"np.array({json.dumps(scene.tokens.tolist())})"
     lines = ["import numpy as np", "import hardmax as hm", "", f"tokens = {tokens}"]
@@ -63,34 +60,35 @@ def _write_rule(scene: Scene, name: str) -> str:
     return f"hm.{name}({', '.join(parts)})"
 
 
-def to_file(scene: Scene, kind: str) -> bytes:
-    """Return the shown layer as a picture, the layers as a movie or page, tokens as CSV, the trajectory as JSON."""
+def to_file(scene: Scene, kind: str, progress: Progress | None = None) -> bytes:
+    """Return the shown layer as CSV, the layers as a movie or page, the trajectory as JSON, or Python.
+
+    The viewer itself makes PNG and SVG, of what it shows.
+    """
+    if kind in ("png", "svg"):
+        raise ParameterError("kind", "be py, csv, json, html or gif", repr(kind))
     if kind == "py":
         return to_python(scene).encode()
+    if kind == "csv" and scene.shown == 0 and scene.rule != "sphere":
+        return _write_rows(scene.tokens)
+    trajectory = run(scene, progress)
     if kind == "csv":
-        head = ",".join(f"x{r + 1}" for r in range(scene.d))
-        return "\n".join([head, *(",".join(map(repr, row)) for row in scene.tokens.tolist()), ""]).encode()
-    trajectory = run(scene)
+        return _write_rows(trajectory.array[min(scene.shown, len(trajectory.saved) - 1)])
     if kind == "json":
         return bytes(trajectory.to_json().encode())
     with DRAWING:
         if kind == "html":
             return trajectory_page(trajectory, "Tokens and their leaders").encode()
-        return _make_movie(trajectory) if kind == "gif" else _draw(trajectory, scene.shown, kind)
+        return _make_movie(trajectory, progress)
 
 
-def _make_movie(trajectory: Any) -> bytes:
+def _write_rows(tokens: AnyArray) -> bytes:
+    head = ",".join(f"x{r + 1}" for r in range(tokens.shape[1]))
+    return "\n".join([head, *(",".join(map(repr, row)) for row in tokens.tolist()), ""]).encode()
+
+
+def _make_movie(trajectory: Any, progress: Progress | None) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder, "movie.gif")
-        movie(trajectory, path, steps=max(1, min(4, MAX_FRAMES // len(trajectory.saved))))
+        movie(trajectory, path, steps=max(1, min(4, MAX_FRAMES // len(trajectory.saved))), progress=progress)
         return path.read_bytes()
-
-
-def _draw(trajectory: Any, shown: int, kind: str) -> bytes:
-    at = min(shown, len(trajectory.saved) - 1)
-    ax = plot_tokens(trajectory, at if trajectory.rule.continuous else int(trajectory.saved[at]))
-    figure = cast(Figure, ax.figure)
-    data = io.BytesIO()
-    figure.savefig(data, format=kind, dpi=150)
-    plt.close(figure)
-    return data.getvalue()

@@ -21,7 +21,7 @@ with needed_for("A widget in a notebook", "anywidget", "notebook"):
     import traitlets
 
 PLAYGROUND = (
-    *("data", "dom", "picture", "tokens", "messages", "scene", "shapes", "panels", "controls"),
+    *("data", "dom", "picture", "svg", "tokens", "messages", "scene", "shapes", "panels", "controls"),
     *("playground", "notebook-playground"),
 )
 EXPLANATION = ("data", "dom", "picture", "words", "messages", "reviews", "notebook-explanation")

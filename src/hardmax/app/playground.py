@@ -21,10 +21,12 @@ from hardmax.polytope import Polytope
 MANY_TOKENS = 2000  # above this number a drag is answered when it ends
 MAX_CHECKED = 60_000  # tokens times layers up to which theorems are checked
 MAX_ROWS = 12  # of the table of limit points
+MAX_MEMBERS = 200  # tokens of a limit point that are highlighted
 MAX_SCORES = 12  # bars of the selected token
 MAX_MATRIX = 80  # tokens of an attention matrix
 MAX_HULLS = 2000  # tokens whose hulls are drawn
 MAX_CONTROLLED = 500  # tokens for which A is chosen
+MAX_CELLS = 2000  # tokens whose cells are drawn
 MAX_CLASHES = 6
 TIMES = 61  # saved times of a flow
 RTOL = 1e-6  # of flows
@@ -88,8 +90,11 @@ def answer(scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: Fals
     else:
         _add_clusters(scene, trajectory, header, arrays)
     _add_overlays(scene, trajectory, shown, header, arrays)
-    if 0 <= scene.selected < scene.n and scene.rule in ("hardmax", "softmax"):
-        header["scores"] = score_token(scene, trajectory, shown)
+    if 0 <= scene.selected < scene.n and (scores := score_token(scene, trajectory, shown)):
+        ends = view(np.array([[scores["from"]], [scores["to"]]]))[:, 0].tolist()
+        header["scores"] = scores | {"from": ends[0], "to": ends[1]}
+    if scene.V is not None and scene.d == 2:
+        header["V"] = describe_values(scene.V)
     if quick:
         return header, arrays
     if scene.n * len(trajectory.saved) > MAX_CHECKED:
@@ -115,15 +120,23 @@ def _add_hardmax(
     _add_colours(scene, [*leaders.tolist(), *followed.tolist()], np.arange(scene.n), header, arrays)
     result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
     header |= {"status": result.status, "certified": bool(result.certified)}
-    header["points"] = [list(row) for row in list_limit_points(result, MAX_ROWS)]
-    header["point_tokens"] = [
-        np.flatnonzero(result.clusters == p).tolist()[:200] for p in range(min(len(result.points), MAX_ROWS))
-    ]
+    header["points"] = [_describe_point(result, p, *row) for p, row in enumerate(list_limit_points(result, MAX_ROWS))]
     if "limit" in scene.overlays and scene.d <= 3:
         view = np.asarray(result.tokens, np.float64)
         arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
     if len(leaders) and scene.d in (2, 3):
-        header["polytope"] = _describe_hull(trajectory.array[shown, leaders].astype(np.float64))
+        header["polytope"] = _describe_hull(trajectory.array[-1, leaders].astype(np.float64))
+
+
+def _describe_point(result: Any, p: int, at: str, name: str, since: str, tokens: str) -> dict[str, Any]:
+    """Return a row of the table of limit points; rows after the points are remarks."""
+    row: dict[str, Any] = {"name": name, "leader": None, "at": at, "since": since, "tokens": tokens}
+    if p >= min(len(result.points), MAX_ROWS):
+        return row | {"members": np.flatnonzero(result.clusters < 0)[:MAX_MEMBERS].tolist() if not at else []}
+    shown = ", ".join(f"{float(x):.3g}" for x in result.points[p][:3]) + (", …" if len(result.points[p]) > 3 else "")
+    minus = "\N{MINUS SIGN}"
+    row |= {"leader": int(result.leaders[p]) if p < len(result.leaders) else None, "at": shown.replace("-", minus)}
+    return row | {"members": np.flatnonzero(result.clusters == p)[:MAX_MEMBERS].tolist()}
 
 
 def _add_clusters(scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
@@ -147,28 +160,34 @@ def _add_colours(
 ) -> None:
     """Add a palette and the index of each token's colour; -1 for tokens without one.
 
-    A token keeps the colour that it has in the scene. Beyond eight colours, the hue is the angle of the token.
+    A token keeps the colour that it has in the scene. Tokens without one get a colour that no other token has, then one
+    of a token that leads no more, and beyond eight colours the hue of their angle. Colours from eight on are hues in
+    degrees, so that they stay, too.
     """
-    wanted = set(tokens)
-    kept = {token: colour for token, colour in scene.colours if token in wanted and colour < len(COLOURS)}
-    free = [colour for colour in range(len(COLOURS)) if colour not in kept.values()]
+    number, wanted = len(COLOURS), set(tokens)
+    kept = {token: colour for token, colour in scene.colours if token < scene.n and colour < number + 360}
+    former = [token for token, colour in kept.items() if token not in wanted and colour < number]
+    free = [colour for colour in range(number) if colour not in kept.values()]
     palette, of_token = list(COLOURS), np.full(scene.n, -1, np.int32)
     for token in tokens:
-        if token not in kept and free:
-            kept[token] = free.pop(0)
-        if token in kept:
-            of_token[token] = kept[token]
-        else:
+        if token not in kept:
+            hue = number + _find_hue(scene.tokens[token])
+            kept[token] = free.pop(0) if free else kept.pop(former.pop(0)) if former else hue
+        of_token[token] = kept[token]
+        if kept[token] >= number:
             of_token[token] = len(palette)
-            palette.append(_hue_of(scene.tokens[token]))
+            palette.append(_hue_colour(kept[token] - number))
     header["palette"] = palette
     header["colours"] = sorted(kept.items())
     arrays["token_colours"] = of_token[group]
 
 
-def _hue_of(token: FloatArray) -> str:
-    angle = np.arctan2(token[1] if len(token) > 1 else 0.0, token[0]) / (2 * np.pi) % 1
-    red, green, blue = colorsys.hls_to_rgb(float(angle), 0.55, 0.55)
+def _find_hue(token: FloatArray) -> int:
+    return round(np.degrees(np.arctan2(token[1] if len(token) > 1 else 0.0, token[0]))) % 360
+
+
+def _hue_colour(degrees: int) -> str:
+    red, green, blue = colorsys.hls_to_rgb(degrees / 360, 0.55, 0.55)
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
@@ -201,10 +220,10 @@ def _add_overlays(
         else:
             header["notes"].append("The half-space is that of a selected token under hardmax in the plane.")
     if "cells" in wanted:
-        if plane and is_hardmax:
+        if plane and is_hardmax and scene.n <= MAX_CELLS:
             header["cells"] = describe_cells(scene, trajectory, shown)
         else:
-            header["notes"].append("Cells are drawn for hardmax in the plane.")
+            header["notes"].append(f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens.")
     if "ellipse" in wanted and plane and scene.rule in ("hardmax", "softmax"):
         header["ellipse"] = describe_ellipse(scene)
     if "attention" in wanted:
@@ -249,39 +268,67 @@ def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
     return np.round((A + A.T) / 2, 6)
 
 
-def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any]:
-    """Return the largest scores ⟨A z_i, z_j⟩ of the selected token, the margin, and its step."""
-    i, Z = scene.selected, trajectory.array[shown].astype(np.float64)
-    query = Z[i] if scene.A is None else scene.A @ Z[i]
+def describe_values(V: FloatArray) -> list[float] | None:
+    """Return the eigenvalues of a symmetric V and the angle of the first eigenvector in degrees."""
+    if not np.allclose(V, V.T, atol=1e-5):
+        return None
+    values, vectors = np.linalg.eigh((V + V.T) / 2)
+    angle = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])) % 180
+    return np.round([*values, angle], 4).tolist()
+
+
+def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | None:
+    """Return the largest scores of the selected token, the margin, and its step; None beyond the range of floats.
+
+    Scores are ⟨A z_i, z_j⟩, for flows ⟨x_i, x_j⟩. The step of a flow is that to the next saved time.
+    """
+    i, Z, flow = scene.selected, trajectory.array[shown].astype(np.float64), trajectory.rule.continuous
+    query = Z[i] if flow or scene.A is None else scene.A @ Z[i]
     visible = i + 1 if scene.causal else scene.n
-    scores = Z[:visible] @ query
-    order = np.argsort(-scores, kind="stable")[:MAX_SCORES]
-    if isinstance(trajectory, hm.HardmaxTrajectory):
-        followed = trajectory.sets(int(trajectory.saved[shown]))[i]
-        weights = np.zeros(visible)
-        weights[followed] = 1 / len(followed)
-    else:
-        weights = np.asarray(trajectory.attention(int(trajectory.saved[shown])))[i, :visible]
-        followed = np.flatnonzero(weights == weights.max())
+    with np.errstate(all="ignore"):
+        scores = Z[:visible] @ query
+    weights = _weigh_keys(scene, trajectory, shown)[:visible]
+    if not (np.isfinite(scores).all() and np.isfinite(weights).all()):
+        return None
+    followed = np.flatnonzero(weights == weights.max())
     others = np.delete(scores, followed)
-    target = weights @ Z[:visible]
+    path = trajectory.drawn[shown : shown + 2, i].astype(np.float64)
+    end = path[-1] if flow else Z[i] + scene.alpha / (1 + scene.alpha) * (weights @ Z[:visible] - Z[i])
     return {
         "token": i,
-        "bars": [{"token": int(j), "score": float(scores[j]), "weight": float(weights[j])} for j in order],
-        "followed": [int(j) for j in followed],
+        "bars": [
+            {"token": int(j), "score": float(scores[j]), "weight": float(weights[j])}
+            for j in np.argsort(-scores, kind="stable")[:MAX_SCORES]
+        ],
+        "followed": followed[:MAX_SCORES].tolist(),
         "margin": float(scores[followed[0]] - others.max()) if len(others) else None,
-        "from": Z[i].tolist(),
-        "to": (Z[i] + scene.alpha / (1 + scene.alpha) * (target - Z[i])).tolist(),
+        "from": path[0].tolist(),
+        "to": end.tolist(),
+        "step": float(np.linalg.norm(end - path[0])),
     }
 
 
-def choose_matrix(scene: Scene) -> dict[str, Any]:
+def _weigh_keys(scene: Scene, trajectory: Any, shown: int) -> FloatArray:
+    """Return the attention weights of the selected token."""
+    i, at = scene.selected, shown if trajectory.rule.continuous else int(trajectory.saved[shown])
+    if not isinstance(trajectory, hm.HardmaxTrajectory):
+        return np.asarray(trajectory.attention(at), np.float64)[i]
+    token_set = trajectory.token_sets[0]
+    sets, labels = token_set.sets[shown], token_set.classes.labels
+    if scene.causal or sets.sizes[labels[i]] > 1:
+        followed = np.isin(np.arange(scene.n), trajectory.sets(at)[i])
+    else:
+        followed = labels == sets.targets[labels[i]]
+    return followed / followed.sum()
+
+
+def choose_matrix(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, Any]:
     """Return an A under which the wanted tokens lead, or the reason why there is none."""
     if not scene.wanted:
         raise InputError("At least one token must be chosen to lead. Got none. Select a token and press the button.")
     if scene.n > MAX_CONTROLLED:
         raise InputError(f"A is chosen for up to {MAX_CONTROLLED} tokens. Got {scene.n:,}. Use fewer tokens.")
-    result = hm.control.choose_A(scene.tokens, leaders=list(scene.wanted))
+    result = hm.control.choose_A(scene.tokens, leaders=list(scene.wanted), progress=watch(stopped))
     clashes = result.conflict[:MAX_CLASHES]
     tokens = {*result.cannot_lead, *(i for clash in clashes for i in (clash.token, clash.target, clash.rival))}
     A = None if result.A is None else np.asarray(result.A).tolist()

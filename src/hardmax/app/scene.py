@@ -29,6 +29,8 @@ OVERLAYS = {  # with their labels
     "attention": "Attention matrix",
 }
 MAX_TOKENS, MAX_DIMENSION, MAX_LAYERS, MAX_TIME = 20_000, 16, 200, 200.0
+MAX_PAIRED_TOKENS = 3_000  # of rules under which all pairs of tokens interact
+MAX_VALUES = 2e7  # coordinates of all layers
 MAX_COORDINATE = 1e6
 DIGITS = 4  # after the decimal point of random tokens, which keeps links short
 BOUNDS = {
@@ -102,6 +104,13 @@ class Scene:
             if name in values:
                 number = _check_number(values[name], name, least, most)
                 values[name] = int(number) if name in INTEGERS else number
+        layers, rule = values.get("layers", cls.layers), values.get("rule", "hardmax")
+        if rule != "hardmax" and len(tokens) > MAX_PAIRED_TOKENS:
+            must = f"be at most {MAX_PAIRED_TOKENS:,} under the rule {rule}"
+            raise ParameterError("tokens", must, f"{len(tokens):,}", "Use fewer tokens, or hardmax.")
+        if tokens.size * (layers + 1) > MAX_VALUES:
+            must = f"have at most {MAX_VALUES:,.0f} coordinates in all layers"
+            raise ParameterError("tokens", must, f"{tokens.size * (layers + 1):,}", "Use fewer tokens or layers.")
         if values.get("selected", -1) >= len(tokens):
             values["selected"] = -1
         if not isinstance(values.get("causal", False), bool):

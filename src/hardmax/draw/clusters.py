@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.cluster.hierarchy import dendrogram
 
 from hardmax._display import count
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.pages import Section, Table, render
 from hardmax.draw.player import CIRCLE, STAR, describe_axes, embed, encode_tokens
@@ -177,12 +177,16 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
     shown = choose_rows(projection(points), clustering.leaders_, MAX_PAGE_POINTS)
     cuts = {k: tree.cut(k) for k in range(int(np.isinf(tree.heights).sum()), min(len(tree), MAX_CUTS) + 1)}
     cuts = dict(sorted((cuts | {fitted: (clustering.labels_, clustering.leaders_)}).items()))
-    tokens = _encode_cuts(projection(points)[shown], shown, list(cuts.values()))
+    exemplars = np.concatenate([each[:MAX_EXEMPLARS] for each in clustering.exemplars_])
+    ringed = list(cuts).index(fitted), np.isin(shown, exemplars) & ~np.isin(shown, clustering.leaders_)
+    tokens = _encode_cuts(projection(points)[shown], shown, list(cuts.values()), ringed)
     tokens |= {"texts": _describe_points(clustering, shown), "hull": None, "trail_step": 0}
     panels, drawn = _describe_tree(tree)
-    picture = {"kind": "picture", "axes": describe_axes(projection), "equal": projection.equal, "label": "points"}
+    axes = {"axes": describe_axes(projection), "equal": projection.equal}
+    picture = {"kind": "picture", **axes, "label": "points", "groups": True}
+    levels = [_find_level(tree.linkage(), k) if 1 < k <= len(tree) else None for k in cuts]
     data = {
-        "panels": [picture, *panels],
+        "panels": [picture, *({**panel, "cuts": levels} for panel in panels)],
         "frames": [{"label": str(k), "panels": [[*drawn, *_describe_cut(tree, k)]] if panels else []} for k in cuts],
         "tokens": tokens,
         "start": list(cuts).index(fitted),
@@ -190,19 +194,23 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
         "interval": 700,
     }
     thinned = "".join(f"{line}. " for line in describe_thinning(len(shown), len(points), "points"))
-    legend = f"Stars lead; colours: clusters. The slider cuts the tree. {thinned}"
-    player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": "its cluster, leader and strength"}
+    cut = "Drag the square on the tree, or the slider, to cut it. " if panels else ""
+    legend = f"Stars lead; colours: clusters; rings: exemplars of the fitted clusters. {cut}{thinned}"
+    player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": "its cluster, leader, strength and members"}
     proof = "The limit of every point is proved." if clustering.certified_ else "Not every limit is proved."
     status = f"{count(fitted, 'cluster')} of {len(points):,} points. {proof}"
     section = Section(title, "", status, player, table=Table(COLUMNS, _list_clusters(clustering)))
     return render("report", title=f"hardmax: {title}", intro="", sections=[section])
 
 
-def _encode_cuts(Z: FloatArray, shown: IntArray, cuts: list[tuple[IntArray, IntArray]]) -> dict[str, Any]:
-    """Return points that keep their positions and change colours and stars from cut to cut."""
+def _encode_cuts(
+    Z: FloatArray, shown: IntArray, cuts: list[tuple[IntArray, IntArray]], ringed: tuple[int, BoolArray]
+) -> dict[str, Any]:
+    """Return points that keep their positions and change colours and stars from cut to cut; one cut has exemplars."""
     faces = [_colour_points(labels)[shown] for labels, _ in cuts]
     marks = [np.where(np.isin(shown, leaders), STAR, CIRCLE) for _, leaders in cuts]
     edges = np.full((len(cuts), len(shown)), style.EDGE, object)
+    edges[ringed[0], ringed[1]] = "focus"
     size = float(np.sqrt(style.marker_size(len(shown)) / style.SIZE))
     return encode_tokens(np.broadcast_to(Z, (len(cuts), *Z.shape)), faces, edges, marks) | {"size": size}
 
@@ -246,4 +254,6 @@ def _describe_cut(tree: Any, k: int) -> list[dict[str, Any]]:
         return []
     level = _find_level(tree.linkage(), k)
     path = [[-1e4, level], [1e4, level]]
-    return [{"kind": "lines", "paths": [path], "colour": "focus", "dash": [6, 5], "alpha": 1, "width": 2}]
+    middle = 5.0 * min(MAX_CUTS, len(tree))  # SciPy draws a leaf every 10 units
+    line = {"kind": "lines", "paths": [path], "colour": "focus", "dash": [6, 5], "alpha": 1, "width": 2}
+    return [line, {"kind": "handles", "points": [[middle, level]], "colour": "focus"}]

@@ -63,8 +63,8 @@ def has_numba() -> bool:
 def is_loaded(kernel: str) -> bool:
     """Return whether a kernel has run in this process."""
     module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
-    found = sys.modules.get(module)
-    return found is not None and bool(getattr(getattr(found, function), "signatures", True))
+    found = getattr(sys.modules.get(module), function, None)  # absent while another thread imports the module
+    return found is not None and bool(getattr(found, "signatures", True))
 
 
 @cache

@@ -1,78 +1,50 @@
 // Controls of the playground: the bar below the plane, and the groups beside it. `p` is the playground.
 
 import { download } from "./data.js";
-import { choices, field, fill, group, h } from "./dom.js";
+import { button, choices, field, fill, group, h } from "./dom.js";
 import { showMultiples, showTour } from "./panels.js";
 
 const EXPORTS = { png: "PNG", svg: "SVG", gif: "GIF movie", html: "Page", csv: "CSV", json: "JSON", py: "Python" };
 
 export function makeBar(p) {
-  const button = (text, label, onclick, className = "") =>
-    h("button", { type: "button", className, title: label, ariaLabel: label, onclick }, text);
-  p.play = button("▶ Play", "Play", () => (p.timer === null ? p.start() : p.stop()), "hm-play");
-  p.range = h("input", {
-    type: "range",
-    min: 0,
-    max: 1,
-    step: 1,
-    ariaLabel: "Layer",
-    oninput: () => p.show(Number(p.range.value)),
-    onchange: () => p.settle(),
-  });
+  const named = (text, title, onclick, className = "") => button(text, onclick, { className, title, ariaLabel: title });
+  p.play = named("▶ Play", "Play", () => (p.timer === null ? p.start() : p.stop()), "hm-play");
+  const scrub = () => {
+    p.show(Number(p.range.value));
+    p.settle(true);
+  };
+  const range = { type: "range", min: 0, max: 1, step: 1, ariaLabel: "Layer" };
+  p.range = h("input", { ...range, oninput: scrub, onchange: () => p.settle() });
   p.label = h("output", { className: "hm-layer" });
-  p.undoButton = button("↶", "Undo", () => p.undo());
-  p.redoButton = button("↷", "Redo", () => p.redo());
-  p.addButton = button("Add", "Add a token", () => p.addToken(p.picture.box.map(([low, high]) => (low + high) / 2)));
-  p.removeButton = button("Delete", "Delete the selected token", () => p.removeToken());
-  const speed = choices(
-    [
-      ["0.5", "0.5×"],
-      ["1", "1×"],
-      ["2", "2×"],
-      ["4", "4×"],
-    ],
-    "1",
-    (value) => (p.speed = Number(value)),
-    { ariaLabel: "Speed" },
-  );
+  p.undoButton = named("↶", "Undo", () => p.undo());
+  p.redoButton = named("↷", "Redo", () => p.redo());
+  p.addButton = named("Add", "Add a token", () => p.addToken(p.picture.box.map(([low, high]) => (low + high) / 2)));
+  p.removeButton = named("Delete", "Delete the selected token", () => p.removeToken());
+  const speeds = ["0.5", "1", "2", "4"].map((value) => [value, `${value}×`]);
+  const speed = choices(speeds, "1", (value) => (p.speed = Number(value)), { ariaLabel: "Speed" });
+  const back = named("◀", "One layer back", () => p.stepBy(-1));
+  const forward = named("▶", "One layer forward", () => p.stepBy(1));
+  const again = named("⟲", "Start again with new random tokens", () => p.shuffle());
+  const fit = named("Fit", "Show all tokens", () => p.fit());
   return h(
     "div",
     { className: "hm-bar" },
-    h(
-      "div",
-      { className: "hm-playback" },
-      p.play,
-      button("◀", "One layer back", () => p.stepBy(-1)),
-      button("▶", "One layer forward", () => p.stepBy(1)),
-      p.range,
-      p.label,
-      speed,
-      button("⟲", "Start again with new random tokens", () => p.shuffle()),
-    ),
-    h(
-      "div",
-      { className: "hm-editing" },
-      p.addButton,
-      p.removeButton,
-      p.undoButton,
-      p.redoButton,
-      button("Fit", "Show all tokens", () => p.fit()),
-    ),
+    h("div", { className: "hm-playback" }, p.play, back, forward, p.range, p.label, speed, again),
+    h("div", { className: "hm-editing" }, p.addButton, p.removeButton, p.undoButton, p.redoButton, fit),
   );
 }
 
 export function makeControls(p) {
+  const tour = button("Take the tour", () => showTour(p, 0), { className: "hm-tour-button" });
+  fill(p.controls, tour, makeRule(p), makeTokenChoice(p), makeShow(p), makeControl(p), makeOutput(p));
+}
+
+function makeRule(p) {
   const { options, scene } = p;
   const number = (name, min, max, step, label) => {
-    const input = h("input", {
-      type: "range",
-      min,
-      max,
-      step,
-      value: scene[name],
-      oninput: () => p.change({ [name]: Number(input.value) }, { quick: true }),
-      onchange: () => p.change({ [name]: Number(input.value) }),
-    });
+    const change = (quick) => p.change({ [name]: Number(input.value) }, { quick });
+    const limits = { type: "range", min, max, step, value: scene[name] };
+    const input = h("input", { ...limits, oninput: () => change(true), onchange: () => change(false) });
     const output = h("output", {}, `${scene[name]}`);
     p.shownValues[name] = [input, output];
     const row = field(label, input);
@@ -80,16 +52,10 @@ export function makeControls(p) {
     return row;
   };
   p.shownValues = {};
-  p.rule = choices(
-    options.rules.map((rule) => [rule, rule]),
-    scene.rule,
-    (rule) => p.change({ rule }),
-  );
-  p.causal = h("input", {
-    type: "checkbox",
-    checked: scene.causal,
-    onchange: () => p.change({ causal: p.causal.checked }),
-  });
+  const rules = options.rules.map((rule) => [rule, rule]);
+  p.rule = choices(rules, scene.rule, (rule) => p.change({ rule }));
+  const mask = () => p.change({ causal: p.causal.checked });
+  p.causal = h("input", { type: "checkbox", checked: scene.causal, onchange: mask });
   p.parameters = {
     alpha: number("alpha", 0.05, 5, 0.05, "Step size alpha"),
     temperature: number("temperature", 0, 2, 0.02, "Temperature"),
@@ -97,133 +63,76 @@ export function makeControls(p) {
     layers: number("layers", 1, 100, 1, "Layers"),
     time: number("time", 0.5, 30, 0.5, "Time"),
   };
-  p.A = [0, 1, 2].map((k) =>
-    h("input", { type: "number", step: 0.1, ariaLabel: ["A₁₁", "A₁₂", "A₂₂"][k], onchange: () => p.changeA() }),
-  );
-  p.parameters.A = h(
-    "div",
-    { className: "hm-field hm-numbers" },
-    h("span", {}, "A"),
-    ...p.A,
-    h("button", { type: "button", onclick: () => p.change({ A: null }) }, "Reset"),
-  );
-  p.V = ["First eigenvalue", "Second eigenvalue", "Angle"].map((label, k) =>
-    h("input", {
-      type: "number",
-      step: k === 2 ? 5 : 0.1,
-      value: [1, 1, 0][k],
-      ariaLabel: `${label} of V`,
-      onchange: () => p.changeV(),
-    }),
-  );
-  p.parameters.V = h(
-    "div",
-    { className: "hm-field hm-numbers" },
-    h("span", { title: "eigenvalues and angle in degrees" }, "V"),
-    ...p.V,
-  );
-  const rule = group(
-    "Rule",
-    true,
-    field("Rule", p.rule),
-    ...Object.values(p.parameters),
-    h("label", { className: "hm-check" }, p.causal, " causal mask"),
-  );
+  const entries = (labels, steps, onchange) =>
+    labels.map((ariaLabel, k) => h("input", { type: "number", step: steps[k], ariaLabel, onchange }));
+  const numbers = (title, name, ...parts) =>
+    h("div", { className: "hm-field hm-numbers" }, h("span", { title }, name), ...parts);
+  p.A = entries(["A₁₁", "A₁₂", "A₂₂"], [0.1, 0.1, 0.1], () => p.changeA());
+  p.parameters.A = numbers("a symmetric matrix", "A", ...p.A, button("Reset", () => p.change({ A: null })));
+  const labels = ["First eigenvalue of V", "Second eigenvalue of V", "Angle of V"];
+  p.V = entries(labels, [0.1, 0.1, 5], () => p.changeV());
+  p.V.forEach((input, k) => (input.value = [1, 1, 0][k]));
+  p.parameters.V = numbers("eigenvalues and angle in degrees", "V", ...p.V);
+  const causal = h("label", { className: "hm-check" }, p.causal, " causal mask");
+  return group("Rule", true, field("Rule", p.rule), ...Object.values(p.parameters), causal);
+}
 
-  const kind = choices(
-    options.configurations.map((name) => [name, name]),
-    "triangle",
-    (name) => p.configure(name),
-  );
+function makeTokenChoice(p) {
+  const names = p.options.configurations.map((name) => [name, name]);
+  const kind = choices(names, "triangle", (name) => p.configure(name));
+  const onchange = () => p.configure(kind.value);
   const [n, d, seed] = [
-    ["n", 40, 20000],
-    ["d", 2, 16],
-    ["seed", 0, 9999],
-  ].map(([name, value, max]) =>
-    h("input", {
-      type: "number",
-      min: name === "seed" ? 0 : 1,
-      max,
-      value,
-      ariaLabel: name,
-      onchange: () => p.configure(kind.value),
-    }),
-  );
+    ["n", 40, 1, 20000],
+    ["d", 2, 1, 16],
+    ["seed", 0, 0, 9999],
+  ].map(([ariaLabel, value, min, max]) => h("input", { type: "number", min, max, value, ariaLabel, onchange }));
   Object.assign(p, { kind, numbers: { n, d, seed } });
   const paste = h("textarea", { rows: 3, placeholder: "0.5, 1\n-1, 0.2", ariaLabel: "Rows of numbers" });
-  const file = h("input", {
-    type: "file",
-    accept: ".csv,.tsv,.txt,.json",
-    ariaLabel: "File of tokens or a scene",
-    onchange: async () => p.readFile(file.files[0]),
-  });
-  const tokens = group(
+  const read = async () => p.readFile(file.files[0]);
+  const accept = ".csv,.tsv,.txt,.json";
+  const file = h("input", { type: "file", accept, ariaLabel: "File of tokens or a scene", onchange: read });
+  return group(
     "Tokens",
     false,
     field("Configuration", kind),
     h("div", { className: "hm-field hm-numbers" }, h("span", {}, "n, d, seed"), n, d, seed),
     field("Paste rows of numbers", paste),
-    h("button", { type: "button", onclick: () => p.readTokens(paste.value) }, "Use these tokens"),
+    button("Use these tokens", () => p.readTokens(paste.value)),
     field("Or open a file", file),
   );
+}
 
-  p.overlays = Object.entries(options.overlays).map(([name, label]) => {
-    const box = h("input", {
-      type: "checkbox",
-      value: name,
-      checked: scene.overlays.includes(name),
-      onchange: () =>
-        p.change({ overlays: p.overlays.filter(([b]) => b.checked).map(([b]) => b.value) }, { remember: false }),
-    });
+function makeShow(p) {
+  const choose = () => {
+    const overlays = p.overlays.filter(([box]) => box.checked).map(([box]) => box.value);
+    p.change({ overlays }, { remember: false });
+  };
+  p.overlays = Object.entries(p.options.overlays).map(([value, label]) => {
+    const checked = p.scene.overlays.includes(value);
+    const box = h("input", { type: "checkbox", value, checked, onchange: choose });
     return [box, h("label", { className: "hm-check" }, box, ` ${label}`)];
   });
-  const show = group(
-    "Show",
-    false,
-    ...p.overlays.map(([, label]) => label),
-    h("button", { type: "button", onclick: () => showMultiples(p) }, "Temperature by layer"),
-  );
+  const multiples = button("Temperature by layer", () => showMultiples(p));
+  return group("Show", false, ...p.overlays.map(([, label]) => label), multiples);
+}
 
-  p.lead = h("button", { type: "button", onclick: () => p.toggleWanted() }, "Shall lead");
-  const control = group(
-    "Choose the leaders",
-    false,
-    h("p", {}, "Select tokens that shall lead, and find a matrix A under which they do."),
-    p.lead,
-    h("button", { type: "button", className: "hm-find", onclick: () => p.findA() }, "Find A"),
-  );
-  p.code = h("textarea", {
-    rows: 6,
-    readOnly: true,
-    ariaLabel: "Lines of Python",
-    spellcheck: false,
-    hidden: true,
-  });
-  const out = group(
+function makeControl(p) {
+  p.lead = button("", () => p.toggleWanted());
+  const find = button("Find A", () => p.findA(), { className: "hm-find" });
+  const about = h("p", {}, "Select tokens that shall lead, and find a matrix A under which they do.");
+  return group("Choose the leaders", false, about, p.lead, find);
+}
+
+function makeOutput(p) {
+  const hidden = { rows: 6, readOnly: true, ariaLabel: "Lines of Python", spellcheck: false, hidden: true };
+  p.code = h("textarea", hidden);
+  const save = () => download(new Blob([JSON.stringify(p.plain())], { type: "application/json" }), "scene.json");
+  const buttons = Object.entries(EXPORTS).map(([name, text]) => button(text, () => p.export(name)));
+  const copy = button("Copy link", (event) => p.copyLink(event.target), { className: "hm-copy" });
+  return group(
     "Export and share",
     false,
-    h(
-      "div",
-      { className: "hm-buttons" },
-      ...Object.entries(EXPORTS).map(([name, text]) =>
-        h("button", { type: "button", onclick: () => p.export(name) }, text),
-      ),
-      h(
-        "button",
-        {
-          type: "button",
-          onclick: () => download(new Blob([JSON.stringify(p.plain())], { type: "application/json" }), "scene.json"),
-        },
-        "Scene",
-      ),
-      h("button", { type: "button", className: "hm-copy", onclick: (event) => p.copyLink(event.target) }, "Copy link"),
-    ),
+    h("div", { className: "hm-buttons" }, ...buttons, button("Scene", save), copy),
     p.code,
   );
-  const tour = h(
-    "button",
-    { type: "button", className: "hm-tour-button", onclick: () => showTour(p, 0) },
-    "Take the tour",
-  );
-  fill(p.controls, tour, rule, tokens, show, control, out);
 }

@@ -24,6 +24,17 @@ export function choices(values, chosen, onchange, attributes = {}) {
   return select;
 }
 
+export function button(text, onclick, attributes = {}) {
+  return h("button", { type: "button", onclick, ...attributes }, text);
+}
+
+export function table(heads, rows) {
+  // A table; a row is an array of cells or an element.
+  const head = h("tr", {}, ...heads.map((name) => (name.nodeType ? name : h("th", { scope: "col" }, name))));
+  const body = rows.map((row) => (row.nodeType ? row : h("tr", {}, ...row.map((cell) => h("td", {}, cell)))));
+  return h("div", { className: "hm-wide" }, h("table", {}, h("thead", {}, head), h("tbody", {}, ...body)));
+}
+
 let number = 0;
 
 export function field(label, control) {
@@ -41,6 +52,7 @@ export function group(title, open, ...children) {
 }
 
 export function signed(value, digits = 2) {
+  if (Math.abs(value) >= 1e5) return value.toExponential(1).replace("-", "−");
   const size = Math.abs(value).toFixed(digits);
   return Number(size) === 0 ? size : (value < 0 ? "−" : "+") + size;
 }

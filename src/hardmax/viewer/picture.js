@@ -2,20 +2,21 @@
 //
 // In the plane, dragging pans and the wheel zooms; in space, dragging turns. A double click restores the view. With
 // `edit`, dragging a marker calls edit.move(target, point, final), a click edit.pick(target or null), and a double click
-// edit.add(point). The picture draws the shapes that it is given and makes no decision of its own. Colours are CSS
+// edit.add(point); `onhover` is called with the marker under the pointer, or null. The picture draws the shapes that it is given and makes no decision of its own. Colours are CSS
 // colours, or names of the theme: ink, muted, line, shade, paper.
 
 const MARGIN = { left: 52, right: 14, top: 12, bottom: 42 };
 const CIRCLE = 4.6;
 const STAR = 9;
 const HIT = 14; // pixels around a marker in which the pointer selects it
+const HIT_TOUCH = 26;
 const THEME = ["ink", "muted", "line", "shade", "paper", "focus"];
 const EYE = { yaw: -0.85, pitch: 0.5 };
 const DISTANCE = 8; // of the eye from the centre of a box with sides of at most 2
 
 export class Picture {
-  constructor(host, { axes, equal = true, label = "picture", edit = null }) {
-    this.edit = edit;
+  constructor(host, { axes, equal = true, label = "picture", edit = null, onhover = null }) {
+    Object.assign(this, { edit, onhover });
     this.setAxes(axes, equal);
     this.shapes = [];
     this.targets = [];
@@ -100,15 +101,25 @@ export class Picture {
   listen() {
     const { canvas } = this;
     let held = null; // the pointer that is down: its last position, the marker under it, and whether it has moved
+    let pinch = null; // two fingers: their identifiers and positions
     canvas.addEventListener("pointerdown", (event) => {
+      if (held && event.pointerType === "touch" && !held.moved && !pinch) {
+        pinch = new Map([
+          [held.id, held.last],
+          [event.pointerId, [event.clientX, event.clientY]],
+        ]);
+        canvas.setPointerCapture(event.pointerId);
+      }
       if (held || event.button > 0) return;
-      const found = this.edit && this.find(event.offsetX, event.offsetY);
+      const reach = event.pointerType === "touch" ? HIT_TOUCH : HIT;
+      const found = this.edit && this.find(event.offsetX, event.offsetY, reach);
       const target = found && found.movable ? found : null;
       const grip = target && [event.offsetX - target.x, event.offsetY - target.y];
       held = { id: event.pointerId, last: [event.clientX, event.clientY], found, target, grip, moved: false };
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
+      if (pinch?.has(event.pointerId)) return this.pinch(pinch, event);
       if (!held) return this.point(event.offsetX, event.offsetY);
       if (event.pointerId !== held.id) return;
       const [dx, dy] = [event.clientX - held.last[0], event.clientY - held.last[1]];
@@ -122,21 +133,22 @@ export class Picture {
       if (!held || event.pointerId !== held.id) return;
       const { target, found, grip, moved } = held;
       held = null;
+      if (pinch) return (pinch = null);
       if (!this.edit) return;
       if (target && moved)
         this.edit.move(target, this.unproject(event.offsetX - grip[0], event.offsetY - grip[1]), true);
-      else if (!moved) this.edit.pick(found);
+      else if (!moved) this.edit.pick?.(found);
     });
-    canvas.addEventListener("pointercancel", () => (held = null));
+    canvas.addEventListener("pointercancel", () => (held = pinch = null));
     canvas.addEventListener("pointerleave", () => this.point(-1e6, -1e6));
     canvas.addEventListener("dblclick", (event) => {
-      if (!this.edit || this.solid) this.reset();
+      if (!this.edit?.add || this.solid) this.reset();
       else if (!this.find(event.offsetX, event.offsetY)) this.edit.add(this.unproject(event.offsetX, event.offsetY));
     });
     canvas.addEventListener(
       "wheel",
       (event) => {
-        if (!this.edit && !event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return; // the page scrolls
+        if (!this.edit?.add && !event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return; // the page scrolls
         event.preventDefault();
         this.zoom(Math.exp(-event.deltaY * 0.0015), event.offsetX, event.offsetY);
       },
@@ -144,7 +156,7 @@ export class Picture {
     );
     canvas.tabIndex = 0;
     canvas.addEventListener("keydown", (event) => {
-      if (this.edit) return; // its owner handles keys
+      if (this.edit?.add) return; // its owner handles keys
       const step = { ArrowLeft: [20, 0], ArrowRight: [-20, 0], ArrowUp: [0, 20], ArrowDown: [0, -20] }[event.key];
       const factor = { "+": 1.25, "=": 1.25, "-": 0.8 }[event.key];
       if (step) this.drag(...step);
@@ -178,8 +190,21 @@ export class Picture {
     this.draw();
   }
 
-  find(x, y) {
-    let [best, found] = [HIT ** 2, null];
+  pinch(fingers, event) {
+    const measure = () => {
+      const [[a, b], [c, d]] = fingers.values();
+      return [Math.hypot(a - c, b - d) || 1, (a + c) / 2, (b + d) / 2];
+    };
+    const [before, x, y] = measure();
+    fingers.set(event.pointerId, [event.clientX, event.clientY]);
+    const [after, u, v] = measure();
+    const box = this.canvas.getBoundingClientRect();
+    this.drag(u - x, v - y);
+    this.zoom(after / before, u - box.x, v - box.y);
+  }
+
+  find(x, y, reach = HIT) {
+    let [best, found] = [reach ** 2, null];
     for (const target of this.targets) {
       const distance = (target.x - x) ** 2 + (target.y - y) ** 2;
       if (distance <= best) [best, found] = [distance, target];
@@ -189,7 +214,7 @@ export class Picture {
 
   point(x, y) {
     const found = this.find(x, y);
-    if (this.edit && this.edit.hover) this.edit.hover(found);
+    (this.edit?.hover || this.onhover)?.(found);
     this.tooltip.hidden = !found || !found.text;
     if (this.tooltip.hidden) return;
     this.tooltip.textContent = found.text;
@@ -213,6 +238,7 @@ export class Picture {
     const style = getComputedStyle(this.canvas);
     this.theme = Object.fromEntries(THEME.map((name) => [name, style.getPropertyValue(`--hm-${name}`).trim()]));
     this.font = style.fontFamily;
+    this.unit = parseFloat(style.fontSize) / 14; // larger in presentations
     this.place();
     this.targets = [];
     const { context } = this;
@@ -235,11 +261,19 @@ export class Picture {
     context.restore();
   }
 
+  paint(context) {
+    // Draw the picture in another context.
+    const own = this.context;
+    this.context = context;
+    this.draw();
+    this.context = own;
+  }
+
   drawAxes() {
     const { context } = this;
     const bottom = this.size[1] - MARGIN.bottom;
     const right = this.size[0] - MARGIN.right;
-    context.font = `12px ${this.font}`;
+    context.font = `${12 * this.unit}px ${this.font}`;
     context.strokeStyle = this.colour("line");
     context.fillStyle = this.colour("muted");
     context.lineWidth = 1;
@@ -283,7 +317,7 @@ export class Picture {
     const corner = (bits) => ends.map(([low, high], r) => ((bits >> r) & 1 ? high : low));
     context.strokeStyle = this.colour("line");
     context.fillStyle = this.colour("muted");
-    context.font = `12px ${this.font}`;
+    context.font = `${12 * this.unit}px ${this.font}`;
     context.textAlign = "center";
     context.lineWidth = 1;
     for (let bits = 0; bits < 8; bits++) {
@@ -427,15 +461,15 @@ export class Picture {
       if (hidden && hidden[i]) continue;
       const edge = edges ? colour_of(edges, i) : this.colour("ink");
       context.beginPath();
-      if (stars && stars[i]) star(context, x, y, STAR * Math.sqrt(size));
-      else context.arc(x, y, CIRCLE * size, 0, 2 * Math.PI);
+      if (stars && stars[i]) star(context, x, y, STAR * Math.sqrt(size) * this.unit);
+      else context.arc(x, y, CIRCLE * size * this.unit, 0, 2 * Math.PI);
       context.fillStyle = colour_of(colours, i);
       context.fill();
       context.strokeStyle = edge;
       context.lineWidth = edge === this.colour("ink") ? 1 : 2.4;
       context.stroke();
       if (!names) continue;
-      context.font = `13px ${this.font}`;
+      context.font = `${13 * this.unit}px ${this.font}`;
       context.fillStyle = this.colour("ink");
       context.textAlign = "left";
       context.fillText(names[i], x + 8, y - 8);

@@ -6,6 +6,7 @@ import { Picture } from "./picture.js";
 import { Tokens } from "./tokens.js";
 
 const PANELS = { picture: Picture, bars: Bars, matrix: Matrix };
+const REST = "#BBBBBB"; // of small clusters and noise together
 const MIN_INTERVAL = 80; // milliseconds between two frames
 
 export function mount(host, { panels, frames, tokens = null, start = 0, slider = "", interval = MIN_INTERVAL }) {
@@ -14,9 +15,13 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
     Object.assign(parent.appendChild(document.createElement(name)), attributes);
   const sentence = element(host, "p", { className: "hm-sentence", ariaLive: "polite" });
   const stage = element(host, "div", { className: "hm-stage" });
-  const views = panels.map(
-    ({ kind, ...options }) => new PANELS[kind](element(stage, "div", { className: `hm-${kind}` }), options),
-  );
+  const views = panels.map(({ kind, cuts, groups, ...options }) => {
+    // `cuts` has the height of a line for each frame: dragging its handle chooses the frame. With `groups`, pointing at
+    // a token marks the tokens of its colour.
+    if (cuts) options.edit = { move: (_, [, height]) => go(nearest(cuts, height)) };
+    if (groups) options.onhover = (found) => mark(found ? found.index : -1);
+    return new PANELS[kind](element(stage, "div", { className: `hm-${kind}` }), options);
+  });
   const controls = element(host, "div", { className: "hm-controls" });
   const button = element(controls, "button", { type: "button", className: "hm-play" });
   const range = element(controls, "input", { type: "range", min: 0, max: frames.length - 1, step: 1 });
@@ -24,7 +29,21 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
   range.setAttribute("aria-label", slider.trim() || "frame");
   const moving = tokens && new Tokens({ ...tokens, ...unpackTokens(tokens) });
   const smooth = moving && !matchMedia("(prefers-reduced-motion: reduce)").matches;
-  let [at, timer] = [start, null];
+  let [at, timer, marked] = [start, null, -1];
+
+  function mark(index) {
+    if (index === marked) return;
+    marked = index;
+    show();
+  }
+
+  function members() {
+    // Rings around the tokens that have the colour of the marked one.
+    if (marked < 0) return [];
+    const faces = moving.row(moving.faces, at);
+    const all = moving.all.filter((i) => faces[i] === faces[marked] && moving.palette[faces[i]] !== REST);
+    return [{ kind: "rings", points: all.map((i) => moving.at(at, i)), radius: 7, width: 1.2 }];
+  }
 
   function show() {
     const index = Math.round(at);
@@ -35,7 +54,7 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
     output.textContent = text;
     sentence.textContent = frame.sentence || "";
     sentence.hidden = !frame.sentence;
-    if (moving) views[0].show([...(panels[0].shapes || []), ...moving.shapes(at)]);
+    if (moving) views[0].show([...(panels[0].shapes || []), ...moving.shapes(at), ...members()]);
     views.slice(moving ? 1 : 0).forEach((view, k) => view.show(frame.panels[k])); // panels beside the tokens
     host.dataset.frame = index;
   }
@@ -81,6 +100,11 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
   });
   stop();
   show();
+}
+
+function nearest(values, wanted) {
+  const distance = (k) => (values[k] === null ? Infinity : Math.abs(values[k] - wanted));
+  return [...values.keys()].reduce((best, k) => (distance(k) < distance(best) ? k : best));
 }
 
 function unpackTokens({ positions, faces, edges, marks }) {

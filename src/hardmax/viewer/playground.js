@@ -10,11 +10,13 @@ import { showMatrix, showToken, showVerdict } from "./panels.js";
 import { Picture } from "./picture.js";
 import { DEFAULTS } from "./scene.js";
 import { ellipse, halfSpace, makeTokens, rows } from "./shapes.js";
+import { toPng, toSvg } from "./svg.js";
 
 const STEP_MS = 420; // milliseconds per layer at speed 1
 const STALE_MS = 150; // after which a missing answer is shown as pending
 const MAX_UNDO = 200;
 const MAX_LINK = 6000; // characters that browsers and mail programs keep
+const LEAD = "Each dot moves toward the dot it attends to most. Stars lead. Drag one.";
 const HELP =
   "Tokens in the plane. N and P select a token, arrow keys move it, Insert adds one, Delete removes it, " +
   "space plays, comma and period step through layers, Control Z undoes.";
@@ -23,7 +25,7 @@ export class Playground {
   constructor(host, { call, options, scene = null, problem = "", onchange = () => {} }) {
     Object.assign(this, { host, call, options, problem, onchange });
     [this.past, this.future] = [[], []];
-    [this.at, this.speed, this.timer, this.hovered, this.conflict, this.step] = [0, 1, null, -1, [], -1];
+    [this.at, this.speed, this.timer, this.hovered, this.conflict, this.step] = [0, 1, null, [], [], -1];
     this.scene = { ...DEFAULTS, tokens: options.tour[1].scene.tokens, ...scene };
     this.at = this.scene.shown;
     this.build();
@@ -38,7 +40,7 @@ export class Playground {
       move: (target, point, final) => this.move(target, point, final),
       pick: (target) => this.select(target && target.index !== undefined ? target.index : -1),
       add: (point) => this.addToken(point),
-      hover: (target) => this.hover(target && target.index !== undefined ? target.index : -1),
+      hover: (target) => this.hover(target && target.index !== undefined ? [target.index] : []),
     };
     this.picture = new Picture(stage, {
       axes: [
@@ -52,35 +54,19 @@ export class Playground {
     this.picture.canvas.addEventListener("keydown", (event) => this.key(event));
     this.notice = h("div", { className: "hm-notice", role: "alert", hidden: true });
     this.busy = h("div", { className: "hm-busy", role: "status", hidden: true }, "Computing …");
-    stage.append(
-      h("p", { className: "hm-legend" }, "★ leader   ● follower, in the colour of its leader   ○ follows several"),
-      this.notice,
-      this.busy,
-    );
+    this.legend = h("p", { className: "hm-legend" });
+    this.multiples = h("section", { className: "hm-multiples", ariaLabel: "Temperatures and layers", hidden: true });
+    stage.append(this.multiples, this.notice, this.busy);
     this.verdict = h("section", { className: "hm-verdict", ariaLabel: "Verdict", tabIndex: 0 });
     this.token = h("section", { className: "hm-token", ariaLabel: "Selected token", hidden: true });
     this.tour = h("section", { className: "hm-tour", ariaLabel: "Tour", hidden: true });
     this.found = h("section", { className: "hm-card hm-found", role: "status", hidden: true });
     this.matrix = h("section", { className: "hm-attention", ariaLabel: "Attention matrix", hidden: true });
-    this.multiples = h("section", { className: "hm-multiples", ariaLabel: "Temperatures and layers", hidden: true });
     this.controls = h("div", { className: "hm-side hm-controls-side" });
-    const centre = h(
-      "div",
-      { className: "hm-centre" },
-      h("p", { className: "hm-lead" }, "Each dot moves toward the dot it attends to most. Stars lead. Drag one."),
-      stage,
-      makeBar(this),
-      this.multiples,
-    );
-    const side = h(
-      "div",
-      { className: "hm-side hm-answer-side" },
-      this.tour,
-      this.found,
-      this.verdict,
-      this.token,
-      this.matrix,
-    );
+    const lead = h("p", { className: "hm-lead" }, LEAD);
+    const centre = h("div", { className: "hm-centre" }, lead, this.legend, stage, makeBar(this));
+    const side = h("div", { className: "hm-side hm-answer-side" });
+    fill(side, this.tour, this.found, this.verdict, this.token, this.matrix);
     fill(this.host, this.controls, centre, side);
     this.host.classList.add("hm-playground");
     makeControls(this);
@@ -107,6 +93,13 @@ export class Playground {
     this.ask(quick);
   }
 
+  open(scene) {
+    // Show another scene from its beginning, or from its shown layer.
+    this.refit = true;
+    this.at = scene.shown || 0;
+    this.change({ ...DEFAULTS, ...scene });
+  }
+
   undo() {
     if (!this.past.length) return;
     this.future.push(this.scene);
@@ -126,6 +119,7 @@ export class Playground {
     if (!this.answer || !this.answer.movable) return;
     // At layer k the token moves as the pointer does; its start is moved by the same vector.
     const i = target.index;
+    this.moved = performance.now();
     if (this.dragged !== i)
       [this.dragged, this.grip] = [i, { start: this.scene.tokens[i], from: this.tokens.at(this.at, i) }];
     const place = this.scene.tokens[i].map((_, r) => round(this.grip.start[r] + point[r] - this.grip.from[r]));
@@ -179,24 +173,25 @@ export class Playground {
 
   changeA() {
     const [a, b, c] = this.A.map((input) => Number(input.value));
-    this.change({
-      A: [
-        [a, b],
-        [b, c],
-      ],
-    });
+    const [first, second] = [
+      [a, b],
+      [b, c],
+    ];
+    this.change({ A: [first, second] });
   }
 
   async changeV() {
     const [first, second, degrees] = this.V.map((input) => Number(input.value));
-    await this.attempt(async () => this.change({ V: (await this.call("values", { first, second, degrees })).V }));
+    await this.attempt(async () => {
+      const { V } = await this.call("values", { first, second, degrees });
+      this.ownV = `${V}`; // the entries show it as it was entered
+      this.change({ V });
+    });
   }
 
   async configure(name, extra = {}) {
-    const random = this.options.random.includes(name);
-    const values = random
-      ? Object.fromEntries(Object.entries(this.numbers).map(([key, input]) => [key, Number(input.value)]))
-      : {};
+    const entries = this.options.random.includes(name) ? Object.entries(this.numbers) : [];
+    const values = Object.fromEntries(entries.map(([key, input]) => [key, Number(input.value)]));
     await this.attempt(async () =>
       this.setTokens((await this.call("configuration", { name, ...values, ...extra })).tokens),
     );
@@ -236,8 +231,8 @@ export class Playground {
       } catch {
         throw new Error(`${file.name} must be a scene that this page has exported. Got something else.`);
       }
-      this.refit = true;
-      this.change({ ...DEFAULTS, ...scene });
+      await this.call("scene", { scene, quick: true }); // an invalid scene changes nothing
+      this.open(scene);
     });
   }
 
@@ -256,13 +251,13 @@ export class Playground {
     const control = (this.pending = new AbortController());
     clearTimeout(this.late);
     this.late = setTimeout(() => this.setPending(true), STALE_MS);
-    const began = performance.now();
+    const began = this.moved;
     this.call("scene", { scene: this.send(this.scene), quick }, control.signal).then(
       (answer) => {
         if (this.pending !== control) return;
         this.pending = null;
-        this.delays = [...(this.delays || []).slice(-499), performance.now() - began];
         this.take(answer, quick);
+        if (quick && began) this.delays = [...(this.delays || []).slice(-499), performance.now() - began];
       },
       (error) => {
         if (this.pending !== control || error.name === "AbortError") return;
@@ -281,16 +276,12 @@ export class Playground {
     this.answer = answer;
     this.scene.colours = answer.colours;
     this.tokens = makeTokens(this.scene, answer);
+    if (answer.V && `${this.scene.V}` !== this.ownV) answer.V.forEach((value, k) => (this.V[k].value = value));
     const last = this.tokens.frames - 1;
     this.range.max = last;
     this.at = Math.min(this.at, last);
-    if (
-      !this.shownAxes ||
-      this.refit ||
-      this.picture.axes.length !== answer.axes.length ||
-      this.shownRule !== this.scene.rule
-    )
-      this.fit();
+    const other = this.shownRule !== this.scene.rule || this.picture.axes.length !== answer.axes.length;
+    if (this.refit || other) this.fit();
     this.refit = false;
     this.shownRule = this.scene.rule;
     this.draw();
@@ -304,7 +295,6 @@ export class Playground {
 
   fit() {
     if (!this.answer) return;
-    this.shownAxes = true;
     this.picture.setAxes(this.answer.axes, this.answer.equal);
     this.picture.reset();
   }
@@ -319,8 +309,8 @@ export class Playground {
 
   fail(error) {
     clearTimeout(this.late);
-    this.setPending(true);
     this.busy.hidden = true;
+    this.setStale("out of date: the input is invalid");
     this.warn(error.message);
   }
 
@@ -331,8 +321,13 @@ export class Playground {
 
   setPending(pending) {
     this.busy.hidden = !pending;
-    this.verdict.classList.toggle("hm-stale", pending);
+    if (pending) this.setStale("out of date: computing …");
     this.verdict.setAttribute("aria-busy", pending);
+  }
+
+  setStale(reason) {
+    this.verdict.classList.toggle("hm-stale", Boolean(reason));
+    this.verdict.dataset.stale = reason;
   }
 
   // Time.
@@ -349,10 +344,10 @@ export class Playground {
     this.settle();
   }
 
-  settle() {
+  settle(quick = false) {
     // Overlays and scores belong to a layer, so Python is asked again when the layer changes.
     this.scene = { ...this.scene, shown: Math.round(this.at) };
-    this.ask();
+    this.ask(quick);
   }
 
   start() {
@@ -413,21 +408,20 @@ export class Playground {
       if (document.activeElement !== input) input.value = scene[name];
       output.textContent = `${scene[name]}`;
     }
-    const A = scene.A || [
-      [1, 0],
-      [0, 1],
-    ];
-    [A[0][0], A[0][1], A[1] ? A[1][1] : 1].forEach((value, k) => {
+    const A = (scene.A && scene.A.flat()) || [1, 0, 0, 1];
+    [A[0], A[1], A[3]].forEach((value, k) => {
       if (document.activeElement !== this.A[k]) this.A[k].value = value;
     });
     for (const [box] of this.overlays) box.checked = scene.overlays.includes(box.value);
-    this.lead.disabled = scene.selected < 0;
-    this.lead.textContent =
-      scene.selected < 0
-        ? "Select a token"
-        : scene.wanted.includes(scene.selected)
-          ? `Token ${scene.selected} need not lead`
-          : `Token ${scene.selected} shall lead`;
+    const shall = scene.wanted.includes(scene.selected) ? "need not" : "shall";
+    for (const lead of [this.lead, this.tourLead].filter(Boolean)) {
+      lead.disabled = scene.selected < 0;
+      lead.textContent = scene.selected < 0 ? "Select a token" : `Token ${scene.selected} ${shall} lead`;
+    }
+    this.legend.textContent =
+      answer && answer.follows
+        ? "★ leader   ● follower, in the colour of its leader   ○ follows several"
+        : "★ leader   ● token, in the colour of its cluster at the end";
   }
 
   // Drawing.
@@ -444,50 +438,43 @@ export class Playground {
       for (const { token, points } of answer.cells)
         shapes.push({ kind: "polygon", points, colour: colour(token), alpha: 0.2 });
     shapes.push(...answer.sphere);
-    if (on.has("polytope") && answer.polytope && current) shapes.push({ kind: "polygon", ...answer.polytope });
+    if (on.has("polytope") && answer.polytope) shapes.push({ kind: "polygon", ...answer.polytope });
     if (on.has("hulls") && answer.hulls)
-      answer.hulls.slice(0, at + 1).forEach(
-        (hull, k) =>
-          hull &&
-          shapes.push({
-            kind: "lines",
-            paths: [[...hull, hull[0]]],
-            colour: "ink",
-            alpha: k === at ? 0.8 : 0.25,
-            width: 1,
-          }),
-      );
-    if (on.has("half-space") && answer.normals && scene.selected >= 0)
-      shapes.push(
-        ...halfSpace(tokens.at(this.at, scene.selected), answer.normals.subarray(2 * at, 2 * at + 2), this.picture),
-      );
+      answer.hulls.slice(0, at + 1).forEach((hull, k) => {
+        const look = { colour: "ink", alpha: k === at ? 0.8 : 0.25, width: 1 };
+        if (hull) shapes.push({ kind: "lines", paths: [[...hull, hull[0]]], ...look });
+      });
+    if (on.has("half-space") && answer.normals && scene.selected >= 0) {
+      const normal = answer.normals.subarray(2 * at, 2 * at + 2);
+      shapes.push(...halfSpace(tokens.at(this.at, scene.selected), normal, this.picture));
+    }
     if (on.has("trails")) shapes.push(...tokens.trails(this.at));
     if (on.has("limit") && answer.limit) shapes.push({ kind: "crosses", points: rows(answer.limit, answer.dimension) });
     if (on.has("ellipse") && answer.ellipse) shapes.push(...ellipse(answer.ellipse));
     const points = { ...tokens.points(this.at), movable: answer.movable };
     if (on.has("numbers") && tokens.n <= 200) points.names = tokens.all.map(String);
-    const ring = (indices, options) =>
-      indices.length &&
-      shapes.push({
-        kind: "rings",
-        points: indices.filter((i) => i < tokens.n).map((i) => points.points[i]),
-        ...options,
-      });
+    const ring = (indices, options) => {
+      const inside = indices.filter((i) => i < tokens.n);
+      shapes.push({ kind: "rings", points: inside.map((i) => points.points[i]), ...options });
+    };
     ring(scene.wanted, { colour: "focus", radius: 14, dash: [5, 4] });
     ring(this.conflict, { colour: "#D55E00", radius: 16, width: 3, dash: [4, 3] });
-    if (this.hovered >= 0) ring([this.hovered], { radius: 11, width: 1.5 });
+    ring(this.hovered, { radius: 11, width: 1.5 });
     if (scene.selected >= 0) ring([scene.selected], { radius: 12 });
     shapes.push(points);
-    if (answer.scores && current && answer.scores.token === scene.selected && answer.dimension === 2)
+    if (answer.scores && current && answer.scores.token === scene.selected)
       shapes.push({ kind: "arrow", from: answer.scores.from, to: answer.scores.to, colour: "ink" });
     this.picture.show(shapes);
   }
 
-  hover(i) {
-    if (i === this.hovered) return;
-    this.hovered = i;
-    for (const element of this.host.querySelectorAll("[data-tokens]"))
-      element.classList.toggle("hm-hovered", i >= 0 && element.dataset.tokens.split(" ").includes(`${i}`));
+  hover(indices) {
+    // Rings around tokens; of one token, its rows are marked, too.
+    if (`${indices}` === `${this.hovered}`) return;
+    this.hovered = indices;
+    for (const element of this.host.querySelectorAll("[data-tokens]")) {
+      const has = indices.length === 1 && element.dataset.tokens.split(" ").includes(`${indices[0]}`);
+      element.classList.toggle("hm-hovered", has);
+    }
     this.draw();
   }
 
@@ -506,12 +493,8 @@ export class Playground {
     fill(this.found, "Searching for A …");
     try {
       const { status, A, clashes, tokens } = await this.call("control", { scene: this.send(this.scene) });
-      fill(
-        this.found,
-        h("h3", {}, A ? "A matrix was found" : "There is no such matrix"),
-        status,
-        clashes.length ? h("ul", {}, ...clashes.map((clash) => h("li", {}, clash))) : null,
-      );
+      const list = clashes.length ? h("ul", {}, ...clashes.map((clash) => h("li", {}, clash))) : null;
+      fill(this.found, h("h3", {}, A ? "A matrix was found" : "There is no such matrix"), status, list);
       this.conflict = A ? [] : tokens;
       const overlays = [...new Set([...this.scene.overlays, "ellipse"])];
       if (A) this.change({ A, rule: "hardmax", overlays });
@@ -523,6 +506,8 @@ export class Playground {
 
   async export(kind) {
     await this.attempt(async () => {
+      if (kind === "png" || kind === "svg")
+        return download(await (kind === "png" ? toPng : toSvg)(this.picture), `hardmax.${kind}`);
       const blob = await this.call("export", { scene: this.send(this.scene), kind });
       if (kind !== "py") return download(blob, `hardmax.${kind}`);
       this.code.hidden = false;
@@ -565,6 +550,7 @@ export class Playground {
     else if (key === "Insert") this.addButton.click();
     else if (key === "Delete" || key === "Backspace") this.removeToken();
     else if (key === "0") this.fit();
+    else if (key === "Escape") this.select(-1);
     else if (key === "+" || key === "-")
       this.picture.zoom(key === "+" ? 1.25 : 0.8, this.picture.size[0] / 2, this.picture.size[1] / 2);
     else if (arrows[key] && this.picture.solid) this.picture.drag(...arrows[key].map((value) => Math.sign(value) * 12));

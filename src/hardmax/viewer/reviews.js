@@ -1,11 +1,12 @@
 // The explorer of texts: type a text, see its prediction and the contribution of each word.
 
 import { download, encodeBase64, fromLink, post, toLink } from "./data.js";
-import { choices, field, fill, group, h, signed } from "./dom.js";
+import { button, choices, field, fill, group, h, signed, table } from "./dom.js";
 import { Picture } from "./picture.js";
 import { Words } from "./words.js";
 
 const TYPING_MS = 120; // of silence before a text is sent
+const HEAD_STEP_MS = 500; // milliseconds per layer of a head
 const MAX_TEXTS = 6;
 const MAX_LINK = 6000;
 const SHOWN_ROWS = 200;
@@ -93,7 +94,7 @@ export class Explanation {
     this.answer = answer;
     this.host.classList.remove("hm-stale");
     const known = answer.known
-      ? ` The model knows ${answer.known} of its tokens, words and n-grams; their contributions sum to the logit ${signed(answer.logit)}.`
+      ? ` Its words and phrases make ${answer.known} tokens that the model knows; their contributions and the bias sum to the logit ${signed(answer.logit)}.`
       : "";
     fill(this.sentence, h("strong", { className: "hm-prediction" }, answer.sentence), known);
     this.sentence
@@ -151,47 +152,34 @@ export class Explanation {
         h(
           "div",
           { className: "hm-buttons" },
-          ...Object.entries(EXPORTS).map(([kind, name]) =>
-            h("button", { type: "button", onclick: () => this.export(kind) }, name),
-          ),
+          ...Object.entries(EXPORTS).map(([kind, name]) => button(name, () => this.export(kind))),
         ),
       ),
     ];
-    result[4].addEventListener("toggle", () => result[4].open && !plane.hasChildNodes() && showPlane(plane, answer), {
-      once: false,
-    });
+    result[4].addEventListener("toggle", () => result[4].open && !plane.hasChildNodes() && showPlane(plane, answer));
     return result;
   }
 
   flipControl() {
     const found = h("p", { role: "status" });
-    const remove = h("button", { type: "button", hidden: true }, "Remove these words");
-    const search = h(
-      "button",
-      {
-        type: "button",
-        onclick: async () => {
-          found.textContent = "Searching …";
-          try {
-            const { sentence, flips, places } = await this.call("flip", this.body());
-            found.textContent = sentence;
-            remove.hidden = !flips;
-            remove.onclick = () => {
-              const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
-              this.state = {
-                ...this.state,
-                edits: [...others, ...places.map(([start, end]) => [start, end, ""])].sort((a, b) => a[0] - b[0]),
-              };
-              this.ask();
-            };
-          } catch (error) {
-            found.textContent = error.message;
-          }
-        },
-      },
-      "Find a small set of words",
-    );
-    return h("div", {}, search, found, remove);
+    const remove = button("Remove these words", () => {}, { hidden: true });
+    const search = async () => {
+      found.textContent = "Searching …";
+      try {
+        const { sentence, flips, places } = await this.call("flip", this.body());
+        found.textContent = sentence;
+        remove.hidden = !flips;
+        remove.onclick = () => {
+          const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
+          const edits = [...others, ...places.map(([start, end]) => [start, end, ""])];
+          this.state = { ...this.state, edits: edits.sort((a, b) => a[0] - b[0]) };
+          this.ask();
+        };
+      } catch (error) {
+        found.textContent = error.message;
+      }
+    };
+    return h("div", {}, button("Find a small set of words", search), found, remove);
   }
 
   async export(kind) {
@@ -229,75 +217,72 @@ function bars(rows, classes) {
   );
 }
 
-function table(head, rows) {
-  return h(
-    "div",
-    { className: "hm-wide" },
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, `${cell}`))))),
-    ),
-  );
-}
-
 function showPlane(host, { head: { plane } }) {
-  if (!plane)
-    return fill(
-      host,
-      h("p", { className: "hm-note" }, "Only heads with two coordinates, of a model with two classes, are drawn."),
-    );
+  const needs = "Only heads with two coordinates, of a model with two classes, are drawn.";
+  if (!plane) return fill(host, h("p", { className: "hm-note" }, needs));
   const all = plane.positions.flat().concat(plane.means);
-  const pad =
-    0.08 * Math.max(...[0, 1].map((r) => Math.max(...all.map((p) => p[r])) - Math.min(...all.map((p) => p[r]))), 1e-6);
-  const axes = [0, 1].map((r) => ({
-    label: ["z₁", "z₂"][r],
-    low: Math.min(...all.map((p) => p[r])) - pad,
-    high: Math.max(...all.map((p) => p[r])) + pad,
-  }));
+  const ends = [0, 1].map((r) => [Math.min(...all.map((p) => p[r])), Math.max(...all.map((p) => p[r]))]);
+  const pad = 0.08 * Math.max(...ends.map(([low, high]) => high - low), 1e-6);
+  const axes = ends.map(([low, high], r) => ({ label: ["z₁", "z₂"][r], low: low - pad, high: high + pad }));
   const stage = h("div", { className: "hm-head-plane" });
-  const range = h("input", {
-    type: "range",
-    min: 0,
-    max: plane.layers.length - 1,
-    value: plane.layers.length - 1,
-    ariaLabel: "Layer",
-  });
+  const last = plane.layers.length - 1;
+  const range = h("input", { type: "range", min: 0, max: last, step: "any", value: last, ariaLabel: "Layer" });
   const label = h("output");
   const about =
     "Stars lead; words have the colour of the leader they follow. The cross is the mean of all words: its side of the dashed line is the prediction. The line contains the contributions of the other heads.";
-  fill(host, stage, h("div", { className: "hm-playback" }, range, label), h("p", { className: "hm-note" }, about));
+  const play = button("▶ Play", () => (timer ? stop() : start()), { className: "hm-play" });
+  const controls = h("div", { className: "hm-playback" }, play, range, label);
+  fill(host, stage, controls, h("p", { className: "hm-note" }, about));
   const picture = new Picture(stage, { axes, label: "Words in the plane of the head" });
   const leaders = plane.leads.flatMap((leads, i) => (leads ? [i] : []));
   const colour = (i) => (leaders.includes(i) ? LEADER_COLOURS[leaders.indexOf(i) % LEADER_COLOURS.length] : "shade");
   const [a, b] = plane.normal;
   const size = a * a + b * b || 1;
   const foot = [(-a * plane.offset) / size, (-b * plane.offset) / size];
-  const far = 100 * pad;
-  const line = [-1, 1].map((s) => [
-    foot[0] - (s * far * b) / Math.sqrt(size),
-    foot[1] + (s * far * a) / Math.sqrt(size),
-  ]);
+  const far = (100 * pad) / Math.sqrt(size);
+  const line = [-1, 1].map((s) => [foot[0] - s * far * b, foot[1] + s * far * a]);
+  const between = (layers, at) => {
+    // Positions between two layers; `layers[k]` is a list of points.
+    const [k, share] = [Math.floor(at), at % 1];
+    const next = layers[Math.min(k + 1, last)];
+    return layers[k].map((point, i) => point.map((x, r) => (1 - share) * x + share * next[i][r]));
+  };
   const show = () => {
-    const k = Number(range.value);
-    label.textContent = plane.layers[k];
+    const at = Number(range.value);
+    const points = between(plane.positions, at);
+    const before = plane.positions.slice(0, Math.ceil(at));
+    label.textContent = plane.layers[Math.round(at)];
     picture.show([
       { kind: "lines", paths: [line], colour: "ink", dash: [6, 5], alpha: 0.8 },
-      {
-        kind: "lines",
-        paths: plane.words.map((_, i) => plane.positions.slice(0, k + 1).map((layer) => layer[i])),
-        alpha: 0.25,
-      },
+      { kind: "lines", paths: points.map((end, i) => [...before.map((layer) => layer[i]), end]), alpha: 0.25 },
       {
         kind: "points",
-        points: plane.positions[k],
+        points,
         colours: plane.words.map((_, i) => colour(plane.follows[i] >= 0 ? plane.follows[i] : i)),
         stars: plane.leads.map(Number),
         texts: plane.words,
       },
-      { kind: "crosses", points: [plane.means[k]], size: 8 },
+      { kind: "crosses", points: between(plane.means.map((mean) => [mean]), at), size: 8 },
     ]);
+  };
+  let timer = null;
+  const stop = () => {
+    cancelAnimationFrame(timer);
+    timer = null;
+    play.textContent = "▶ Play";
+  };
+  const start = () => {
+    let from = Number(range.value) >= last ? 0 : Number(range.value);
+    let before = performance.now();
+    play.textContent = "❚❚ Pause";
+    const step = (now) => {
+      from = Math.min(last, from + Math.max(0, now - before) / HEAD_STEP_MS);
+      [before, range.value] = [now, from];
+      show();
+      if (from < last && host.isConnected) timer = requestAnimationFrame(step);
+      else stop();
+    };
+    timer = requestAnimationFrame(step);
   };
   range.addEventListener("input", show);
   show();
@@ -310,25 +295,18 @@ export class Reviews {
     this.problem = h("p", { className: "hm-problem", role: "alert", hidden: true });
     this.texts = h("div", { className: "hm-texts" });
     this.compared = h("div", { className: "hm-card", hidden: true });
-    this.model = choices(
-      models.map((name) => [name, name]),
-      this.state.model,
-      (model) => this.rebuild({ model }),
-    );
+    const names = models.map((name) => [name, name]);
+    this.model = choices(names, this.state.model, (model) => this.rebuild({ model, texts: this.plain().texts }));
+    this.key = h("span", { className: "hm-key" });
     const bar = h(
       "div",
       { className: "hm-review-bar" },
       field("Model", this.model),
-      h("span", { className: "hm-key" }),
-      h("button", { type: "button", onclick: () => this.add() }, "Add a text"),
-      h("button", { type: "button", onclick: () => this.compare() }, "Compare the first two"),
-      h(
-        "button",
-        { type: "button", className: "hm-copy", onclick: (event) => this.copyLink(event.target) },
-        "Copy link",
-      ),
+      this.key,
+      button("Add a text", () => this.add()),
+      button("Compare the first two", () => this.compare()),
+      button("Copy link", (event) => this.copyLink(event.target), { className: "hm-copy" }),
     );
-    this.key = bar.querySelector(".hm-key");
     fill(
       host,
       h(
@@ -354,28 +332,12 @@ export class Reviews {
 
   makeView({ text, edits }) {
     const body = h("div");
-    const remove = h(
-      "button",
-      {
-        type: "button",
-        className: "hm-remove",
-        ariaLabel: "Remove this text",
-        title: "Remove this text",
-        onclick: () => this.remove(view),
-      },
-      "×",
-    );
+    const title = "Remove this text";
+    const remove = button("×", () => this.remove(view), { className: "hm-remove", ariaLabel: title, title });
     const element = h("article", { className: "hm-card hm-text" }, remove, body);
-    const view = {
-      element,
-      explanation: new Explanation(body, {
-        call: post,
-        text,
-        edits,
-        model: this.state.model,
-        onchange: (one) => this.changed(one),
-      }),
-    };
+    const { model } = this.state;
+    const onchange = (one) => this.changed(one);
+    const view = { element, explanation: new Explanation(body, { call: post, text, edits, model, onchange }) };
     return view;
   }
 
@@ -485,11 +447,7 @@ export class Reviews {
       h("h2", {}, "Many texts"),
       h("div", { className: "hm-review-bar" }, field("File of texts", file), field("Column of texts", this.column)),
       field("Or paste texts, one per line", paste),
-      h(
-        "button",
-        { type: "button", onclick: () => this.read("texts.txt", new TextEncoder().encode(paste.value)) },
-        "Classify",
-      ),
+      button("Classify", () => this.read("texts.txt", new TextEncoder().encode(paste.value))),
       this.table,
     );
   }
@@ -533,45 +491,21 @@ export class Reviews {
       this.order = [column, key === column ? -direction : 1];
       this.showRows();
     };
-    const head = heads.map(([column, title]) =>
-      h(
-        "th",
-        { scope: "col", ariaSort: column === key ? (direction > 0 ? "ascending" : "descending") : undefined },
-        column ? h("button", { type: "button", onclick: () => sortBy(column) }, title) : title,
-      ),
-    );
+    const head = heads.map(([column, title]) => {
+      const ariaSort = column === key ? (direction > 0 ? "ascending" : "descending") : undefined;
+      return h("th", { scope: "col", ariaSort }, column ? button(title, () => sortBy(column)) : title);
+    });
     const counts = classes
       .map(({ name: label }, k) => `${rows.filter((row) => row.class === k).length} ${label}`)
       .join(", ");
-    const body = found
-      .slice(0, SHOWN_ROWS)
-      .map((row) =>
-        h(
-          "tr",
-          {},
-          h("td", {}, `${row.row}`),
-          h(
-            "td",
-            {},
-            h(
-              "button",
-              { type: "button", className: "hm-open", title: "Explain this text", onclick: () => this.add(row.text) },
-              row.text.slice(0, 140),
-            ),
-          ),
-          h("td", {}, classes[row.class].name),
-          h("td", {}, percent(row.probability)),
-          h("td", {}, row.words.map((word) => `${word.text} ${signed(word.value)}`).join(", ") || "no known word"),
-        ),
-      );
-    const more =
-      found.length > SHOWN_ROWS
-        ? h(
-            "p",
-            { className: "hm-note" },
-            `The first ${SHOWN_ROWS} of ${found.length} rows are shown; the CSV has all.`,
-          )
-        : null;
+    const body = found.slice(0, SHOWN_ROWS).map((row) => {
+      const title = "Explain this text";
+      const open = button(row.text.slice(0, 140), () => this.add(row.text), { className: "hm-open", title });
+      const words = row.words.map((word) => `${word.text} ${signed(word.value)}`).join(", ") || "no known word";
+      return [`${row.row}`, open, classes[row.class].name, percent(row.probability), words];
+    });
+    const shown = `The first ${SHOWN_ROWS} of ${found.length} rows are shown; the CSV has all.`;
+    const more = found.length > SHOWN_ROWS ? h("p", { className: "hm-note" }, shown) : null;
     fill(
       this.table,
       h("p", { role: "status" }, `${name}: ${rows.length} texts, ${counts}. ${note}`),
@@ -579,9 +513,9 @@ export class Reviews {
         "div",
         { className: "hm-review-bar" },
         this.filter,
-        h("button", { type: "button", onclick: () => this.downloadRows() }, "Download as CSV"),
+        button("Download as CSV", () => this.downloadRows()),
       ),
-      h("div", { className: "hm-wide" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body))),
+      table(head, body),
       more,
     );
     if (document.activeElement === document.body && wanted) this.filter.focus();

@@ -2,7 +2,8 @@
 
 import { Tokens } from "./tokens.js";
 
-const circle = () => Array.from({ length: 73 }, (_, k) => [Math.cos((k * Math.PI) / 36), Math.sin((k * Math.PI) / 36)]);
+const circle = () =>
+  Array.from({ length: 73 }, (_, k) => (k * Math.PI) / 36).map((angle) => [Math.cos(angle), Math.sin(angle)]);
 
 export function halfSpace(token, normal, picture) {
   const length = Math.hypot(...normal) || 1;
@@ -53,11 +54,15 @@ export function makeTokens(scene, answer) {
       faces[at] = leads ? own(i) : followed < 0 ? several : own(followed);
       edges[at] = ink;
     }
+    // A token that others follow has a ring of its colour.
+    for (let at = k * n; answer.follows && at < (k + 1) * n; at++) {
+      const followed = answer.follows[at];
+      if (followed >= 0 && marks[k * n + followed] === 0 && k * n + followed !== at) edges[k * n + followed] = own(followed);
+    }
   }
   const size = n > 5000 ? 0.4 : n > 800 ? 0.65 : n > 150 ? 0.9 : 1.35;
-  const texts = scene.tokens.map(
-    (token, i) => `token ${i}${answer.emerged[i] >= 0 ? `, leads since ${answer.layers[answer.emerged[i]]}` : ""}`,
-  );
+  const since = (i) => (answer.emerged[i] >= 0 ? `, leads since ${answer.layers[answer.emerged[i]]}` : "");
+  const texts = scene.tokens.map((_, i) => `token ${i}${since(i)}`);
   return new Tokens({
     positions: answer.positions,
     dimension: answer.dimension,
