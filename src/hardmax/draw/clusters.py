@@ -196,7 +196,8 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
     thinned = "".join(f"{line}. " for line in describe_thinning(len(shown), len(points), "points"))
     cut = "Drag the square on the tree, or the slider, to cut it. " if panels else ""
     legend = f"Stars lead; colours: clusters; rings: exemplars of the fitted clusters. {cut}{thinned}"
-    player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": "its cluster, leader, strength and members"}
+    tooltip = "its cluster, leader, strength and members"
+    player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": tooltip}
     proof = "The limit of every point is proved." if clustering.certified_ else "Not every limit is proved."
     status = f"{count(fitted, 'cluster')} of {len(points):,} points. {proof}"
     section = Section(title, "", status, player, table=Table(COLUMNS, _list_clusters(clustering)))
