@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
-from hardmax._validation import like, to_numpy
-from hardmax.exact.thresholds import sets_within
+from hardmax.exact.thresholds import attention_by_set, sets_within
 from hardmax.rules.base import Layered
 
 
@@ -105,15 +104,7 @@ class Localmax(Layered):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact N_i of these tokens, (..., n, n)."""
-        array = np.asarray(to_numpy(tokens))
-        batch = array.reshape(-1, *array.shape[-2:])
-        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-        P = np.zeros((*batch.shape[:2], batch.shape[1]))
-        for b, one in enumerate(batch):
-            ids = np.flatnonzero(real[b])
-            sets = self.sets(one[ids], int(at))
-            P[b][np.ix_(ids, ids)] = sets / sets.sum(axis=1)[:, None]
-        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+        return attention_by_set(tokens, keys, lambda one: self.sets(one, int(at)))
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         return tokens + float(self.step(k)) * (self.attention(tokens, k, keys) @ tokens - tokens)

@@ -1,6 +1,7 @@
 """Statements about `FrankWolfe` (arXiv 2508.09628) and `Localmax` (arXiv 2509.15958)."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ TOL = 1e-13  # of a position after one layer, relative to the largest token
 
 def _require(trajectory: Any, kind: type) -> Verdict | None:
     """Return the verdict if the trajectory is of another rule, or lacks layers."""
-    if trajectory.batched:
-        trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
     if not isinstance(trajectory.rule, kind):
         return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {kind.__name__}")
     if len(trajectory.saved) <= trajectory.saved[-1]:
@@ -32,14 +32,7 @@ def _require(trajectory: Any, kind: type) -> Verdict | None:
     return None
 
 
-def require_frank_wolfe(trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict if the rule is not `FrankWolfe`, or layers are missing."""
-    return _require(trajectory, FrankWolfe)
-
-
-def require_localmax(trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict if the rule is not `Localmax`, or layers are missing."""
-    return _require(trajectory, Localmax)
+require_frank_wolfe, require_localmax = partial(_require, kind=FrankWolfe), partial(_require, kind=Localmax)
 
 
 def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
