@@ -25,8 +25,8 @@ print("cosine of the last states, one hard layer:", np.round(cosines, 3))
 print("all layers hard:", soft.cosines_with(everywhere)[-1].round(3))
 
 # %%
-# Left: cosine of the last hidden states with those of the model, when all heads of one layer are hard. Middle: the share
-# of top choices by kind of token, mean over heads. Right: quartiles of the margins.
+# Left: cosine of the last hidden states with those of the model, when all heads of one layer are hard. Middle: the
+# share of top choices by kind of token, mean over heads. Right: quartiles of the margins.
 
 top, margins = soft.top_choices(), soft.margins(0.9)
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")

@@ -147,8 +147,7 @@ def split_margin(tokens: Any, token: int, leader: int, other: int, A: Any = None
     for name, index in (("token", token), ("leader", leader), ("other", other)):
         if array.ndim != 2 or not 0 <= index < len(array):
             raise ParameterError(name, "be the index of a token of one token set", f"{index} with shape {array.shape}")
-    z, matrix = to_fractions(array), None if A is None else to_fractions(check_matrix(A, any_A=True))
-    if matrix is not None and len(matrix) != z.shape[1]:
+    z, matrix = to_fractions(array), check_matrix(np.eye(array.shape[1]) if A is None else A, any_A=True)
+    if len(matrix) != z.shape[1]:
         raise ParameterError("A", f"have the size of the tokens, {z.shape[1]}", f"shape {matrix.shape}")
-    image = z[token] if matrix is None else matrix @ z[token]
-    return np.asarray(image * (z[leader] - z[other]))
+    return np.asarray(to_fractions(matrix) @ z[token] * (z[leader] - z[other]))

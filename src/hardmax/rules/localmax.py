@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax import _validation
@@ -66,14 +65,10 @@ class Localmax(Layered):
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
-        for name, holds, must in (
-            ("eps", lambda value: value >= 0, "be a finite number, 0 or larger"),
-            ("decay", lambda value: 0 < value <= 1, "lie in (0, 1]"),
-        ):
-            value = getattr(self, name)
-            if not np.isfinite(_validation.check_number(float(value), name)) or not holds(value):
-                raise ParameterError(name, must, repr(value), "Pass one number.")
-            self._set(**{f"_{name}": Fraction(value)})
+        _validation.check_positive(float(self.eps), "eps", "Pass one number.", zero=True)
+        if not 0 < _validation.check_number(float(self.decay), "decay") <= 1:
+            raise ParameterError("decay", "lie in (0, 1]", repr(self.decay), "1 keeps the tolerance.")
+        self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=True))
 
