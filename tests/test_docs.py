@@ -5,6 +5,7 @@ that begins with `$` is a command, and the lines below it are its output. Comman
 """
 
 import doctest
+import importlib
 import io
 import os
 import re
@@ -154,3 +155,14 @@ def test_shown_output_is_compared() -> None:
     assert (first, second) == (("hardmax x", ["Wrote 3 files", "...", "word   +0.5 ██"]), ("python a.py", ["a"]))
     assert agrees("word   -0.7 █████\nother\nWrote 12 files", first[1])
     assert not agrees("Wrote 12 pages", ["Wrote 3 files"])
+
+
+def test_the_atlas_is_written_from_the_theorems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python docs/extensions/atlas.py` writes it; every function that tests a statement has a row."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    atlas = importlib.import_module("extensions.atlas")
+    assert PAGES["docs/atlas.md"] == atlas.make()
+    rows = {name for section in atlas.TESTED.values() for name, *_ in section}
+    checks = (*hm.theorems.STATEMENTS, *hm.theorems.CAUSAL, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
+    checks += (*hm.theorems.FRANK_WOLFE, *hm.theorems.LOCALMAX, *hm.theorems.CAUSAL_SPHERE)
+    assert rows == {check.__name__ for check in checks}

@@ -443,3 +443,37 @@ def test_the_command_names_its_argument(run, folder) -> None:
         code, out, err = run("inspect", *arguments)
         assert (code, out) == (2, "")
         assert named in err
+
+
+KINDS = ["bert", "gpt2", "distilbert", "albert", "roberta", "xlm-roberta"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
+    model = pair(kind)
+    soft, hard = inspect(model, SENTENCE), inspect(model, SENTENCE, hard=[(1, 0), (2, 1)])
+    np.testing.assert_array_equal(soft.attention[0, 1], hard.attention[0, 1])  # a head that stays soft
+    top = soft.attention[0, 0] == soft.attention[0, 0].max(axis=-1, keepdims=True)
+    np.testing.assert_array_equal(hard.attention[0, 0], top / top.sum(axis=-1, keepdims=True))
+    assert set(np.unique(hard.attention[1, 1])) == {0, 1}
+    cosines = soft.cosines_with(hard)
+    assert cosines[0] == pytest.approx(1)
+    assert (cosines[1:3] < 1 - 1e-6).all()  # later layers of random weights collapse
+    np.testing.assert_array_equal(inspect(model, SENTENCE).states, soft.states)  # the module is left as it was
+    with pytest.raises(ParameterError, match="`hard` must"):
+        inspect(model, SENTENCE, hard=[(1, 99)])
+
+
+def test_margins_and_top_choices() -> None:
+    P = np.array([[[[0.5, 0.25, 0.25], [0.2, 0.6, 0.2], [0.4, 0.4, 0.2]]]])
+    found = Inspection("m", "bert", "a", ("[CLS]", "word", "."), (1,), (), (), P, np.ones((2, 3, 2)))
+    margins = found.margins(mass=0.8)
+    assert margins[0, 0, 0] == pytest.approx(3)  # 2^3 = 8: 8/(8 + 1 + 1)
+    assert margins[0, 0, 1] == pytest.approx(np.log(8) / np.log(3))
+    assert margins[0, 0, 2] == np.inf
+    top = found.top_choices()
+    assert {kind: float(share[0, 0]) for kind, share in top.items()} == pytest.approx(
+        {"special": 2 / 3, "first": 0, "punctuation": 0, "content": 1 / 3}
+    )
+    with pytest.raises(ParameterError, match="`mass` must"):
+        found.margins(mass=2)

@@ -28,7 +28,7 @@ from hardmax.constructed_classifier import ConstructedClassifier, construct_clas
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.group_limits import GroupLimit
-from hardmax.leaders import Leader, leader_table
+from hardmax.leaders import Leader, leader_table, split_margin
 from hardmax.limit import limit
 from hardmax.polytope import Polytope
 from hardmax.rules import (
@@ -94,6 +94,7 @@ __all__ = [
     "random_chain",
     "renyi_centres",
     "simulate",
+    "split_margin",
     "temperature",
     "theorems",
 ]

@@ -12,6 +12,7 @@ from hardmax._errors import ParameterError
 from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax._validation import check_matrix, check_tokens
+from hardmax.exact.thresholds import sets_within
 
 Vector: TypeAlias = tuple[Fraction, Fraction]
 
@@ -48,16 +49,7 @@ class Cells:
         if found.ndim != 2 or found.shape[1] != self.tokens.shape[1]:
             must = f"have the shape (points, {self.tokens.shape[1]})"
             raise ParameterError("points", must, f"{found.shape}")
-        A = np.eye(found.shape[1]) if self.A is None else self.A
-        x, B, z = (np.asarray(array, np.float64) for array in (found, A, self.tokens))
-        scores = x @ B.T @ z.T  # (points, n)
-        bound = 8 * found.shape[1] ** 2 * np.finfo(float).eps * (np.abs(x) @ np.abs(B).T @ np.abs(z).T).max(axis=1)
-        inside: BoolArray = scores >= (scores.max(axis=1) - 2 * bound)[:, None]
-        for row in np.flatnonzero(inside.sum(axis=1) > 1):  # floats do not separate these tokens
-            near = np.flatnonzero(inside[row])
-            exact = to_fractions(found[row : row + 1]) @ to_fractions(A).T @ to_fractions(self.tokens[near]).T
-            inside[row, near] = exact[0] == exact[0].max()
-        return inside
+        return sets_within(self.tokens, self.A, Fraction(0), points=found)
 
     @property
     def owners(self) -> list[int]:

@@ -53,17 +53,15 @@ class Block(Layered):
     W2: AnyArray
 
     @classmethod
-    def of(cls, d: int, relus: Sequence[Relu], attends_here: bool = False) -> "Block":
+    def _of(cls, d: int, relus: Sequence[Relu], attends_here: bool = False) -> "Block":
         W1, b, W2 = (np.full(shape, Fraction(0)) for shape in ((len(relus), d), len(relus), (d, len(relus))))
         for h, (weights, bias, out) in enumerate(relus):
             W1[h, list(weights)], b[h], W2[list(out), h] = list(weights.values()), bias, list(out.values())
         return cls(attends_here, W1, b, W2)
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        top = tokens[..., 1]
-        if keys is not None:
-            top = np.where(keys[..., 0, :], top, -np.inf)
-        P = (top == top.max(axis=-1, keepdims=True))[..., None, :] & np.ones(top.shape[-1], bool)[:, None]
+        code = _code(tokens, keys)
+        P = np.broadcast_to((code == code.max(axis=-1, keepdims=True))[..., None, :], (*code.shape, code.shape[-1]))
         return P / P.sum(axis=-1, keepdims=True)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
@@ -71,9 +69,7 @@ class Block(Layered):
         W1, b, W2 = (x if exact else x.astype(np.float64) for x in (self.W1, self.b, self.W2))
         z = tokens.copy()
         if self.attends_here:
-            z[..., 1] += (tokens[..., 1] if keys is None else np.where(keys[..., 0, :], tokens[..., 1], -np.inf)).max(
-                axis=-1, keepdims=True
-            )
+            z[..., 1] += _code(tokens, keys).max(axis=-1, keepdims=True)
         hidden = z @ W1.T + b
         return z + hidden * (hidden > 0) @ W2.T
 
@@ -188,8 +184,7 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     least = min(_dot(v, x) for x in points)
     s = {x: _dot(v, x) - least + 1 for x in points}  # positive, distinct
     values = sorted(s.values())
-    width = min([(b - a) / 2 for a, b in pairwise(values)], default=Fraction(1))
-    M = 2 * (values[-1] - values[0]) + 1
+    width, M = min([(b - a) / 2 for a, b in pairwise(values)], default=Fraction(1)), 2 * (values[-1] - values[0]) + 1
 
     def tent(at: Fraction, height: Fraction) -> list[Relu]:  # added to z_2 where z_1 + M z_2 is `at`
         corners = ((-at + width, 1), (-at, -2), (-at - width, 1))
@@ -200,16 +195,16 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     for r in range(d):
         out = {q: Fraction(v[r] * (q == 0) - (q == r)) for q in {0, r}}
         project += [({r: Fraction(sign)}, Fraction(0), {q: sign * x for q, x in out.items()}) for sign in (1, -1)]
-    blocks, sets = [Block.of(d, project)], list(label_of)
+    blocks, sets = [Block._of(d, project)], list(label_of)
     codes, K = dict.fromkeys(sets, 0), 1
     while len(sets) > K:
         seen: dict[int, frozenset[Any]] = {}
         one, other = next((seen[codes[x]], x) for x in sets if seen.setdefault(codes[x], x) is not x)
         x, g = min(one ^ other), codes[one]
         H = Fraction(2 * (K - g))
-        blocks.append(Block.of(d, tent(s[x] + M * g, H)))
+        blocks.append(Block._of(d, tent(s[x] + M * g, H)))
         halve: Relu = ({1: Fraction(1, 2)}, Fraction(0), {1: Fraction(-1)})
-        blocks.append(Block.of(d, [halve, *tent(s[x] + M * (2 * g + 2 * H), -H / 2)], attends_here=True))
+        blocks.append(Block._of(d, [halve, *tent(s[x] + M * (2 * g + 2 * H), -H / 2)], attends_here=True))
         codes |= {tokens: K for tokens in sets if codes[tokens] == g and x in tokens}
         K += 1
     names = tuple(dict.fromkeys(labels))
@@ -217,13 +212,16 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     slopes = [0, *(b - a for a, b in pairwise(y))]
     read: list[Relu] = [({0: Fraction(1)}, Fraction(0), {0: Fraction(-1)}), ({}, Fraction(1), {0: Fraction(y[0])})]
     read += [({1: Fraction(1)}, Fraction(-k), {0: Fraction(b - a)}) for k, (a, b) in enumerate(pairwise(slopes))]
-    blocks += [Block.of(d, read[k : k + WIDTH]) for k in range(0, len(read), WIDTH)]
+    blocks += [Block._of(d, read[k : k + WIDTH]) for k in range(0, len(read), WIDTH)]
     entries = [x for block in blocks for part in (block.W1, block.b, block.W2) for x in part.flat if x]
     n_parameters = len(entries) + 2 * sum(block.attends_here for block in blocks)  # B and V have one entry each
-    paper = 2 * sum(map(len, arrays)) + 2 * len(arrays) + 1
     counts = {"sequences": len(arrays), "rounds": K - 1, "blocks": len(blocks), "parameters": n_parameters}
-    counts |= {"largest": max(map(abs, entries)), "paper_blocks": paper}
+    counts |= {"largest": max(map(abs, entries)), "paper_blocks": 2 * (sum(map(len, arrays)) + len(arrays)) + 1}
     return ConstructedClassifier(tuple(blocks), names, counts)
+
+
+def _code(tokens: AnyArray, keys: Array | None) -> AnyArray:
+    return np.asarray(tokens[..., 1] if keys is None else np.where(keys[..., 0, :], tokens[..., 1], -np.inf))
 
 
 def _dot(v: Sequence[int], x: Sequence[Fraction]) -> Fraction:

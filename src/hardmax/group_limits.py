@@ -38,7 +38,7 @@ class GroupLimit:
     sets : (n, n) boolean array
         The sets of `layer`: row i has the tokens whose mean token i moves towards.
     reason : str
-        Why there is no certificate, if there is none.
+        Why there is no certificate.
 
     Examples
     --------

@@ -25,7 +25,6 @@ from hardmax.rules.softmax import Softmax
 from hardmax.simulate import simulate
 
 SAFETY = 1 + 1e-9  # of each layer's bound, for the rounding of its own computation and of both float runs
-MAX_BETA = 1e300
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,8 +38,6 @@ class TemperatureCertificate:
         some layer has a tie.
     distances : (layers + 1,) array
         Bounds of the distance between the two runs at each layer, for `beta` and every larger one.
-    gap : number
-        The smallest lead of a target; 0 for a tie.
     layers : int
         The number of layers.
 
@@ -53,17 +50,14 @@ class TemperatureCertificate:
 
     beta: float
     distances: FloatArray
-    gap: float
     layers: int
 
     def __repr__(self) -> str:
         if not np.isfinite(self.beta):
             return f"No beta is certified for {count(self.layers, 'layer')}: a token has several targets."
-        distance = format_up(float(self.distances[-1]), 2)
-        return (
-            f"From beta = {format_up(self.beta, 3)} on softmax follows hardmax for {count(self.layers, 'layer')}, at a "
-            f"distance of at most {distance}."
-        )
+        ran, distance = count(self.layers, "layer"), format_up(float(self.distances[-1]), 2)
+        beta = format_up(self.beta, 3)
+        return f"From beta = {beta} on softmax follows hardmax for {ran}, at a distance of at most {distance}."
 
 
 class _Layers:
@@ -136,42 +130,18 @@ def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
     """
     run = _Layers(tokens, rule, layers)
     if run.gap <= 0:
-        return TemperatureCertificate(np.inf, np.full(layers + 1, 2 * run.radius), 0.0, layers)
+        return TemperatureCertificate(np.inf, np.full(layers + 1, 2 * run.radius), layers)
     low, high = 0.0, 1.0 / max(run.radius**2 * run.norm, 1e-290)
-    while not run.bounds(high)[1] and high < MAX_BETA:
+    while not run.bounds(high)[1] and high < 1e300:
         low, high = high, 2 * high
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (low, middle) if run.bounds(middle)[1] else (middle, high)
-    beta, (bounds, certified) = high, run.bounds(high)
-    return TemperatureCertificate(beta if certified else np.inf, bounds, run.gap, layers)
+    bounds, certified = run.bounds(high)
+    return TemperatureCertificate(high if certified else np.inf, bounds, layers)
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Measured and proved distances of softmax from hardmax, as `compare` returns them.
-
-    Attributes
-    ----------
-    betas : (betas,) array
-        Inverse temperatures.
-    measured, bounds : (betas, layers + 1) arrays
-        Largest distance of a token in the two runs at each layer, and the bound (1).
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> compared = hm.temperature.compare([[1, 0], [-1, 0], [0.5, 0.5]], hm.Hardmax(1), layers=4, betas=[1, 10])
-    >>> bool((compared.measured <= compared.bounds).all())
-    True
-    """
-
-    betas: FloatArray
-    measured: FloatArray
-    bounds: FloatArray
-
-
-def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> Comparison:
+def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> tuple[FloatArray, FloatArray]:
     """Measure the distance of softmax from hardmax over beta and depth, beside the proved bound.
 
     Parameters
@@ -183,7 +153,8 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
 
     Returns
     -------
-    Comparison
+    measured, bounds : (betas, layers + 1) arrays
+        The largest distance of a token in the two runs at each layer, and the bound (1).
 
     Raises
     ------
@@ -194,8 +165,9 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
     --------
     >>> import hardmax as hm
     >>> tokens = hm.configuration("gaussian", n=10, seed=1)
-    >>> hm.temperature.compare(tokens, hm.Hardmax(0.5), layers=3, betas=[5, 50, 500]).measured.shape
-    (3, 4)
+    >>> measured, bounds = hm.temperature.compare(tokens, hm.Hardmax(0.5), layers=3, betas=[5, 50, 500])
+    >>> measured.shape, bool((measured <= bounds).all())
+    ((3, 4), True)
     """
     run = _Layers(tokens, rule, layers)
     values = [_validation.check_positive(beta, "betas", "Values between 1 and 1000 are usual.") for beta in betas]
@@ -204,5 +176,4 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
     for beta in values:
         soft = simulate(tokens, Softmax(rule.steps, rule.matrix, temperature=1 / beta), layers=layers).array
         measured.append(np.linalg.norm(soft - hard, axis=2).max(axis=1))
-    bounds = [run.bounds(beta)[0] for beta in values]
-    return Comparison(np.array(values), np.array(measured), np.array(bounds))
+    return np.array(measured), np.array([run.bounds(beta)[0] for beta in values])

@@ -21,7 +21,15 @@ from tests.processes import occupied_port
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 ARGUMENTS = {"control_leaders": ["1"], "outside_the_hypotheses": ["2"]}  # a small number of tasks, of runs
-SLOW = {"corpus_in_parts", "cylinder_flow", "inspect_minilm", "polytope", "reviews_evolution", "topics_of_comments"}
+SLOW = {
+    "corpus_in_parts",
+    "cylinder_flow",
+    "hard_heads",
+    "inspect_minilm",
+    "polytope",
+    "reviews_evolution",
+    "topics_of_comments",
+}
 GALLERY = [pytest.mark.slow, pytest.mark.exhaustive]  # `make docs` runs every example, these included
 
 

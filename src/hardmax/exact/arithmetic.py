@@ -159,8 +159,6 @@ class State(ABC):
 class Adaptive(State):
     """Use floats, and exact positions of the rows that they do not decide."""
 
-    history: History
-
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
         points = Points(self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist()))
         return self._maximisers(points, self.seen(rows))
@@ -184,8 +182,6 @@ class Adaptive(State):
 
 class Rational(State):
     """Use integer rows over one denominator, and all products as one matrix product of python-flint."""
-
-    history: History
 
     @property
     def tokens(self) -> FloatArray:

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
-from hardmax._validation import like, to_numpy
-from hardmax.exact.thresholds import find_vertices, sets_within
+from hardmax.exact.thresholds import attention_by_set, find_vertices, sets_within
 from hardmax.rules.base import Layered
 from hardmax.search.sets import Classes
 
@@ -107,17 +106,11 @@ class FrankWolfe(Layered):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact sets of vertices of these tokens, (..., n, n)."""
-        array = np.asarray(to_numpy(tokens))
-        batch = array.reshape(-1, *array.shape[-2:])
-        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-        P = np.zeros((*batch.shape[:2], batch.shape[1]))
-        for b, one in enumerate(batch):
-            ids = np.flatnonzero(real[b])
-            classes = Classes.of(one[ids])
-            sets = self.sets(classes.rows) / classes.counts  # equal tokens share the weight of their point
-            sets /= (sets * classes.counts).sum(axis=1)[:, None]
-            P[b][np.ix_(ids, ids)] = sets[np.ix_(classes.labels, classes.labels)]
-        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+        return attention_by_set(tokens, keys, self._shares)
+
+    def _shares(self, tokens: AnyArray) -> AnyArray:
+        classes = Classes.of(tokens)
+        return (self.sets(classes.rows) / classes.counts)[np.ix_(classes.labels, classes.labels)]
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         gamma = float(self.step(k))

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
-from hardmax._validation import like, to_numpy
-from hardmax.exact.thresholds import sets_within
+from hardmax.exact.thresholds import attention_by_set, sets_within
 from hardmax.rules.base import Layered
 
 
@@ -67,14 +65,10 @@ class Localmax(Layered):
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
-        for name, holds, must in (
-            ("eps", lambda value: value >= 0, "be a finite number, 0 or larger"),
-            ("decay", lambda value: 0 < value <= 1, "lie in (0, 1]"),
-        ):
-            value = getattr(self, name)
-            if not np.isfinite(_validation.check_number(float(value), name)) or not holds(value):
-                raise ParameterError(name, must, repr(value), "Pass one number.")
-            self._set(**{f"_{name}": Fraction(value)})
+        _validation.check_positive(float(self.eps), "eps", "Pass one number.", zero=True)
+        if not 0 < _validation.check_number(float(self.decay), "decay") <= 1:
+            raise ParameterError("decay", "lie in (0, 1]", repr(self.decay), "1 keeps the tolerance.")
+        self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=True))
 
@@ -105,15 +99,7 @@ class Localmax(Layered):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact N_i of these tokens, (..., n, n)."""
-        array = np.asarray(to_numpy(tokens))
-        batch = array.reshape(-1, *array.shape[-2:])
-        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-        P = np.zeros((*batch.shape[:2], batch.shape[1]))
-        for b, one in enumerate(batch):
-            ids = np.flatnonzero(real[b])
-            sets = self.sets(one[ids], int(at))
-            P[b][np.ix_(ids, ids)] = sets / sets.sum(axis=1)[:, None]
-        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+        return attention_by_set(tokens, keys, lambda one: self.sets(one, int(at)))
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         return tokens + float(self.step(k)) * (self.attention(tokens, k, keys) @ tokens - tokens)

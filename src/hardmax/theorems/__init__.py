@@ -10,9 +10,8 @@ from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.localmax import Localmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.causal_sphere import CAUSAL_SPHERE
 from hardmax.theorems.hardmax import CAUSAL, STATEMENTS, limit_of
-from hardmax.theorems.newer_models import FRANK_WOLFE, LOCALMAX
+from hardmax.theorems.newer_models import CAUSAL_SPHERE, FRANK_WOLFE, LOCALMAX
 from hardmax.theorems.self_attention import SELF_ATTENTION, energy
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
 from hardmax.trajectories.base import Trajectory

@@ -1,10 +1,13 @@
-"""Statements about `FrankWolfe` (arXiv 2508.09628) and `Localmax` (arXiv 2509.15958)."""
+"""Statements about `FrankWolfe` (arXiv 2508.09628), `Localmax` (2509.15958) and causal spheres (2411.04990)."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy  # whose parts load when they are used
 
+from hardmax._arrays import unit_rows
 from hardmax._exact import format_up, to_fractions
 from hardmax._types import AnyArray, FloatArray
 from hardmax.exact.thresholds import is_in_hull
@@ -12,19 +15,22 @@ from hardmax.group_limits import are_quiescent
 from hardmax.rules.frank_wolfe import OPEN_LOOP, FrankWolfe
 from hardmax.rules.localmax import Localmax
 from hardmax.search.sets import Classes
+from hardmax.sphere_clusters import renyi_centres
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 FRANK_WOLFE_PAPER = "arXiv 2508.09628, as transcribed in a public Lean 4 development"
 EXAMPLE = "[[1, 1], [1, -1], [-1, 0], [0.5, 0.25]], hm.FrankWolfe(steps=0.5), layers=10"
 NEGATIVE = "[[1, 1], [-1, -1], [2, -1], [-2, 1]], hm.FrankWolfe([[-1, 0], [0, -2]]), layers=20"
+RENYI_PAPER = "arXiv 2411.04990, read in excerpt"
+RENYI_EXAMPLE = 'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=20'
+SEPARATION = 2.0  # c: centres are separated by c beta^{-1/2}
 TOL = 1e-13  # of a position after one layer, relative to the largest token
 
 
 def _require(trajectory: Any, kind: type) -> Verdict | None:
     """Return the verdict if the trajectory is of another rule, or lacks layers."""
-    if trajectory.batched:
-        trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
     if not isinstance(trajectory.rule, kind):
         return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {kind.__name__}")
     if len(trajectory.saved) <= trajectory.saved[-1]:
@@ -32,14 +38,7 @@ def _require(trajectory: Any, kind: type) -> Verdict | None:
     return None
 
 
-def require_frank_wolfe(trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict if the rule is not `FrankWolfe`, or layers are missing."""
-    return _require(trajectory, FrankWolfe)
-
-
-def require_localmax(trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict if the rule is not `Localmax`, or layers are missing."""
-    return _require(trajectory, Localmax)
+require_frank_wolfe, require_localmax = partial(_require, kind=FrankWolfe), partial(_require, kind=Localmax)
 
 
 def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
@@ -185,3 +184,65 @@ def _layers(trajectory: SmoothTrajectory) -> FloatArray:
 
 FRANK_WOLFE = (frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate)
 LOCALMAX = (quiescent,)
+
+
+def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
+    """Return the verdict unless attention is causal and normalised, with beta above 0."""
+    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+    rule: Any = trajectory.rule
+    if type(rule).__name__ != "Sphere" or not rule.causal or not rule.normalized or float(rule.beta) == 0:
+        return report_not_met("the rule is not Sphere(beta, causal=True) with beta > 0")
+    return None
+
+
+@Statement(
+    "Renyi displacement",
+    "While all tokens before token s keep an angle of at least delta from it, with delta beyond the largest value of "
+    "h(x) = e^{beta (cos x - 1)} sin x, it moves by at most t s h(delta).",
+    f"{RENYI_PAPER}; stated there for d = 2 and separated centres, here for each centre (proved here)",
+    require=require_causal_sphere,
+    example=RENYI_EXAMPLE,
+)
+def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the displacement of each Renyi centre while the angle at saved times is at least 2 beta^{-1/2}."""
+    x, beta = unit_rows(trajectory.array[: trajectory.reached][:, trajectory.mask]), float(trajectory.rule.beta)  # type: ignore[attr-defined]
+    delta = SEPARATION * beta**-0.5
+    peak = scipy.optimize.brentq(lambda a: beta * np.sin(a) ** 2 - np.cos(a), 0, np.pi)
+    if not peak <= delta <= np.pi:
+        return report_not_met(f"{delta:.2g} is not between the largest value of h and pi")
+    h = float(np.exp(beta * (np.cos(delta) - 1)) * np.sin(delta))
+    worst, witness, tested = np.inf, None, 0
+    for s in renyi_centres(x[0], delta, strong=True).tolist():
+        near = np.arccos(np.clip(np.einsum("kd,kjd->kj", x[:, s], x[:, :s]), -1, 1)).min(axis=1, initial=np.pi) < delta
+        last = len(near) if not near.any() else int(near.argmax())
+        moved = np.arccos(np.clip(x[:last, s] @ x[0, s], -1, 1)) - 1e-6
+        lead = trajectory.saved[:last] * s * h - moved
+        tested += 1
+        if lead.min() < worst:
+            k = int(lead.argmin())
+            worst, witness = float(lead[k]), {"token": s, "time": float(trajectory.saved[k])}
+    return report(worst >= 0, f"{tested} centres move by no more than t s h(delta).", margin=worst, witness=witness)
+
+
+@Statement(
+    "Renyi capture",
+    "CHECKED ONLY: at a time of order beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
+    RENYI_PAPER,
+    conjecture=True,
+    require=require_causal_sphere,
+    example=RENYI_EXAMPLE,
+)
+def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the largest angle from a token at the last time to the nearest start of a Renyi centre."""
+    x, beta = unit_rows(trajectory.array[:, trajectory.mask]), float(trajectory.rule.beta)  # type: ignore[attr-defined]
+    delta = SEPARATION * beta**-0.5
+    centres = x[0, renyi_centres(x[0], delta)]
+    angles = np.arccos(np.clip(x[trajectory.reached - 1] @ centres.T, -1, 1)).min(axis=1)
+    worst, captured = float(angles.max()), float((angles <= delta).mean())
+    reason = (
+        f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the farthest is {format_up(worst, 2)}"
+    )
+    return report(worst <= delta, f"{reason} away.", margin=delta - worst, witness={"token": int(angles.argmax())})
+
+
+CAUSAL_SPHERE = (renyi_displacement, renyi_capture)

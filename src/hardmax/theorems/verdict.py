@@ -204,5 +204,5 @@ class Statement:
         text = f"{cleandoc(check.__doc__ or '')}\n\nThe statement: {self.text} ({self.reference})\n"
         text += SECTIONS.format(kind=kind, requirement=ALL_LAYERS if kind == "HardmaxTrajectory" else "")
         text += EXAMPLE.format(example=self.example, name=check.__name__) if self.example else ""
-        check_in_words.__doc__ = text
+        check_in_words.__doc__, check_in_words.statement = text, self  # type: ignore[attr-defined]
         return check_in_words

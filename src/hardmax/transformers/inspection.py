@@ -1,6 +1,8 @@
 """`inspect`: run a trained transformer on a sentence, and measure its attention and hidden states."""
 
 import json
+import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import entr
 
+from hardmax._arrays import unit_rows
 from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._validation import check_range
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 from hardmax.transformers.loading import check_finite, load, tokenize
@@ -29,6 +33,7 @@ def inspect(
     text: str,
     *,
     layers: int | Sequence[int] | None = None,
+    hard: Iterable[tuple[int, int]] = (),
 ) -> "Inspection":
     """Run a trained transformer on a sentence, and measure its weights, attention and hidden states.
 
@@ -46,6 +51,9 @@ def inspect(
         The sentence. It is truncated, and `status` says so, where it is longer than the model accepts.
     layers : int or sequence of int, optional
         Layers to keep, counted from 1. By default all.
+    hard : pairs (layer, head), optional
+        Heads in which hardmax takes the place of softmax: each token attends to its top choice alone. Layers count from
+        1, heads from 0.
 
     Returns
     -------
@@ -77,7 +85,7 @@ def inspect(
     if not ids:
         raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
     n_cut = len(tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]) - len(ids)
-    attention, states = _run(network, ids)
+    attention, states = _run(network, ids, set(hard))
     kept = _check_layers(layers, len(attention))
     weights, weights_of = read_heads(network, kept)
     arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
@@ -99,14 +107,34 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     return sorted({int(k) for k in wanted})
 
 
-def _run(model: "PreTrainedModel", ids: list[int]) -> tuple[FloatArray, FloatArray]:
-    """Return attention (layers, h, n, n) and hidden states (layers + 1, n, d)."""
+def _run(model: "PreTrainedModel", ids: list[int], hard: set[tuple[int, int]]) -> tuple[FloatArray, FloatArray]:
+    """Return attention (layers, h, n, n) and hidden states (layers + 1, n, d), with hardmax in the `hard` heads."""
     import torch
 
-    tokens = torch.tensor([ids])
-    with torch.no_grad():
-        outputs = {"output_attentions": True, "output_hidden_states": True}
-        result = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), **outputs)
+    tokens, module, layer = torch.tensor([ids]), sys.modules[type(model).__module__], iter(range(1, sys.maxsize))
+    soft: Any = module.eager_attention_forward  # private to transformers: each family has its own, called once a layer
+    n_layers, h = model.config.num_hidden_layers, model.config.num_attention_heads
+    wrong = [pair for pair in hard if not (1 <= pair[0] <= n_layers and 0 <= pair[1] < h)]
+    if wrong:
+        must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
+        raise ParameterError("hard", must, repr(wrong[0]), "Leave it out for softmax in all heads.")
+
+    def attend(owner: Any, query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+        means, P = soft(owner, query, key, value, *rest, **options)  # (1, n, h, r), (1, h, n, n)
+        k = next(layer)
+        for head in (head for at, head in hard if at == k):
+            top = (P[:, head] == P[:, head].amax(dim=-1, keepdim=True)).to(P.dtype)
+            P[:, head] = top / top.sum(dim=-1, keepdim=True)
+            means[:, :, head] = P[:, head] @ value[:, head]
+        return means, P
+
+    module.eager_attention_forward = attend  # type: ignore[attr-defined]
+    try:
+        with torch.no_grad():
+            outputs = {"output_attentions": True, "output_hidden_states": True}
+            result = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), **outputs)
+    finally:
+        module.eager_attention_forward = soft  # type: ignore[attr-defined]
     attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
     check_finite(attention, states)
     return attention, states
@@ -247,6 +275,39 @@ class Inspection:
         """
         leading = (heads.value_eigenvalues[:, 0] for heads in self.weights)
         return tuple((values.imag == 0) & (values.real > 0) for values in leading)
+
+    def margins(self, mass: float = 0.9) -> FloatArray:
+        """Return the factor of each row's scores at which its top choice holds this share: (n_layers, h, n).
+
+        At most 1 where it holds the share already; inf where two choices are tied.
+        """
+        mass = check_range(mass, "mass", 0.01, 0.999999, "Typical values lie between 0.5 and 0.99.")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leads = np.log(self.attention.max(axis=-1, keepdims=True)) - np.log(self.attention)
+        low, high = np.zeros(leads.shape[:-1]), np.full(leads.shape[:-1], 1e9)
+        for _ in range(100):
+            middle = (low + high) / 2
+            enough = np.exp(-middle[..., None] * leads).sum(axis=-1) * mass <= 1
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.where(high < 1e9, high, np.inf)
+
+    def top_choices(self) -> dict[str, FloatArray]:
+        """Return for each kind of token the share of rows whose top choice is of that kind: (n_layers, h) each.
+
+        Kinds are "special" ([CLS], </s>, ...), "first" (the first token if it is not special), "punctuation" and
+        "content". Attention sinks are heads in which special tokens or the first one lead for nearly all rows.
+        """
+        special = np.array([re.fullmatch(r"\[[A-Z]+\]|<.*>", piece) is not None for piece in self.pieces])
+        first = ~special & (np.arange(len(special)) == 0)
+        marks = ~special & ~first & np.array([re.search(r"\w", piece) is None for piece in self.pieces])
+        kinds = {"special": special, "first": first, "punctuation": marks, "content": ~(special | first | marks)}
+        return {kind: chosen[self.attention.argmax(axis=-1)].mean(axis=-1) for kind, chosen in kinds.items()}
+
+    def cosines_with(self, other: "Inspection") -> FloatArray:
+        """Return the mean cosine between the hidden states of the same tokens in two inspections: (n_layers + 1,)."""
+        if self.states.shape != other.states.shape or self.pieces != other.pieces:
+            raise ParameterError("other", "have the same text and layers", f"{other.text!r}", "Inspect the same text.")
+        return np.asarray((unit_rows(self.states) * unit_rows(other.states)).sum(axis=-1).mean(axis=-1))
 
     def layers_with(self, w: int) -> list[int]:
         """Return the layers whose weights have index w."""

@@ -1,0 +1,255 @@
+"""The atlas of statements, docs/atlas.md: `python docs/extensions/atlas.py` writes it from `hardmax.theorems`."""
+
+from pathlib import Path
+from typing import Any
+
+from hardmax import theorems
+
+PAGE = Path(__file__).parents[1] / "atlas.md"
+START = """# Atlas of statements
+
+Every statement that this project tests or relies on. *Read* says how its source was read: in full, in excerpt, as an
+abstract, or in a formal transcription. *Status* is proved in the paper, proved here, repaired, refuted, checked
+(numbers only) or open. Names in code are functions of `hardmax.theorems` unless they begin with `hm.`; [Theorems](theorems.md),
+[Causal limits](causal-limits.md), [Control](control.md) and [Newer models](newer-models.md) have the proofs. The
+auxiliary lemmas of the two seed papers (arXiv 2407.01602 and 2305.05465) have no rows of their own.
+"""
+HEAD = "| statement | source | read | hypotheses | status | tested by | figure |\n|---|---|---|---|---|---|---|"
+FULL, EXCERPT, ABSTRACT, FORMAL, OWN = "in full", "excerpt", "abstract", "formal transcription", "this project"
+SPD = "A symmetric positive definite, tokens distinct and nonzero"
+TESTED: dict[str, list[tuple[str, ...]]] = {  # section: function, read, hypotheses, status, example of the gallery
+    "Hardmax (arXiv 2407.01602 and this project)": [
+        ("hull", FULL, SPD, "proved in the paper", "gathering"),
+        ("norm", FULL, SPD, "proved in the paper", "gathering"),
+        ("half_space", FULL, SPD, "proved in the paper", "figure1_half_space"),
+        ("leaders", FULL, SPD, "proved in the paper", "leaders_are_vertices"),
+        ("limit", FULL, SPD, "proved in the paper", "converge_to_a_finite_set"),
+        ("theorem1", OWN, "any A, any steps", "proved here", "exact_limits"),
+        ("theorem2", OWN, SPD, "proved here", "exact_limits"),
+        ("theorem3", OWN, SPD, "proved here", "exact_limits"),
+        ("theorem4", OWN, "any A, any steps", "proved here", "exact_ties"),
+    ],
+    "Causal hardmax (this project)": [
+        ("c0", OWN, "causal mask, A symmetric positive definite", "proved here", "causal_attention"),
+        ("c1", OWN, "causal mask, any A", "proved here", "causal_attention"),
+        (
+            "c2",
+            OWN,
+            "causal mask, A symmetric positive definite, almost every start",
+            "proved here",
+            "causal_attention",
+        ),
+    ],
+    "Self-attention in time (arXiv 2305.05465)": [
+        ("boolean", FULL, "d = 1, V > 0, QK > 0, tokens distinct", "proved in the paper", "attention_rank"),
+        ("polytope", FULL, "V = I, Q^T K symmetric positive definite", "proved in the paper", "polytope"),
+        ("hyperplanes", FULL, "leading eigenvalue simple and positive", "proved in the paper", "hyperplanes"),
+        ("product", FULL, "leading eigenvalue positive, multiple, semisimple", "proved in the paper", "product"),
+        ("collapse", FULL, "V = -I", "proved in the paper; rate derived here", "spectrum_decides"),
+        ("codimension", FULL, "several eigenvalues with positive real part", "open (conjecture)", "codimension"),
+        ("complex_pair", FULL, "leading eigenvalues a complex pair", "open (conjecture)", "spectrum_decides"),
+    ],
+    "The sphere (arXiv 2312.10794, 2411.04990)": [
+        ("energy", EXCERPT, "tokens on the sphere, no causal mask", "proved in the paper", "phases_on_the_sphere"),
+        ("renyi_displacement", EXCERPT, "causal, earlier tokens stay away", "repaired, proved here", "renyi_centres"),
+        ("renyi_capture", EXCERPT, "causal", "checked", "renyi_centres"),
+    ],
+    "Frank-Wolfe (arXiv 2508.09628)": [
+        ("frank_wolfe_targets", FORMAL, "B invertible, almost every start", "proved in the paper", "frank_wolfe"),
+        ("frank_wolfe_closed_form", FORMAL, "any B", "proved in the paper and by Theorem 1", "frank_wolfe"),
+        ("frank_wolfe_rate_printed", FORMAL, "B negative definite, steps 2/(t+2)", "refuted", "frank_wolfe"),
+        ("frank_wolfe_rate", OWN, "also 0 in the hull at every layer", "repaired, proved here", "frank_wolfe"),
+    ],
+    "Localmax (arXiv 2509.15958)": [
+        ("quiescent", ABSTRACT, "any A, tolerance that shrinks no faster than groups", "proved here", "exact_ties"),
+    ],
+}
+OTHERS = [  # statement, source, read, hypotheses, status, function, example
+    (
+        "T and chain: certificates for tokens that follow tokens which move.",
+        OWN,
+        OWN,
+        "as `hm.limit` checks",
+        "proved here",
+        "hm.limit",
+        "exact_limits",
+    ),
+    (
+        "Every start is certified at some layer.",
+        OWN,
+        OWN,
+        SPD,
+        "open; checked on tie-rich lattices",
+        "hm.limit",
+        "exact_limits",
+    ),
+    (
+        "Robustness radius: smaller moves of the input change no set.",
+        OWN,
+        OWN,
+        "Theorem 1 decides all",
+        "proved here",
+        "hm.limit",
+        "exact_limits",
+    ),
+    (
+        "Theorem 5: token i can lead for some A iff it is a vertex of the hull with 0.",
+        OWN,
+        OWN,
+        "token not 0",
+        "proved here",
+        "hm.control.can_lead",
+        "who_can_lead",
+    ),
+    (
+        "Theorems 6 and 7: leader sets of independent tokens, and of rank-one A.",
+        OWN,
+        OWN,
+        "see the page",
+        "proved here",
+        "hm.control.choose_A",
+        "control_leaders",
+    ),
+    (
+        "Softmax at every temperature above 0 reaches consensus; clusters are metastable.",
+        OWN,
+        OWN,
+        "any A, normalised, constant step, no mask",
+        "proved here",
+        "hm.simulate",
+        "temperature",
+    ),
+    (
+        "(v, beta) of a text classifier are fixed up to a shift of v by a constant.",
+        OWN,
+        OWN,
+        "hardmax layers",
+        "proved here",
+        "",
+        "which_words_matter",
+    ),
+    (
+        "Softmax follows hardmax from a certified beta on, at a certified distance.",
+        OWN,
+        OWN,
+        "no ties; given tokens and layers",
+        "proved here",
+        "hm.temperature.certify",
+        "certified_temperature",
+    ),
+    (
+        "Mean-field bound sqrt(log(beta+1)/beta) e^{Ct} + e^{-ct}.",
+        "arXiv 2605.10931",
+        ABSTRACT,
+        "",
+        "proved in the paper",
+        "",
+        "",
+    ),
+    (
+        "Exit times of the random chain are exponential in beta.",
+        "arXiv 2508.09628",
+        FORMAL,
+        "start leads, small balls",
+        "repaired, proved here",
+        "hm.random_chain.exit_bound",
+        "frank_wolfe",
+    ),
+    (
+        "All angles of nearly orthogonal tokens follow one equation.",
+        "arXiv 2312.10794",
+        EXCERPT,
+        "orthogonal start",
+        "proved in the paper",
+        "hm.common_angle",
+        "predictions_on_the_sphere",
+    ),
+    (
+        "Metastable clusters on the circle number argmax k^2 I_k(beta).",
+        OWN,
+        OWN,
+        "many nearly uniform tokens",
+        "derived, checked; off by one for some starts",
+        "hm.circle_clusters",
+        "predictions_on_the_sphere",
+    ),
+    (
+        "Causal flow with V = I: almost every start ends at the first token.",
+        "arXiv 2411.04990",
+        EXCERPT,
+        "d at least 2",
+        "proved in the paper",
+        "hm.simulate",
+        "renyi_centres",
+    ),
+    (
+        "Tokens in caps of size 2 eps stay for a time exponential in beta.",
+        "arXiv 2410.06833",
+        EXCERPT,
+        "",
+        "proved in the paper; not tested",
+        "",
+        "",
+    ),
+    (
+        "Variance under normalisation schemes decays by Var' = -2 Var/s.",
+        "arXiv 2510.22026",
+        EXCERPT,
+        "near consensus",
+        "repaired (nGPT: 1/alpha), checked",
+        "hm.NormalizedAttention",
+        "predictions_on_the_sphere",
+    ),
+    (
+        "On the sphere with full support, beta to infinity: paths are e^{tVB} x, normalised.",
+        OWN,
+        OWN,
+        "full support",
+        "derived; not tested",
+        "",
+        "",
+    ),
+    (
+        "Hardmax transformers with rank-one matrices classify any given sequences.",
+        "arXiv 2502.02270",
+        EXCERPT,
+        "different as sets",
+        "construction proved here",
+        "hm.construct_classifier",
+        "constructed_classifier",
+    ),
+]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _example(name: str) -> str:
+    if not name:
+        return ""
+    (path,) = PAGE.parents[1].glob(f"examples/*/{name}.py")
+    return f"{{doc}}`{name} <gallery/{path.parent.name}/{name}>`"
+
+
+def make() -> str:
+    """Return the page."""
+    parts = [START]
+    for section, rows in TESTED.items():
+        parts.append(f"## {section}\n\n{HEAD}")
+        for name, read, hypotheses, status, example in rows:
+            statement: Any = getattr(theorems, name).statement
+            words = f"**{_cell(statement.name)}.** {_cell(statement.text)}"
+            cells = (words, _cell(statement.reference), read, _cell(hypotheses), status, f"`{name}`", _example(example))
+            parts.append(f"| {' | '.join(cells)} |")
+        parts.append("")
+    parts.append(f"## Statements without a verdict\n\n{HEAD}")
+    for text, source, read, hypotheses, status, function, example in OTHERS:
+        tested = f"`{function}`" if function else ""
+        cells = (_cell(text), source, read, _cell(hypotheses), status, tested, _example(example))
+        parts.append(f"| {' | '.join(cells)} |")
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(make(), encoding="utf-8")
