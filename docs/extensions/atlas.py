@@ -10,7 +10,8 @@ START = """# Atlas of statements
 
 Every statement that this project tests or relies on. *Read* says how its source was read: in full, in excerpt, as an
 abstract, or in a formal transcription. *Status* is proved in the paper, proved here, repaired, refuted, checked
-(numbers only) or open. Names in code are functions of `hardmax.theorems` unless they begin with `hm.`; [Theorems](theorems.md),
+(numbers only) or open. Names in code are functions of `hardmax.theorems` unless they begin with `hm.`;
+[Theorems](theorems.md),
 [Causal limits](causal-limits.md), [Control](control.md) and [Newer models](newer-models.md) have the proofs. The
 auxiliary lemmas of the two seed papers (arXiv 2407.01602 and 2305.05465) have no rows of their own.
 """

@@ -8,7 +8,7 @@ import numpy as np
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._exact import format_down, to_fractions
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import check_matrix, check_tokens
+from hardmax._validation import check_count, check_matrix, check_tokens
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 
@@ -145,7 +145,7 @@ def split_margin(tokens: Any, token: int, leader: int, other: int, A: Any = None
     """
     array, _ = check_tokens(tokens)
     for name, index in (("token", token), ("leader", leader), ("other", other)):
-        if array.ndim != 2 or not 0 <= index < len(array):
+        if array.ndim != 2 or check_count(index, name, least=0) >= len(array):
             raise ParameterError(name, "be the index of a token of one token set", f"{index} with shape {array.shape}")
     z, matrix = to_fractions(array), check_matrix(np.eye(array.shape[1]) if A is None else A, any_A=True)
     if len(matrix) != z.shape[1]:

@@ -54,10 +54,7 @@ def exit_times(
     >>> hm.random_chain.exit_times(square, beta=1, gamma=0.1, eps=0.5, runs=5)
     array([ 5.,  6.,  8.,  8., 10.])
     """
-    start = _check_tokens(tokens)
-    beta = _validation.check_positive(beta, "beta", "Values between 1 and 20 are usual.", zero=True)
-    gamma = _validation.check_range(gamma, "gamma", 1e-9, 1.0, "A typical value is 0.1.")
-    eps = _validation.check_positive(eps, "eps", "A fraction of the diameter is usual.")
+    start = _check(tokens, beta, gamma, eps)
     runs, max_steps = (_validation.check_count(x, s, least=1) for x, s in ((runs, "runs"), (max_steps, "max_steps")))
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     x, times = np.repeat(start[None], runs, axis=0), np.full(runs, inf)
@@ -137,7 +134,7 @@ def exit_bound(tokens: Any, *, beta: float, gamma: float, eps: float) -> ExitBou
     Raises
     ------
     ParameterError
-        If tokens are not one token set of at least two tokens.
+        As in `exit_times`.
 
     Examples
     --------
@@ -146,16 +143,19 @@ def exit_bound(tokens: Any, *, beta: float, gamma: float, eps: float) -> ExitBou
     >>> round(bound.time(0.5), 2)
     93.15
     """
-    v = _check_tokens(tokens)
+    v = _check(tokens, beta, gamma, eps)
     products = v @ v.T
     leads = products.diagonal()[:, None] - products
     c0 = float(np.min(leads[~np.eye(len(v), dtype=bool)]))
     R, diameter = float(np.linalg.norm(v, axis=1).max()), float(np.linalg.norm(v[:, None] - v, axis=2).max())
     applies = c0 > 0 and 4 * R * eps + 2 * eps**2 <= c0 / 2
-    return ExitBound(float(beta), c0, ceil(eps / (gamma * diameter)), len(v), applies)
+    return ExitBound(float(beta), c0, ceil(eps / (gamma * (diameter or eps))), len(v), applies)
 
 
-def _check_tokens(tokens: Any) -> FloatArray:
+def _check(tokens: Any, beta: float, gamma: float, eps: float) -> FloatArray:
+    _validation.check_positive(beta, "beta", "Values between 1 and 20 are usual.", zero=True)
+    _validation.check_range(gamma, "gamma", 1e-9, 1.0, "A typical value is 0.1.")
+    _validation.check_positive(eps, "eps", "A fraction of the diameter is usual.")
     array, real = _validation.check_tokens(tokens)
     if array.ndim != 2 or len(array) < 2 or not real.all():
         raise ParameterError("tokens", "be one token set of at least two tokens", f"shape {array.shape}")

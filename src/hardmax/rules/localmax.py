@@ -65,8 +65,8 @@ class Localmax(Layered):
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
-        _validation.check_positive(float(self.eps), "eps", "Pass one number.", zero=True)
-        if not 0 < _validation.check_number(float(self.decay), "decay") <= 1:
+        _validation.check_positive(self.eps, "eps", "Pass one number.", zero=True)
+        if not 0 < _validation.check_number(self.decay, "decay") <= 1:
             raise ParameterError("decay", "lie in (0, 1]", repr(self.decay), "1 keeps the tolerance.")
         self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
         if self.A is not None:

@@ -26,7 +26,8 @@ from hardmax.rules.hardmax import Hardmax
 
 Arrays: TypeAlias = Mapping[str, AnyArray]
 Result = TypeVar("Result")
-NAMES = ("Compose", "FeedForward", "Hardmax", "MultiHead", "Normalize", "SelfAttention", "Softmax", "Sphere")
+NAMES: tuple[str, ...] = ("Compose", "FeedForward", "Hardmax", "MultiHead", "Normalize", "NormalizedAttention")
+NAMES += ("SelfAttention", "Softmax", "Sphere")
 CUSTOM = "custom"  # stands for the name of a rule that no file can hold
 FRACTION = re.compile(r"-?\d+(/\d+)?")
 
