@@ -334,6 +334,17 @@ def test_the_plane_is_the_largest_element_and_bars_have_one_row(chromium, addres
         assert page.locator(".hm-bar").bounding_box()["height"] < 60
 
 
+@pytest.mark.parametrize("size", [(1280, 800), (800, 600)])
+def test_tour_and_plane_are_seen_together(chromium, address, size):
+    with browser.opened(chromium, size) as page:
+        open_playground(page, address)
+        page.get_by_role("button", name="Take the tour").click()
+        settle(page)
+        plane, bar, tour = (page.locator(f".hm-{name}").bounding_box() for name in ("stage-plane", "bar", "tour"))
+        assert tour["y"] + tour["height"] <= size[1]
+        assert tour["y"] >= bar["y"] + bar["height"] or tour["x"] >= plane["x"] + plane["width"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["playground", "reviews"])
 def test_pages_are_accessible(chromium, address, name, scheme):
