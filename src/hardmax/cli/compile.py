@@ -18,6 +18,7 @@ from hardmax._errors import MissingExtra
 from hardmax.cli import output
 from hardmax.cli.options import option
 from hardmax.exact.argmax import argmax_sets
+from hardmax.hull_cache import HullCache
 from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
@@ -112,6 +113,20 @@ def _scan() -> None:
     _search_batch("scan", 3, causal=True)
 
 
+def _growing() -> None:
+    from hardmax.search.growing import near_maxima
+
+    tokens = _tokens(1, 64, 2)[0].astype(np.float64)
+    near_maxima(tokens, tokens, np.zeros(64), np.arange(1, 65))
+
+
+def _hull_cache() -> None:
+    tokens, cache = _tokens(2, 20, 2), HullCache()
+    cache.append(tokens, tokens)
+    cache.sets(tokens)
+    cache.attend(tokens, tokens, tokens)
+
+
 def _attention() -> None:
     from hardmax.attention.layers_compiled import attend, spread
 
@@ -146,6 +161,8 @@ def _tokens(batch: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype
 # Every kernel of `LAST_COMPILED` on all its data types, the slowest to compile first.
 RUNS: dict[str, Callable[[], object]] = {
     "layers": _layers,
+    "hull_cache": _hull_cache,
+    "growing": _growing,
     "scan": _scan,
     "small": partial(_search_batch, "small", 2),
     "hull": partial(_search, "hull", 2),
