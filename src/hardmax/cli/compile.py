@@ -7,7 +7,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import product
 from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import Annotated
@@ -75,16 +74,8 @@ def _compile_for_gpu() -> None:
     except ImportError as problem:
         output.say(f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})")
         return
-    import torch
-
-    from hardmax.attention.functional import GPU_TYPES, hardmax_attention
-
-    runs = list(product(GPU_TYPES, gpu.WIDTHS, (512, 1024, 2048), (False, True)))
     with output.progress_bar("GPU kernels") as progress:
-        for done, (dtype, d, n, causal) in enumerate(runs, 1):
-            x = torch.ones(1, n, d, device="cuda", dtype=dtype, requires_grad=True)
-            hardmax_attention(x, x, x, causal=causal).sum().backward()
-            progress(done, len(runs))
+        gpu.compile_ahead(progress)
     output.say(f"GPU kernels: {time.perf_counter() - start:.1f} s")
 
 
