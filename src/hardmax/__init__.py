@@ -107,6 +107,7 @@ MODULES = {  # load torch, widgets, scikit-learn, transformers or Dask
     "app.notebook": ["playground"],
     "cluster": ["HardmaxClustering"],
     "draw.pages": ["interactive"],
+    "hull_cache": ["HullCache"],
     "transformers": ["inspect"],
     "scale": ["predict_files", "sweep"],
     "text": ["HardmaxClassifier", "pretrained"],

@@ -21,7 +21,7 @@ MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
-    "A": "Check how it was computed.",
+    **dict.fromkeys(("A", "keys", "queries", "values"), "Check how it was computed."),
 }
 
 

@@ -14,6 +14,7 @@ from hardmax.attention import cpu
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+GRADIENTS = ("none", "straight-through", "softmax")
 
 
 def hardmax_attention(
@@ -25,6 +26,11 @@ def hardmax_attention(
     causal: bool = False,
     attn_mask: Tensor | None = None,
     is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    gradient: str = "none",
+    temperature: float = 1.0,
+    tolerance: float | None = None,
 ) -> Tensor:
     """Return the mean of the values of the best keys: the limit of softmax attention as its temperature goes to 0.
 
@@ -33,9 +39,10 @@ def hardmax_attention(
     C_i is exact, as in real arithmetic on the given floats, so it does not depend on the order of the keys, on the
     machine or on the batch. There is no second product, and one pass over the keys: half the arithmetic of softmax.
 
-    The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is None. The
-    gradient of v adds the gradient of each row, divided by |C_i|, to the members of C_i, and can be differentiated
-    again (`create_graph=True`). Results and gradients have the same bits on every run.
+    The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is None;
+    `gradient` has substitutes for training. The gradient of v adds the gradient of each row, divided by |C_i|, to the
+    members of C_i, and can be differentiated again (`create_graph=True`). Results and gradients have the same bits on
+    every run.
 
     Parameters
     ----------
@@ -51,9 +58,19 @@ def hardmax_attention(
         fits both is of the first kind.
     causal : bool
         Whether query i sees only the keys 0 to i; n must be m.
-    attn_mask, is_causal
-        As in torch's `scaled_dot_product_attention`, for code that calls it: a boolean mask that broadcasts to
-        (..., n, m), and `causal` by its other name.
+    attn_mask, is_causal, scale, enable_gqa
+        As in torch's `scaled_dot_product_attention`, for code that calls it: a mask that broadcasts to (..., n, m),
+        boolean or of 0 and -inf; `causal` by its other name; a positive factor of the scores, which changes the
+        softmax of `gradient` alone (default: 1 / sqrt(d)); and whether groups of heads of q share a head of k and v.
+    gradient : {"none", "straight-through", "softmax"}
+        The gradient of q and k. "straight-through": that of softmax attention, while the gradient of v stays that of
+        the sets. "softmax": all three from softmax attention. torch computes both without a matrix n by m, unless
+        there are a mask for padding and `causal`. The output is the same for all.
+    temperature : float
+        Of that softmax, of scores times `scale`.
+    tolerance : float, optional
+        Compute with operations of torch alone, for ONNX and other formats without custom operators: keys tie whose
+        rounded product is within tolerance |q| max|k| of the largest. Holds matrices n by m. Default: exact.
 
     Returns
     -------
@@ -85,7 +102,10 @@ def hardmax_attention(
             [0.0000]])
     """
     causal = causal or is_causal
+    _check_options(scale, gradient, temperature, tolerance)
     q, k, v = _autocast(q, k, v)
+    if enable_gqa:
+        k, v = (_repeat_heads(q, x, name) for x, name in ((k, "k"), (v, "v")))
     _check(q, k, v, causal)
     leading = q.shape[:-2]
     if not leading == k.shape[:-2] == v.shape[:-2]:
@@ -98,8 +118,16 @@ def hardmax_attention(
         seen = _find_seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
         if seen.ndim == 3 and causal:
             seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
-    attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
-    out: Tensor = attend(q, k, v, seen, causal)[0]
+    fixed = v.detach() if gradient == "softmax" else v
+    if tolerance is not None:
+        out = _attend_with_tolerance(q, k, fixed, _as_matrix(seen, q, k, causal), tolerance)
+    else:
+        attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
+        out = attend(q, k, fixed, seen, causal)[0]
+    if gradient != "none" and torch.is_grad_enabled():
+        factor = (q.shape[-1] ** -0.5 if scale is None else scale) / temperature
+        soft = _soften(q, k, v if gradient == "softmax" else v.detach(), seen, causal, factor).to(out.dtype)
+        out = out + (soft - soft.detach())  # the output, to the last bit, with the gradient of the softmax
     return out if leading else out[0]
 
 
@@ -110,6 +138,8 @@ class HardmaxAttention(torch.nn.Module):
     ----------
     causal : bool
         Whether query i sees only the keys 0 to i.
+    gradient, temperature
+        As in `hardmax_attention`.
 
     Examples
     --------
@@ -122,17 +152,19 @@ class HardmaxAttention(torch.nn.Module):
             [3., 1.]])
     """
 
-    def __init__(self, *, causal: bool = False) -> None:
+    def __init__(self, *, causal: bool = False, gradient: str = "none", temperature: float = 1.0) -> None:
         super().__init__()
-        self.causal = causal
+        _check_options(None, gradient, temperature, None)
+        self.causal, self.gradient, self.temperature = causal, gradient, temperature
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return `hardmax_attention(q, k, v, mask)`, causal if this module is."""
-        return hardmax_attention(q, k, v, mask, causal=self.causal)
+        options: dict[str, Any] = {"gradient": self.gradient, "temperature": self.temperature}
+        return hardmax_attention(q, k, v, mask, causal=self.causal, **options)
 
     def extra_repr(self) -> str:
         """Return the parameters that `print` shows."""
-        return f"causal={self.causal}"
+        return f"causal={self.causal}, gradient={self.gradient!r}, temperature={self.temperature}"
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -143,6 +175,55 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     dtype = torch.get_autocast_dtype(kind)
     fits = [isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
     return tuple(x.to(dtype) if fit else x for x, fit in zip(tensors, fits, strict=True))
+
+
+def _check_options(scale: float | None, gradient: str, temperature: float, tolerance: float | None) -> None:
+    if gradient not in GRADIENTS:
+        raise ParameterError("gradient", f"be one of {', '.join(map(repr, GRADIENTS))}", repr(gradient))
+    for name, value in (("scale", scale), ("temperature", temperature)):
+        if value is not None and not 0.0 < value < math.inf:
+            raise ParameterError(name, "be a positive number", repr(value), "For the smallest products, negate `q`.")
+    if tolerance is not None and not 0.0 <= tolerance < math.inf:
+        raise ParameterError("tolerance", "be a number of at least 0", repr(tolerance))
+
+
+def _repeat_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
+    """Return keys or values (..., heads, m, d) with each head repeated for its group of heads of the queries."""
+    heads = [y.shape[-3] if isinstance(y, Tensor) and y.ndim > 2 else 0 for y in (q, x)]
+    if not heads[1] or not heads[0] or heads[0] % heads[1]:
+        raise ParameterError(name, f"have heads, axis -3, that divide those of `q`, {heads[0]}", describe(x))
+    return x.repeat_interleave(heads[0] // heads[1], -3)
+
+
+def _as_matrix(seen: Tensor | None, q: Tensor, k: Tensor, causal: bool) -> Tensor | None:
+    """Return which keys each query sees, so that it broadcasts to (..., n, m); None for all."""
+    if seen is not None:
+        seen = seen.view(*q.shape[:-2], -1, k.shape[-2])
+    if not causal:
+        return seen
+    below = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return below if seen is None else seen & below
+
+
+def _soften(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, causal: bool, factor: float) -> Tensor:
+    """Return softmax attention; 0 for a query that sees no key."""
+    q4, k4, v4 = (x.flatten(0, -3)[:, None] for x in (q, k, v.to(q.dtype)))  # torch avoids n by m for 4 axes alone
+    attend = partial(torch.nn.functional.scaled_dot_product_attention, q4, k4, v4, scale=factor)
+    matrix = None if seen is None else _as_matrix(seen, q4, k4, causal)
+    if matrix is None:
+        return attend(is_causal=causal)[:, 0].view(*q.shape[:-1], v.shape[-1])
+    blind = ~matrix.any(-1, keepdim=True)
+    return attend(attn_mask=matrix | blind).masked_fill(blind, 0.0)[:, 0].view(*q.shape[:-1], v.shape[-1])
+
+
+def _attend_with_tolerance(q: Tensor, k: Tensor, v: Tensor, matrix: Tensor | None, tolerance: float) -> Tensor:
+    scores = q.detach() @ k.detach().mT
+    if matrix is not None:
+        scores = scores.masked_fill(~matrix, -torch.inf)
+    reach = tolerance * q.detach().norm(dim=-1, keepdim=True) * k.detach().norm(dim=-1).amax(-1)[..., None, None]
+    near = (scores >= scores.amax(-1, keepdim=True) - reach) & (scores > -torch.inf)
+    chosen = near.to(v.dtype)
+    return chosen @ v / chosen.sum(-1, keepdim=True).clamp(min=1)
 
 
 def describe(x: object) -> str:
@@ -201,6 +282,13 @@ class Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
         return _attend_backward(Spread.apply if torch.is_grad_enabled() else _spread, ctx, g, _)  # `create_graph=True`
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise InputError(
+            "`hardmax_attention` must be differentiated backwards. Got forward-mode differentiation (`jvp`). "
+            "Use `torch.func.vjp`, or `tolerance=0.0`, which takes operations of torch."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
@@ -315,6 +403,8 @@ def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading
     if mask is not None and attn_mask is not None:
         raise ParameterError("attn_mask", "not go with `mask`", "both", "Join them with &.")
     name, given = ("attn_mask", attn_mask) if mask is None else ("mask", mask)
+    if isinstance(given, Tensor) and given.is_floating_point():
+        given = _as_boolean(given, name)
     if not isinstance(given, Tensor) or given.dtype != torch.bool or given.ndim < 1:
         got = str(given.dtype) if isinstance(given, Tensor) else type(given).__name__
         raise ParameterError(name, "be a boolean tensor, (..., m) or (..., n, m), True for keys that are seen", got)
@@ -331,6 +421,15 @@ def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading
         raise ParameterError(name, f"have axes that broadcast to ({axes}){alone}", describe(given))
     seen = given.expand(*leading, given.shape[-2], m).reshape(batch, given.shape[-2], m)
     return seen[:, 0] if given.shape[-2] == 1 else seen
+
+
+def _as_boolean(mask: Tensor, name: str) -> Tensor:
+    """Return where a mask of 0 and -inf is 0; other values are refused, unless a graph is being recorded."""
+    recording = torch.compiler.is_compiling() or (mask.is_cuda and torch.cuda.is_current_stream_capturing())
+    if not recording and not ((mask == 0) | (mask == -math.inf)).all():
+        advice = "For a bias, append a column to `q` and `k`."
+        raise ParameterError(name, "be boolean, or hold 0 and -inf alone", "other numbers", advice)
+    return mask == 0
 
 
 def _can_broadcast(shape: tuple[int, ...], leading: tuple[int, ...]) -> bool:

@@ -7,7 +7,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import product
 from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import Annotated
@@ -18,6 +17,7 @@ from hardmax._errors import MissingExtra
 from hardmax.cli import output
 from hardmax.cli.options import option
 from hardmax.exact.argmax import argmax_sets
+from hardmax.hull_cache import HullCache
 from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
@@ -74,16 +74,8 @@ def _compile_for_gpu() -> None:
     except ImportError as problem:
         output.say(f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})")
         return
-    import torch
-
-    from hardmax.attention.functional import GPU_TYPES, hardmax_attention
-
-    runs = list(product(GPU_TYPES, gpu.WIDTHS, (512, 1024, 2048), (False, True)))
     with output.progress_bar("GPU kernels") as progress:
-        for done, (dtype, d, n, causal) in enumerate(runs, 1):
-            x = torch.ones(1, n, d, device="cuda", dtype=dtype, requires_grad=True)
-            hardmax_attention(x, x, x, causal=causal).sum().backward()
-            progress(done, len(runs))
+        gpu.compile_ahead(progress)
     output.say(f"GPU kernels: {time.perf_counter() - start:.1f} s")
 
 
@@ -110,6 +102,20 @@ def _search_batch(kernel: str, d: int, **options: bool) -> None:
 def _scan() -> None:
     _search("scan", 3)
     _search_batch("scan", 3, causal=True)
+
+
+def _growing() -> None:
+    from hardmax.search.growing import near_maxima
+
+    tokens = _tokens(1, 64, 2)[0].astype(np.float64)
+    near_maxima(tokens, tokens, np.zeros(64), np.arange(1, 65))
+
+
+def _hull_cache() -> None:
+    tokens, cache = _tokens(2, 20, 2), HullCache()
+    cache.append(tokens, tokens)
+    cache.sets(tokens)
+    cache.attend(tokens, tokens, tokens)
 
 
 def _attention() -> None:
@@ -146,6 +152,8 @@ def _tokens(batch: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype
 # Every kernel of `LAST_COMPILED` on all its data types, the slowest to compile first.
 RUNS: dict[str, Callable[[], object]] = {
     "layers": _layers,
+    "hull_cache": _hull_cache,
+    "growing": _growing,
     "scan": _scan,
     "small": partial(_search_batch, "small", 2),
     "hull": partial(_search, "hull", 2),

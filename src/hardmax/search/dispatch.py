@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 KERNELS = {
     "auto": "the fastest for the shape",
     "numpy": "all products, tile by tile, in NumPy: the definition",
-    "hull": "d = 2: convex hull, and a binary search by angle; for prefixes of the keys, hulls of blocks",
+    "hull": "d = 2: convex hull, and a binary search by angle; for prefixes of the keys, a hull that grows",
     "kdtree": "SciPy's k-d tree, for few dimensions and tokens nearly equally far from their centre",
     "scan": "any d: float32 products in registers, from the keys that are farthest from their centre on",
     "symmetric": "d = 16 and more, tokens that are their own keys: half of the matrix of products, in int16",
@@ -38,12 +38,14 @@ LOADING, COMPILING = 1 << 27, 1 << 31  # products that NumPy finds while a kerne
 NUMPY_CALL, NUMPY_ELEMENT = 1 << 15, 1 << 10  # products in NumPy's time for a batch, and per batch element, at least
 MAX_SMALL_PLANE, MAX_SMALL = 4096, 512  # tokens of a batch element up to which "small" is faster than "scan"
 MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from which "symmetric" is fastest
-MIN_PREFIXES = 1 << 22  # products from which hulls of blocks beat a scan of the first keys
+MIN_PREFIXES = 1 << 22  # products from which a hull that grows beats a scan of the first keys
 MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
 
 PACKAGE = Path(__file__).parents[1]
 LAST_COMPILED = {  # each kernel, and the function that is compiled last of all that it needs
     "hull": "search.hull._walk",
+    "growing": "search.growing._near_maxima",
+    "hull_cache": "search.hull_heads.step",
     "scan": "search.scan._search",
     "symmetric": "search.symmetric._decide",
     "small": "search.small._search",
@@ -221,9 +223,9 @@ class Search:
 
                 sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
             else:
-                from hardmax.search import prefixes
+                from hardmax.search import growing
 
-                sets = prefixes.near_maxima(queries, keys, slack, seen)
+                sets = growing.near_maxima(queries, keys, slack, seen)
         elif name == "kdtree":
             from hardmax.search import kdtree
 
@@ -268,7 +270,7 @@ class Search:
             self.why = self.why if self.ran else "SciPy's tree needs no compiled code."
             return fastest
         for name in dict.fromkeys([fastest, "scan"]):  # "scan" may be loaded where the fastest is not
-            compiled, why = explain_choice(name, products)
+            compiled, why = explain_choice("growing" if limited and name == "hull" else name, products)
             if not self.ran or compiled:  # the reason of the first layer, or of the first that was compiled
                 self.why = why
             if compiled:

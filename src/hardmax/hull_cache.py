@@ -1,0 +1,305 @@
+"""`HullCache`: exact hard attention on two-dimensional keys that arrive one after another, a cache for decoding."""
+
+import math
+import zipfile
+from fractions import Fraction
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hardmax import _validation
+from hardmax._display import count
+from hardmax._errors import InputError, ParameterError
+from hardmax._files import check_ending, written_whole
+from hardmax._types import AnyArray, Array, IntArray
+from hardmax.exact.argmax import Metric, Points, exact_sets
+from hardmax.search.dispatch import Search, has_numba
+from hardmax.search.sets import Sets
+
+if TYPE_CHECKING:
+    from hardmax.search.hull_heads import Heads
+
+TIES = ("mean", "latest", "first")
+RANGE = 2.0**400  # sizes of coordinates, and of their inverses, for which compiled comparisons are exact
+MIN_ROOM = 64  # keys
+WORK = 1000.0  # multiplications that take as long as a key or a query
+NOTHING = np.empty(0, np.intp)
+
+
+class HullCache:
+    """Keys in the plane and their values, appended one after another, for exact hard attention.
+
+    o = mean of v_j over j in C,   C = argmax_j <q, k_j> over all keys so far.
+
+    A maximum lies on the convex hull of the keys, so a query takes O(log h) for a hull of h vertices, and an append
+    the same. C is that of real arithmetic, as in `hardmax_attention(causal=True)`: comparisons that floats leave open
+    are repeated exactly. Equal keys, and keys on one edge of the hull, tie. Without numba, and for integers and
+    Fractions that float64 cannot hold, NumPy computes all products, and rational arithmetic those that are close.
+
+    Parameters
+    ----------
+    ties : {"mean", "latest", "first"}
+        The output for a set with several members: the mean of their values, the value that was appended last, or the
+        first.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> cache = hm.HullCache()
+    >>> cache.append([[0, 0], [2, 0], [0, 2]], [[1], [2], [4]])
+    >>> cache.query([[1, 0], [1, 1]])
+    array([[2.],
+           [3.]])
+    >>> cache.sets([[1, 1]])[0]
+    array([1, 2])
+    >>> cache
+    HullCache(ties='mean'): 3 keys
+    """
+
+    def __init__(self, *, ties: str = "mean") -> None:
+        if ties not in TIES:
+            raise ParameterError("ties", f"be one of {', '.join(map(repr, TIES))}", repr(ties))
+        self.ties = ties
+        self._leading: tuple[int, ...] | None = None  # axes of heads
+        self._heads: Heads | None = None
+        self._is_exact = not has_numba()  # by the reference
+        self._parts: list[tuple[AnyArray, AnyArray]] = []  # keys (heads, m, 2) and values (heads, m, dv)
+        self._length = self._room = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        heads = f" in each of {count(math.prod(self._leading), 'head')}" if self._leading else ""
+        return f"HullCache(ties={self.ties!r}): {count(len(self), 'key')}{heads}"
+
+    def append(self, keys: Array, values: Array) -> None:
+        """Append keys and their values.
+
+        Parameters
+        ----------
+        keys : (..., m, 2) array or tensor
+            Floats, integers or Fractions. Leading axes are heads, the same in all calls.
+        values : (..., m, dv) array or tensor
+            One row for each key.
+
+        Raises
+        ------
+        ParameterError
+            If shapes do not fit, or a number is not finite.
+        """
+        K, V = self._check(keys, values)
+        self._step(K, V, K[:, :0])
+
+    def query(self, queries: Array) -> Array:
+        """Return the outputs of queries.
+
+        Parameters
+        ----------
+        queries : (..., n, 2) array or tensor
+            With the same leading axes as the keys.
+
+        Returns
+        -------
+        (..., n, dv) array or tensor
+            float64, or Fractions where float64 cannot hold the values; a tensor of the type of `queries` for a tensor.
+
+        Raises
+        ------
+        ParameterError
+            If shapes do not fit, or a number is not finite.
+        InputError
+            If there is no key yet.
+        """
+        Q = self._check_queries(queries)
+        if self._is_exact:
+            return self._outputs(self._means(self._exact_sets(Q)), queries)
+        return self._outputs(self._step(Q[:, :0], np.empty((len(Q), 0, self._dv)), Q), queries)
+
+    def attend(self, queries: Array, keys: Array, values: Array) -> Array:
+        """Append each key, and answer the query of the same index: causal attention, after the keys so far.
+
+        Parameters
+        ----------
+        queries, keys : (..., m, 2) array or tensor
+            As in `query` and `append`.
+        values : (..., m, dv) array or tensor
+            As in `append`.
+
+        Returns
+        -------
+        (..., m, dv) array or tensor
+            As from `query`.
+
+        Raises
+        ------
+        ParameterError
+            If shapes do not fit, or a number is not finite.
+        """
+        K, V = self._check(keys, values)
+        Q = self._check_queries(queries, K)
+        out = self._step(K, V, Q)
+        if self._is_exact:
+            out = self._means(self._exact_sets(Q, len(self) - K.shape[1] + 1 + np.arange(K.shape[1])))
+        return self._outputs(out, queries)
+
+    def sets(self, queries: Array) -> Sets:
+        """Return C of each query, as indices of keys in the order of their arrival; head after head.
+
+        Parameters
+        ----------
+        queries : (..., n, 2) array or tensor
+            As in `query`.
+        """
+        Q = self._check_queries(queries)
+        if self._is_exact:
+            return self._exact_sets(Q)
+        starts, no_values = np.zeros(Q.shape[0] * Q.shape[1] + 1, np.intp), np.empty((len(Q), 0, self._dv))
+        self._step(Q[:, :0], no_values, Q, starts)
+        starts = np.cumsum(starts)
+        members = np.empty(starts[-1], np.intp)
+        self._step(Q[:, :0], no_values, Q, starts, members)
+        return Sets(starts, members)
+
+    def evict(self, number: int) -> None:
+        """Refuse to drop the first keys: the keys that they hide would have to come back to the hull.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        advice = "Append the keys that stay to a new cache."
+        raise InputError(f"A HullCache must keep its keys, as they hide others. Got `evict({number!r})`. {advice}")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write keys and values to a file that ends in .npz, for `HullCache.load`; an older one is replaced."""
+        check_ending(path, (".npz",))
+        K, V = self._history() if self._parts else (np.empty((0, 0, 2)), np.empty((0, 0, 0)))
+        keys, values = (x.astype(str) if x.dtype == object else x for x in (K, V))
+        leading = np.array([-1] if self._leading is None else self._leading, np.intp)
+        with written_whole(path) as temporary:
+            np.savez(temporary, ties=np.array(self.ties), leading=leading, keys=keys, values=values)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "HullCache":
+        """Read a cache that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is not such a file.
+        """
+        check_ending(path, (".npz",))
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                cache, leading = cls(ties=str(file["ties"])), tuple(file["leading"].tolist())
+                if leading != (-1,):
+                    arrays = (_parse(file[name]) for name in ("keys", "values"))
+                    cache.append(*(x.reshape(*leading, *x.shape[1:]) for x in arrays))
+        except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
+            must = "`path` must be a whole file that `HullCache.save` wrote."
+            raise InputError(f"{must} Got {str(path)!r}, which is not.") from None
+        return cache
+
+    @property
+    def _dv(self) -> int:
+        return int(self._parts[0][1].shape[2])
+
+    def _history(self) -> tuple[AnyArray, AnyArray]:
+        """Return all keys (heads, n, 2) and values (heads, n, dv)."""
+        keys, values = (np.concatenate(arrays, axis=1) for arrays in zip(*self._parts, strict=True))
+        self._parts = [(keys, values)]
+        return keys, values
+
+    def _step(
+        self, K: AnyArray, V: AnyArray, Q: AnyArray, starts: IntArray = NOTHING, members: IntArray = NOTHING
+    ) -> AnyArray:
+        """Append keys and values, and return outputs of queries, unless these are left to the reference."""
+        out = np.empty((*Q.shape[:2], V.shape[2]))
+        if not self._is_exact:
+            from hardmax.search import hull_heads
+
+            if self._heads is None or len(self) + K.shape[1] > self._room:
+                self._room = max(2 * self._room, len(self) + K.shape[1], MIN_ROOM)
+                self._heads = hull_heads.new_heads(len(K), self._room, V.shape[2])
+                if self._parts:
+                    self._compute(*self._history(), K[:, :0], V[:, :0], NOTHING, NOTHING)
+            self._compute(K, V, Q, out, starts, members)
+        if K.shape[1] or not self._parts:
+            self._parts.append((K, V))
+            self._length += K.shape[1]
+        return out
+
+    def _compute(self, *arrays: AnyArray) -> None:
+        from hardmax.search.hull_heads import step
+        from hardmax.search.threads import share
+
+        heads, rule, number = self._heads, TIES.index(self.ties), len(arrays[0])
+        assert heads is not None
+        work = WORK * number * (arrays[0].shape[1] + arrays[2].shape[1])
+        share(lambda some: step(some, heads, rule, *(np.ascontiguousarray(x) for x in arrays)), number, work)
+
+    def _exact_sets(self, Q: AnyArray, seen: IntArray | None = None) -> Sets:
+        """Return the sets by the reference: all products, in rational arithmetic where floats leave them open."""
+        parts = [
+            exact_sets(Points.of(q), Points.of(k), Metric.of(None), Search("numpy"), seen)[0]
+            for q, k in zip(Q, self._history()[0], strict=True)
+            if len(q)
+        ]
+        return Sets.of([members for sets in parts for members in sets])
+
+    def _means(self, sets: Sets) -> AnyArray:
+        """Return the outputs (heads, n, dv) of sets."""
+        values = self._history()[1]
+        n, place = len(sets) // max(1, len(values)), {"mean": slice(None), "latest": slice(-1, None), "first": slice(1)}
+        rows = [values[i // n][members[place[self.ties]]] for i, members in enumerate(sets)]
+        means = [row.sum(axis=0) / (Fraction(len(row)) if row.dtype == object else len(row)) for row in rows]
+        return np.array(means).reshape(len(values), n, self._dv)
+
+    def _check(self, keys: Array, values: Array) -> tuple[AnyArray, AnyArray]:
+        """Return keys (heads, m, 2) and values (heads, m, dv)."""
+        K, V = self._numbers(keys, "keys"), self._numbers(values, "values")
+        leading = K.shape[:-2] if self._leading is None else self._leading
+        if K.ndim < 2 or K.shape[-1] != 2 or K.shape[:-2] != leading:
+            axes = "..., " if self._leading is None else "".join(f"{size}, " for size in self._leading)
+            raise ParameterError("keys", f"have shape ({axes}m, 2)", f"shape {K.shape}")
+        if V.ndim != K.ndim or V.shape[:-1] != K.shape[:-1] or (self._parts and V.shape[-1] != self._dv):
+            axes = "".join(f"{size}, " for size in K.shape[:-1])
+            raise ParameterError(
+                "values", f"have shape ({axes}{self._dv if self._parts else 'dv'})", f"shape {V.shape}"
+            )
+        self._leading = leading
+        return K.reshape(-1, *K.shape[-2:]), V.reshape(-1, *V.shape[-2:])
+
+    def _check_queries(self, queries: Array, keys: AnyArray | None = None) -> AnyArray:
+        """Return queries (heads, n, 2)."""
+        if keys is None and not self._length:
+            raise InputError("A query needs at least one key. Got none: call `append` first.")
+        Q, leading = self._numbers(queries, "queries"), self._leading or ()
+        if Q.shape[:-2] != leading or Q.ndim < 2 or Q.shape[-1] != 2 or (keys is not None and Q.size != keys.size):
+            axes = (*leading, "n" if keys is None else keys.shape[1], 2)
+            raise ParameterError("queries", f"have shape ({', '.join(map(str, axes))})", f"shape {Q.shape}")
+        return Q.reshape(-1, *Q.shape[-2:])
+
+    def _numbers(self, given: Array, name: str) -> AnyArray:
+        """Return a copy as float64, or as Fractions where float64 could not hold the numbers."""
+        array = _validation.exact_numbers(_validation.as_array(given, name, "have rows of equal length"), name)
+        if array.dtype == object:
+            self._is_exact = True
+            return array
+        floats = np.array(array, np.float64, order="C")
+        sizes = np.abs(floats)
+        self._is_exact |= name != "values" and not ((sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0))).all()
+        return floats
+
+    def _outputs(self, out: AnyArray, queries: Array) -> Array:
+        return _validation.like(out.reshape(*(self._leading or ()), *out.shape[1:]), queries)
+
+
+def _parse(array: AnyArray) -> AnyArray:
+    """Return numbers of a file; Fractions are text there."""
+    if array.dtype.kind != "U":
+        return array
+    return np.array([Fraction(x) for x in array.flat], object).reshape(array.shape)

@@ -1,0 +1,184 @@
+"""`HullCache` against `hardmax_attention`, and its compiled heads against the reference in rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.exact.argmax import exact_sets_of_batch
+from hardmax.hull_cache import TIES, HullCache
+
+pytestmark = pytest.mark.quick
+
+
+def walk(rng, n):
+    return np.cumsum(rng.integers(-2, 3, (n, 2)), axis=0)
+
+
+KINDS = {
+    "gaussian": lambda rng, n: rng.normal(size=(n, 2)),
+    "grid": lambda rng, n: rng.integers(-3, 4, (n, 2)),
+    "grid of floats": lambda rng, n: rng.integers(-3, 4, (n, 2)) * 0.1,
+    "column after column": lambda rng, n: np.c_[np.arange(n) // 5, np.arange(n) % 5],
+    "line": lambda rng, n: np.outer(rng.integers(-9, 10, n), [2, -1]),
+    "line of floats": lambda rng, n: np.outer(rng.integers(-9, 10, n), [0.1, 0.3]),
+    "rising line": lambda rng, n: np.outer(np.arange(n), [1, 0]),
+    "falling line": lambda rng, n: np.outer(-np.arange(n), [1, 2]),
+    "column": lambda rng, n: np.outer(rng.permutation(n), [0, 1]),
+    "parabola": lambda rng, n: np.c_[2 * np.arange(n), -(np.arange(n) ** 2)],
+    "shuffled parabola": lambda rng, n: rng.permutation(np.c_[2 * np.arange(n), -(np.arange(n) ** 2)]),
+    "circle": lambda rng, n: np.exp(1j * rng.permutation(n))[:, None].view(float),
+    "walk": walk,
+    "equal": lambda rng, n: np.ones((n, 2)),
+    "zero": lambda rng, n: np.zeros((n, 2)),
+    "nearly on a line": lambda rng, n: np.c_[t := rng.random(n), t / 3 + rng.integers(-1, 2, n) * 2.0**-54],
+    "wide range": lambda rng, n: rng.normal(size=(n, 2)) * 2.0 ** rng.integers(-300, 300, (n, 1)),
+}
+
+
+def queries_for(rng, keys):
+    """Return queries: keys, directions of edges turned by a right angle, axes and zero."""
+    i, j = rng.integers(0, len(keys), (2, len(keys)))
+    edges = (keys[i] - keys[j])[:, ::-1] * [1, -1]
+    axes = np.array([(0, 0), (0, 1), (1, 0), (-1, 0), (0, -1), (-0.0, 0.0)])
+    return rng.permutation(np.concatenate([edges, keys[i], axes]))[: len(keys)]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sets_are_those_of_causal_attention(kind, compiled, monkeypatch):
+    if compiled:
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr("hardmax.hull_cache.has_numba", lambda: False)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 90))
+        keys = KINDS[kind](rng, n)
+        queries = queries_for(rng, keys).astype(float)
+        expected = exact_sets_of_batch(queries[None], keys[None].astype(float), causal=True)
+        cache = HullCache()
+        for i in range(n):
+            cache.append(keys[i : i + 1], np.eye(n)[i : i + 1])
+            found = cache.sets(queries[i : i + 1])[0]
+            assert found.tolist() == expected[i].tolist(), (seed, i)
+        values = rng.normal(size=(n, 3))
+        for ties in TIES:
+            out = HullCache(ties=ties).attend(queries, keys, values)
+            for i, members in enumerate(expected):
+                chosen = members if ties == "mean" else members[-1 if ties == "latest" else 0]
+                np.testing.assert_allclose(out[i], values[chosen].reshape(-1, 3).mean(axis=0), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "wide range"])
+def test_heads_batches_and_tensors(kind):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(7)
+    keys = np.array([[KINDS[kind](rng, 300) for _ in range(3)] for _ in range(2)], np.float32)
+    queries = np.array([[queries_for(rng, own) for own in row] for row in keys], np.float32)
+    values = rng.normal(size=(2, 3, 300, 2)).astype(np.float32)
+    q, k, v = map(torch.from_numpy, (queries, keys, values))
+    expected = hm.hardmax_attention(q, k, v, causal=True)
+    cache, out = hm.HullCache(), []
+    for some in np.split(np.arange(300), [1, 64, 65, 200]):
+        out.append(cache.attend(*(x[..., some, :] for x in (q, k, v))))
+    assert out[0].dtype == torch.float32
+    torch.testing.assert_close(torch.cat(out, -2), expected, rtol=1e-4, atol=1e-5)
+    assert cache.sets(queries) == exact_sets_of_batch(queries.reshape(6, 300, 2), keys.reshape(6, 300, 2))
+    assert repr(cache) == "HullCache(ties='mean'): 300 keys in each of 6 heads"
+
+
+def test_numbers_that_floats_cannot_hold():
+    third = Fraction(1, 3)
+    cache = hm.HullCache()
+    cache.append([[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
+    cache.append([[third, 2 * third], [2**60, 2**60 + 1]], [[5.0], [7.0]])
+    assert cache.query([[1, -1], [0, 0], [third, third]]).tolist() == [[1.0], [3.75], [7.0]]
+    line = hm.HullCache()
+    line.append([[third, 1 - third], [0, 1], [1, 0]], [[Fraction(1, 7)], [1], [2]])
+    assert line.query([[1, 1]]).tolist() == [[Fraction(22, 21)]]
+    assert line.sets([[0, 0], [Fraction(1, 7), Fraction(1, 7)]])[1].tolist() == [0, 1, 2]
+
+
+def test_decoding_of_memory_addresses_is_exact():
+    """Write to addresses on a parabola and read them back, beyond the index at which float32 products fail."""
+    rng, n = np.random.default_rng(0), 20_000
+    address = rng.integers(0, 5000, n) + 10**6
+    keys, read = np.c_[2 * address, -(address**2)], rng.permutation(address)
+    queries, values = np.c_[read, np.ones(n, int)], rng.normal(size=(n, 1))
+    cache = hm.HullCache(ties="latest")
+    found, memory = cache.attend(queries, keys, values), {}
+    for i in range(n):
+        memory[address[i]] = values[i, 0]
+        if read[i] in memory:
+            assert found[i, 0] == memory[read[i]]
+    assert len(memory) > 4000
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_saved_caches_go_on(tmp_path, exact):
+    rng = np.random.default_rng(1)
+    keys, values = rng.integers(-3, 4, (2, 50, 2)), rng.normal(size=(2, 50, 2))
+    keys = keys * Fraction(1, 3) if exact else keys
+    cache = hm.HullCache(ties="mean")
+    cache.append(keys[:, :30], values[:, :30])
+    cache.save(tmp_path / "cache.npz")
+    loaded = hm.HullCache.load(tmp_path / "cache.npz")
+    assert repr(loaded) == repr(cache)
+    for one in (cache, loaded):
+        one.append(keys[:, 30:], values[:, 30:])
+    assert cache.sets(keys) == loaded.sets(keys)
+    assert np.array_equal(cache.query(keys), loaded.query(keys))
+    empty = hm.HullCache(ties="first")
+    empty.save(tmp_path / "empty.npz")
+    assert len(hm.HullCache.load(tmp_path / "empty.npz")) == 0
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "cache.npz"
+    cache = hm.HullCache()
+    cache.append([[1, 2], [3, 4], [1, 2]], [[1], [2], [3]])
+    cache.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name, wrong in {
+        "keys": np.array([[[1, 2], [3, np.nan], [1, 2]]]),
+        "values": np.ones((1, 2, 1)),
+        "leading": np.array([3]),
+        "ties": np.array("none"),
+    }.items():
+        np.savez(path, **arrays | {name: wrong})
+        with pytest.raises(hm.InputError, match="path"):
+            hm.HullCache.load(path)
+    path.write_bytes(b"no archive")
+    with pytest.raises(hm.InputError, match="path"):
+        hm.HullCache.load(path)
+
+
+def test_wrong_input_is_named():
+    cache = hm.HullCache()
+    with pytest.raises(hm.InputError, match="append"):
+        cache.query([[1, 2]])
+    with pytest.raises(hm.ParameterError, match="ties"):
+        hm.HullCache(ties="last")
+    for keys, values, name in (
+        ([[1, 2, 3]], [[1]], "keys"),
+        ([[1, np.nan]], [[1]], "keys"),
+        ([[1, 2]], [[1], [2]], "values"),
+        ([[1, 2]], [[np.inf]], "values"),
+        ([1, 2], [1], "keys"),
+    ):
+        with pytest.raises(hm.ParameterError, match=f"`{name}`"):
+            cache.append(keys, values)
+    cache.append([[1, 2]], [[1]])
+    for call in (lambda: cache.append([[[1, 2]]], [[[1]]]), lambda: cache.append([[1, 2]], [[1, 2]])):
+        with pytest.raises(hm.ParameterError):
+            call()
+    with pytest.raises(hm.ParameterError, match="`queries`"):
+        cache.query([1, 2])
+    with pytest.raises(hm.ParameterError, match="`queries`"):
+        cache.attend([[1, 2], [3, 4]], [[1, 2]], [[1]])
+    with pytest.raises(hm.InputError, match="evict"):
+        cache.evict(1)
+    assert len(cache) == 1
