@@ -27,13 +27,13 @@ from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.leaders import Leader, leader_table
-from hardmax.limit import limit
+from hardmax.limit import Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.limits import Limit, Limits
+from hardmax.trajectories.limits import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 __all__ = [
