@@ -11,10 +11,10 @@ import pandas as pd
 
 from hardmax._display import progress_bar
 from hardmax._files import save_text
-from studies import classifier, endings, heads, leaders, sphere, temperature
+from studies import causal, classifier, endings, heads, leaders, sphere, temperature
 from studies.study import Study
 
-STUDIES = {module.STUDY.name: module.STUDY for module in (leaders, endings, heads, temperature, sphere)}
+STUDIES = {module.STUDY.name: module.STUDY for module in (leaders, causal, endings, heads, temperature, sphere)}
 CLASSIFIER = ("paper", "ablations", "small")
 
 

@@ -31,6 +31,23 @@ def _use_compiled_kernels(request, monkeypatch):
         monkeypatch.setattr("hardmax.search.dispatch.is_loaded", lambda kernel: True)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--certificates", action="store_true", help="Check the certificate of every limit of a test.")
+
+
+@pytest.fixture(autouse=True)
+def _check_certificates(request, monkeypatch):
+    """With --certificates, let both checkers verify the certified limits that a test makes."""
+    if not request.config.getoption("--certificates"):
+        yield
+        return
+    from tests import certificates
+
+    limits = certificates.collect_limits(monkeypatch)
+    yield
+    certificates.assert_accepted(limits)
+
+
 @pytest.fixture
 def without_numba(monkeypatch):
     """Return a function that disables compiled code."""

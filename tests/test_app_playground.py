@@ -46,6 +46,14 @@ def test_the_answer_is_that_of_the_library():
     assert [v["name"] for v in header["verdicts"]] == [v.name for v in hm.theorems.check(trajectory) if v.applies]
 
 
+def test_causal_scenes_have_limits_and_verdicts():
+    header, arrays = answer(scene(causal=True, overlays=["limit"]))
+    limit = hm.limit(TRIANGLE, hm.Hardmax(0.5, causal=True))
+    assert (header["status"], header["certified"]) == (limit.status, True)
+    np.testing.assert_allclose(arrays["limit"], limit.tokens, atol=1e-6)
+    assert {v["name"]: v["outcome"] for v in header["verdicts"]} == dict.fromkeys(("C0 limit", "C1", "C2"), "holds")
+
+
 def test_colours_stay_with_tokens_when_others_change():
     first = answer(scene())[0]["colours"]
     moved = [[5.0, -5.0], *TRIANGLE]

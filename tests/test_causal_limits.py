@@ -13,6 +13,7 @@ from tests.problems.oracle import definition
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
+EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 HALF = Fraction(1, 2)
 ALPHAS = (Fraction(1, 10), HALF, Fraction(1), Fraction(5))
 WAITING = [(1, 0), (1, 1), (Fraction(11, 10), HALF), (HALF, Fraction(-2, 5))]  # C1 never decides the last token
@@ -76,7 +77,7 @@ def compare(tokens, alpha, A, mask):
     return limit
 
 
-@pytest.mark.parametrize("number", [60, pytest.param(1500, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("number", [60, pytest.param(1500, marks=EXHAUSTIVE)])
 @pytest.mark.parametrize("lattice", [False, True])
 def test_limits_are_those_of_the_definition(lattice, number):
     rng, certified, layers, other = np.random.default_rng(int(lattice)), 0, [], 0
@@ -89,7 +90,7 @@ def test_limits_are_those_of_the_definition(lattice, number):
     assert certified == number
 
 
-@pytest.mark.parametrize("number", [40, pytest.param(1000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("number", [40, pytest.param(1000, marks=EXHAUSTIVE)])
 def test_limits_under_partial_orders(number):
     rng = np.random.default_rng(2)
     for _ in range(number):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from benchmarks import CASES, gpu, report
 from benchmarks.machine import RESULTS, ROOT
 from sklearn.datasets import make_blobs
-from studies import classifier_rivals, clusterers, curves, measure, pages, rules
+from studies import causal, classifier_rivals, clusterers, curves, measure, pages, rules
 from studies.__main__ import STUDIES, filled
 from studies.endings import CONSENSUS, smallest_cycle
 from studies.leaders import expected
@@ -86,6 +87,8 @@ def test_a_page_states_the_facts_of_its_table(study):
 
 @NAMED
 def test_a_sweep_gives_the_columns_of_the_table(study):
+    if not study.cell:
+        pytest.skip("this study takes the token sets of a cell in two batches")
     first = {name: list(values)[:1] for name, values in study.grid.items()} | {"seed": [0, 1, 2]}
     rows = []
     for index, values in enumerate(product(*first.values())):
@@ -94,6 +97,21 @@ def test_a_sweep_gives_the_columns_of_the_table(study):
     kept = study.keep(pd.DataFrame(rows))
     assert list(kept.columns) == list(pd.read_csv(study.table).columns)
     assert kept["runs"].tolist() == [3]
+
+
+def test_the_comparison_with_causal_attention_equals_single_limits():
+    row, table = causal.compare(0.5, 8, 2, draws=20), pd.read_csv(causal.STUDY.table)
+    assert list(causal.keep(pd.DataFrame([row])).columns) == list(table.columns)
+    rules = [hm.Hardmax(Fraction(1, 2), causal=masked) for masked in (False, True)]
+    batch, same, leaders = np.random.default_rng([8, 2]).normal(size=(20, 8, 2)), 0, [0, 0]
+    for tokens in batch:
+        limits = [hm.limit(tokens, rule) for rule in rules]
+        leaders = [number + len(limit.leaders) for number, limit in zip(leaders, limits, strict=True)]
+        ends = [limit.exact().tolist() for limit in limits]
+        same += sum(one == other for one, other in zip(*ends, strict=True))
+    assert (row["certified_full"], row["certified_causal"]) == (20, 20)
+    assert [row["leaders_full"], row["leaders_causal"]] == pytest.approx([number / 20 for number in leaders])
+    assert row["same_limit"] == pytest.approx(same / 160)
 
 
 @pytest.mark.parametrize("tokens", ["gaussian", "ball"])

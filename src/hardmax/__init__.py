@@ -29,7 +29,7 @@ from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.group_limits import GroupLimit
 from hardmax.leaders import Leader, leader_table, split_margin
-from hardmax.limit import limit
+from hardmax.limit import Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import (
     Compose,
@@ -48,7 +48,7 @@ from hardmax.simulate import simulate
 from hardmax.sphere_clusters import circle_clusters, common_angle, renyi_centres
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.limits import Limit, Limits
+from hardmax.trajectories.limits import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 __all__ = [

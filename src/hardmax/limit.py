@@ -1,26 +1,96 @@
-"""`limit`: the limit of every token, proved at a finite layer.
+"""`limit`: the limit of every token, proved at a finite layer, and `Limits` of a batch.
 
 Layers run until each token is decided by Theorem 1 or 4, or by C1 under a mask, or until T or chain
 (`exact/certificates.py`) decide the rest.
 Then the limit is known exactly: leaders stand still, and every other token tends to a convex combination of leaders.
 """
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax import _validation
+from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._types import AnyArray, Array, BoolArray, Progress
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
 from hardmax._validation import like, to_numpy
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
-from hardmax.exact.run import Run, merge_stats
+from hardmax.exact.run import LimitSet, Proof, Run, merge_stats
 from hardmax.group_limits import find_group_limit
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.localmax import Localmax
 from hardmax.search.dispatch import check_kernel
-from hardmax.trajectories.limits import Limit, Limits, make_limit
+from hardmax.trajectories.base import LazySequence
+from hardmax.trajectories.limits import Comparable, Limit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Limits(Comparable, LazySequence[Limit]):
+    """Limits of the token sets of a batch, as `limit` returns them.
+
+    `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens alone. It can be pickled.
+
+    Attributes
+    ----------
+    tokens : (batch, n, d) array
+        The limit of every token; padding as it came. A torch tensor if that came in.
+    certified, layer : (batch,) arrays
+        Whether every limit of a token set is proved, and at which layer.
+    clusters : (batch, n) array
+        Index of the limit of each token in `limits[b].points`; -1 where undecided, and for padding.
+    leads : (batch, n) boolean array
+        True for leaders, the first of each set of equal tokens.
+    stats : dict
+        Kernel and why, arithmetic, layers, queries, sets compared exactly, number of token sets in one pass.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> limits = hm.limit([[[1, 1], [0.5, 0.25]], [[1, -1], [-1, -0.5]]], hm.Hardmax(alpha=0.5))
+    >>> limits
+    Certified for 2 of 2 token sets, the last at layer 0.
+    >>> limits.tokens[0]
+    array([[1., 1.],
+           [1., 1.]])
+    >>> limits[1]
+    Certified at layer 0. 2 leaders, all since layer 0. 2 cluster points. Proved by
+    Theorem 1 for 2 tokens.
+    """
+
+    tokens: Array
+    certified: BoolArray
+    layer: IntArray
+    clusters: IntArray
+    leads: BoolArray
+    stats: dict[str, Any] = field(compare=False)
+    _batch_limit: BatchLimit | None = field(compare=False)
+    _made: dict[int, Limit] = field(compare=False)
+
+    def __len__(self) -> int:
+        return len(self.certified)
+
+    def _make(self, b: int) -> Limit:
+        assert self._batch_limit is not None
+        found, emerged, queries = self._batch_limit.limit_set(b)
+        stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
+        return make_limit(found, found.points[found.place], emerged, stats, self.tokens)
+
+    @cached_property
+    def leaders(self) -> list[IntArray]:
+        """The leaders of each token set, as indices that count padding."""
+        return [np.flatnonzero(row) for row in self.leads]
+
+    @cached_property
+    def status(self) -> str:
+        """State in a sentence for how many token sets the limit is proved, and why not for the others."""
+        proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
+        if self.certified.any():
+            proved += f", the last at layer {int(self.layer[self.certified].max())}"
+        reasons = dict.fromkeys(self[b].reason for b in np.flatnonzero(~self.certified).tolist())
+        return " ".join([f"{proved}.", *reasons])
 
 
 def limit(
@@ -186,3 +256,26 @@ def _find_batch_limits(
     each = [shared.stats] if shared is not None and in_pass.any() else []
     stats = merge_stats(each + [one.stats for one in alone.values()], int(in_pass.sum()))
     return Limits(like(tokens, given), certified, layer, clusters, leads, stats, shared, alone)
+
+
+def make_limit(
+    found: LimitSet, tokens: FloatArray, emerged: IntArray, stats: dict[str, Any], given: Array, pace: float = 0.0
+) -> Limit:
+    """Return the limit of every token of the classes of `found`, whose limits are `tokens` (m, d)."""
+    classes, labels, certified = found.classes, found.classes.labels, bool((found.proof > Proof.NONE).all())
+    codes, numbers = np.unique(found.proof[labels], return_counts=True)
+    return Limit(
+        tokens=like(tokens[labels], given),
+        certified=certified,
+        layer=found.layer,
+        leaders=classes.first[found.leaders],
+        emerged=emerged,
+        clusters=found.place[labels],
+        points=found.points,
+        pace=0.0 if certified else pace,
+        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
+        reason="" if certified else found.reason,
+        stats=stats,
+        start=classes.rows[labels].astype(np.float64),
+        _limit_set=found,
+    )

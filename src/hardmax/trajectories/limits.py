@@ -1,4 +1,4 @@
-"""`Limit` and `Limits`: where tokens end and how that is proved, and the files of a limit."""
+"""`Limit`: where tokens end and how that is proved, and its files."""
 
 import json
 from collections import Counter
@@ -14,16 +14,14 @@ import scipy  # whose parts load when they are used
 from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterError
 from hardmax._exact import format_up
-from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax._validation import like, to_numpy
+from hardmax._types import AnyArray, Array, FloatArray, IntArray
+from hardmax._validation import to_numpy
 from hardmax.certificate import check_certificate, make_certificate
-from hardmax.exact.batch import BatchLimit
 from hardmax.exact.certificates import Point
-from hardmax.exact.run import LimitSet, Proof
+from hardmax.exact.run import LimitSet
 from hardmax.polytope import Polytope
 from hardmax.search.dispatch import has_numba
 from hardmax.trajectories import storage
-from hardmax.trajectories.base import LazySequence
 from hardmax.trajectories.hardmax import leaders_since
 from hardmax.trajectories.storage import check_array, check_indices, require
 
@@ -36,7 +34,7 @@ STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clust
 AGAIN = "Run hm.limit again."
 
 
-class _Comparable:
+class Comparable:
     """A dataclass that prints its status, and is equal to another one if all compared fields are."""
 
     clusters: IntArray
@@ -77,7 +75,7 @@ class _StoredLimit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Limit(_Comparable):
+class Limit(Comparable):
     """Limits of the tokens of one token set, as `limit` returns them. It prints as a sentence.
 
     It can be pickled, and two of them are equal if all attributes but `stats` are.
@@ -334,92 +332,3 @@ def quick_radius(limit: Limit) -> float:
     in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= MAX_QUICK_TOKENS
     in_plane = in_plane and "C1" not in limit.proofs  # there gaps need all products
     return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS else np.nan
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Limits(_Comparable, LazySequence[Limit]):
-    """Limits of the token sets of a batch, as `limit` returns them.
-
-    `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens alone. It can be pickled.
-
-    Attributes
-    ----------
-    tokens : (batch, n, d) array
-        The limit of every token; padding as it came. A torch tensor if that came in.
-    certified, layer : (batch,) arrays
-        Whether every limit of a token set is proved, and at which layer.
-    clusters : (batch, n) array
-        Index of the limit of each token in `limits[b].points`; -1 where undecided, and for padding.
-    leads : (batch, n) boolean array
-        True for leaders, the first of each set of equal tokens.
-    stats : dict
-        Kernel and why, arithmetic, layers, queries, sets compared exactly, number of token sets in one pass.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> limits = hm.limit([[[1, 1], [0.5, 0.25]], [[1, -1], [-1, -0.5]]], hm.Hardmax(alpha=0.5))
-    >>> limits
-    Certified for 2 of 2 token sets, the last at layer 0.
-    >>> limits.tokens[0]
-    array([[1., 1.],
-           [1., 1.]])
-    >>> limits[1]
-    Certified at layer 0. 2 leaders, all since layer 0. 2 cluster points. Proved by
-    Theorem 1 for 2 tokens.
-    """
-
-    tokens: Array
-    certified: BoolArray
-    layer: IntArray
-    clusters: IntArray
-    leads: BoolArray
-    stats: dict[str, Any] = field(compare=False)
-    _batch_limit: BatchLimit | None = field(compare=False)
-    _made: dict[int, Limit] = field(compare=False)
-
-    def __len__(self) -> int:
-        return len(self.certified)
-
-    def _make(self, b: int) -> Limit:
-        assert self._batch_limit is not None
-        found, emerged, queries = self._batch_limit.limit_set(b)
-        stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
-        return make_limit(found, found.points[found.place], emerged, stats, self.tokens)
-
-    @cached_property
-    def leaders(self) -> list[IntArray]:
-        """The leaders of each token set, as indices that count padding."""
-        return [np.flatnonzero(row) for row in self.leads]
-
-    @cached_property
-    def status(self) -> str:
-        """State in a sentence for how many token sets the limit is proved, and why not for the others."""
-        proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
-        if self.certified.any():
-            proved += f", the last at layer {int(self.layer[self.certified].max())}"
-        reasons = dict.fromkeys(self[b].reason for b in np.flatnonzero(~self.certified).tolist())
-        return " ".join([f"{proved}.", *reasons])
-
-
-def make_limit(
-    found: LimitSet, tokens: FloatArray, emerged: IntArray, stats: dict[str, Any], given: Array, pace: float = 0.0
-) -> Limit:
-    """Return the limit of every token of the classes of `found`, whose limits are `tokens` (m, d)."""
-    classes, labels, certified = found.classes, found.classes.labels, bool((found.proof > Proof.NONE).all())
-    codes, numbers = np.unique(found.proof[labels], return_counts=True)
-    return Limit(
-        tokens=like(tokens[labels], given),
-        certified=certified,
-        layer=found.layer,
-        leaders=classes.first[found.leaders],
-        emerged=emerged,
-        clusters=found.place[labels],
-        points=found.points,
-        pace=0.0 if certified else pace,
-        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
-        reason="" if certified else found.reason,
-        stats=stats,
-        start=classes.rows[labels].astype(np.float64),
-        _limit_set=found,
-    )
