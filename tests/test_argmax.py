@@ -345,3 +345,31 @@ def test_a_strict_choice_never_shows_a_margin_of_zero(exact: bool) -> None:
         assert trajectory.margins(0)[i] == pytest.approx(margin)
     late = hm.simulate([[1.0, 1], [-1, -1], [0.5, 0.25]], hm.Hardmax(0.5, exact=exact), layers=200)
     assert 0 < late.margins(200)[0] < 1e-30
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+def test_margins_bound_the_lead_of_the_sets(batch):
+    rng = np.random.default_rng(batch)
+    shape = (batch,) if batch else ()
+    for scale in (1.0, 1e-200, 1e150):
+        queries, keys = rng.integers(-3, 4, (*shape, 20, 2)) * scale, rng.integers(-3, 4, (*shape, 9, 2)) * 0.5
+        sets, margins = argmax_sets(queries, keys, margins=True)
+        assert sets == argmax_sets(queries, keys)
+        for row, (members, margin) in enumerate(zip(sets, margins, strict=True)):
+            q, k = (queries[row // 20], keys[row // 20]) if batch else (queries, keys)
+            products = [sum(Fraction(x) * Fraction(y) for x, y in zip(q[row % 20], key, strict=True)) for key in k]
+            others = [product for j, product in enumerate(products) if j not in members]
+            if not others:
+                assert margin == np.inf
+                continue
+            lead = products[members[0]] - max(others)
+            assert lead * (1 - Fraction(1, 10**9)) - Fraction(scale) / 10**9 <= margin <= lead
+
+
+def test_tensors_have_the_same_sets():
+    torch = pytest.importorskip("torch")
+    queries, keys = torch.randn(2, 30, 4), torch.randn(2, 12, 4)
+    assert argmax_sets(queries, keys) == argmax_sets(queries.numpy(), keys.numpy())
+    assert argmax_sets(queries.bfloat16(), keys.bfloat16()) == argmax_sets(
+        queries.bfloat16().float().numpy(), keys.bfloat16().float().numpy()
+    )

@@ -40,20 +40,15 @@ of 16 bits, or they are compared in integer arithmetic. So ties are found exactl
 underflow in float32 included. Non-finite inputs have no exact answer: outputs are then undefined, but nothing hangs.
 
 No step waits for the GPU, so that calls can be recorded in a CUDA graph.
-
-`python -m hardmax.attention.gpu` compiles the kernels ahead of time, as `hardmax compile` does, with torch, Triton and
-what `import hardmax` needs alone.
 """
 
 from functools import cache
-from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from hardmax._types import Progress
 from hardmax.attention import gpu_duplicates, gpu_exact, gpu_gradient, gpu_search
 
 WIDTHS = (32, 64, 128, 256)  # columns of queries and keys that a search holds at once; each is compiled for
@@ -166,18 +161,3 @@ def _count_programs(device: torch.device) -> int:
     """Return how many programs share the pending or tied rows: enough to fill the GPU."""
     properties: Any = torch.cuda.get_device_properties(device)
     return 8 * int(properties.multi_processor_count)
-
-
-def compile_ahead(progress: Progress) -> None:
-    """Run attention and its gradient once per type, width and number of tokens for which kernels are compiled."""
-    from hardmax.attention.functional import GPU_TYPES, hardmax_attention
-
-    runs = list(product(GPU_TYPES, WIDTHS, (512, 1024, 2048), (False, True)))
-    for done, (dtype, d, n, causal) in enumerate(runs, 1):
-        x = torch.ones(1, n, d, device="cuda", dtype=dtype, requires_grad=True)
-        hardmax_attention(x, x, x, causal=causal).sum().backward()
-        progress(done, len(runs))
-
-
-if __name__ == "__main__":
-    compile_ahead(lambda done, runs: print(f"GPU kernels: {done} of {runs}", flush=True))

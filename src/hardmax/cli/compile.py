@@ -70,12 +70,12 @@ def _compile_for_gpu() -> None:
     """Run attention and its gradient once per type, width and number of tokens for which kernels are compiled."""
     start = time.perf_counter()
     try:
-        from hardmax.attention import gpu
+        from hardmax.attention.gpu_compile import compile_ahead
     except ImportError as problem:
         output.say(f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})")
         return
     with output.progress_bar("GPU kernels") as progress:
-        gpu.compile_ahead(progress)
+        compile_ahead(progress)
     output.say(f"GPU kernels: {time.perf_counter() - start:.1f} s")
 
 

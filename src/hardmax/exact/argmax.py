@@ -10,7 +10,7 @@ units of rounding per layer, because a layer with given sets is a convex combina
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -329,7 +329,21 @@ def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = No
     return kinds.take((np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1))
 
 
-def argmax_sets(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto") -> Sets:
+@overload
+def argmax_sets(
+    queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto", margins: Literal[False] = False
+) -> Sets: ...
+
+
+@overload
+def argmax_sets(
+    queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto", margins: Literal[True]
+) -> tuple[Sets, FloatArray]: ...
+
+
+def argmax_sets(
+    queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto", margins: bool = False
+) -> Sets | tuple[Sets, FloatArray]:
     """Find the sets C_i = argmax_j ⟨q_i, k_j⟩, exactly.
 
     The sets are those of real arithmetic on the given floats: rows that float64 cannot decide are compared in
@@ -337,17 +351,23 @@ def argmax_sets(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: st
 
     Parameters
     ----------
-    queries : (n, d) or (batch, n, d) array of finite floats
-        Rows q_i.
-    keys : (m, d) or (batch, m, d) array, optional
+    queries : (n, d) or (batch, n, d) array or tensor of finite floats
+        Rows q_i. Tensors of a GPU are copied to the CPU, so that the answer is the same.
+    keys : (m, d) or (batch, m, d) array or tensor, optional
         Rows k_j. Default: the queries.
     kernel : str
         For one token set "auto", "numpy", "hull", "kdtree", "scan" or "symmetric"; for a batch "auto".
+    margins : bool
+        Whether to return margins, too.
 
     Returns
     -------
-    Sets
-        `sets[i]` is the sorted array C_i; for a batch, row b * n + i holds keys of batch element b.
+    sets : Sets
+        `sets[i]` is the sorted array C_i, and `sets.sizes` how many keys tie; for a batch, row b * n + i holds keys of
+        batch element b.
+    margins : (rows,) array, if asked for
+        By how much the largest product of each row exceeds that of the best key outside C_i, at least: float64 products
+        less the bound of their error. 0 where floats do not separate them, infinite where C_i holds every key.
 
     Raises
     ------
@@ -362,21 +382,40 @@ def argmax_sets(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: st
     >>> sets = hm.argmax_sets([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
     >>> sets[0], sets[2]
     (array([0]), array([0, 1]))
+    >>> hm.argmax_sets([[1.0, 1.0]], [[1.0, 1.0], [0.5, 0.0], [2.0, 0.0]], margins=True)[1].round(3)
+    array([1.5])
     """
     kernel = check_kernel(kernel)
     Q, K = _check(queries, keys)
     if Q.ndim == 3:
         if kernel != "auto":
             raise ParameterError("kernel", 'be "auto" for a batch', repr(kernel), "Leave it out.")
-        return exact_sets_of_batch(Q, K)
+        return _with_margins(exact_sets_of_batch(Q, K), Q, K) if margins else exact_sets_of_batch(Q, K)
     if kernel == "symmetric" and K is not Q:
         raise ParameterError(
             'kernel="symmetric"', "have keys that are the queries", "other keys", 'Use `kernel="auto"`.'
         )
     if not len(Q):
-        return Sets.of([])
+        return (Sets.of([]), np.empty(0)) if margins else Sets.of([])
     points = Points.of(Q)
-    return exact_sets(points, points if K is Q else Points.of(K), Metric.of(None), Search(kernel))[0]
+    sets = exact_sets(points, points if K is Q else Points.of(K), Metric.of(None), Search(kernel))[0]
+    return _with_margins(sets, Q[None], K[None]) if margins else sets
+
+
+def _with_margins(sets: Sets, Q: AnyArray, K: AnyArray) -> tuple[Sets, FloatArray]:
+    """Return sets (batch * n rows), and by how much products of their members exceed all others, at least: (rows,)."""
+    margins, (n, m) = np.empty(len(sets)), (Q.shape[1], K.shape[1])
+    step = max(1, TILE // m)
+    for row in range(0, len(sets), step if len(Q) == 1 else n):
+        rows = np.arange(row, min(row + (step if len(Q) == 1 else n), len(sets)))
+        queries, keys = Scaled.of(Q[row // n][rows % n]), Scaled.of(K[row // n])
+        slack = slack_of(queries.values, queries.error, keys.values, keys.error)
+        products, some = queries.values @ keys.values.T, sets.take(rows)
+        best = products.max(axis=1)
+        products[np.repeat(np.arange(len(rows)), some.sizes), some.members] = -np.inf
+        lead = np.maximum(best - products.max(axis=1) - slack, 0.0)
+        margins[rows] = np.ldexp(lead, queries.exponent + keys.exponent)
+    return sets, margins
 
 
 def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArray]:
