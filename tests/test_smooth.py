@@ -194,7 +194,7 @@ def test_stats_name_what_ran():
     fixed = ran(hm.SelfAttention(), method="rk4", dt=0.25).stats
     assert fixed == {"method": "rk4", "dt": 0.25, "dtype": "float64", "steps": 4, "adaptive": False}
     adaptive = ran(hm.SelfAttention(), rtol=1e-5).stats
-    assert (adaptive["method"], adaptive["rtol"], adaptive["adaptive"]) == ("DOP853", 1e-5, True)
+    assert (adaptive["method"], adaptive["rtol"], adaptive["adaptive"]) == ("RK45", 1e-5, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])

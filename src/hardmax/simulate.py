@@ -16,6 +16,7 @@ from hardmax._validation import is_tensor, like
 from hardmax.exact.batch import Batch, can_share_pass
 from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
+from hardmax.flows.adaptive import integrate_adaptive
 from hardmax.flows.coordinates import choose_coordinates
 from hardmax.flows.integrate import Method, Times
 from hardmax.rules.base import Flow, Layered, Rule
@@ -113,13 +114,15 @@ def simulate(
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, may hold any value, and change nothing.
     method : str
-        For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" and "LSODA" are SciPy's methods with error
-        control; they stop after `max_steps` (10,000) steps, and the status states it. "euler" and "rk4" take steps of
-        length `dt`, of which `times` must be multiples, and carry gradients: Euler is the residual network.
+        For flows. "DOP853" (the default) and "RK45" (the default from `rtol=1e-7` on) have compiled steps; "RK23",
+        "Radau", "BDF" and "LSODA" are SciPy's solvers. They control the error, and stop after `max_steps` (10,000)
+        steps, which the status states. "euler" and "rk4" take steps of length `dt`, of which `times` must be multiples,
+        and carry gradients: Euler is the residual network.
     rtol, atol : numbers
         Bounds on the error of every coordinate in one step: `rtol` (default 1e-8, from 1e-13 to 0.1) relative to the
-        coordinate, plus `atol` (default 1e-13, at most 0.1) relative to the largest coordinate of the input. The error
-        of the trajectory adds up over the steps: `python -m benchmarks.flow_accuracy` measures it.
+        coordinate (or its mean size over all tokens, if that is larger), plus `atol` (default 1e-13, at most 0.1)
+        relative to the largest coordinate of the input. The error of the trajectory adds up over the steps:
+        `python -m studies.flow_accuracy` measures it.
     dt, max_steps : numbers
         See `method`. Each is refused where it has no meaning.
     kernel : str
@@ -359,7 +362,7 @@ def _run_fixed(job: _Job, method: Method) -> SmoothTrajectory:
 
 
 def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
-    """Run every token set by itself in float64 with error control."""
+    """Run the token sets in float64 with error control, each with its own steps."""
     assert isinstance(job.rule, Flow | MultiHead)
     if needs_gradient(job.tokens, *job.rule.weights):
         got = f"{method.name!r}, which runs outside torch"
@@ -367,15 +370,14 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         raise ParameterError("method", "take fixed steps where gradients are needed", got, advice)
     batch = job.array.reshape(-1, *job.array.shape[-2:]).astype(np.float64)  # (batch, n, d)
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
-    rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
-    for b, real in enumerate(np.atleast_2d(job.real)):
-        tokens = batch[b, real]
-        coordinates = choose_coordinates(job.rule, tokens)
-        one = integrate.AdaptiveIntegration(coordinates, tokens, job.saved, method, tick).solve()
+    rescaled, tick = kept.copy(), job.ticker(len(batch) * len(job.saved))
+    sets = [tokens[real] for tokens, real in zip(batch, np.atleast_2d(job.real), strict=True)]
+    coordinates = [choose_coordinates(job.rule, tokens) for tokens in sets]
+    found = integrate_adaptive(coordinates, sets, job.saved, method, tick)
+    for b, (real, one) in enumerate(zip(np.atleast_2d(job.real), found, strict=True)):
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled
-        found.append(one)
     held = tuple(one.held for one in found)
     stats = {
         "rtol": method.rtol,
@@ -383,6 +385,7 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         "dtype": "float64",
         "steps": sum(one.steps for one in found),
         "evaluations": sum(one.evaluations for one in found),
+        "rejected": sum(one.rejected for one in found),
         "adaptive": True,
         "held_from": min((each[0] for each in held if each is not None), default=None),
         "rtol_reached": max(one.rtol for one in found),

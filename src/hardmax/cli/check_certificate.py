@@ -21,9 +21,7 @@ Certificate = Annotated[
 
 def check_certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, a .json or .json.gz file.")],
-    sample: Annotated[
-        int | None, option("--sample", "Test this many random tokens only: no proof.")
-    ] = None,
+    sample: Annotated[int | None, option("--sample", "Test this many random tokens only: no proof.")] = None,
     json: options.Json = False,
 ) -> None:
     """Check the proof of a limit that `hardmax limit --certificate FILE` wrote.
