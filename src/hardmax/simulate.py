@@ -18,7 +18,9 @@ from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
 from hardmax.flows.adaptive import integrate_adaptive
 from hardmax.flows.coordinates import choose_coordinates
-from hardmax.flows.integrate import Method, Times
+from hardmax.flows.gradients import depends_on_gradients, integrate_with_gradients
+from hardmax.flows.integrate import FIXED, Method, Times
+from hardmax.flows.steps import PAIRS
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.hardmax import Hardmax
@@ -187,11 +189,19 @@ def simulate(
     else:
         saved = steps.check_times(times)
     kept = saved if save == "all" else saved[-1:]
-    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, progress)
+    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, progress, _differentiable(times, kept))
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
     return _run(job)
+
+
+def _differentiable(times: Times | None, kept: AnyArray) -> Array:
+    """Return the times that are kept as a tensor if they require gradients, else None."""
+    if not needs_gradient(times):
+        return None
+    shares = like(np.linspace(0, 1, 101), times)
+    return (shares * times if times.ndim == 0 else times)[-len(kept) :]  # type: ignore[union-attr, index]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +217,7 @@ class _Job:
     method: Method | None  # None for rules with layers
     kernel: str
     progress: Progress | None
+    times: Array = None  # `saved` as a tensor that requires gradients, if it was given as one
 
     @property
     def start(self) -> AnyArray:
@@ -364,10 +375,10 @@ def _run_fixed(job: _Job, method: Method) -> SmoothTrajectory:
 def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
     """Run the token sets in float64 with error control, each with its own steps."""
     assert isinstance(job.rule, Flow | MultiHead)
-    if needs_gradient(job.tokens, *job.rule.weights):
-        got = f"{method.name!r}, which runs outside torch"
-        advice = 'Use `method="rk4"` and `dt=0.1`, or detach the tensors.'
-        raise ParameterError("method", "take fixed steps where gradients are needed", got, advice)
+    if is_tensor(job.tokens) and (needs_gradient(job.tokens, job.times) or depends_on_gradients(job.rule)):
+        return _run_with_gradients(job, method)
+    if depends_on_gradients(job.rule):
+        raise ParameterError("tokens", "be a tensor where a weight requires gradients", "an array", "Use torch.tensor.")
     batch = job.array.reshape(-1, *job.array.shape[-2:]).astype(np.float64)  # (batch, n, d)
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled, tick = kept.copy(), job.ticker(len(batch) * len(job.saved))
@@ -398,6 +409,31 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         problems=tuple(one.problem for one in found),
         held=held if any(held) else (),
     )
+
+
+def _run_with_gradients(job: _Job, method: Method) -> SmoothTrajectory:
+    """Run every token set in float64 with error control, and repeat its steps in torch."""
+    assert isinstance(job.rule, Flow | MultiHead)
+    if method.name not in PAIRS:
+        must = f"be one of {', '.join((*PAIRS, *FIXED))} where gradients are needed"
+        raise ParameterError("method", must, f"{method.name!r}, which runs outside torch", "Leave it out.")
+    state, _ = job.floats()
+    batch, real = (state if job.batched else state[None]), np.atleast_2d(job.real)  # (batch, n, d)
+    found = [
+        integrate_with_gradients(job.rule, tokens[as_mask(mask, tokens)], job.saved, job.times, method)
+        for tokens, mask in zip(batch, real, strict=True)
+    ]
+    tick = job.ticker(1)
+    kept = [batch.expand(len(job.saved), *batch.shape).clone() for _ in range(1 if found[0].rescaled is None else 2)]
+    for b, (mask, one) in enumerate(zip(real, found, strict=True)):
+        for whole, part in zip(kept, (one.tokens, one.rescaled), strict=False):
+            whole[:, b, as_mask(mask, whole)] = part
+    tick()
+    x, *z = [job.with_padding(each if job.batched else each[:, 0]) for each in kept]
+    counts = {name: sum(getattr(one, name) for one in found) for name in ("steps", "evaluations", "rejected")}
+    stats = {"rtol": method.rtol, "atol": method.atol, "adaptive": True, "held_from": None}
+    stats |= counts | {"rtol_reached": method.rtol}
+    return job.smooth(x, method.name, stats, rescaled=z[0] if z else None, problems=("",) * len(found))
 
 
 def _run_heads(job: _Job) -> SmoothTrajectory:

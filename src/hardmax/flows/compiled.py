@@ -89,22 +89,27 @@ def _exp(x):
     return np.int64(bits).view(np.float64)
 
 
+# Arrays come whole, with an index: a slice counts its references, which takes as long as the sums of 50 keys.
+
+
 @njit(fastmath=SUMS)
-def _multiply(q, keys, first, size, scores):
+def _multiply(queries, i, panels, p, first, size, scores):
     """Write, or for later coordinates add, the products of a query with a panel, four (of two, two) coordinates."""
     _widen()
-    if len(q) == 2:
+    if queries.shape[1] == 2:
+        a, b = queries[i, 0], queries[i, 1]
         for j in range(size):
-            scores[j] = q[0] * keys[0, j] + q[1] * keys[1, j]
+            scores[j] = a * panels[p, 0, j] + b * panels[p, 1, j]
         return
-    a, b, c, d = q[first], q[first + 1], q[first + 2], q[first + 3]
-    k = keys[first : first + 4]
+    a, b, c, d = queries[i, first], queries[i, first + 1], queries[i, first + 2], queries[i, first + 3]
+    two, three, four = first + 1, first + 2, first + 3
     if first == 0:
         for j in range(size):
-            scores[j] = a * k[0, j] + b * k[1, j] + c * k[2, j] + d * k[3, j]
+            scores[j] = a * panels[p, 0, j] + b * panels[p, 1, j] + c * panels[p, 2, j] + d * panels[p, 3, j]
     else:
         for j in range(size):
-            scores[j] += a * k[0, j] + b * k[1, j] + c * k[2, j] + d * k[3, j]
+            more = a * panels[p, first, j] + b * panels[p, two, j] + c * panels[p, three, j] + d * panels[p, four, j]
+            scores[j] += more
 
 
 @njit(fastmath=SUMS)
@@ -117,21 +122,21 @@ def _maximum(scores, size):
 
 
 @njit(fastmath=SUMS)
-def _sum_two(keys, size, scores, top, sums):
+def _sum_two(panels, p, size, scores, top, sums):
     _widen()
     total, a, b = 0.0, 0.0, 0.0
     for j in range(size):
         weight = _exp(_larger(scores[j] - top, MIN_EXPONENT))
         total += weight
-        a += weight * keys[0, j]
-        b += weight * keys[1, j]
+        a += weight * panels[p, 0, j]
+        b += weight * panels[p, 1, j]
     sums[0] += a
     sums[1] += b
     return total
 
 
 @njit(fastmath=SUMS)
-def _sum_four(keys, size, scores, top, sums):
+def _sum_four(panels, p, size, scores, top, sums):
     """Replace scores by weights, and add weighted sums of the first four coordinates."""
     _widen()
     total, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -139,10 +144,10 @@ def _sum_four(keys, size, scores, top, sums):
         weight = _exp(_larger(scores[j] - top, MIN_EXPONENT))
         scores[j] = weight
         total += weight
-        a += weight * keys[0, j]
-        b += weight * keys[1, j]
-        c += weight * keys[2, j]
-        d += weight * keys[3, j]
+        a += weight * panels[p, 0, j]
+        b += weight * panels[p, 1, j]
+        c += weight * panels[p, 2, j]
+        d += weight * panels[p, 3, j]
     sums[0] += a
     sums[1] += b
     sums[2] += c
@@ -151,31 +156,32 @@ def _sum_four(keys, size, scores, top, sums):
 
 
 @njit(fastmath=SUMS)
-def _sum_more(keys, first, size, weights, sums):
+def _sum_more(panels, p, first, size, weights, sums):
     _widen()
-    k = keys[first : first + 4]
+    two, three, four = first + 1, first + 2, first + 3
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for j in range(size):
-        a += weights[j] * k[0, j]
-        b += weights[j] * k[1, j]
-        c += weights[j] * k[2, j]
-        d += weights[j] * k[3, j]
+        a += weights[j] * panels[p, first, j]
+        b += weights[j] * panels[p, two, j]
+        c += weights[j] * panels[p, three, j]
+        d += weights[j] * panels[p, four, j]
     sums[first] += a
-    sums[first + 1] += b
-    sums[first + 2] += c
-    sums[first + 3] += d
+    sums[two] += b
+    sums[three] += c
+    sums[four] += d
 
 
 @njit
-def _sum_row(q, panels, count, scores, sums):
+def _sum_row(queries, i, panels, count, scores, sums):
     """Write the sums of e^{score - top} times the first `count` keys; return the sum of the weights, and top."""
-    total, top, width = 0.0, -np.inf, panels.shape[2]
-    sums[:] = 0.0
+    total, top, width, padded = 0.0, -np.inf, panels.shape[2], panels.shape[1]
+    for c in range(padded):
+        sums[c] = 0.0
     for p in range((count + width - 1) // width):
-        keys, m = panels[p], min(width, count - p * width)
+        m = min(width, count - p * width)
         size = LANES * ((m + LANES - 1) // LANES)
-        for first in range(0, len(q), 4):
-            _multiply(q, keys, first, size, scores)
+        for first in range(0, padded, 4):
+            _multiply(queries, i, panels, p, first, size, scores)
         for j in range(m, size):
             scores[j] = -np.inf
         highest = _maximum(scores, size)
@@ -183,15 +189,15 @@ def _sum_row(q, panels, count, scores, sums):
             if p:
                 factor = math.exp(top - highest)
                 total *= factor
-                for c in range(len(q)):
+                for c in range(padded):
                     sums[c] *= factor
             top = highest
-        if len(q) == 2:
-            total += _sum_two(keys, size, scores, top, sums)
+        if padded == 2:
+            total += _sum_two(panels, p, size, scores, top, sums)
         else:
-            total += _sum_four(keys, size, scores, top, sums)
-            for first in range(4, len(q), 4):
-                _sum_more(keys, first, size, scores, sums)
+            total += _sum_four(panels, p, size, scores, top, sums)
+            for first in range(4, padded, 4):
+                _sum_more(panels, p, first, size, scores, sums)
     return total, top
 
 
@@ -288,7 +294,7 @@ def _attend(terms, b, s, tokens, space, first, last, out):
     for i in range(first, last):
         if i < tokens:
             count = i + 1 if terms.causal else tokens
-            total, top = _sum_row(space.queries[i], space.panels, count, scores, sums)
+            total, top = _sum_row(space.queries, i, space.panels, count, scores, sums)
             grow = space.numbers[0] / total
             if terms.sphere == 2:
                 grow = space.numbers[0] * math.exp(top) / count

@@ -142,7 +142,7 @@ class Coordinates:
         """Return what compiled steps need; None if only `rate` gives the derivative."""
         if type(self._rule) is not Sphere:
             return None
-        return _make_terms(np.eye(d) * float(self._rule.beta), np.eye(d), self._rule.causal)._replace(
+        return _make_terms(np.eye(d) * float(to_numpy(self._rule.beta)), np.eye(d), self._rule.causal)._replace(
             sphere=1 if self._rule.normalized else 2
         )
 
