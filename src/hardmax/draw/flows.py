@@ -30,6 +30,7 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 RANK_TOL = 1e-6  # singular values below this part of the largest count as zero
 MIN_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
+LOG_SHARE = 0.1  # where the median of the saved times is below this part of the last, their axis is logarithmic
 PANELS = 5  # of a row of times
 COVERED = 0.01  # circles closer than this part of the view to a star are not drawn
 
@@ -73,7 +74,11 @@ def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figu
     for tol in tols:
         counts = [int(trajectory.clusters_at(k, tol=tol).max()) + 1 for k in range(trajectory.reached)]
         ax.step(trajectory.saved[: trajectory.reached], counts, where="post", label=f"tolerance {tol:g}")
+    spaced = np.median(trajectory.saved) < LOG_SHARE * trajectory.saved[-1]  # as by `np.geomspace`
     ax.set(xlabel="t" if trajectory.rule.continuous else "layer", ylabel="clusters", yscale="log")
+    ax.set_xscale("log" if spaced else "linear")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}")
     ax.legend()
     return figure
 
