@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -194,7 +195,7 @@ def test_stats_name_what_ran():
     fixed = ran(hm.SelfAttention(), method="rk4", dt=0.25).stats
     assert fixed == {"method": "rk4", "dt": 0.25, "dtype": "float64", "steps": 4, "adaptive": False}
     adaptive = ran(hm.SelfAttention(), rtol=1e-5).stats
-    assert (adaptive["method"], adaptive["rtol"], adaptive["adaptive"]) == ("DOP853", 1e-5, True)
+    assert (adaptive["method"], adaptive["rtol"], adaptive["adaptive"]) == ("RK45", 1e-5, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
@@ -348,3 +349,30 @@ def test_padding_of_infinite_numbers_is_not_projected():
     found = hm.simulate(tokens, hm.SelfAttention(V=np.diag([1.0, 0.5])), times=2, mask=mask)
     assert found.clusters[0, 4] == -1
     assert (found.clusters[mask] >= 0).all()
+
+
+def test_clusters_over_time_and_their_exit_times():
+    tokens = np.array([[0.0, 0], [0, 1e-5], [1, 0], [3, 0]])
+    moved = np.stack([tokens, tokens, tokens + np.array([[0, 0], [2, 0], [0, 0], [0, 0]]), tokens * 0])
+    run = hm.simulate(tokens, hm.Softmax(1), layers=3)
+    run = replace(run, tokens=moved)
+    assert run.clusters_at(0).tolist() == [0, 0, 1, 2]
+    assert run.clusters_at(0, tol=0.5).tolist() == [0, 0, 0, 1]
+    assert run.clusters_at(2).tolist() == [0, 1, 2, 3]
+    assert run.n_clusters.tolist() == [3, 3, 4, 1]
+    assert run.exit_times(0).tolist() == [2, 3, 3]
+    assert run.exit_times(3).tolist() == [np.inf]
+    lines = run.plot_clusters(tols=[1e-3, 0.5]).axes[0].lines
+    assert [line.get_ydata().tolist() for line in lines] == [[3, 3, 4, 1], [2, 2, 1, 1]]
+    with pytest.raises(hm.ParameterError, match="`tol`"):
+        run.clusters_at(0, tol=-1)
+    batch = hm.simulate(np.stack([tokens, tokens * 2]), hm.Softmax(1), layers=1)
+    assert batch.n_clusters.shape == (2, 2)
+    with pytest.raises(hm.InputError, match="exit_times"):
+        batch.exit_times(0)
+
+
+def test_clusters_at_times_that_were_not_reached():
+    run = hm.simulate(np.eye(2), hm.SelfAttention(), times=[0, 50], max_steps=2)
+    assert run.n_clusters[1] == 0
+    assert (run.clusters_at(1) == -1).all()

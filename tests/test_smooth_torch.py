@@ -183,13 +183,63 @@ def test_hardmax_passes_gradients_to_the_values_in_a_composition():
     assert heads.tokens.requires_grad
 
 
-@pytest.mark.parametrize("name", ["flow", "sphere", "shared flows", "flows"])
-def test_adaptive_methods_refuse_gradients(name):
-    given = [(leaf(tokens_for(name)), np.array)] + [(torch.tensor(TOKENS), leaf)] * (name in ("flow", "shared flows"))
-    for tokens, make in given:
-        with pytest.raises(hm.ParameterError, match="where gradients are needed") as refused:
-            ran(tokens, rules(make)[name], None)
-        assert refused.value.names == ("method",)
+ADAPTIVE = {"times": [0, 0.5], "rtol": 1e-10}
+adaptive_check = partial(gradcheck, atol=1e-5, fast_mode=True)  # steps change with the tokens within rtol
+FLOWS = [name for name in NAMES if rules(np.array)[name].continuous]
+
+
+@pytest.mark.parametrize(("name", "method"), [*((name, "DOP853") for name in FLOWS), ("flow", "RK45")])
+def test_gradients_through_adaptive_steps(name, method):
+    options, rule = ADAPTIVE | {"method": method}, rules(np.array)[name]
+    unit = (lambda x: x / x.norm(dim=-1, keepdim=True)) if "sphere" in name else (lambda x: x)
+    with_gradient = hm.simulate(unit(leaf(tokens_for(name))), rule, **options)
+    without = hm.simulate(tokens_for(name), rule, **options)
+    np.testing.assert_allclose(with_gradient.tokens.detach(), without.tokens, rtol=0, atol=1e-8)
+    assert adaptive_check(lambda x: ends(hm.simulate(unit(x), rule, **options)), (leaf(tokens_for(name)),))
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (hm.SelfAttention, (Q, K, V)),
+        (lambda v: hm.SelfAttention(V=lambda t: np.cos(t) * v), (V,)),
+        (lambda q, s: hm.MultiHead([hm.SelfAttention(q), hm.SelfAttention()], shared=True, shares=s), (Q, B)),
+        (hm.Sphere, (2.0,)),
+    ],
+)
+def test_gradients_of_weights_through_adaptive_steps(make, values):
+    tokens = torch.tensor(SPHERE)
+    assert adaptive_check(lambda *w: ends(hm.simulate(tokens, make(*w), **ADAPTIVE)), tuple(map(leaf, values)))
+
+
+@pytest.mark.parametrize("name", ["flow", "flow in time", "sphere"])
+def test_gradients_of_times(name):
+    tokens, rule = torch.tensor(tokens_for(name)), rules(np.array)[name]
+    run = lambda times: hm.simulate(tokens, rule, times=times, rtol=1e-11).tokens  # noqa: E731
+    assert adaptive_check(run, (leaf([0.3, 0.7, 1.1]),))
+    assert adaptive_check(lambda end: run(end)[-1], (leaf(0.8),))
+
+
+def test_gradients_of_a_masked_batch_stop_at_padding():
+    batch = torch.zeros(2, 5, 2, dtype=torch.float64)
+    batch[0, :4], batch[1, 1:] = torch.tensor(TOKENS), torch.tensor(TOKENS) / 2
+    mask = np.array([[True] * 4 + [False], [False] + [True] * 4])
+    batch.requires_grad_()
+    run = hm.simulate(batch, hm.SelfAttention(), mask=mask, **ADAPTIVE)
+    run.rescaled[-1][torch.tensor(mask)].square().sum().backward()
+    assert (batch.grad[torch.tensor(mask)] != 0).all()
+    assert (batch.grad[torch.tensor(~mask)] == 0).all()
+
+
+def test_errors_where_gradients_cannot_pass():
+    with pytest.raises(hm.ParameterError, match="where gradients are needed") as refused:
+        hm.simulate(leaf(TOKENS), hm.SelfAttention(), times=1, method="LSODA")
+    assert refused.value.names == ("method",)
+    with pytest.raises(hm.ParameterError, match="3 steps were not enough") as refused:
+        hm.simulate(leaf(TOKENS), hm.SelfAttention(), times=9, max_steps=3)
+    assert refused.value.names == ("times",)
+    with pytest.raises(hm.ParameterError, match="`tokens` must be a tensor"):
+        hm.simulate(TOKENS, hm.SelfAttention(leaf(Q)), times=1)
 
 
 # A tensor of several steps would be used as one step per coordinate.

@@ -18,6 +18,7 @@ DRAWERS = {  # the module of each function that draws results; it loads Matplotl
     "limit_card": "draw.pages",
     "limit_figure": "draw.pages",
     "plot_clusters": "draw.clusters",
+    "plot_n_clusters": "draw.flows",
     "plot_tree": "draw.clusters",
     "trajectory_card": "draw.pages",
     "trajectory_figure": "draw.pages",

@@ -16,8 +16,11 @@ from hardmax._validation import is_tensor, like
 from hardmax.exact.batch import Batch, can_share_pass
 from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
+from hardmax.flows.adaptive import integrate_adaptive
 from hardmax.flows.coordinates import choose_coordinates
-from hardmax.flows.integrate import Method, Times
+from hardmax.flows.gradients import depends_on_gradients, integrate_with_gradients
+from hardmax.flows.integrate import FIXED, Method, Times
+from hardmax.flows.steps import PAIRS
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.hardmax import Hardmax
@@ -113,13 +116,15 @@ def simulate(
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, may hold any value, and change nothing.
     method : str
-        For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" and "LSODA" are SciPy's methods with error
-        control; they stop after `max_steps` (10,000) steps, and the status states it. "euler" and "rk4" take steps of
-        length `dt`, of which `times` must be multiples, and carry gradients: Euler is the residual network.
+        For flows. "DOP853" (the default) and "RK45" (the default from `rtol=1e-7` on) have compiled steps; "RK23",
+        "Radau", "BDF" and "LSODA" are SciPy's solvers. They control the error, and stop after `max_steps` (10,000)
+        steps, which the status states. "euler" and "rk4" take steps of length `dt`, of which `times` must be multiples,
+        and carry gradients: Euler is the residual network.
     rtol, atol : numbers
         Bounds on the error of every coordinate in one step: `rtol` (default 1e-8, from 1e-13 to 0.1) relative to the
-        coordinate, plus `atol` (default 1e-13, at most 0.1) relative to the largest coordinate of the input. The error
-        of the trajectory adds up over the steps: `python -m benchmarks.flow_accuracy` measures it.
+        coordinate (or its mean size over all tokens, if that is larger), plus `atol` (default 1e-13, at most 0.1)
+        relative to the largest coordinate of the input. The error of the trajectory adds up over the steps:
+        `python -m studies.flow_accuracy` measures it.
     dt, max_steps : numbers
         See `method`. Each is refused where it has no meaning.
     kernel : str
@@ -184,11 +189,19 @@ def simulate(
     else:
         saved = steps.check_times(times)
     kept = saved if save == "all" else saved[-1:]
-    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, progress)
+    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, progress, _differentiable(times, kept))
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
     return _run(job)
+
+
+def _differentiable(times: Times | None, kept: AnyArray) -> Array:
+    """Return the times that are kept as a tensor if they require gradients, else None."""
+    if not needs_gradient(times):
+        return None
+    shares = like(np.linspace(0, 1, 101), times)
+    return (shares * times if times.ndim == 0 else times)[-len(kept) :]  # type: ignore[union-attr, index]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +217,7 @@ class _Job:
     method: Method | None  # None for rules with layers
     kernel: str
     progress: Progress | None
+    times: Array = None  # `saved` as a tensor that requires gradients, if it was given as one
 
     @property
     def start(self) -> AnyArray:
@@ -359,23 +373,22 @@ def _run_fixed(job: _Job, method: Method) -> SmoothTrajectory:
 
 
 def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
-    """Run every token set by itself in float64 with error control."""
+    """Run the token sets in float64 with error control, each with its own steps."""
     assert isinstance(job.rule, Flow | MultiHead)
-    if needs_gradient(job.tokens, *job.rule.weights):
-        got = f"{method.name!r}, which runs outside torch"
-        advice = 'Use `method="rk4"` and `dt=0.1`, or detach the tensors.'
-        raise ParameterError("method", "take fixed steps where gradients are needed", got, advice)
+    if is_tensor(job.tokens) and (needs_gradient(job.tokens, job.times) or depends_on_gradients(job.rule)):
+        return _run_with_gradients(job, method)
+    if depends_on_gradients(job.rule):
+        raise ParameterError("tokens", "be a tensor where a weight requires gradients", "an array", "Use torch.tensor.")
     batch = job.array.reshape(-1, *job.array.shape[-2:]).astype(np.float64)  # (batch, n, d)
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
-    rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
-    for b, real in enumerate(np.atleast_2d(job.real)):
-        tokens = batch[b, real]
-        coordinates = choose_coordinates(job.rule, tokens)
-        one = integrate.AdaptiveIntegration(coordinates, tokens, job.saved, method, tick).solve()
+    rescaled, tick = kept.copy(), job.ticker(len(batch) * len(job.saved))
+    sets = [tokens[real] for tokens, real in zip(batch, np.atleast_2d(job.real), strict=True)]
+    coordinates = [choose_coordinates(job.rule, tokens) for tokens in sets]
+    found = integrate_adaptive(coordinates, sets, job.saved, method, tick)
+    for b, (real, one) in enumerate(zip(np.atleast_2d(job.real), found, strict=True)):
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled
-        found.append(one)
     held = tuple(one.held for one in found)
     stats = {
         "rtol": method.rtol,
@@ -383,6 +396,7 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         "dtype": "float64",
         "steps": sum(one.steps for one in found),
         "evaluations": sum(one.evaluations for one in found),
+        "rejected": sum(one.rejected for one in found),
         "adaptive": True,
         "held_from": min((each[0] for each in held if each is not None), default=None),
         "rtol_reached": max(one.rtol for one in found),
@@ -395,6 +409,31 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         problems=tuple(one.problem for one in found),
         held=held if any(held) else (),
     )
+
+
+def _run_with_gradients(job: _Job, method: Method) -> SmoothTrajectory:
+    """Run every token set in float64 with error control, and repeat its steps in torch."""
+    assert isinstance(job.rule, Flow | MultiHead)
+    if method.name not in PAIRS:
+        must = f"be one of {', '.join((*PAIRS, *FIXED))} where gradients are needed"
+        raise ParameterError("method", must, f"{method.name!r}, which runs outside torch", "Leave it out.")
+    state, _ = job.floats()
+    batch, real = (state if job.batched else state[None]), np.atleast_2d(job.real)  # (batch, n, d)
+    found = [
+        integrate_with_gradients(job.rule, tokens[as_mask(mask, tokens)], job.saved, job.times, method)
+        for tokens, mask in zip(batch, real, strict=True)
+    ]
+    tick = job.ticker(1)
+    kept = [batch.expand(len(job.saved), *batch.shape).clone() for _ in range(1 if found[0].rescaled is None else 2)]
+    for b, (mask, one) in enumerate(zip(real, found, strict=True)):
+        for whole, part in zip(kept, (one.tokens, one.rescaled), strict=False):
+            whole[:, b, as_mask(mask, whole)] = part
+    tick()
+    x, *z = [job.with_padding(each if job.batched else each[:, 0]) for each in kept]
+    counts = {name: sum(getattr(one, name) for one in found) for name in ("steps", "evaluations", "rejected")}
+    stats = {"rtol": method.rtol, "atol": method.atol, "adaptive": True, "held_from": None}
+    stats |= counts | {"rtol_reached": method.rtol}
+    return job.smooth(x, method.name, stats, rescaled=z[0] if z else None, problems=("",) * len(found))
 
 
 def _run_heads(job: _Job) -> SmoothTrajectory:

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
 from hardmax._errors import InputError, ParameterError
@@ -29,6 +30,7 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 RANK_TOL = 1e-6  # singular values below this part of the largest count as zero
 MIN_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
+LOG_SHARE = 0.1  # where the median of the saved times is below this part of the last, their axis is logarithmic
 PANELS = 5  # of a row of times
 COVERED = 0.01  # circles closer than this part of the view to a star are not drawn
 
@@ -63,6 +65,22 @@ def draw_flow(
         faces = colours[rows].tolist()
         style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     return make_flow_legend(clusters, stars=bool(stars.any()), hull=shaded)
+
+
+@style.shows_once
+def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figure:
+    """Draw the number of clusters over layers or times for several tolerances; metastable clusters are plateaus."""
+    figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    for tol in tols:
+        counts = [int(trajectory.clusters_at(k, tol=tol).max()) + 1 for k in range(trajectory.reached)]
+        ax.step(trajectory.saved[: trajectory.reached], counts, where="post", label=f"tolerance {tol:g}")
+    spaced = np.median(trajectory.saved) < LOG_SHARE * trajectory.saved[-1]  # as by `np.geomspace`
+    ax.set(xlabel="t" if trajectory.rule.continuous else "layer", ylabel="clusters", yscale="log")
+    ax.set_xscale("log" if spaced else "linear")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}")
+    ax.legend()
+    return figure
 
 
 def choose_positions(trajectory: SmoothTrajectory, positions: Sequence[int] | None) -> list[int]:

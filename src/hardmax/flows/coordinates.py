@@ -1,4 +1,4 @@
-"""The variables in which a flow is integrated, by SciPy's integrators and by fixed steps.
+"""The variables in which a flow is integrated, adaptively and by fixed steps.
 
 For self-attention with constant V, tokens x grow as e^{tV} = e^{t lambda} e^{t(V - lambda I)}, lambda = max Re eig V: a
 growing number times a bounded matrix. The rescaled tokens z = e^{-tV} x stay bounded. If V has both growing and
@@ -28,6 +28,7 @@ from hardmax._arrays import join, match_array, needs_gradient, where
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax._validation import is_tensor, library_of, to_numpy
+from hardmax.flows.steps import Terms
 from hardmax.rules.base import Flow
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention
@@ -134,6 +135,24 @@ class Coordinates:
         """Correct the state after each fixed step, or before `read` in an adaptive integration."""
         return on_sphere(state) if isinstance(self._rule, Sphere) else state
 
+    varies = False  # whether Q, K, V or beta depends on time
+    is_held = False  # whether attention is held constant
+
+    def terms(self, d: int) -> Terms | None:
+        """Return what compiled steps need; None if only `rate` gives the derivative."""
+        if type(self._rule) is not Sphere:
+            return None
+        return _make_terms(np.eye(d) * float(to_numpy(self._rule.beta)), np.eye(d), self._rule.causal)._replace(
+            sphere=1 if self._rule.normalized else 2
+        )
+
+    def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
+        """Return Q^T K and V at time t, if one depends on time."""
+        assert isinstance(self._rule, SelfAttention)
+        d = self._rule.dimension
+        assert d is not None
+        return self._rule.form(d, t), self._rule.value_matrix(d, t)
+
     @property
     def power(self) -> tuple[Array, float] | None:
         """R^k, which maps z to x with fixed steps, as a matrix and the logarithm of its factor; None without R."""
@@ -158,20 +177,31 @@ def choose_coordinates(
     return Rescaled(rule, d) if find_growth(rule, d).grows else Decaying(rule)
 
 
-class Decaying(Coordinates):
-    """x itself if every eigenvalue of V has a real part of at most 0: then x stays bounded, and z may overflow."""
+class Attending(Coordinates):
+    """Coordinates of self-attention."""
 
     _rule: SelfAttention
+
+    @property
+    def varies(self) -> bool:  # type: ignore[override]
+        return any(callable(weight) for weight in self._rule.weights)
+
+    def terms(self, d: int) -> Terms | None:
+        if type(self._rule) is not SelfAttention:
+            return None
+        return _make_terms(self._rule.form(d), self._rule.value_matrix(d), self._rule.causal)
+
+
+class Decaying(Attending):
+    """x itself if every eigenvalue of V has a real part of at most 0: then x stays bounded, and z may overflow."""
 
     def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
         growth = find_growth(self._rule, state.shape[-1])
         return state, _scale(state @ growth.bounded_factor(-t).T, -growth.rate * t)
 
 
-class TokensAndGrowth(Coordinates):
+class TokensAndGrowth(Attending):
     """x for a V that depends on time, and below it the rows of F^T, where F' = V(t) F, F(0) = I: z = F^{-1} x."""
-
-    _rule: SelfAttention
 
     def start(self, tokens: Array) -> Array:
         d = tokens.shape[-1]
@@ -199,7 +229,7 @@ class TokensAndGrowth(Coordinates):
             return tokens, tokens * np.nan
 
 
-class Rescaled(Coordinates):
+class Rescaled(Attending):
     """y = S^{-1} z in continuous time: y_i' = sum_j P_ij D (y_j - y_i).
 
     Scores grow as e^{2 lambda t}, and attention sharpens. If tokens have met in the leading directions and differ in
@@ -207,7 +237,6 @@ class Rescaled(Coordinates):
     `integrate.py` then loosens the error control, or holds attention constant if it is Boolean.
     """
 
-    _rule: SelfAttention
     held: FloatArray | None = None  # attention, once it is held
 
     def __init__(self, rule: SelfAttention, d: int) -> None:
@@ -220,6 +249,27 @@ class Rescaled(Coordinates):
         if callable(self._rule.Q) or callable(self._rule.K):
             return 0.0
         return 0.5 / max(float(np.linalg.norm(self._growth.blocks, 2)), 1e-300)
+
+    @property
+    def is_held(self) -> bool:  # type: ignore[override]
+        return self.held is not None
+
+    def terms(self, d: int) -> Terms | None:
+        terms, growth = super().terms(d), self._growth
+        if terms is None:
+            return None
+        exponent = growth.blocks - growth.rate * np.eye(d)
+        kind, turn = (2, np.zeros(d)) if growth.imaginary is None else (1, growth.imaginary)
+        scales: dict[str, Any] = {
+            "basis": growth.basis,
+            "decay": np.diag(exponent).copy(),
+            "turn": turn,
+            "exponent": exponent,
+        }
+        return terms._replace(kind=kind, rate=growth.rate, values=growth.blocks[None, None], offset=1.0, **scales)
+
+    def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
+        return super().matrices(t)[0], self._growth.blocks
 
     def start(self, tokens: FloatArray) -> FloatArray:
         return np.asarray(tokens @ self._growth.inverse.T)
@@ -308,6 +358,13 @@ class RescaledSteps(Coordinates):
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         grown = _scale(state @ (self._basis @ self._power).T, self._log)
         return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)
+
+
+def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
+    d = len(form)
+    forms, identity, zeros = np.ascontiguousarray(form)[None, None], np.eye(d), np.zeros(d)
+    plain = np.ascontiguousarray(values)[None, None]
+    return Terms(0, identity, zeros, zeros, identity, 0.0, forms, plain, 0.0, 0, causal)
 
 
 def _scale(values: Array, log: float) -> Array:

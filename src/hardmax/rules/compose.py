@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-from hardmax._arrays import join, stack
+from hardmax._arrays import join, match_array, stack
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import Array
 from hardmax._validation import check_positive, check_weight
@@ -205,14 +205,14 @@ class MultiHead(Rule):
         moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
-        return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(), moved, strict=True))
+        return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(tokens), moved, strict=True))
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         """Return the sum of the velocities of the heads at time t; `keys` as for `Layered.layer`."""
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
-        return sum(s * v for s, v in zip(self._shares(), pulls, strict=True)) if self.shared else join(pulls)
+        return sum(s * v for s, v in zip(self._shares(tokens), pulls, strict=True)) if self.shared else join(pulls)
 
-    def _shares(self) -> list[Array | float]:
+    def _shares(self, tokens: Array) -> list[Array | float]:
         if self.shares is not None:
-            return list(self.shares)
+            return list(match_array(self.shares, tokens))
         return [1.0 if self.continuous else 1 / len(self.heads)] * len(self.heads)

@@ -49,6 +49,7 @@ LAST_COMPILED = {  # each kernel, and the function that is compiled last of all 
     "scan": "search.scan._search",
     "symmetric": "search.symmetric._decide",
     "small": "search.small._search",
+    "flows": "flows.compiled.advance",
     "attention": "attention.layers_compiled._attend",
     "layers": "attention.layers_compiled._forward",
     "contributions": "attention.layers_compiled._contributions",

@@ -1,18 +1,18 @@
 """The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, clusters and leaders."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax._arrays import as_mask, match_array, unit_rows, where
-from hardmax._display import count
+from hardmax._display import count, draw
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax._validation import like, to_numpy
+from hardmax._validation import check_range, like, to_numpy
 from hardmax.flows.classify import classify_values
 from hardmax.flows.coordinates import Growth, find_growth
 from hardmax.rules.base import Rule
@@ -21,6 +21,9 @@ from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.storage import Arrays, check_array, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 
@@ -237,13 +240,60 @@ class SmoothTrajectory(Trajectory):
         """
         return self._labels(self.reached - 1) if self.reached else np.full(self.real.shape, -1)
 
+    def clusters_at(self, k: int, *, tol: float = CLUSTER_TOL) -> IntArray:
+        """Return the cluster labels of `clusters` at position k, with another tolerance `tol` relative to the spread.
+
+        Examples
+        --------
+        >>> import hardmax as hm
+        >>> tokens = hm.configuration("sphere", n=20, d=2)
+        >>> trajectory = hm.simulate(tokens, hm.Sphere(beta=9), times=[0, 5, 400])
+        >>> trajectory.clusters_at(1, tol=0.1)[:10]
+        array([0, 1, 2, 1, 2, 2, 2, 2, 2, 1])
+        >>> trajectory.n_clusters
+        array([20, 17,  3])
+        """
+        if self.index(k) >= self.reached:
+            return np.full(self.real.shape, -1)
+        check_range(tol, "tol", 0.0, 1.0, "1e-3 is the default.")
+        return self._labels(self.index(k), tol)
+
+    @cached_property
+    def n_clusters(self) -> IntArray:
+        """The number of clusters at each saved position, 0 where none was reached: (saved,) or (saved, batch).
+
+        The tolerance is that of `clusters`. Metastable clusters are plateaus: `plot_clusters` draws them.
+        """
+        return np.stack([self.clusters_at(k).max(axis=-1) + 1 for k in range(len(self.saved))])
+
+    def exit_times(self, k: int, *, tol: float = CLUSTER_TOL) -> FloatArray:
+        """Return for each cluster at position k the first later saved layer or time at which its tokens differ from it.
+
+        That is when one of them has left, or another token has joined; infinity if neither happens.
+        """
+        self.refuse_batch("trajectory[b].exit_times(k)")
+        at = self.index(k)
+        first, exits = self.clusters_at(at, tol=tol), list[float]()
+        later = [self.clusters_at(j, tol=tol) for j in range(at, self.reached)]
+        for cluster in range(first.max() + 1):
+            members = first == cluster
+            changed = [j for j, labels in enumerate(later) if ((labels == labels[members][0]) != members).any()]
+            exits.append(float(self.saved[at + changed[0]]) if changed else np.inf)
+        return np.array(exits)
+
+    def plot_clusters(self, *, tols: Sequence[float] = (1e-3, 1e-2, 1e-1)) -> "Figure":
+        """Draw the number of clusters over time for several tolerances, and return the Matplotlib figure."""
+        self.refuse_batch("trajectory[b].plot_clusters()")
+        figure: Figure = draw("plot_n_clusters", self, tols)
+        return figure
+
     def _to_dual(self, tokens: AnyArray) -> AnyArray:
         """Return the coordinates of tokens in which they converge; padding, which may hold anything, is 0 there."""
         return tokens if self._dual is None else np.asarray(np.where(self.real[..., None], tokens, 0) @ self._dual)
 
-    def _labels(self, at: int) -> IntArray:
+    def _labels(self, at: int, tol: float = CLUSTER_TOL) -> IntArray:
         first = self._to_dual(self.start)  # z = x at time 0
-        return np.asarray(self._map_sets(label_clusters, self.gathering[at], first, self.real))
+        return np.asarray(self._map_sets(partial(label_clusters, tol=tol), self.gathering[at], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:

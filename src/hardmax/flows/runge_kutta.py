@@ -1,0 +1,198 @@
+"""Integrate many token sets at once with an embedded Runge-Kutta pair, each with its own step sizes.
+
+Small token sets run in compiled code from one saved time to the next, divided among threads; of large ones each stage
+divides its rows. Without numba, for rules of one's own and for held attention, `Coordinates.rate` gives the derivative.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.flows import steps
+from hardmax.flows.coordinates import Coordinates
+from hardmax.flows.steps import State, Terms, find_pair
+from hardmax.search.dispatch import use_compiled
+
+MIN_SHARED_ROWS = 2e7  # multiplications of a stage from which its rows are divided among threads
+WORK_PER_PAIR = 24  # multiplications for the exponential of a pair of tokens, and beside it 2 d
+USUAL_EVALUATIONS = 500  # of an integration
+FIRST_STEP = 0.01  # relative change of the state
+FAILURES = (ValueError, FloatingPointError, np.linalg.LinAlgError)
+
+
+class RungeKutta:
+    """All token sets in the course of their integration from time 0."""
+
+    def __init__(
+        self, coordinates: Sequence[Coordinates], tokens: Sequence[FloatArray], name: str, end: float, max_steps: int
+    ) -> None:
+        starts = [each.start(x) for each, x in zip(coordinates, tokens, strict=True)]
+        rows, d, batch = max(map(len, starts)), starts[0].shape[1], len(starts)
+        self.coordinates, self.pair, self._name, self._end, self._max_steps = (
+            coordinates,
+            find_pair(name),
+            name,
+            end,
+            max_steps,
+        )
+        shape, stages = (batch, rows, d), len(self.pair.C)
+        counts = np.array([len(x) for x in tokens]), np.array([len(start) for start in starts])
+        y, old, new, units = (np.zeros(shape) for _ in range(4))
+        for b, (each, start) in enumerate(zip(coordinates, starts, strict=True)):
+            y[b, : len(start)], units[b, : len(start)] = start, each.sizes(start)
+        K, times = np.zeros((batch, stages, rows, d)), np.zeros((batch, 3))
+        self.state = State(
+            *counts, units, np.zeros(batch), y, old, new, K, times, np.zeros(batch), np.zeros((batch, 4), np.intp)
+        )
+        self._sizes, self.failed = units.copy(), [""] * batch
+        self._effort = counts[0] * counts[0] * float(2 * d + WORK_PER_PAIR)
+        self._terms: Terms | None = coordinates[0].terms(d)
+        pairs = float((counts[0] ** 2).sum()) * USUAL_EVALUATIONS
+        if self._terms is not None and not use_compiled("flows", pairs):
+            self._terms = None
+        if self._terms is not None and coordinates[0].varies:
+            matrices = np.zeros((batch, stages, d, d))
+            self._terms = self._terms._replace(forms=matrices, values=matrices.copy())
+        self._spaces: dict[int, Any] = {}
+
+    def allow(self, b: int, rtol: float, atol: float) -> None:
+        """Set the tolerances of an element."""
+        self.state.rtol[b], self.state.units[b] = rtol, atol * self._sizes[b]
+
+    def begin(self, b: int) -> None:
+        """Evaluate the derivative, also after attention was held; the first time choose the first step."""
+        state = self.state
+        rows, last = state.rows[b], self.pair.last
+        state.times[b, 2] = state.times[b, 0]
+        self._run_stage(b, 0)
+        state.K[b, last] = state.K[b, 0]
+        state.flags[b, 1] += 1
+        if state.flags[b, 0]:
+            return
+        size, speed = np.abs(state.y[b, :rows]).max(), np.abs(state.K[b, 0, :rows]).max()
+        if not np.isfinite(speed):
+            self.failed[b] = "the velocity is not finite"
+        state.h[b] = min(self._end, FIRST_STEP * size / speed if speed > 1e-300 * size else self._end) if size else 1e-6
+
+    def _is_compiled(self, b: int) -> bool:
+        return self._terms is not None and not self.coordinates[b].is_held
+
+    def advance(self, some: Sequence[int], stops: FloatArray, counts: IntArray) -> None:
+        """Take steps of some elements, each at most up to its time in `stops` or its number of steps in `counts`."""
+        alone = [b for b in some if not self._is_compiled(b) or self.coordinates[b].varies or self._is_shared(b)]
+        rest = np.setdiff1d(some, alone) if alone else np.asarray(some)
+        for b in alone:
+            self._try(b)
+        if len(rest):
+            from hardmax.flows import compiled
+            from hardmax.search.threads import share
+
+            assert self._terms is not None
+            terms, pair, too_short = self._terms, self.pair, np.zeros(len(self.failed), np.bool_)
+
+            def work(own: IntArray) -> None:
+                compiled.advance(
+                    rest[own],
+                    terms,
+                    self.state,
+                    pair.A,
+                    pair.C,
+                    pair.E,
+                    pair.exponent,
+                    stops,
+                    self._end,
+                    counts,
+                    too_short,
+                    self._max_steps,
+                )
+
+            share(work, len(rest), float(self._effort[rest].sum()) * USUAL_EVALUATIONS)
+            for b in np.flatnonzero(too_short).tolist():
+                self.failed[b] = "the step became too small"
+
+    def _is_shared(self, b: int) -> bool:
+        return bool(self._effort[b] > MIN_SHARED_ROWS)
+
+    def _try(self, b: int) -> None:
+        """Try one step of an element."""
+        state, last, E = self.state, self.pair.last, self.pair.E
+        if not steps.choose_end(state, self._end, last, b):
+            self.failed[b] = "the step became too small"
+            return
+        try:
+            for s in range(1, last + 1):
+                self._run_stage(b, s)
+        except FAILURES as error:
+            self.failed[b] = str(error).rstrip(".")
+            return
+        state.flags[b, 1] += last
+        if self._is_compiled(b):
+            from hardmax.flows import compiled
+
+            size = compiled.find_error(state, E, b)
+        else:
+            size = steps.find_error(state, E, b)
+        steps.settle(state, size, self.pair.exponent, b)
+
+    def _run_stage(self, b: int, s: int) -> None:
+        """Evaluate stage s of the step that is tried, or a stage for dense output of the step that was done."""
+        state, (last, A, C, *_), rows = self.state, self.pair, self.state.rows[b]
+        again = s > last
+        start, t = (state.old[b, :rows], state.times[b, 1]) if again else (state.y[b, :rows], state.times[b, 0])
+        h = state.times[b, 2] - t
+        if self._is_compiled(b):
+            self._run_compiled_stage(b, s, t + C[s] * h)
+            return
+        point = (
+            start + h * (A[s, :s] @ state.K[b, :s, :rows].reshape(s, -1)).reshape(start.shape) if s else start.copy()
+        )
+        if s == last:
+            state.new[b, :rows] = point
+        state.K[b, s, :rows] = self.coordinates[b].rate(point, t + C[s] * h)
+
+    def _run_compiled_stage(self, b: int, s: int, t: float) -> None:
+        from hardmax.flows import compiled
+        from hardmax.search.threads import share
+
+        state, terms, pair, rows = self.state, self._terms, self.pair, int(self.state.rows[b])
+        assert terms is not None
+        if self.coordinates[b].varies:
+            terms.forms[b, s], terms.values[b, s] = self.coordinates[b].matrices(t)
+        if b not in self._spaces:
+            self._spaces = {b: compiled.make_space(state.tokens[b], rows, state.y.shape[2])}
+        space = self._spaces[b]
+        compiled.begin_stage(terms, state, pair.A, pair.C, b, s, pair.last, space)
+        if not self._is_shared(b):
+            compiled.attend_rows(terms, state, b, s, space, 0, rows)
+            return
+        parts = np.linspace(0, rows, 65).astype(int)
+
+        def work(own: IntArray) -> None:
+            for part in own.tolist():
+                compiled.attend_rows(terms, state, b, s, space, int(parts[part]), int(parts[part + 1]))
+
+        share(work, 64, float(self._effort[b]))
+
+    def interpolate(self, b: int, times: FloatArray) -> FloatArray:
+        """Return the states of an element at times within its last step: (times, rows, d)."""
+        state, (last, _, C, _, _, dense) = self.state, self.pair
+        rows, old, t = state.rows[b], state.old[b, : state.rows[b]], state.times[b, 1]
+        h, end = state.times[b, 0] - t, state.y[b, : state.rows[b]]
+        if (times == state.times[b, 0]).all():
+            return np.repeat(end[None], len(times), axis=0)
+        for s in range(last + 1, len(C)):
+            self._run_stage(b, s)
+        state.flags[b, 1] += len(C) - last - 1
+        K = state.K[b, :, :rows].reshape(len(C), -1)
+        x = ((times - t) / h)[:, None]
+        if self._name == "RK45":
+            powers = x ** np.arange(1, dense.shape[1] + 1)  # (times, 4)
+            return (old.ravel() + h * powers @ (dense.T @ K)).reshape(-1, *old.shape)
+        change = (end - old).ravel()
+        F = [change, h * K[0] - change, 2 * change - h * (K[last] + K[0]), *(h * dense @ K)]
+        y = np.zeros((len(times), old.size))
+        for i, f in enumerate(reversed(F)):
+            y = (y + f) * (x if i % 2 == 0 else 1 - x)
+        return (y + old.ravel()).reshape(-1, *old.shape)

@@ -1,0 +1,138 @@
+"""Our Runge-Kutta pairs: compiled steps against NumPy's, the order of the pairs, batches, and the error control."""
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.flows import runge_kutta
+from hardmax.flows.coordinates import choose_coordinates
+from hardmax.flows.steps import PAIRS
+from tests.problems.self_attention import waves
+
+RNG = np.random.default_rng(5)
+JORDAN = [[1.0, 1, 0], [0, 1, 1], [0, 0, 1]]
+TURNING = [[1.0, -2, 0], [2, 1, 0], [0, 0, 0.5]]
+WEIGHTS = RNG.normal(size=(3, 9, 9)) / 3
+
+
+def gaussian(n, d):
+    return np.random.default_rng(n).normal(size=(n, d))
+
+
+def on_sphere(n, d):
+    return hm.configuration("sphere", n=n, d=d)
+
+
+CASES = {
+    "identity": (gaussian(6, 2), hm.SelfAttention()),
+    "one dimension": (gaussian(40, 1), hm.SelfAttention()),
+    "more than a panel": (gaussian(530, 3), hm.SelfAttention()),
+    "rows among threads": (gaussian(1100, 2), hm.SelfAttention()),
+    "Jordan block": (gaussian(33, 3), hm.SelfAttention(V=JORDAN)),
+    "complex pair": (gaussian(64, 3), hm.SelfAttention(V=TURNING)),
+    "general": (gaussian(20, 9), hm.SelfAttention(*WEIGHTS)),
+    "narrow": (gaussian(20, 9), hm.SelfAttention(WEIGHTS[0, :2], WEIGHTS[1, :2], WEIGHTS[2])),
+    "minus identity": (gaussian(12, 5), hm.SelfAttention(V=-np.eye(5))),
+    "causal": (gaussian(50, 3), hm.SelfAttention(causal=True)),
+    "queries in time": (gaussian(9, 2), hm.SelfAttention(waves)),
+    "values in time": (gaussian(9, 2), hm.SelfAttention(V=waves)),
+    "small": (gaussian(9, 2) * 1e-150, hm.SelfAttention(np.eye(2) * 1e150, np.eye(2) * 1e150)),
+    "large": (gaussian(9, 2) * 1e150, hm.SelfAttention(np.eye(2) * 1e-150, np.eye(2) * 1e-150)),
+    "sphere": (on_sphere(30, 3), hm.Sphere(4.0)),
+    "not normalized": (on_sphere(30, 4), hm.Sphere(2.0, normalized=False)),
+    "causal sphere": (on_sphere(30, 2), hm.Sphere(2.0, causal=True, normalized=False)),
+}
+
+
+def run_without_compiled_code(monkeypatch, *given, **options):
+    with monkeypatch.context() as patch:
+        patch.setattr(runge_kutta, "use_compiled", lambda *at: False)
+        return hm.simulate(*given, **options)
+
+
+@pytest.mark.parametrize("method", PAIRS)
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_steps_are_those_of_numpy(name, method, monkeypatch):
+    tokens, rule = CASES[name]
+    options = {"times": [0, 0.3, 1], "method": method, "rtol": 1e-6}
+    ours, theirs = hm.simulate(tokens, rule, **options), run_without_compiled_code(monkeypatch, tokens, rule, **options)
+    size = np.abs(theirs.tokens).max()
+    np.testing.assert_allclose(ours.tokens / size, theirs.tokens / size, rtol=0, atol=1e-11)
+    assert ours.stats == theirs.stats
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_compiled_derivative_is_that_of_numpy(name):
+    tokens, rule = CASES[name]
+    coordinates = choose_coordinates(rule, tokens)
+    run = runge_kutta.RungeKutta([coordinates], [tokens], "RK45", 1.0, 10)
+    assert run._terms is not None
+    run.state.times[0, [0, 2]] = 0.25  # the end of a step of length 0
+    run._run_stage(0, 0)
+    expected = coordinates.rate(run.state.y[0].copy(), 0.25)
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(run.state.K[0, 0] / size, expected / size, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("t", [0, 0.1, 3, -2, 40])
+def test_compiled_matrix_exponentials(t):
+    from hardmax.flows.compiled import find_basis
+
+    for V in (JORDAN, TURNING, np.diag([1.0, -1, 0]), np.eye(3), WEIGHTS[2], [[2.0, 1], [0, 2 + 1e-9]]):
+        coordinates = choose_coordinates(hm.SelfAttention(V=V), np.ones((2, len(V))))
+        exact = coordinates._growth.basis_at(float(t))
+        found = find_basis(coordinates.terms(len(V)), float(t))
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize(("name", "order"), [("RK45", 5), ("DOP853", 8)])
+def test_order_of_the_steps_and_of_dense_output(name, order):
+    tokens, rule = on_sphere(6, 2), hm.Sphere(2.0)
+    inner, ends = [], []
+    exact = hm.simulate(tokens, rule, times=[1.5, 1.625, 2], method="DOP853", rtol=1e-13, atol=1e-15).tokens
+    lengths = [1 / 2, 1 / 4, 1 / 8] if name == "DOP853" else [1 / 8, 1 / 16, 1 / 32]
+    for h in lengths:
+        run = runge_kutta.RungeKutta([choose_coordinates(rule, tokens)], [tokens], name, 2.0, 1000)
+        run.allow(0, 1e6, 1e6)  # every step is accepted
+        run.begin(0)
+        while run.state.times[0, 0] < 2:
+            run.state.h[0] = h
+            run._try(0)
+            if run.state.times[0, 1] <= 1.625 < run.state.times[0, 0]:
+                inner.append(np.abs(run.interpolate(0, np.array([1.625]))[0] - exact[1]).max())
+        ends.append(np.abs(run.state.y[0] - exact[2]).max())
+        assert run.state.flags[0, 2] == 0
+    assert -np.polyfit(np.log2(1 / np.array(lengths)), np.log2(ends), 1)[0] == pytest.approx(order, abs=0.7)
+    assert max(inner) < 100 * max(ends)
+
+
+@pytest.mark.parametrize("method", PAIRS)
+def test_a_token_set_does_not_depend_on_its_batch(method):
+    batch, mask = np.full((30, 20, 3), np.nan), np.zeros((30, 20), bool)
+    for b in range(30):
+        n = 6 + b // 3  # fewer tokens are left to NumPy where they are alone
+        batch[b, :n], mask[b, :n] = gaussian(n, 3) / (1 + b), True
+    for rule in (hm.SelfAttention(V=JORDAN), hm.SelfAttention(V=lambda t: np.eye(3) * np.cos(t))):
+        options = {"times": [0, 0.5, 1], "method": method, "rtol": 1e-6}
+        run = hm.simulate(batch, rule, mask=mask, **options)
+        steps = 0
+        for b in range(30):
+            alone = hm.simulate(batch[b, mask[b]], rule, **options)
+            np.testing.assert_array_equal(run.tokens[:, b, mask[b]], alone.tokens)
+            steps += alone.stats["steps"]
+        assert run.stats["steps"] == steps
+
+
+def test_rejected_steps_are_counted_and_errors_follow_rtol():
+    tokens, rule = CASES["complex pair"]
+    exact = hm.simulate(tokens, rule, times=[0, 3], rtol=1e-12, atol=1e-16, method="DOP853").rescaled[-1]
+    for method in PAIRS:
+        found = []
+        for rtol in (1e-4, 1e-6, 1e-8):
+            run = hm.simulate(tokens, rule, times=[0, 3], rtol=rtol, method=method)
+            error = np.abs(run.rescaled[-1] - exact).max() / np.abs(exact).max()
+            assert error < 100 * rtol
+            evaluations = (6 if method == "RK45" else 12) * (run.stats["steps"] + run.stats["rejected"]) + 1
+            assert run.stats["evaluations"] == evaluations
+            found.append(run.stats["steps"])
+        assert found == sorted(found)
