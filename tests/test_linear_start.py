@@ -82,8 +82,8 @@ def test_held_out_texts_lose_tokens_that_no_other_text_has(corpus) -> None:
     labels = (np.array(corpus.labels) == "positive").astype(int)
     vocabulary = Vocabulary.build(corpus.texts, Parameters(ngram_range=(1, 2)))
     data, losses = Data(vocabulary.encode(corpus.texts), labels, np.ones(300)), []
-    splits = list(folds(labels, 0, np.arange(300)))
-    whole, found = fit_linear(data, splits, len(vocabulary), 2, losses.append)
+    splits = list(folds(labels, np.arange(300)))
+    whole, found, _ = fit_linear(data, splits, len(vocabulary), 2, Parameters(), losses.append)
     assert len(losses) == len(KINDS) * (1 + len(splits))
     assert whole.weights.shape == (1, len(vocabulary))
     for fold in found:

@@ -84,7 +84,7 @@ def test_splits_keep_groups_together_and_classes_everywhere(seed: int) -> None:
     n, classes = int(random.integers(2, 150)), int(random.integers(2, 5))
     labels = np.unique(random.integers(0, classes, n), return_inverse=True)[1]
     groups = np.unique(random.integers(0, max(1, n // int(random.integers(1, 6))), n), return_inverse=True)[1]
-    splits = [*folds(labels, seed, groups)]
+    splits = [*folds(labels, groups)]
     held = hold_out(labels, 0.2, seed, groups)
     splits.append((held, np.setdiff1d(np.arange(n), held)))
     for out, learned in splits:
@@ -100,7 +100,7 @@ def test_splits_keep_groups_together_and_classes_everywhere(seed: int) -> None:
 
 def test_folds_of_pairs_are_even() -> None:
     labels = np.repeat([0, 1], 250).repeat(2)
-    found = [np.bincount(labels[out], minlength=2).tolist() for out, _ in folds(labels, 0, np.arange(500).repeat(2))]
+    found = [np.bincount(labels[out], minlength=2).tolist() for out, _ in folds(labels, np.arange(500).repeat(2))]
     assert found == [[100, 100]] * 5
 
 

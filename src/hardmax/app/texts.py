@@ -113,7 +113,7 @@ def describe_model(name: str, model: Model) -> dict[str, Any]:
         {"label": str(label), "name": name_class(label), "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]}
         for k, label in enumerate(model.classes.tolist())
     ]
-    return {"model": name, "classes": classes, "heads": model.weights.heads}
+    return {"model": name, "classes": classes, "heads": model.heads}
 
 
 def name_class(label: object) -> str:
@@ -124,8 +124,8 @@ def name_class(label: object) -> str:
 def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]:
     """Return the explanation of a text: sentence, coloured pieces, sums by word and sentence, and leaders."""
     found = explain(model, text.read)
-    if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < model.weights.heads:
-        raise ParameterError("head", f"be an integer from 0 to {model.weights.heads - 1}", repr(head)[:40])
+    if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < model.heads:
+        raise ParameterError("head", f"be an integer from 0 to {model.heads - 1}", repr(head)[:40])
     result = describe_model(name, model) | {
         "sentence": describe(found),
         "prediction": int(found._best[0]),
@@ -259,7 +259,7 @@ def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None
     The contribution of the other heads is in the offset, so that the side of the mean is the prediction.
     """
     weights = explanation.model.weights
-    if weights.d != 2 or weights.outputs != 1:
+    if weights.d != 2 or weights.outputs != 1 or explanation.model.context is not None:
         return None
     run = simulate_head(weights, explanation.ids, explanation.counts, head)
     first = np.cumsum(explanation.counts) - explanation.counts  # equal tokens stay together

@@ -356,9 +356,9 @@ class SlicePredictor:
         import pyarrow as pa
 
         texts, (model, names) = read_slice(part), load_once(self.model, self.sha256)
-        sums = [TokenSums(len(model.weights.embedding), model.weights.outputs) for _ in model.classes]
+        sums = [TokenSums(model.tokens, model.weights.outputs) for _ in model.classes]
         scores, known, explained = [], [], []
-        for _, encoded, terms, logits in model.explain_parts(texts):
+        for _, encoded, terms, logits, _ in model.explain_parts(texts):
             scores.append(logits)
             known.append(encoded.sizes)
             answers = np.repeat(predicted_classes(logits), encoded.sizes)
@@ -383,7 +383,7 @@ def load_once(folder: str, digest: str) -> tuple[Model, "pa.Array"]:
     if hash_file(Path(folder) / FILE) != digest:
         raise InputError(f"`{folder}` must hold the same model for every worker. Got another one. Copy it.")
     model = load_model(Path(folder)).model
-    return model, pa.array(model.vocabulary.names(np.arange(len(model.vocabulary))), pa.string())
+    return model, pa.array(model.names(np.arange(model.tokens)), pa.string())
 
 
 def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -> "pa.Array":

@@ -72,11 +72,10 @@ def attribute_to_words(
     The text is split into `words`; its distinct tokens are `ids`, (n,), with the contributions `terms`, (n, outputs).
     A token that occurs several times is shared evenly by its occurrences. Erasing one word of an n-gram removes the
     whole n-gram, so its term goes to one word: the one whose own score v . z as a single token is largest for that
-    class. With `even` the term is shared by the words of the n-gram, or by its punctuation if it has no word.
+    class. With `even` the term is shared by all words and punctuation characters of the n-gram.
     """
     parts, scores = np.zeros((2, len(words), terms.shape[1]))
     order, columns = np.argsort(ids), np.arange(terms.shape[1])
-    is_word = np.array([any(map(str.isalnum, word)) for word in words], bool)
     for size, places, tokens in model.vocabulary.occurrences(words):
         if not len(places):
             continue
@@ -86,9 +85,7 @@ def attribute_to_words(
             scores[places] = np.einsum("mhd,ohd->mo", model.weights.tokens(tokens), model.weights.decoder)
         window = places[:, None] + np.arange(size)  # (m, size)
         if even:
-            receives = is_word[window]
-            receives[~receives.any(axis=1)] = True
-            np.add.at(parts, window, part[:, None] * (receives / receives.sum(axis=1, keepdims=True))[..., None])
+            np.add.at(parts, window, part[:, None] / size)
             continue
         chosen = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
         np.add.at(parts, (places[:, None] + chosen, columns), part)
@@ -306,7 +303,7 @@ class Comparison:
         after[np.searchsorted(ids, second.ids)] = first.signed(second.contributions)
         in_first, in_second = np.isin(ids, first.ids), np.isin(ids, second.ids)
         where = np.where(in_first & in_second, "both", np.where(in_first, "first", "second"))
-        columns = {"token": first.model.vocabulary.names(ids), "where": where, "before": before, "after": after}
+        columns = {"token": first.model.names(ids), "where": where, "before": before, "after": after}
         order = np.argsort(-np.abs(after - before), kind="stable")
         return pandas.DataFrame(columns | {"change": after - before}).iloc[order].reset_index(drop=True)
 

@@ -76,8 +76,13 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
     weights, vocabulary = model.weights, model.vocabulary
     counts = join_names([f"{name}: {texts:,}" for name, texts in record.classes.items()])
     heads = f"{count(weights.heads, 'head')} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}"
+    seen = "- It uses the words of its training texts only; every text without such a word gets the same prediction."
+    if model.context is not None:
+        seen = "- A word's contribution is that of its vector, which already depends on the words around it."
+        heads = f"vectors of {model.context.encoder.identity['name']}, {count(model.context.heads, 'head')} on a line"
+        heads += f"; n-grams: {'used' if weights.layers else 'not used, as they did not help in cross-validation'}"
     limits = [
-        "- It uses the words of its training texts only; every text without such a word gets the same prediction.",
+        seen,
         "- Its accuracy holds for texts like those it was trained on. Measure it on others: hardmax evaluate.",
     ]
     rare = [name for name, texts in record.classes.items() if texts < MIN_TEXTS_PER_CLASS]
@@ -99,6 +104,7 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         f"- {heads}",
         f"- {len(vocabulary):,} tokens of up to {count(vocabulary.max_ngram, 'word')}",
         f"\n## Scores\n\n{_describe_scores(history)}",
+        f"\nDecision: {_describe_threshold(model)}",
         "\n## Limits\n",
         *limits,
         f"\nEvery prediction is a sum over words: {explain}.\n",
@@ -123,6 +129,17 @@ def _describe_scores(history: Sequence[Epoch]) -> str:
     return f"Accuracy {kept[-1].accuracy:.4f}{loss}, on held-out texts."
 
 
+def _describe_threshold(model: Model) -> str:
+    """Return how predictions follow from probabilities."""
+    names, threshold = list(map(str, model.classes.tolist())), model.threshold
+    if isinstance(threshold, float):
+        return f"{names[1]} if its probability is above {threshold:.3f}, else {names[0]} (`threshold_`)."
+    if model.weights.decision_offset is None:
+        return "the class with the largest probability."
+    parts = join_names([f"{name} {value:.3f}" for name, value in zip(names, threshold.tolist(), strict=True)])
+    return f"the class with the largest ratio of its probability to its `threshold_`: {parts}."
+
+
 def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
     """Return HTML about a model and its training."""
     weights = model.weights
@@ -141,6 +158,8 @@ def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
 def _find_leaders(model: Model) -> list[list[object]]:
     """Return the longest token of each head and its class: no product with it is larger, so it always leads."""
     weights = model.weights
+    if model.context is not None:
+        return []
     z = weights.embedding.astype(np.float64)  # (tokens, heads, d)
     images = z if weights.A is None else np.einsum("hij,thj->thi", weights.A, z)
     longest = (images * z).sum(axis=2).argmax(axis=0)  # (heads,)

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +20,7 @@ from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
 from hardmax.text.explanation import Explanation, explain, explain_many
 from hardmax.text.linear_init import fit_linear_model, uses_linear_start
-from hardmax.text.model import Model, Report, coverage, is_confident
+from hardmax.text.model import Model, Report, answer_columns, coverage, is_confident
 from hardmax.text.parameters import Parameters, describe_parameters
 from hardmax.text.statistics import LeaderStatistics, leader_statistics, token_table
 from hardmax.text.storage import find_model, load_model, save_model
@@ -28,6 +29,8 @@ from hardmax.text.validation import check_known_labels, check_texts, check_train
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+STRONGEST = 3  # words of an answer
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # its __init__ stores every parameter unchanged, as estimators must
@@ -39,13 +42,17 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     b = alpha / (1 + alpha). The logit is linear in their mean, so it is a sum over tokens, and `explain` returns its
     terms.
 
+    With few labelled texts, up to some thousands, `encoder="minilm"` is more accurate: words then have vectors of a
+    pretrained transformer, and the logit is a sum over words, too.
+
     Use it for short and long texts where each prediction must be explained. Small files and short texts take seconds,
     as the initial weights come from a linear model of the same tokens.
 
     Every parameter is a field of `hardmax.text.parameters.Parameters`, with default, bounds and description.
 
     Methods take texts `X`: a sequence of strings, in which a missing text counts as an empty one, or a DataFrame with
-    `text_column`. They raise `ParameterError` if `X` holds no texts, and scikit-learn's `NotFittedError` before `fit`.
+    `text_column`; or vectors that you computed, an (N, d) array or a list of (n, d) arrays. They raise `ParameterError`
+    if `X` holds no texts, and scikit-learn's `NotFittedError` before `fit`.
 
     Attributes
     ----------
@@ -59,6 +66,10 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         Number of epochs; a linear start counts as one.
     start_ : str
         Initial weights, "linear" or "random".
+    threshold_ : float, or (classes,) array
+        With two classes, the probability above which `predict` returns the second: .5, or another number if a class is
+        rare, chosen in cross-validation for the largest macro F1. With more, `predict` returns the class with the
+        largest ratio of probability and threshold.
     training_ : Record
         Number, classes and hash of the training texts, and the date.
 
@@ -141,6 +152,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
                     from hardmax.text.training import fit_network
                 self.model_, self.history_ = fit_network(data, self, report)
         self.classes_, self.start_, self.n_iter_ = data.classes, self.model_.start, len(self.history_)
+        self.threshold_ = self.model_.threshold
         self.training_: Record = Record.of(data.texts, data.classes[data.labels].tolist())
         return self
 
@@ -165,6 +177,23 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
         """Return the (texts, classes) probabilities, in the order of `classes_`; rows sum to 1."""
         return self._fitted.probabilities(self._fitted.logits(check_texts(X, self.text_column)))
+
+    def answers(self, X: Sequence[str], at_least: float = 0.0) -> "DataFrame":
+        """Return a pandas DataFrame with the prediction for each text, as `hardmax predict` writes it.
+
+        The columns are the label, or "not sure" below the probability `at_least`, its probability, that of every class,
+        whether the text has no known word, and the three words with the largest contributions.
+        """
+        import pandas
+
+        found = self.explain_many(X)
+        scores = np.stack([each.logits for each in found])
+        columns = answer_columns(self._fitted, scores, np.array([len(each.ids) for each in found]), at_least)
+        words = [
+            [(part.named, float(each.signed(part.value))) for part in each.by_word()[:STRONGEST]] for each in found
+        ]
+        strongest = [", ".join(f"{name} {value:+.2f}" for name, value in each) for each in words]
+        return pandas.DataFrame(columns | {"strongest_words": strongest})
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
         """Return the (texts,) predicted labels, None where the probability is below `at_least`; see `coverage`."""
@@ -220,7 +249,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         save_model(self._fitted, Path(path), self, self.history_, self.training_, compact=compact)
 
     @classmethod
-    def load(cls, model: str | PathLike[str], *, tokenizer: Tokenizer | None = None) -> "HardmaxClassifier":
+    def load(
+        cls, model: str | PathLike[str], *, tokenizer: Tokenizer | None = None, encoder: Any = None
+    ) -> "HardmaxClassifier":
         """Read a model that `save` wrote, or one inside the package. No code from the folder is executed.
 
         Parameters
@@ -229,13 +260,16 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             The folder, or the name of a model inside the package: "imdb" or "imdb-2d". A folder takes precedence.
         tokenizer : callable, optional
             The tokenizer that the model was trained with, if any; the folder holds its name only.
+        encoder : optional
+            The encoder that the model was trained with, if it is not found by its name. Another one is refused, by
+            the hashes of its weights and of its vocabulary.
         """
-        stored = load_model(find_model(model), tokenizer)
+        stored = load_model(find_model(model), tokenizer, encoder)
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
         classifier = cls(**{name: value for name, value in stored.params.items() if name in known})
         classifier.model_, classifier.history_, classifier.training_ = stored.model, stored.history, stored.record
         classifier.classes_, classifier.n_iter_ = stored.model.classes, len(stored.history)
-        classifier.start_ = stored.model.start
+        classifier.start_, classifier.threshold_ = stored.model.start, stored.model.threshold
         return classifier
 
     def _repr_html_inner(self) -> str:

@@ -20,6 +20,7 @@ from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
 from hardmax.text import attribution
 from hardmax.text.attribution import CLAUSE, SENTENCE, Comparison, Flip, Leading, Part, minimal_flip
+from hardmax.text.context import Reading, find_leaders
 from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -109,6 +110,8 @@ class Explanation:
         `logit`, likewise.
     model : Model
         The model.
+    reading : Reading, optional
+        With an encoder, its words: contributions of their vectors, and positions and shares in every head.
 
     Examples
     --------
@@ -128,6 +131,7 @@ class Explanation:
     terms: FloatArray = field(repr=False)  # (n, outputs)
     logits: FloatArray = field(repr=False)  # (outputs,)
     model: Model = field(repr=False)
+    reading: Reading | None = field(default=None, repr=False)  # of the encoder
 
     def __repr__(self) -> str:
         order = np.argsort(-np.abs(self.towards), kind="stable")[:4]
@@ -172,7 +176,7 @@ class Explanation:
     @cached_property
     def words(self) -> AnyArray:
         """Return the (n,) distinct tokens in the order of their first occurrence; pairs as "not good"."""
-        return np.array(self.model.vocabulary.names(self.ids), dtype=np.str_)
+        return np.array(self.model.names(self.ids), dtype=np.str_)
 
     @property
     def towards(self) -> FloatArray:
@@ -216,13 +220,18 @@ class Explanation:
     def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:
         """Return every word of the text with its part of the logit; all parts sum to the logit less the bias.
 
-        The term of an n-gram is shared evenly by its words without punctuation, which agrees better with what people
-        mark; or with `even=False` it goes to the word whose own score is largest for the same class, which finds the
-        words that the prediction depends on.
+        The term of an n-gram is shared evenly by its words and punctuation characters, so that no word has the part of
+        a full stop; or with `even=False` it goes to the word whose own score is largest for the same class, which finds
+        the words that the prediction depends on.
         """
         spans = self.model.vocabulary.splitter.spans(self.text)
         words = [span.word for span in spans]
-        parts = attribution.attribute_to_words(self.model, words, self.ids, self.terms, even=even)
+        terms = self.terms.copy()
+        if self.reading is not None:
+            np.subtract.at(terms, self._read_rows, self.reading.terms)
+        parts = attribution.attribute_to_words(self.model, words, self.ids, terms, even=even)
+        if self.reading is not None:  # a vector belongs to one occurrence of its word
+            parts[self.reading.rows] += self.reading.terms
         values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
@@ -254,9 +263,9 @@ class Explanation:
             parts = self.towards[at] / np.bincount(at, minlength=len(order))[at]
             for place, i, part in zip(places.tolist(), at.tolist(), parts.tolist(), strict=True):
                 ngram = words[place : place + size]
-                receiving = [word for word in ngram if any(map(str.isalnum, word))] or ngram
-                for word in receiving:  # a word and its punctuation count as the word alone
-                    sums[word][str(self.words[i]) if len(receiving) > 1 else word] += part / len(receiving)
+                several = sum(any(map(str.isalnum, word)) for word in ngram) > 1
+                for word in ngram:  # a word and its punctuation count as the word alone
+                    sums[word][str(self.words[i]) if several else word] += part / size
         first = {span.word: (span.start, span.end) for span in reversed(spans)}
         strongest = {word: max(tokens, key=lambda name: abs(tokens[name])) for word, tokens in sums.items()}
         return {first[word]: self.as_written[name] for word, name in strongest.items() if name != word}
@@ -284,7 +293,7 @@ class Explanation:
                 ngram = spans[place : place + size]
                 written = text[ngram[0].start : ngram[-1].end] if all(span.end > span.start for span in ngram) else name
                 found.setdefault(name, " ".join(written.split()) or name)
-        return found
+        return {name: found.get(name, name) for name in self.words.tolist()}
 
     def leading(self) -> list[Leading]:
         """Return the leaders over all heads, sorted by the number of heads in which they lead."""
@@ -310,14 +319,21 @@ class Explanation:
 
     @cached_property
     def followers(self) -> HeadDynamics:
-        """Return the argmax sets of every layer and head."""
-        return HeadDynamics.run(self.model.weights, self.ids[None], self.counts[None])
+        """Return the argmax sets of every layer and head of the n-grams."""
+        return HeadDynamics.run(self.model.weights, self.ids[None, self._known], self.counts[None, self._known])
+
+    @property
+    def _known(self) -> IntArray:
+        """Return the index of every token of the vocabulary; other words come last, if any."""
+        return np.flatnonzero(self.ids < len(self.model.vocabulary))
 
     @cached_property
     def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
         """Return the leaders of each head, the one with the largest share first."""
-        if not len(self.ids):
-            return ((),) * self.model.weights.heads
+        if not len(self._known if self.reading is None or not self.model.gathers_vectors else self.ids):
+            return ((),) * self.heads
+        if self.reading is not None and self.model.gathers_vectors:
+            return tuple(self._leaders_on_line(self.reading, h) for h in range(self.heads))
         found, words, heads = self.followers.find_leaders(), self.words.tolist(), []
         for emerged, follows, shares in zip(found.emerged[0], found.follows[0], self.shares, strict=True):
             leaders = []
@@ -327,17 +343,46 @@ class Explanation:
             heads.append(tuple(sorted(leaders, key=lambda leader: -leader.share)))
         return tuple(heads)
 
+    def _leaders_on_line(self, reading: Reading, h: int) -> tuple[LeadingWord, ...]:
+        """Return the leaders of a head of the encoder: the largest positive and the smallest negative position."""
+        words, position, found = self.words[self._read_rows].tolist(), reading.positions[:, h], []
+        leads = find_leaders(position[:, None])[0][:, 0]
+        for j in np.flatnonzero(leads).tolist():
+            behind = tuple(words[i] for i in np.flatnonzero(position * position[j] > 0) if not leads[i])
+            found.append(LeadingWord(words[j], 0, behind, float(reading.shares[j, h])))
+        return tuple(sorted(found, key=lambda leader: -leader.share))
+
     @cached_property
     def shares(self) -> FloatArray:
         """Return (heads, n) shares of each head's mean that the tokens hold after the last layer; rows sum to 1."""
         if not len(self.ids):
-            return np.empty((self.model.weights.heads, 0))
-        return self.followers.shares()[0]
+            return np.empty((self.heads, 0))
+        found = np.zeros((self.heads, len(self.ids)))
+        if self.reading is not None and self.model.gathers_vectors:
+            np.add.at(found.T, self._read_rows, self.reading.shares)
+        elif len(known := self._known):
+            found[:, known] = self.followers.shares()[0]
+        return found
+
+    @cached_property
+    def _read_rows(self) -> IntArray:
+        """Return the index in `words` of every word with a vector."""
+        reading, words = self.reading, self.model.vocabulary.splitter.words(self.text)
+        read = [] if reading is None else [words[i] for i in reading.rows.tolist()]
+        order = np.argsort(self.ids)
+        return np.asarray(order[np.searchsorted(self.ids[order], self.model.word_ids(read))])
+
+    @property
+    def heads(self) -> int:
+        """Return the number of heads; with an encoder those that read its vectors."""
+        return self.model.heads
 
     @property
     def rows(self) -> IntArray:
         """Return the index in `words` of every token of `trajectory`; a word that counts k times is there k times."""
-        return np.repeat(np.arange(len(self.ids)), self.counts)
+        if self.model.gathers_vectors:
+            return self._read_rows
+        return np.repeat(self._known, self.counts[self._known])
 
     @cached_property
     def trajectory(self) -> tuple[HardmaxTrajectory, ...]:
@@ -345,10 +390,16 @@ class Explanation:
         if not len(self.ids):
             raise InputError("A trajectory must have tokens. Got a text without a known word.")
         weights = self.model.weights
-        return tuple(simulate_head(weights, self.ids, self.counts, h) for h in range(weights.heads))
+        if self.reading is not None and self.model.context is not None and self.model.gathers_vectors:
+            return tuple(self.model.context.simulate_head(self.reading, h) for h in range(self.heads))
+        known = self._known
+        return tuple(simulate_head(weights, self.ids[known], self.counts[known], h) for h in range(weights.heads))
 
     def leave_one_out(self) -> FloatArray:
         """Return the (n,) or (n, classes) decreases of the logit when a token is left out, by n predictions."""
+        if self.reading is not None:
+            advice = "Use `minimal_flip` or `counterfactual`, which run the encoder again."
+            raise InputError(f"`leave_one_out` must be used with a model without an encoder. {advice}")
         count = len(self.ids)
         kept = ~np.eye(count, dtype=bool)
         without = Encoded(
@@ -415,7 +466,10 @@ def explain(model: Model, text: str) -> Explanation:
 def explain_many(model: Model, texts: Sequence[str]) -> list[Explanation]:
     """Explain the predictions of a model for many texts."""
     found = []
-    for some, (ids, starts, counts), terms, scores in model.explain_parts(texts):
-        for text, a, b, score in zip(some, starts[:-1].tolist(), starts[1:].tolist(), scores, strict=True):
-            found.append(Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model))
+    for some, (ids, starts, counts), terms, scores, readings in model.explain_parts(texts):
+        own: Sequence[Reading | None] = readings or [None] * len(some)
+        for text, a, b, score, reading in zip(
+            some, starts[:-1].tolist(), starts[1:].tolist(), scores, own, strict=True
+        ):
+            found.append(Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model, reading))
     return found

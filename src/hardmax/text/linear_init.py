@@ -12,7 +12,9 @@ and how much rare classes are favoured.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -23,9 +25,24 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils.class_weight import compute_class_weight
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn requires it
 
+from hardmax._display import progress_bar
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.text.context import (
+    ALPHA_FACTOR,
+    HEADS_SHARE,
+    STRENGTHS,
+    Corpus,
+    Dense,
+    fit_dense,
+    make_context,
+    read_corpus,
+    retained,
+    train_projection,
+)
+from hardmax.text.encoder import VectorText, make_encoder
 from hardmax.text.model import Epoch, Model, Report, Weights, logits, predicted_classes
 from hardmax.text.parameters import Parameters
+from hardmax.text.tokenizer import Splitter
 from hardmax.text.validation import TrainingSet, folds
 from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
@@ -42,6 +59,8 @@ MAX_TEXTS, MAX_TEXTS_PLANAR = 400, 4000  # texts on which alpha is chosen, and a
 ARC_ANGLE, ARC_LENGTH = 0.7, 0.05  # of a planar model: change of angle and of length per unit of the score
 MIN_LENGTH = 0.05  # of the random coordinates, where a typical score is 1
 OFFSET_FACTORS = np.linspace(0, 1, 21)  # 0 keeps the frequencies of classes, 1 makes all classes equally likely
+MIN_TEXTS_FOR_HEADS = 500  # from which on heads are tried beside a linear function of vectors
+MIN_GAIN = 1.0  # standard errors of the loss on held-out texts, for which n-grams and heads are kept beside vectors
 MAX_ACCURACY_LOSS = 0.015  # of the decision offset
 
 Split = tuple[IntArray, IntArray]  # rows held out, and the others
@@ -61,6 +80,12 @@ class Fold(NamedTuple):
     held: IntArray
     texts: csr_matrix  # (held, tokens)
     linear: Linear
+    more: FloatArray | float = 0.0  # (held, outputs) logits of vectors
+
+
+def reads_vectors(data: TrainingSet, parameters: Parameters) -> bool:
+    """Return whether a model reads vectors, of an encoder or in place of texts."""
+    return parameters.encoder is not None or isinstance(data.texts[0], VectorText)
 
 
 def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
@@ -68,6 +93,8 @@ def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
 
     With a rare class it is never trained, as only a linear start has a decision offset.
     """
+    if reads_vectors(data, parameters):
+        return True
     if parameters.start is not None or parameters.epochs is not None or parameters.training != "hardmax":
         return parameters.start == "linear"
     few_or_short = len(data.texts) < MIN_TEXTS or sum(map(len, data.texts)) < MIN_CHARACTERS * len(data.texts)
@@ -78,8 +105,14 @@ def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) 
     """Return the model whose n-grams have the least loss in cross-validation, and that loss."""
     of_class = compute_class_weight(parameters.class_weight, classes=data.classes, y=data.classes[data.labels])
     weights = of_class[data.labels] if data.weights is None else of_class[data.labels] * data.weights
-    splits = list(folds(data.labels, parameters.random_state, data.groups))
+    splits = list(folds(data.labels, data.groups))
     choices = NGRAM_RANGES if parameters.ngram_range is None else (parameters.ngram_range,)
+    encoder, corpus = None, None
+    if reads_vectors(data, parameters):
+        encoder = make_encoder(parameters)
+        choices = choices[:1]
+        with progress_bar("Encoding") if parameters.verbose else nullcontext(lambda done, total: None) as bar:
+            corpus = read_corpus(data.texts, encoder, Splitter.of(parameters), bar)
     steps = len(KINDS) * (1 + len(splits)) + len(ALPHA_FACTORS)  # of each choice
     found = []
     for k, ngram_range in enumerate(choices):
@@ -92,36 +125,63 @@ def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) 
 
         encoded = Data(vocabulary.encode(data.texts), data.labels, weights / weights.mean())
         with threadpool_limits(1, "blas"):  # thousands of small sums: threads would slow them down
-            fitted, epoch = _fit_weights(encoded, splits, len(vocabulary), len(data.classes), parameters, step)
+            fitted, dense, epoch = _fit_weights(
+                encoded, splits, len(vocabulary), len(data.classes), parameters, step, corpus
+            )
         report((k + 1) * steps, len(choices) * steps, epoch.train_loss, epoch)
-        found.append((Model(vocabulary, fitted, data.classes), epoch))
+        context = None
+        if encoder is not None and corpus is not None and dense is not None:
+            context = make_context(encoder, corpus, dense, parameters.alpha, parameters.layers)
+        found.append((Model(vocabulary, fitted, data.classes, context), epoch))
     model, epoch = min(found, key=lambda each: each[1].train_loss)
     return model, [epoch]
 
 
 def _fit_weights(
-    data: Data, splits: Sequence[Split], tokens: int, classes: int, parameters: Parameters, step: Step
-) -> tuple[Weights, Epoch]:
+    data: Data,
+    splits: Sequence[Split],
+    tokens: int,
+    classes: int,
+    parameters: Parameters,
+    step: Step,
+    corpus: Corpus | None,
+) -> tuple[Weights, Dense | None, Epoch]:
     """Return the weights of a model, and its loss and accuracy in cross-validation."""
-    linear, found = fit_linear(data, splits, tokens, classes, step)
+    linear, found, dense = fit_linear(data, splits, tokens, classes, parameters, step, corpus)
     if not found:  # one text per class: nothing can be held out
-        return build_heads(linear, parameters), Epoch(0, float(np.log(classes)), kept=True)
+        return build_heads(linear, parameters), dense, Epoch(0, float(np.log(classes)), kept=True)
     held = np.concatenate([fold.held for fold in found])
     labels, weights = data.labels[held], data.weights[held]
-    scores = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in found])
-    loss, factor, scale, accuracy = _choose_alpha(found, data.labels, parameters, step)
-    offset = find_decision_offset(scores, labels, weights)
-    if not is_planar(parameters):  # in a planar model the movement of tokens changes predictions
+    scores = np.concatenate([linear_logits(fold.linear, fold.texts) + fold.more for fold in found])
+    offset, planar = find_decision_offset(scores, labels, weights), is_planar(parameters) and linear.weights.any()
+    if linear.weights.any():
+        loss, factor, scale, accuracy = _choose_alpha(found, data.labels, parameters, step)
+        model = build_heads(Linear(linear.weights * scale, linear.bias), parameters, factor)
+    else:  # vectors alone decide
+        nothing, decoder = np.zeros((tokens, 1, 1), np.float32), np.zeros((len(linear.bias), 1, 1))
+        model = Weights(nothing, np.ones(1), None, decoder, linear.bias, 0, POOLING_EXPONENT)
+    if not planar:  # in a planar model the movement of tokens changes predictions
         loss = cross_entropy(class_logits(scores), labels, weights)
         accuracy = float(np.average(predicted_classes(scores + offset) == labels, weights=weights))
     covered = weights.sum() / data.weights.sum()  # rows that are never held out count as errors
     epoch = Epoch(0, loss, loss, float(accuracy * covered), kept=True)
-    model = build_heads(Linear(linear.weights * scale, linear.bias), parameters, factor)
-    return (replace(model, bias=model.bias + offset, decision_offset=offset) if offset.any() else model), epoch
+    return (replace(model, bias=model.bias + offset, decision_offset=offset) if offset.any() else model), dense, epoch
 
 
-def fit_linear(data: Data, splits: Sequence[Split], tokens: int, classes: int, step: Step) -> tuple[Linear, list[Fold]]:
-    """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out."""
+def fit_linear(
+    data: Data,
+    splits: Sequence[Split],
+    tokens: int,
+    classes: int,
+    parameters: Parameters,
+    step: Step,
+    corpus: Corpus | None = None,
+) -> tuple[Linear, list[Fold], Dense | None]:
+    """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out.
+
+    With a `corpus` also a model of vectors. N-grams and heads are kept where they lower the loss on held-out texts by
+    more than a standard error; without n-grams all weights of the linear model are 0.
+    """
     ids, starts, counts = data.texts
     texts = csr_matrix((counts.astype(np.float64), ids, starts), (len(data.texts), tokens))
     labels, weights, loss = data.labels, data.weights, float(np.log(classes))
@@ -143,9 +203,74 @@ def fit_linear(data: Data, splits: Sequence[Split], tokens: int, classes: int, s
         held_out_logits[:, held] = [class_logits(linear_logits(model, rest)) for model in models]
         found.append((held, rest, models))
     seen = np.concatenate([np.empty(0, np.intp), *(held for held, *_ in found)])
-    amounts, bias = _fit_mixture(held_out_logits, labels, weights, seen)
-    whole = _mix(fit_kinds(slice(None)), amounts, bias)
-    return whole, [Fold(held, rest, _mix(models, amounts, bias)) for held, rest, models in found]
+    mix = partial(_fit_mixture, labels=labels, weights=weights, seen=seen)
+    if corpus is None:
+        amounts, bias = mix(held_out_logits)
+        whole = _mix(fit_kinds(slice(None)), amounts, bias)
+        return whole, [Fold(held, rest, _mix(models, amounts, bias)) for held, rest, models in found], None
+
+    def row_losses(scores: FloatArray) -> FloatArray:
+        amounts, bias = mix(scores)
+        total = np.tensordot(amounts, scores, 1) + (np.append(0.0, bias) if classes == 2 else bias)
+        return np.asarray(-weights * log_softmax(total, axis=1)[np.arange(len(labels)), labels])
+
+    def gains(before: FloatArray, after: FloatArray) -> bool:
+        gain = (before - after)[seen]
+        return len(seen) > 1 and bool(gain.mean() > MIN_GAIN * gain.std(ddof=1) / len(gain) ** 0.5)
+
+    dense_models = [_fit_dense_folds(corpus, splits, data, classes, strength) for strength in STRENGTHS]
+    best = min(dense_models, key=lambda each: float(row_losses(each.held[None]).sum()))
+    losses = row_losses(best.held[None])
+    if len(labels) >= MIN_TEXTS_FOR_HEADS and len(seen):
+        moving = _fit_dense_folds(corpus, splits, data, classes, best.strength, parameters)
+        if gains(losses, with_heads := row_losses(moving.held[None])):
+            best, losses = moving, with_heads
+    every = np.concatenate([best.held[None], held_out_logits])
+    uses_ngrams = gains(losses, row_losses(every))
+    amounts, bias = mix(every if uses_ngrams else every[:1])
+    shares = amounts[1:] if uses_ngrams else np.zeros(len(KINDS))
+    whole, dense = _mix(fit_kinds(slice(None)), shares, bias), best.whole.scaled(float(amounts[0]))
+    more = amounts[0] * best.held
+    more = more[:, 1:] - more[:, :1] if classes == 2 else more
+    found_folds = [Fold(held, rest, _mix(models, shares, bias), more[held]) for held, rest, models in found]
+    return whole._replace(bias=whole.bias + dense.bias), found_folds, dense
+
+
+class DenseFolds(NamedTuple):
+    """A model of vectors of all texts, and (texts, classes) logits of the models that have not seen each text."""
+
+    strength: float
+    whole: Dense
+    held: FloatArray
+
+
+def _fit_dense_folds(
+    corpus: Corpus,
+    splits: Sequence[Split],
+    data: Data,
+    classes: int,
+    strength: float,
+    parameters: Parameters | None = None,
+) -> DenseFolds:
+    """Fit a linear model of means; with `parameters` also heads, whose directions are trained on the same texts."""
+    held_logits, labels = np.zeros((len(data.labels), classes)), data.labels
+
+    def fit(rows: IntArray | slice) -> tuple[Dense, FloatArray]:
+        heads, size = np.zeros((corpus.axes.shape[1], 0)), 1.0
+        moved = np.zeros((len(labels), 0))
+        if parameters is not None:
+            kept, chosen = retained(ALPHA_FACTOR * parameters.alpha, parameters.layers), np.arange(len(labels))[rows]
+            heads = train_projection(corpus, chosen, labels, data.weights, parameters.n_heads, kept)
+            moved = corpus.features(heads, kept)
+            size = HEADS_SHARE * (corpus.means.var(axis=0).sum() / max(float(moved.var(axis=0).sum()), 1e-12)) ** 0.5
+        features = np.hstack([corpus.means, size * moved])
+        coefficients, bias = fit_dense(features[rows], labels[rows], data.weights[rows], strength)
+        linear, decoder = np.split(coefficients, [corpus.means.shape[1]], axis=1)
+        return Dense(linear, heads, size * decoder, bias), features @ coefficients.T + bias
+
+    for held, learned in splits:
+        held_logits[held] = class_logits(fit(learned)[1][held])
+    return DenseFolds(strength, fit(slice(None))[0], held_logits)
 
 
 def from_matrix(texts: csr_matrix) -> Encoded:
@@ -216,9 +341,11 @@ def _fit_mixture(
     The prior keeps the coefficients near each other where texts are few.
     """
     kinds, _, classes = scores.shape
-    prior = PRIOR_LOGIT / 2 / kinds
+    prior = np.full(kinds, PRIOR_LOGIT / 2 / kinds)
+    if kinds > len(KINDS):  # vectors and n-grams
+        prior = PRIOR_LOGIT / 4 * np.append(1.0, np.full(len(KINDS), 1 / len(KINDS)))
     if not len(seen):
-        return np.full(kinds, prior), np.zeros(1 if classes == 2 else classes)
+        return prior, np.zeros(1 if classes == 2 else classes)
     present, labels = np.unique(labels[seen], return_inverse=True)  # some classes may never be held out
     scores, weights, known = scores[:, seen][..., present], weights[seen], len(present)
     scores = scores - scores.mean(axis=2, keepdims=True)
@@ -231,8 +358,8 @@ def _fit_mixture(
         penalty = PRIOR_STRENGTH * float(((amounts - prior) ** 2).sum())
         return cross_entropy(total, labels, weights) * len(labels) + penalty
 
-    begin = np.append(np.full(kinds, prior), np.zeros(known - 1))
-    bounds = [(prior / 20, None)] * kinds + [(None, None)] * (known - 1)
+    begin = np.append(prior, np.zeros(known - 1))
+    bounds = [(least / 20, None) for least in prior] + [(None, None)] * (known - 1)
     found = minimize(cost, begin, method="L-BFGS-B", bounds=bounds).x
     amounts, bias = found[:kinds] / size, np.append(0.0, found[kinds:])
     bias = bias - np.tensordot(amounts, middle[:, 0], 1)
@@ -295,11 +422,15 @@ def _choose_alpha(found: Sequence[Fold], labels: IntArray, parameters: Parameter
     """
     size = (MAX_TEXTS_PLANAR if is_planar(parameters) else MAX_TEXTS) // len(found)
     rows = [np.arange(0, len(fold.held), -(-len(fold.held) // size)) for fold in found]  # files may be sorted by label
-    some = [Fold(fold.held[r], fold.texts[r], fold.linear) for fold, r in zip(found, rows, strict=True)]
+    some = [
+        Fold(fold.held[r], fold.texts[r], fold.linear, fold.more[r] if isinstance(fold.more, np.ndarray) else 0.0)
+        for fold, r in zip(found, rows, strict=True)
+    ]
     texts = [from_matrix(fold.texts) for fold in some]
     models = [build_heads(fold.linear._replace(bias=0 * fold.linear.bias), parameters) for fold in some]
-    bias = np.concatenate([np.repeat(fold.linear.bias[None], len(fold.held), axis=0) for fold in some])
-    linear = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in some]) - bias
+    own = np.concatenate([np.repeat(fold.linear.bias[None], len(fold.held), axis=0) for fold in some])
+    linear = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in some]) - own
+    bias = own + np.concatenate([np.zeros((len(fold.held), 1)) + fold.more for fold in some])
     right = labels[np.concatenate([fold.held for fold in some])]
     choices = []
     for factor in ALPHA_FACTORS[:1] if is_planar(parameters) else ALPHA_FACTORS:  # a drawn model keeps the given alpha

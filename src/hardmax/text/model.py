@@ -21,12 +21,15 @@ from hardmax.attention.layers_numpy import Layer, join_steps, layers_of, shares
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import products_of_batch, use_compiled
 from hardmax.simulate import simulate
+from hardmax.text.context import Context, Reading
 from hardmax.text.vocabulary import Encoded, Vocabulary
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # probabilities of `coverage`
 NOT_SURE = "not sure"
 MAX_CHARACTERS = 1 << 21  # of a batch of texts: some tens of megabytes of tokens
+MAX_ENCODED = 1 << 17  # the same with an encoder: about a hundred megabytes of vectors
+OTHER_WORDS = "(other words)"
 Report = Callable[[int, int, Any, Any], object]  # steps done, all steps, loss, and after an epoch its `Epoch`
 MAX_CELLS = 1 << 19  # tokens times heads of a batch: they fit into the cache
 
@@ -195,6 +198,37 @@ class Model:
     vocabulary: Vocabulary
     weights: Weights
     classes: AnyArray  # labels in order; with two there is one logit, positive for the second
+    context: Context | None = None  # the part that reads vectors of an encoder
+
+    @property
+    def tokens(self) -> int:
+        """Return the number of token indices; with an encoder the last one stands for all other words."""
+        return len(self.vocabulary) + (self.context is not None)
+
+    @property
+    def gathers_vectors(self) -> bool:
+        """Return whether heads read the vectors of an encoder; else the heads of the n-grams are those to show."""
+        return self.context is not None and self.context.heads > 0
+
+    @property
+    def heads(self) -> int:
+        """Return the number of heads whose leaders an explanation shows."""
+        return self.context.heads if self.context is not None and self.gathers_vectors else self.weights.heads
+
+    def names(self, ids: IntArray) -> list[str]:
+        """Return the words of tokens, separated by spaces."""
+        known = iter(self.vocabulary.names(ids[ids < len(self.vocabulary)]))
+        return [next(known) if i < len(self.vocabulary) else OTHER_WORDS for i in ids.tolist()]
+
+    @property
+    def threshold(self) -> float | FloatArray:
+        """Return the probability of the second class from which it is predicted, or one divisor for each class.
+
+        With more than two classes the prediction has the largest ratio of probability and divisor.
+        """
+        offset = self.weights.decision_offset
+        offset = np.zeros(self.weights.outputs) if offset is None else offset
+        return float(expit(-offset[0])) if len(offset) == 1 else np.asarray(len(offset) * softmax(-offset))
 
     @property
     def start(self) -> str:
@@ -208,16 +242,47 @@ class Model:
     def score(self, texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
         """Return (texts, outputs) logits, and (texts,) counts of known tokens; without any, the logit is the bias."""
         parts = [(np.empty((0, self.weights.outputs)), np.empty(0, np.int64))]
-        parts += [(scores, encoded.sizes) for _, encoded, _, scores in self.explain_parts(texts)]
+        parts += [(part.logits, part.encoded.sizes) for part in self.explain_parts(texts)]
         scores, sizes = map(np.concatenate, zip(*parts, strict=True))
         return scores, sizes
 
-    def explain_parts(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], Encoded, FloatArray, FloatArray]]:
-        """Yield batches of texts, their tokens, the contributions of these, and (texts, outputs) logits."""
-        for some in in_parts(texts):
-            encoded = self.vocabulary.encode(some)
-            terms = contributions(self.weights, encoded)
-            yield some, encoded, terms, self.weights.bias + sums_by_text(terms, encoded)
+    def explain_parts(self, texts: Sequence[str]) -> Iterator["Batch"]:
+        """Yield the tokens of batches of texts, their contributions, and the logits."""
+        for some in in_parts(texts, MAX_CHARACTERS if self.context is None else MAX_ENCODED):
+            words = [self.vocabulary.splitter.words(text) for text in some]
+            encoded = self.vocabulary.encode_words(words, len(some))
+            terms, readings = contributions(self.weights, encoded), None
+            if self.context is not None:
+                readings = [each for _, each in sorted(self.context.read(some, self.vocabulary.splitter), key=_first)]
+                encoded, terms = self._add_words(encoded, terms, words, readings)
+            yield Batch(some, encoded, terms, self.weights.bias + sums_by_text(terms, encoded), readings)
+
+    def word_ids(self, words: Sequence[str]) -> IntArray:
+        """Return the index of each word as a token, that of all other words if it is none."""
+        known = self.vocabulary.single_words
+        return np.array([known.get(word, len(self.vocabulary)) for word in words], np.intp)
+
+    def _add_words(
+        self, encoded: Encoded, terms: FloatArray, words: Sequence[Sequence[str]], readings: Sequence[Reading]
+    ) -> tuple[Encoded, FloatArray]:
+        """Add the contributions of vectors to those of the same words as tokens, or as further tokens of the text."""
+        ids, counts, values, sizes = [], [], [], [0]
+        for t, (own, reading) in enumerate(zip(words, readings, strict=True)):
+            here = slice(encoded.starts[t], encoded.starts[t + 1])
+            first = self.word_ids([own[i] for i in reading.rows.tolist()])
+            new = np.array(
+                [i for i in dict.fromkeys(first.tolist()) if i not in set(encoded.ids[here].tolist())], np.intp
+            )
+            every = np.concatenate([encoded.ids[here], new])
+            order = np.argsort(every)
+            total = np.concatenate([terms[here], np.zeros((len(new), terms.shape[1]))])
+            np.add.at(total, order[np.searchsorted(every[order], first)], reading.terms)
+            ids.append(every)
+            counts.append(np.append(encoded.counts[here], np.ones(len(new), np.int64)))
+            values.append(total)
+            sizes.append(len(every))
+        starts = np.cumsum(sizes)
+        return Encoded(np.concatenate(ids), starts, np.concatenate(counts)), np.concatenate(values)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return (texts, classes) probabilities from (texts, outputs) logits, without the decision offset."""
@@ -242,11 +307,25 @@ def predicted_classes(scores: FloatArray) -> IntArray:
     return (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
-def in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield batches of texts with at most `MAX_CHARACTERS` together, so that memory does not grow with their number."""
+class Batch(NamedTuple):
+    """Some texts, their tokens with contributions, and with an encoder the readings of their words."""
+
+    texts: Sequence[str]
+    encoded: Encoded
+    terms: FloatArray  # (tokens of all texts, outputs)
+    logits: FloatArray  # (texts, outputs)
+    readings: list[Reading] | None
+
+
+def _first(pair: tuple[int, Reading]) -> int:
+    return pair[0]
+
+
+def in_parts(texts: Sequence[str], most: int = MAX_CHARACTERS) -> Iterator[Sequence[str]]:
+    """Yield batches of texts with at most `most` characters, so that memory does not grow with their number."""
     start = size = 0
     for end, text in enumerate(texts):
-        if size + len(text) > MAX_CHARACTERS and end > start:
+        if size + len(text) > most and end > start:
             yield texts[start:end]
             start, size = end, 0
         size += len(text)

@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 from hardmax._errors import ParameterError, needed_for
 from hardmax._validation import check_count, check_positive
+from hardmax.text.encoder import check_encoder
 from hardmax.text.tokenizer import Tokenizer, check_tokenizer
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
@@ -145,6 +146,21 @@ class Parameters:
         "`punctuation` has no effect then.",
         check_tokenizer,
     )
+    encoder: Any = _parameter(  # noqa: RUF009
+        MODEL,
+        None,
+        'Pretrained encoder whose vectors of words are read beside n-grams: "minilm", the folder or name of a local '
+        "transformer, in Python also a pair (model, tokenizer), or a function from texts to (tokens, offsets, vectors) "
+        "of each. Best for fewer than 2,000 texts.",
+        check_encoder,
+    )
+    long_texts: str = _choice(
+        MODEL,
+        "windows",
+        'How an encoder reads texts that are longer than its window: in overlapping "windows", or "cut" to the first.',
+        "windows",
+        "cut",
+    )
     training: str = _choice(
         TRAINING,
         "hardmax",
@@ -195,6 +211,9 @@ class Parameters:
     checkpoint: str | PathLike[str] | None = _parameter(  # noqa: RUF009
         RUN, None, "File for the state of training after each epoch."
     )
+    encoder_cache: str | PathLike[str] | None = _parameter(  # noqa: RUF009
+        RUN, None, "Folder in which vectors of the encoder are kept, so that a text is encoded once."
+    )
     resume: bool = _parameter(RUN, False, "Resume an unfinished run, if there is one; the result is the same.")
     text_column: str | None = _parameter(
         RUN, None, "Column of texts where X is a DataFrame. None is the only column of texts."
@@ -211,7 +230,7 @@ def check_parameters(parameters: Parameters) -> None:
     """Raise an error if a value is out of its bounds, or if two values exclude each other."""
     for each in fields(parameters):
         value, check = getattr(parameters, each.name), each.metadata["check"]
-        if check is not None and not (value is None and NoneType in get_args(each.type)):
+        if check is not None and not (value is None and (NoneType in get_args(each.type) or each.type is Any)):
             check(value, each.name)
     if parameters.n_heads % parameters.groups:
         got = f"{parameters.groups} groups and {parameters.n_heads} heads"
@@ -224,6 +243,9 @@ def check_parameters(parameters: Parameters) -> None:
     if parameters.start == "linear" and parameters.epochs is not None:
         got = f"`epochs={parameters.epochs}`"
         raise ParameterError("start", 'be "random" with `epochs`', got, "Leave one of them out.")
+    if parameters.encoder is not None and (parameters.start == "random" or parameters.epochs is not None):
+        got = '`start="random"` or `epochs`'
+        raise ParameterError("encoder", "be used with a linear start", got, "Leave them out.")
     if parameters.resume and parameters.checkpoint is None:
         raise ParameterError("resume", "be used with `checkpoint`, the file of the unfinished run", "no file")
 

@@ -12,6 +12,7 @@ import numpy as np
 from hardmax._errors import needed_for
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw.texts import plot_leaders
+from hardmax.text.context import Context, find_leaders
 from hardmax.text.model import HeadDynamics, Model, batches, in_parts
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class LeaderStatistics:
     texts_led : (m,) array of int
         Number of texts in which each of them leads in some head.
     scores : (m,) or (m, classes) array
-        v . z of each, summed over heads: the logit of the word alone, less the bias.
+        v . z of each, summed over heads: the logit of the word alone, less the bias; with an encoder the sum of its
+        contributions.
 
     Examples
     --------
@@ -74,6 +76,8 @@ class LeaderStatistics:
 def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     """Count the leaders of every text in every head."""
     weights = model.weights
+    if model.context is not None and model.gathers_vectors:
+        return _context_statistics(model, model.context, texts)
     empty = np.empty((0, weights.heads), np.int64)
     counted = [(empty, empty, empty)]
     led = np.zeros(len(model.vocabulary), np.int64)
@@ -91,6 +95,25 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     names = np.array(model.vocabulary.names(order), dtype=np.str_)
     scores = scores[:, 0] if weights.outputs == 1 else scores
     return LeaderStatistics(leaders, initial, decided, names, led[order], scores)
+
+
+def _context_statistics(model: Model, context: Context, texts: Sequence[str]) -> LeaderStatistics:
+    """Count the leaders of heads that read vectors; all lead at layer 0."""
+    led, scores, counts = np.zeros(model.tokens, np.int64), np.zeros((model.tokens, model.weights.outputs)), []
+    for batch in model.explain_parts(texts):
+        for text, reading in zip(batch.texts, batch.readings or (), strict=True):
+            words = model.vocabulary.splitter.words(text)
+            ids = model.word_ids([words[i] for i in reading.rows.tolist()])
+            leads = find_leaders(reading.positions)[0]
+            if len(ids):
+                counts.append(leads.sum(axis=0))
+            np.add.at(led, np.unique(ids[leads.any(axis=1)]), 1)
+            np.add.at(scores, ids, reading.terms)
+    number = np.array(counts, np.int64).reshape(-1, context.heads)
+    order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
+    value = scores[order, 0] if model.weights.outputs == 1 else scores[order]
+    names = np.array(model.names(order), dtype=np.str_)
+    return LeaderStatistics(number, number, np.zeros_like(number), names, led[order], value)
 
 
 class TokenSums:
@@ -117,11 +140,11 @@ class TokenSums:
 def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> "DataFrame":
     """Return the table of `HardmaxClassifier.contributions`; `labels` are some of the model's."""
     groups = {} if labels is None else {f"in_{label}": labels == label for label in model.classes.tolist()}
-    tokens, outputs = len(model.weights.embedding), model.weights.outputs
+    tokens, outputs = model.tokens, model.weights.outputs
     names = ("", *groups, *(("right", "wrong") if labels is not None else ()))
     sums = {name: TokenSums(tokens, outputs) for name in names}
     start = 0
-    for some, encoded, terms, scores in model.explain_parts(texts):
+    for some, encoded, terms, scores, _ in model.explain_parts(texts):
         owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
         sums[""].add(encoded.ids, terms)
         if labels is not None:
@@ -133,7 +156,7 @@ def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> 
                 sums[name].add(encoded.ids[rows], terms[rows])
         start += len(some)
     seen = np.flatnonzero(sums[""].count)
-    return frame_of(sums, seen, model.vocabulary.names(seen), logit_classes(model.classes))
+    return frame_of(sums, seen, model.names(seen), logit_classes(model.classes))
 
 
 def logit_classes(classes: AnyArray) -> list[Any]:

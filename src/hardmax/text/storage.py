@@ -18,6 +18,8 @@ from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
 from hardmax._validation import is_positive_definite
 from hardmax.text.card import Record, model_card
+from hardmax.text.context import Context
+from hardmax.text.encoder import find_device, restore_encoder
 from hardmax.text.model import Epoch, Model, Weights
 from hardmax.text.parameters import MODEL, TRAINING, Parameters, parameter_names
 from hardmax.text.tokenizer import Splitter, Tokenizer, full_name
@@ -27,7 +29,7 @@ FORMAT, VERSION = "hardmax-classifier", 3
 MODELS = Path(__file__).with_name("models")
 FILE, CARD, CHECKPOINT = "model.json", "README.md", "checkpoint"
 TOKENIZER = "tokenizer"  # a file holds its name only, as code is not data
-PARAMETERS = [name for name in parameter_names(MODEL, TRAINING) if name != TOKENIZER]
+PARAMETERS = [name for name in parameter_names(MODEL, TRAINING) if name not in (TOKENIZER, "encoder")]
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("weights", "sha256", "classes_dtype"), str),
     **dict.fromkeys(("classes", "history", "words"), list),
@@ -39,6 +41,9 @@ KINDS: dict[str, Any] = {
 TRAINING_KINDS = {"texts": int, "classes": dict, "characters": float} | dict.fromkeys(
     ("sha256", "date", "version", "about"), str
 )
+CONTEXT = "context_"
+CONTEXT_ARRAYS = [f"{CONTEXT}{name}" for name in ("mean", "scale", "linear", "projection", "decoder")]
+ENCODER = {"name": str, "alpha": float, "layers": int, "cut": bool}  # beside the hashes of a transformer
 TEXT = [each.name for each in fields(Splitter) if each.name != TOKENIZER]
 EPOCH = {each.name for each in fields(Epoch)}
 MAX_LAYERS = 10_000
@@ -85,6 +90,9 @@ def save_model(
         "training": asdict(record),
         "words": list(model.vocabulary.words),
     }
+    if model.context is not None:
+        own = model.context
+        about["encoder"] = own.encoder.identity | {"alpha": own.alpha, "layers": own.layers, "cut": own.encoder.cut}
     save_text(model_card(model, history, record), folder / CARD)
     save_text(json.dumps(about, default=_for_json, separators=(",", ":")), folder / FILE)
     for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
@@ -113,8 +121,8 @@ def find_model(model: str | PathLike[str]) -> Path:
     raise ParameterError("model", must, repr(str(model)), "Check the path.")
 
 
-def load_model(folder: Path, tokenizer: Tokenizer | None = None) -> Stored:
-    """Read a model from its folder; one that was trained with a `tokenizer` needs the same one."""
+def load_model(folder: Path, tokenizer: Tokenizer | None = None, encoder: Any = None) -> Stored:
+    """Read a model from its folder; one that was trained with a `tokenizer` or an `encoder` needs the same one."""
     file = folder / FILE
     about = _read_about(file)
     needed = about["text"].get(TOKENIZER)
@@ -140,7 +148,19 @@ def load_model(folder: Path, tokenizer: Tokenizer | None = None) -> Stored:
     for name, kind in (("ngram_range", tuple), ("class_weight", dict)):
         if isinstance(params.get(name), list):
             params[name] = kind(params[name])
-    return Stored(Model(vocabulary, weights, about["classes"]), params | {TOKENIZER: tokenizer}, history, record)
+    context = _read_context(about["encoder"], arrays, encoder) if "encoder" in about else None
+    if context is None and encoder is not None:
+        raise ParameterError("encoder", "be left out for a model that was trained without one", repr(encoder)[:60])
+    params |= {TOKENIZER: tokenizer, "encoder": None if context is None else context.encoder.source}
+    return Stored(Model(vocabulary, weights, about["classes"], context), params, history, record)
+
+
+def _read_context(about: dict[str, Any], arrays: dict[str, AnyArray], encoder: Any) -> Context:
+    """Return the part of a model that reads vectors; its encoder has the hashes of the one of training."""
+    identity = {name: value for name, value in about.items() if name not in ("alpha", "layers", "cut")}
+    own = restore_encoder(identity, encoder, cut=about["cut"], device=find_device("auto"))
+    mean, scale, linear, projection, decoder = (arrays[name] for name in CONTEXT_ARRAYS)
+    return Context(own, mean, scale, linear, projection, decoder, about["alpha"], about["layers"])
 
 
 def quantise(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -163,6 +183,8 @@ def _pack(model: Model, compact: bool) -> bytes:
         arrays["embedding"], arrays["grid"] = quantise(w.embedding)
     else:
         arrays["embedding"] = np.asarray(w.embedding, dtype=np.float32)
+    if model.context is not None:
+        arrays |= {name: getattr(model.context, name[len(CONTEXT) :]) for name in CONTEXT_ARRAYS}
     arrays |= {name: array for name, array in (("A", w.A), ("decision_offset", w.decision_offset)) if array is not None}
     return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
@@ -199,6 +221,10 @@ def _read_about(file: Path) -> dict[str, Any]:
         made = np.array(classes, dtype=np.dtype(about["classes_dtype"]))
     except (TypeError, ValueError, OverflowError):
         made = np.empty(0)
+    if "encoder" in about:
+        _require(isinstance(about["encoder"], dict), file, "`encoder` must be an object")
+        _require_kinds(about["encoder"], ENCODER, file, of=" of `encoder`")
+        _require(about["encoder"]["alpha"] > 0 <= about["encoder"]["layers"], file, "`encoder` must have valid layers")
     fits = made.ndim == 1 and not made.dtype.hasobject and made.tolist() == classes
     several = fits and 2 <= len(set(classes)) == len(classes)
     _require(several, file, "`classes` must be at least two different labels of one kind, and fit their type")
@@ -227,6 +253,10 @@ def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
     _require(known, file, "`embedding` must be (tokens, heads, d) of type int8 or float32")
     tokens, heads, d = embedding.shape
     shapes = {"alpha": (heads,), "decoder": (outputs, heads, d), "bias": (outputs,)}
+    if "encoder" in about:
+        d_in, width = (arrays.get(f"{CONTEXT}{name}", nothing).shape[-1] for name in ("mean", "projection"))
+        wanted = ((d_in,), (d_in,), (outputs, d_in), (d_in, width), (outputs, width))
+        shapes |= dict(zip(CONTEXT_ARRAYS, wanted, strict=True))
     shapes |= {"grid": (heads, d)} if embedding.dtype == np.int8 else {}
     shapes |= {name: shape for name, shape in (("A", (heads, d, d)), ("decision_offset", (outputs,))) if name in arrays}
     for name, shape in shapes.items():
@@ -235,6 +265,7 @@ def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
         _require(array.shape == shape and array.dtype == kind, file, what)
     for name in ("embedding", *shapes):
         _require(np.isfinite(arrays[name]).all(), file, f"`{name}` must be finite")
+    _require((arrays.get(f"{CONTEXT}scale", np.ones(1)) > 0).all(), file, "`context_scale` must be positive")
     _require((arrays["alpha"] > 0).all(), file, "`alpha` must be positive")
     _require(all(map(is_positive_definite, arrays.get("A", ()))), file, "`A` must be symmetric positive definite")
     known = ngrams.ndim == 2 and len(ngrams) == tokens and ngrams.shape[1] > 0

@@ -4,11 +4,11 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hardmax._errors import ParameterError, needed_for
 
@@ -70,6 +70,11 @@ class Splitter:
             raise ParameterError("max_words", "be at least 1, or None for all", self.max_words)
         if self.tokenizer is not None:
             check_tokenizer(self.tokenizer, "tokenizer")
+
+    @classmethod
+    def of(cls, parameters: Any) -> "Splitter":
+        """Return the splitter of the parameters of a classifier."""
+        return cls(**{each.name: getattr(parameters, each.name) for each in fields(cls)})
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text."""

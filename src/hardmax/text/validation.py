@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import as_array, is_missing, to_numpy
+from hardmax.text.encoder import VectorText
 from hardmax.text.files import join_names
 from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.tables import choose_column, left_out_note
@@ -75,13 +76,19 @@ def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, paramete
             why = f"all {len(own)} are equal or in one group"
             note = f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured."
             warn(note, UserWarning, stacklevel=3)
-    return TrainingSet(texts, labels, classes, weights, numbers)
+    # In an order of their own, so that the model does not depend on that of the rows.
+    keys = [getattr(text, "digest", text) for text in texts]
+    sizes = np.ones(len(keys)) if weights is None else weights
+    order = np.array(sorted(range(len(keys)), key=lambda i: (keys[i], labels[i], sizes[i])), np.intp)
+    weights, numbers = None if weights is None else weights[order], _number_values(numbers[order].tolist())
+    return TrainingSet([texts[i] for i in order], labels[order], classes, weights, numbers)
 
 
 def number_texts(texts: Sequence[str]) -> IntArray:
     """Return (texts,) integers, the same for texts that differ in case, spaces, markup and punctuation only."""
     words = Splitter(punctuation=False).words
-    return _number_values([" ".join(words(text)) or text.strip() for text in texts])
+    keys = (text.digest if isinstance(text, VectorText) else " ".join(words(text)) or text.strip() for text in texts)
+    return _number_values(list(keys))
 
 
 def find_duplicates(numbers: IntArray) -> IntArray:
@@ -117,13 +124,13 @@ def join_groups(first: IntArray, second: IntArray) -> IntArray:
     return _number_values(connected_components(links, directed=False)[1][first].tolist())
 
 
-def folds(labels: IntArray, seed: int, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield rows held out and the others, so that every class is among the others.
+def folds(labels: IntArray, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield rows held out and the others, so that every class is among the others; the same at every call.
 
     Groups go to the fold with the fewest rows of their classes, large groups first. A class that is in one group alone
     is never held out.
     """
-    random = np.random.default_rng([seed, 30_000])
+    random = np.random.default_rng([0, 30_000])
     order = np.concatenate([random.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)])
     fold = _assign_folds(list(dict.fromkeys(groups[order].tolist())), labels, groups)[groups]
     for k in range(FOLDS):
@@ -221,6 +228,8 @@ def _as_list(X: Any, column: str | None) -> list[Any]:
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     if hasattr(X, "columns") and hasattr(X, "items"):  # a DataFrame
         X = _text_column(X, column)
+    if (vectors := _as_vectors(X)) is not None:
+        return vectors
     if hasattr(X, "ndim") and X.ndim != 1:
         advice = "Reshape your data or pass a single column."
         raise ParameterError("X", "be one-dimensional, one text per entry", f"shape {tuple(X.shape)}", advice)
@@ -233,6 +242,24 @@ def _as_list(X: Any, column: str | None) -> list[Any]:
             got = f"{type(text).__name__} at index {i}: {str(text)[:40]!r}"
             raise ParameterError("X", "hold strings only", got, "Convert it to str, or leave that row out.")
     return list(X)
+
+
+def _as_vectors(X: Any) -> list[VectorText] | None:
+    """Return vectors in place of texts: of an (N, d) array, or of N arrays of shape (n, d); None for anything else."""
+    is_list = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], np.ndarray)
+    if not is_list and not (isinstance(X, np.ndarray) and X.ndim in (2, 3) and X.dtype.kind == "f"):
+        return None
+    found = [np.atleast_2d(np.asarray(each)) for each in X]
+    must = "be texts, an (N, d) array, or a list of (n, d) arrays of finite numbers"
+    for i, each in enumerate(found):
+        if (
+            each.ndim != 2
+            or each.dtype.kind != "f"
+            or each.shape[1] != found[0].shape[1]
+            or not np.isfinite(each).all()
+        ):
+            raise ParameterError("X", must, f"{each.dtype} of shape {each.shape} at index {i}", "Check that array.")
+    return [VectorText.of(each) for each in found]
 
 
 def _text_column(X: Any, column: str | None) -> Any:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -90,7 +90,7 @@ class Vocabulary:
         Of more than `max_features` the most discriminative ones are kept, or without labels the most frequent ones. A
         tenth of them are the most frequent words, so that common words such as "good" are known.
         """
-        splitter = Splitter(**{each.name: getattr(parameters, each.name) for each in fields(Splitter)})
+        splitter = Splitter.of(parameters)
         shortest, longest = ngram_range = parameters.ngram_range or ngram_range
         min_df, most = parameters.min_df or min_df, parameters.max_features
         labels = labels if parameters.select == "discriminative" else None
@@ -140,6 +140,12 @@ class Vocabulary:
     def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, IntArray, IntArray]]:
         """Yield for each n the index of the first word of every n-gram in a split text, and the tokens."""
         return self._occurrences(_to_stream([words], self._word_indices)[0])
+
+    @cached_property
+    def single_words(self) -> dict[str, int]:
+        """Return the token of each word that is a token by itself."""
+        alone = np.flatnonzero((self.ngrams != UNKNOWN).sum(axis=1) == 1)
+        return {self.words[w]: t for w, t in zip(self.ngrams[alone, 0].tolist(), alone.tolist(), strict=True)}
 
     @cached_property
     def _word_indices(self) -> dict[str, int]:

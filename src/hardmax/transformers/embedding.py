@@ -1,17 +1,127 @@
-"""Sentence embeddings: the mean of a transformer's last hidden states over the word pieces, as MiniLM was trained."""
+"""Vectors of texts: of each word piece, and their mean over the last hidden states, as MiniLM was trained."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax._types import Progress
+from hardmax._errors import InputError
+from hardmax._types import IntArray, Progress
 from hardmax._validation import check_count
 from hardmax.transformers.loading import check_finite, load, tokenize
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+LAYERS = (-1, -3)  # hidden states of a token, the last and the third from the end, one after the other
+WINDOW, OVERLAP = 256, 64  # word pieces of a window, and of two neighbours
+
+
+class TokenVectors(NamedTuple):
+    """The word pieces of a text that an encoder reads, in their order."""
+
+    offsets: IntArray  # (m, 2) start and end in the text
+    vectors: NDArray[np.float32]  # (m, d)
+
+
+class TokenEncoder:
+    """Vectors of the word pieces of texts, from hidden states of a transformer in float64.
+
+    A text longer than a window is read in overlapping windows; each word piece has the vector of the window in which it
+    is farther from the end. With `cut` only the first window is read.
+    """
+
+    def __init__(self, model: Any = "minilm", *, cut: bool = False, device: str = "cpu") -> None:
+        found: tuple[str, Any, Any] = _load(model)
+        self.name, self.network, self.tokenizer = found
+        if not self.tokenizer.is_fast:
+            raise InputError("The tokenizer must have offsets. It is a slow one. Save it with AutoTokenizer.")
+        self.cut, self.device = cut, device
+        most = min(self.network.config.max_position_embeddings - 2, self.tokenizer.model_max_length)
+        self.window = min(WINDOW, most)
+
+    @property
+    def width(self) -> int:
+        return len(LAYERS) * int(self.network.config.hidden_size)
+
+    def digests(self) -> dict[str, str]:
+        """Return SHA-256 hashes of the weights and of the vocabulary of the tokenizer."""
+        weights = sha256()
+        for name, tensor in sorted(self.network.state_dict().items()):
+            weights.update(name.encode() + tensor.cpu().numpy().tobytes())
+        words = json.dumps(sorted(self.tokenizer.get_vocab().items()))
+        return {"weights": weights.hexdigest(), "tokenizer": sha256(words.encode()).hexdigest()}
+
+    def is_long(self, text: str) -> bool:
+        """Return whether a text has more word pieces than a window."""
+        return len(self.tokenizer(text, truncation=True, max_length=self.window + 1)["input_ids"]) > self.window
+
+    def encode(
+        self, texts: Sequence[str], *, batch_size: int = 32, progress: Progress | None = None
+    ) -> Iterator[tuple[int, TokenVectors]]:
+        """Yield index and vectors of each text, in batches of similar length."""
+        if not texts:
+            return
+        options: dict[str, Any] = {"truncation": True, "max_length": self.window, "return_offsets_mapping": True}
+        if not self.cut:
+            options |= {"return_overflowing_tokens": True, "stride": min(OVERLAP, self.window // 4)}
+        found = self.tokenizer(list(texts), return_special_tokens_mask=True, **options)
+        owners = found.get("overflow_to_sample_mapping", range(len(texts)))
+        windows: list[list[int]] = [[] for _ in texts]
+        for window, owner in enumerate(owners):
+            windows[owner].append(window)
+        sizes = [sum(len(found["input_ids"][k]) for k in own) for own in windows]
+        order = sorted(range(len(texts)), key=sizes.__getitem__)
+        self.network.to(self.device)
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            flat = [k for i in batch for k in windows[i]]
+            hidden = dict(zip(flat, self._hidden([found["input_ids"][k] for k in flat], batch_size), strict=True))
+            for i in batch:
+                parts = [_read_window(found, k, hidden[k]) for k in windows[i]]
+                yield i, _join_windows(parts, options.get("stride", 0))
+            if progress is not None:
+                progress(min(start + batch_size, len(order)), len(order))
+
+    def _hidden(self, ids: list[list[int]], size: int) -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(ids), size):
+            some = ids[start : start + size]
+            states, _ = _run(some, self.network, self.tokenizer.pad_token_id or 0)
+            joined = np.concatenate([states[k].cpu().numpy() for k in LAYERS], axis=2).astype(np.float32)
+            check_finite(joined)
+            yield from (vectors[: len(one)] for vectors, one in zip(joined, some, strict=True))
+
+
+def _load(model: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+    if isinstance(model, str | PathLike):
+        return _load_once(str(model))
+    return load(model, "An encoder")
+
+
+@lru_cache(maxsize=2)
+def _load_once(model: str) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+    return load(model, "An encoder")
+
+
+def _read_window(found: Any, k: int, hidden: NDArray[np.float32]) -> TokenVectors:
+    """Return the word pieces of a window without special tokens."""
+    kept = np.flatnonzero(np.array(found["special_tokens_mask"][k]) == 0)
+    return TokenVectors(np.array(found["offset_mapping"][k], np.intp).reshape(-1, 2)[kept], hidden[kept])
+
+
+def _join_windows(parts: list[TokenVectors], stride: int) -> TokenVectors:
+    """Return the word pieces of a text: half of each overlap comes from either window."""
+    half = stride // 2
+    ends = [-(stride - half) or None] * (len(parts) - 1) + [None]
+    cut = [slice(half if k else 0, end) for k, end in enumerate(ends)]
+    offsets = np.concatenate([part.offsets[where] for part, where in zip(parts, cut, strict=True)])
+    return TokenVectors(offsets, np.concatenate([part.vectors[where] for part, where in zip(parts, cut, strict=True)]))
 
 
 def embed(
@@ -75,12 +185,20 @@ def _embed_batch(ids: list[list[int]], model: "PreTrainedModel", padding: int) -
     """Return the unit vectors of one batch: (texts, d)."""
     import torch
 
+    states, mask = _run(ids, model, padding)
+    sums = (states[-1] * mask[..., None]).sum(1)
+    return np.asarray(torch.nn.functional.normalize(sums, dim=1).numpy())
+
+
+def _run(ids: list[list[int]], model: "PreTrainedModel", padding: int) -> "tuple[Sequence[Tensor], Tensor]":
+    """Return the hidden states of every layer, (texts, longest, d), and the mask of word pieces."""
+    import torch
+
     padded = torch.full((len(ids), max(map(len, ids))), padding)  # (texts, longest)
     mask = torch.zeros_like(padded)
     for row, one in enumerate(ids):
         padded[row, : len(one)] = torch.tensor(one)
         mask[row, : len(one)] = 1
+    padded, mask = padded.to(model.device), mask.to(model.device)
     with torch.inference_mode():
-        hidden = model(input_ids=padded, attention_mask=mask).last_hidden_state  # (texts, longest, d)
-        sums = (hidden * mask[..., None]).sum(1)
-        return np.asarray(torch.nn.functional.normalize(sums, dim=1).numpy())
+        return model(input_ids=padded, attention_mask=mask, output_hidden_states=True).hidden_states, mask

