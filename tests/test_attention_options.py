@@ -109,16 +109,6 @@ def test_export(options):
     assert any("hardmax" in name for name in names) == ("tolerance" not in options)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}])
-def test_ahead_of_time_inductor(options, tmp_path):
-    inputs = tuple(draw(2, 8, 4, seed=seed, dtype=torch.float32) for seed in range(3))
-    program = torch.export.export(Model(**options), inputs)
-    package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
-    loaded = torch._inductor.aoti_load_package(package)
-    torch.testing.assert_close(loaded(*inputs), Model()(*inputs))
-
-
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_what_is_not_supported_is_refused():
     q = draw(3, 2)
