@@ -27,9 +27,9 @@ def reference(name):
         ("uniform (40, 2), V(t) = I", "DOP853", 1e-6),
     ],
 )
-def test_the_error_of_a_trajectory_is_at_most_ten_times_rtol(name, method, rtol):
+def test_the_error_of_a_trajectory_is_at_most_a_hundred_times_rtol(name, method, rtol):
     found, _ = flow_accuracy.solve(PROBLEMS[name], method=method, rtol=rtol)
-    assert flow_accuracy.relative_error(found, reference(name)) < 10 * rtol
+    assert flow_accuracy.relative_error(found, reference(name)) < 100 * rtol
 
 
 def test_the_smallest_rtol_gives_no_warning():

@@ -18,6 +18,7 @@ from hardmax.search.dispatch import use_compiled
 MIN_SHARED_ROWS = 2e7  # multiplications of a stage from which its rows are divided among threads
 WORK_PER_PAIR = 24  # multiplications for the exponential of a pair of tokens, and beside it 2 d
 USUAL_EVALUATIONS = 500  # of an integration
+RTOL_SHARE = 0.5  # of `rtol` for one step: the error of a trajectory stays below about 100 rtol (`flow_accuracy`)
 FIRST_STEP = 0.01  # relative change of the state
 FAILURES = (ValueError, FloatingPointError, np.linalg.LinAlgError)
 
@@ -59,7 +60,7 @@ class RungeKutta:
 
     def allow(self, b: int, rtol: float, atol: float) -> None:
         """Set the tolerances of an element."""
-        self.state.rtol[b], self.state.units[b] = rtol, atol * self._sizes[b]
+        self.state.rtol[b], self.state.units[b] = RTOL_SHARE * rtol, atol * self._sizes[b]
 
     def begin(self, b: int) -> None:
         """Evaluate the derivative, also after attention was held; the first time choose the first step."""
