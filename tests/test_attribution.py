@@ -62,12 +62,14 @@ def test_given_phrases_are_found_in_the_text(why):
             why.by_phrase(wrong)
 
 
-def test_punctuation_has_only_its_own_contribution():
-    why = hm.pretrained("imdb").explain("A wonderful, wonderful film! Great.")
-    alone = [why.contributions[i] for i, word in enumerate(why.words) if word in (",", "!", ".")]
-    marks = [part.value for part in why.by_word() if part.text in (",", "!", ".")]
-    assert sum(marks) == pytest.approx(sum(alone))
-    assert "wonderful" in {part.text for part in why.by_word() if part.value}
+@pytest.mark.parametrize("word", ["wonderful", ".", "i"])
+def test_punctuation_keeps_its_share_of_ngrams(word):
+    why = hm.pretrained("imdb").explain("Wonderful. I")
+    tokens = [(name.split(), value) for name, value in zip(why.words.tolist(), why.contributions, strict=True)]
+    expected = sum(value / len(ngram) for ngram, value in tokens if word in ngram)
+    [found] = [part.value for part in why.by_word() if part.text.lower() == word]
+    assert found == pytest.approx(expected)
+    assert any(len(ngram) > 1 and "." in ngram for ngram, _ in tokens)
 
 
 def test_tokens_are_shown_as_written():

@@ -49,8 +49,8 @@ def test_groups_are_held_out_together(start: str) -> None:
     alone = held_accuracy(classifier.fit(texts + copies, labels * 2))
     names = [f"author {i}" for i in range(300)]
     together = held_accuracy(classifier.fit(texts + copies, labels * 2, groups=names * 2))
-    assert alone > 0.8
-    assert together < 0.75
+    assert alone > 0.77
+    assert together < 0.72
 
 
 def test_groups_of_rows_that_are_left_out_are_ignored() -> None:
