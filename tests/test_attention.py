@@ -181,7 +181,7 @@ def test_compiled_in_one_graph(shape):
     (expected,), (grad,) = (torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled))
     assert torch.equal(expected, grad)
     assert torch.equal(loss(q, k, v), compiled(q, k, v))
-    assert repr(layer) == "HardmaxAttention(causal=True)"
+    assert repr(layer) == "HardmaxAttention(causal=True, gradient='none', temperature=1.0)"
 
 
 @pytest.mark.parametrize(

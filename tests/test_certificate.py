@@ -180,6 +180,7 @@ def test_commands_write_and_check(tmp_path, capsys, monkeypatch):
         assert done.stdout == "Accepted: 10 tokens, 0 layers, 120 inequalities tested.\n"
         module = [sys.executable, "-m", "hardmax.certificate_checker", name, "--sample", "3"]
         done = subprocess.run(module, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
         assert done.stdout.startswith("No fault in a sample of 3, which is no proof: 10 tokens, 0 layers, ")
     document = json.loads(gzip.decompress(Path("proof.json.gz").read_bytes()))
     document["points"][0][0] = "1/3"

@@ -31,14 +31,14 @@ TESTED: dict[str, list[tuple[str, ...]]] = {  # section: function, read, hypothe
         ("theorem4", OWN, "any A, any steps", "proved here", "exact_ties"),
     ],
     "Causal hardmax (this project)": [
-        ("c0", OWN, "causal mask, A symmetric positive definite", "proved here", "causal_attention"),
-        ("c1", OWN, "causal mask, any A", "proved here", "causal_attention"),
+        ("c0", OWN, "causal mask, A symmetric positive definite", "proved here", "a_decoders_tokens"),
+        ("c1", OWN, "causal mask, any A", "proved here", "a_decoders_tokens"),
         (
             "c2",
             OWN,
             "causal mask, A symmetric positive definite, almost every start",
             "proved here",
-            "causal_attention",
+            "a_decoders_tokens",
         ),
     ],
     "Self-attention in time (arXiv 2305.05465)": [

@@ -20,7 +20,7 @@ rotation = torch.linalg.qr(torch.randn(D, D))[0]
 
 
 def draw() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return a query, keys and values for each sequence, and which key the query asks for."""
+    """Return a query, keys and values for each sequence, and the index of the key that the query matches."""
     keys, values, asked = torch.randn(BATCH, KEYS, D), torch.randn(BATCH, KEYS, 4), torch.randint(KEYS, (BATCH,))
     chosen = keys / keys.norm(dim=-1, keepdim=True)
     query = chosen[torch.arange(BATCH), asked] @ rotation + 0.05 * torch.randn(BATCH, D)
@@ -78,3 +78,9 @@ for number, (name, curve) in enumerate(curves.items()):
 axes.set(xlabel="step", ylabel="queries with the right value", ylim=(0, 1.02))
 axes.legend(fontsize=8, loc="center right")
 figure.tight_layout()
+
+# %%
+# What to try
+# -----------
+# A larger temperature makes the gradients smoother and the first steps faster. More keys per sequence make the task
+# harder: which gradient still learns it?

@@ -18,17 +18,19 @@ weights          [leader, weight] of each limit; null where it is no convex comb
 """
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax import certificate_checker
 from hardmax._types import AnyArray, BoolArray
 from hardmax._validation import check_count
-from hardmax.certificate_checker import FORMAT, Report
 from hardmax.exact.run import LimitSet, Proof, Run, to_point
 from hardmax.search.sets import Sets
 
+if TYPE_CHECKING:
+    from hardmax.certificate_checker import Report
+
+FORMAT = "hardmax-certificate-1"
 Document = dict[str, Any]
 
 
@@ -61,7 +63,7 @@ def make_certificate(limit: LimitSet) -> Document:
     }
 
 
-def check_certificate(document: Any, *, sample: int | None = None) -> Report:
+def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
     """Check a certificate by the standalone program `hardmax/certificate_checker.py`, in exact arithmetic.
 
     Parameters
@@ -91,8 +93,9 @@ def check_certificate(document: Any, *, sample: int | None = None) -> Report:
     >>> print(hm.check_certificate(document))
     Rejected: the limit of token 7 is wrong.
     """
-    number = None if sample is None else check_count(sample, "sample", least=1)
-    return certificate_checker.check(document, sample=number)
+    from hardmax.certificate_checker import check  # imported here, since `python -m` runs that module as a program
+
+    return check(document, sample=None if sample is None else check_count(sample, "sample", least=1))
 
 
 def _write_rows(array: AnyArray) -> list[list[str]]:

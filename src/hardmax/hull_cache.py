@@ -43,6 +43,11 @@ class HullCache:
         The output for a set with several members: the mean of their values, the value that was appended last, or the
         first.
 
+    Raises
+    ------
+    ParameterError
+        If `ties` is none of these.
+
     Examples
     --------
     >>> import hardmax as hm

@@ -98,7 +98,7 @@ def renyi_centres(tokens: Any, delta: float, *, strong: bool = False) -> IntArra
     delta : number in (0, pi]
         The angle.
     strong : bool
-        True asks for the angle to all earlier tokens, not to earlier centres alone.
+        True requires the angle to all earlier tokens, not to earlier centres alone.
 
     Returns
     -------
