@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
+from hardmax.transformers.loading import load
 
 text = "The capital of France is Paris, and the river that flows through it is the Seine."
 soft = hm.inspect("minilm", text)
@@ -58,8 +59,9 @@ sky = ["rain", "wind", "snow", "fog", "hail", "thunder", "frost", "clouds", "sun
 sentences = [f"We had {x} for dinner." for x in food] + [f"There was {x} all night." for x in sky]
 labels = np.repeat([0, 1], 10)
 every = [(k, head) for k in range(1, layers + 1) for head in range(heads)]
+_, *loaded = load("minilm")  # once, for all sentences
 for name, chosen in (("softmax", []), ("hardmax", every)):
-    vectors = np.array([hm.inspect("minilm", s, hard=chosen).states[-1].mean(axis=0) for s in sentences])
+    vectors = np.array([hm.inspect(loaded, s, hard=chosen).states[-1].mean(axis=0) for s in sentences])
     right_answers = 0
     for i in range(len(labels)):
         others = np.arange(len(labels)) != i
