@@ -1,7 +1,7 @@
-"""The pages of the reference: a block of names becomes a section for each name, a block of pages a section for each page.
+"""Expand blocks in the pages of the reference.
 
-A block ```{names} lists public names, one per line. A block ```{pages} lists pages; each is in the hidden table of
-contents and has a section with its first paragraph and its names.
+A block ```{names} lists public names, one per line; each gets a section. A block ```{pages} lists pages; each is in
+the hidden table of contents and gets a section with its first paragraph and its names.
 """
 
 import re
