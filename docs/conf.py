@@ -29,6 +29,7 @@ extensions = [
     "extensions.command_line",
     "extensions.docstrings",
     "extensions.live",
+    "extensions.reference",
 ]
 exclude_patterns = ["extensions", "static"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

@@ -4,6 +4,8 @@ import doctest
 import inspect
 import re
 import shlex
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +29,9 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 MADE = "command-line.md"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
-PLACES = [name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))]
+sys.path.append(str(REFERENCE.parent))
+read: Callable[[Path], str] = import_module("extensions.reference").read  # with a section for each name
+PLACES = [name for page in PAGES for name in PLACE.findall(read(page))]
 PACKAGES = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
 RAISES_NOTHING = {"plot_half_space", "plot_inspection"}  # beyond what Python and Matplotlib do
 
@@ -65,14 +69,14 @@ def test_every_public_name_is_documented_once() -> None:
 
 
 def test_the_entry_page_lists_all_of_them() -> None:
-    listed = re.findall(r"^    (hardmax\.\S+)$", (REFERENCE / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"^    (hardmax\.\S+)$", read(REFERENCE / "index.md"), re.MULTILINE)
     assert listed == [path for path in listed if path in CALLABLE]
     assert sorted(listed) == sorted(CALLABLE)
 
 
 @pytest.mark.parametrize("path", CALLABLE)
 def test_examples_of_the_gallery_are_linked(path: str) -> None:
-    assert any(f".. minigallery:: {path}\n" in page.read_text(encoding="utf-8") for page in PAGES)
+    assert any(f".. minigallery:: {path}\n" in read(page) for page in PAGES)
 
 
 @pytest.mark.parametrize("path", FUNCTIONS)

@@ -5,6 +5,8 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from . import reference as pages
+
 PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 ELSEWHERE = (
     *("matplotlib.figure.Figure", "matplotlib.axes.Axes", "pandas.DataFrame", "scipy.sparse.csr_array"),
@@ -16,7 +18,7 @@ WORDS = {"limit", "matrix", "sweep", "movie", "check", "embed", "inspect", "revi
 @cache
 def documented(reference: Path) -> tuple[str, ...]:
     """Every name with a place on a page, by its public path."""
-    return tuple(name for page in sorted(reference.glob("*.md")) for name in PLACE.findall(page.read_text("utf-8")))
+    return tuple(name for page in sorted(reference.glob("*.md")) for name in PLACE.findall(pages.read(page)))
 
 
 @cache

@@ -1,0 +1,63 @@
+"""Expand blocks in the pages of the reference.
+
+A block ```{names} lists public names, one per line; each gets a section. A block ```{pages} lists pages; each is in
+the hidden table of contents and gets a section with its first paragraph and its names.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+BLOCK = re.compile(r"^```\{(names|pages)\}\n(.*?)```$", re.MULTILINE | re.DOTALL)
+CALLABLE = re.compile(r"^\.\. auto\w+:: (hardmax\.\S+)", re.MULTILINE)
+
+
+def read(page: Path) -> str:
+    """Return the text of a page with its blocks expanded."""
+    return expand(page.read_text(encoding="utf-8"), page.parent)
+
+
+def expand(text: str, folder: Path) -> str:
+    """Expand the blocks of a page."""
+    parts = []
+    done = 0
+    for block in BLOCK.finditer(text):
+        parts.append(text[done : block.start()])
+        lines = block[2].split()
+        if block[1] == "names":
+            depth = max(2, len(re.findall(r"^(#+) ", "".join(parts), re.MULTILINE)[-1]) + 1)
+            parts.append("\n\n".join(_name(name, depth) for name in lines))
+        else:
+            contents = "\n".join(("```{toctree}", ":hidden:", "", *lines, "```"))
+            parts.append("\n\n".join((contents, *(_page(folder / f"{line}.md") for line in lines))))
+        done = block.end()
+    return "".join((*parts, text[done:]))
+
+
+def _name(name: str, depth: int) -> str:
+    """Return the section of a class, which begins with a capital, or of a function."""
+    last = name.rpartition(".")[2]
+    directive = f".. autoclass:: {name}\n    :members:" if last[0].isupper() else f".. autofunction:: {name}"
+    return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n{directive}\n\n.. minigallery:: {name}\n```"
+
+
+def _page(page: Path) -> str:
+    """Return the section of a page: title, first paragraph and a table of its names."""
+    text = read(page)
+    title, intro = text.removeprefix("# ").split("\n\n")[:2]
+    section = f"## [{title}]({page.name})\n\n{intro}"
+    if names := CALLABLE.findall(text):
+        rows = "\n".join(f"    {name}" for name in names)
+        section += f"\n\n```{{eval-rst}}\n.. autosummary::\n    :nosignatures:\n\n{rows}\n```"
+    return section
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Expand the blocks when Sphinx reads a page of the reference."""
+
+    def expand_source(app: Any, docname: str, source: list[str]) -> None:
+        if docname.startswith("reference/"):
+            source[0] = expand(source[0], Path(app.srcdir) / "reference")
+
+    app.connect("source-read", expand_source)
+    return {"parallel_read_safe": True}
