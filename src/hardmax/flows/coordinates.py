@@ -261,12 +261,14 @@ class Rescaled(Attending):
         exponent = growth.blocks - growth.rate * np.eye(d)
         kind, turn = (2, np.zeros(d)) if growth.imaginary is None else (1, growth.imaginary)
         scales: dict[str, Any] = {
-            "basis": growth.basis,
+            "basis": np.array(growth.basis, order="C"),
             "decay": np.diag(exponent).copy(),
-            "turn": turn,
-            "exponent": exponent,
+            "turn": np.array(turn, order="C"),
+            "exponent": np.array(exponent, order="C"),
         }
-        return terms._replace(kind=kind, rate=growth.rate, values=growth.blocks[None, None], offset=1.0, **scales)
+        return terms._replace(
+            kind=kind, rate=growth.rate, values=np.array(growth.blocks, order="C")[None, None], offset=1.0, **scales
+        )
 
     def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
         return super().matrices(t)[0], self._growth.blocks
@@ -361,9 +363,10 @@ class RescaledSteps(Coordinates):
 
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
+    # Copies: numba would compile all steps once more for arrays that are read only or not contiguous.
     d = len(form)
-    forms, identity, zeros = np.ascontiguousarray(form)[None, None], np.eye(d), np.zeros(d)
-    plain = np.ascontiguousarray(values)[None, None]
+    forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
+    identity, zeros = np.eye(d), np.zeros(d)
     return Terms(0, identity, zeros, zeros, identity, 0.0, forms, plain, 0.0, 0, causal)
 
 
