@@ -143,7 +143,9 @@ def test_only_words_of_the_text_are_removed(normalising):
     flip = normalising.explain("better").minimal_flip()
     assert not flip.flips
     assert flip.places == ()
-    assert normalising.explain("a good story").minimal_flip().words == ("good",)
+    words = normalising.explain("a good story").minimal_flip().words
+    assert "good" in words
+    assert set(words) <= {"a", "good", "story"}
 
 
 def test_files_hold_the_name_of_the_function(normalising, tmp_path):

@@ -29,7 +29,8 @@ def expand(text: str, folder: Path) -> str:
             parts.append("\n\n".join(_name(name, depth) for name in lines))
         else:
             contents = "\n".join(("```{toctree}", ":hidden:", "", *lines, "```"))
-            parts.append("\n\n".join((contents, *(_page(folder / f"{line}.md") for line in lines))))
+            existing = [page for line in lines if (page := folder / f"{line}.md").exists()]  # one is generated
+            parts.append("\n\n".join((contents, *map(_page, existing))))
         done = block.end()
     return "".join((*parts, text[done:]))
 
