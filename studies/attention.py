@@ -149,6 +149,19 @@ def measure(source: str, *, quick: bool) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def markdown(table: pd.DataFrame) -> str:
+    """Return the table of the page: means over seeds."""
+    means = table.groupby(["head", "texts"])[["accuracy", "log_loss"]].mean()
+    lines = [
+        "| head | whole reviews: accuracy | log loss | sentences: accuracy | log loss |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for head in VARIANTS:
+        cells = [f"{value:.3f}"[1:] for texts in ("reviews", "sentences") for value in means.loc[(head, texts)]]
+        lines.append(f"| {head} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def draw(table: pd.DataFrame) -> "Figure":
     """Draw the accuracies of every seed, hardmax heads in blue."""
     import matplotlib.pyplot as plt
@@ -176,7 +189,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.data_source:
         measure(given.data_source, quick=given.quick).round(4).to_csv(given.out, index=False)
-    draw(pd.read_csv(given.out)).savefig(PICTURE, dpi=150)
+    found = pd.read_csv(given.out)
+    if given.out == TABLE:
+        draw(found).savefig(PICTURE, dpi=150)
+    print(markdown(found))
 
 
 if __name__ == "__main__":

@@ -111,7 +111,8 @@ def _prepared(texts: Sequence[str], labels: IntArray, settings: Parameters) -> "
 def _prepare(texts: Sequence[str], labels: IntArray, settings: Parameters) -> "Problem":
     from hardmax.text.training import prepare
 
-    return prepare(TrainingSet(texts, labels, np.array([0, 1]), None, number_texts(texts)), settings)
+    rows = np.arange(len(texts))
+    return prepare(TrainingSet(texts, labels, np.array([0, 1]), None, number_texts(texts), rows), settings)
 
 
 def split_rows(groups: IntArray, part: float, seed: int) -> tuple[IntArray, IntArray]:

@@ -10,9 +10,10 @@ from typing import Any
 from benchmarks import app_load, gpu, report
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.registry import Result, Row
+from pandas import read_csv
 
 from hardmax.figures.shared import read_results
-from studies import classifier_page, imdb
+from studies import attention, classifier_page, imdb
 from studies.measure import STUDIES, mark
 
 EXPLAINERS = ("hardmax", "hardmax-even", "lime", "shap-partition", "shap-permutation", "leave-one-out", "random")
@@ -203,6 +204,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
     "docs/how-to/gpu.md": {"gpu": on_a_gpu},
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": classifier_page.TABLES,
+    "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},
 }
 
 

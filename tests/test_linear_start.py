@@ -138,7 +138,7 @@ def test_only_many_long_texts_of_even_classes_are_trained() -> None:
     even = np.arange(MIN_TEXTS) % 2
 
     def is_linear(texts, labels=even, **options):
-        data = TrainingSet(texts, labels, np.unique(labels), None, np.arange(len(texts)))
+        data = TrainingSet(texts, labels, np.unique(labels), None, *[np.arange(len(texts))] * 2)
         return uses_linear_start(data, Parameters(**options))
 
     long, short = ["x" * MIN_CHARACTERS] * MIN_TEXTS, ["x"] * MIN_TEXTS

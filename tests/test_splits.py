@@ -49,8 +49,9 @@ def test_groups_are_held_out_together(start: str) -> None:
     alone = held_accuracy(classifier.fit(texts + copies, labels * 2))
     names = [f"author {i}" for i in range(300)]
     together = held_accuracy(classifier.fit(texts + copies, labels * 2, groups=names * 2))
-    assert alone > 0.77
-    assert together < 0.72
+    signed = np.mean(["sign" in text for text in texts])
+    expected, error = (1 + signed) / 2, ((1 - signed) / 4 / 300) ** 0.5  # texts without a sign are guessed
+    assert together < expected + 3 * error < alone
 
 
 def test_groups_of_rows_that_are_left_out_are_ignored() -> None:

@@ -143,7 +143,7 @@ def test_only_words_of_the_text_are_removed(normalising):
     flip = normalising.explain("better").minimal_flip()
     assert not flip.flips
     assert flip.places == ()
-    assert normalising.explain("a good story").minimal_flip().words == ("good",)
+    assert normalising.explain("a dull story").minimal_flip().words == ("dull",)
 
 
 def test_files_hold_the_name_of_the_function(normalising, tmp_path):
@@ -194,11 +194,11 @@ def test_copies(normalising):
     ("tokenizer", "got"),
     [
         ("jieba", "'jieba'"),
-        (str.lower, "str for 'The film was good'"),
-        (lambda text: iter(text.split()), "list_iterator for 'The film was good'"),
+        (str.lower, "str for 'a dull story'"),
+        (lambda text: iter(text.split()), "list_iterator for 'a dull story'"),
         (lambda text: text.split("t"), "str '' at index 1 for 'better films'"),
-        (lambda text: [*text.split(), 3], "int '3' at index 4 for 'The film was good'"),
-        (lambda _: None, "NoneType for 'The film was good'"),
+        (lambda text: [*text.split(), 3], "int '3' at index 3 for 'a dull story'"),
+        (lambda _: None, "NoneType for 'a dull story'"),
     ],
 )
 def test_a_wrong_tokenizer_is_refused(tokenizer, got):

@@ -23,6 +23,8 @@ from hardmax.cli.train import train  # noqa: E402
 from hardmax.text import storage, training  # noqa: E402
 from tests.text_home import CORPUS, SMALL, TINY, find_model, make_home, write_csv  # noqa: E402, F401
 
+ROOT = Path(__file__).parents[1]
+
 
 def test_training_prints_its_data_scores_and_card(home) -> None:
     printed = (home / "said.txt").read_text()
@@ -207,7 +209,8 @@ def settings(home: Path, out: Path | str, *more: str) -> list[str]:
 
 
 def test_a_killed_run_is_resumed_and_ends_with_the_same_model(run, home, monkeypatch) -> None:
-    process = subprocess.Popen([sys.executable, "-m", "hardmax.cli.main", *settings(home, "killed")])
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen([sys.executable, "-m", "hardmax.cli.main", *settings(home, "killed")], env=env)
     seen, checkpoint = set(), Path("killed/checkpoint")
     while len(seen) < 2 and process.poll() is None:
         time.sleep(0.002)

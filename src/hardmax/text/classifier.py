@@ -153,7 +153,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
                 self.model_, self.history_ = fit_network(data, self, report)
         self.classes_, self.start_, self.n_iter_ = data.classes, self.model_.start, len(self.history_)
         self.threshold_ = self.model_.threshold
-        self.training_: Record = Record.of(data.texts, data.classes[data.labels].tolist())
+        labels = data.classes[data.labels[data.given]].tolist()
+        self.training_: Record = Record.of([data.texts[i] for i in data.given], labels)
         return self
 
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> float:

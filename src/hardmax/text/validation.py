@@ -42,6 +42,7 @@ class TrainingSet(NamedTuple):
     classes: AnyArray  # (classes,) distinct labels in order
     weights: FloatArray | None  # (texts,) positive sample weights; None is 1 for each
     groups: IntArray  # (texts,) rows with equal entries are on the same side of every split
+    given: IntArray  # (texts,) indices that restore the order of the caller
 
 
 def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, parameters: Parameters) -> TrainingSet:
@@ -76,12 +77,14 @@ def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, paramete
             why = f"all {len(own)} are equal or in one group"
             note = f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured."
             warn(note, UserWarning, stacklevel=3)
-    # In an order of their own, so that the model does not depend on that of the rows.
+    # Sorted, so that the model does not depend on the order of the rows; without case, as tokens have none.
     keys = [getattr(text, "digest", text) for text in texts]
     sizes = np.ones(len(keys)) if weights is None else weights
-    order = np.array(sorted(range(len(keys)), key=lambda i: (keys[i], labels[i], sizes[i])), np.intp)
+    order = np.array(
+        sorted(range(len(keys)), key=lambda i: (keys[i].casefold(), keys[i], labels[i], sizes[i])), np.intp
+    )
     weights, numbers = None if weights is None else weights[order], _number_values(numbers[order].tolist())
-    return TrainingSet([texts[i] for i in order], labels[order], classes, weights, numbers)
+    return TrainingSet([texts[i] for i in order], labels[order], classes, weights, numbers, np.argsort(order))
 
 
 def number_texts(texts: Sequence[str]) -> IntArray:
