@@ -157,7 +157,9 @@ def markdown(table: pd.DataFrame) -> str:
         "|---|---:|---:|---:|---:|",
     ]
     for head in VARIANTS:
-        cells = [f"{value:.3f}"[1:] for texts in ("reviews", "sentences") for value in means.loc[(head, texts)]]
+        cells = [
+            f"{value:.3f}".removeprefix("0") for texts in ("reviews", "sentences") for value in means.loc[(head, texts)]
+        ]
         lines.append(f"| {head} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

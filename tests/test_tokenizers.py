@@ -143,9 +143,7 @@ def test_only_words_of_the_text_are_removed(normalising):
     flip = normalising.explain("better").minimal_flip()
     assert not flip.flips
     assert flip.places == ()
-    words = normalising.explain("a good story").minimal_flip().words
-    assert "good" in words
-    assert set(words) <= {"a", "good", "story"}
+    assert normalising.explain("a dull story").minimal_flip().words == ("dull",)
 
 
 def test_files_hold_the_name_of_the_function(normalising, tmp_path):
