@@ -48,7 +48,7 @@ def query(addresses: np.ndarray) -> np.ndarray:
 
 
 # %%
-# The first feed-forward block splits the jump into "taken" and "not taken". For whole numbers
+# The first feed-forward block splits the jump into "taken" and "not taken". For integers
 # max(a, 0) - max(a - 1, 0) + max(-a, 0) - max(-a - 1, 0) is 1 unless a = 0, and max(p + q - 1, 0) is "p and q".
 #
 # The second has, for each case and each output, a linear form of the numbers x = (argument, counter, size, a, b, c, 1),
@@ -58,7 +58,7 @@ def query(addresses: np.ndarray) -> np.ndarray:
 M = 1e6
 CASES = ("push", "add", "add below", "duplicate", "swap", "jump", "go on")
 argument, counter, size, top, second, third, one = np.eye(7)
-nowhere = -9 * one  # where numbers are written that nobody reads
+nowhere = -9 * one  # for numbers that are never read
 FORMS = np.array(
     [  # of the next counter and size, and of two writes: address, number, address, number
         [counter + one, size + one, size, argument, nowhere, 0 * one],
