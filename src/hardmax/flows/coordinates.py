@@ -163,6 +163,11 @@ class Coordinates:
         return np.full(start.shape, float(np.abs(start).max()) or 1.0)
 
 
+def depends_on_gradients(rule: Any) -> bool:
+    """Return whether a weight requires gradients, or a function of time returns such a tensor."""
+    return any(needs_gradient(weight(0.0) if callable(weight) else weight) for weight in rule.weights)
+
+
 def choose_coordinates(
     rule: Flow | MultiHead, tokens: Array, keys: Array = None, *, steps: "Method | None" = None
 ) -> Coordinates:
@@ -256,20 +261,17 @@ class Rescaled(Attending):
 
     def terms(self, d: int) -> Terms | None:
         terms, growth = super().terms(d), self._growth
-        if terms is None:
+        if terms is None or growth.imaginary is None:
             return None
-        exponent = growth.blocks - growth.rate * np.eye(d)
-        kind, turn = (2, np.zeros(d)) if growth.imaginary is None else (1, growth.imaginary)
-        scales: dict[str, Any] = {
-            "basis": growth.basis,
-            "decay": np.diag(exponent).copy(),
-            "turn": turn,
-            "exponent": exponent,
-        }
-        return terms._replace(kind=kind, rate=growth.rate, values=growth.blocks[None, None], offset=1.0, **scales)
+        forms, values = self._in_basis(self._rule.form(d)), growth.blocks
+        made, decay = _make_terms(forms, values, terms.causal), np.diag(growth.blocks) - growth.rate
+        return made._replace(decay=decay, turn=growth.imaginary, rate=growth.rate, offset=1.0)
 
     def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
-        return super().matrices(t)[0], self._growth.blocks
+        return self._in_basis(super().matrices(t)[0]), self._growth.blocks
+
+    def _in_basis(self, form: FloatArray) -> FloatArray:
+        return np.asarray(self._growth.basis.T @ form @ self._growth.basis)
 
     def start(self, tokens: FloatArray) -> FloatArray:
         return np.asarray(tokens @ self._growth.inverse.T)
@@ -361,10 +363,9 @@ class RescaledSteps(Coordinates):
 
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
-    d = len(form)
-    forms, identity, zeros = np.ascontiguousarray(form)[None, None], np.eye(d), np.zeros(d)
-    plain = np.ascontiguousarray(values)[None, None]
-    return Terms(0, identity, zeros, zeros, identity, 0.0, forms, plain, 0.0, 0, causal)
+    """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
+    zeros, (forms, plain) = np.zeros(len(form)), (np.array(each, order="C")[None, None] for each in (form, values))
+    return Terms(zeros, zeros, 0.0, forms, plain, 0.0, 0, causal)
 
 
 def _scale(values: Array, log: float) -> Array:
