@@ -61,7 +61,7 @@ def test_compiled_steps_are_those_of_numpy(name, method, monkeypatch):
     assert ours.stats == theirs.stats
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "Jordan block"])
+@pytest.mark.parametrize("name", CASES)
 def test_a_compiled_derivative_is_that_of_numpy(name):
     tokens, rule = CASES[name]
     coordinates = choose_coordinates(rule, tokens)
@@ -78,7 +78,7 @@ def test_a_compiled_derivative_is_that_of_numpy(name):
 def test_compiled_matrix_exponentials(t):
     from hardmax.flows.compiled import find_form
 
-    for V in (TURNING, np.diag([1.0, -1, 0]), np.eye(3), WEIGHTS[2]):
+    for V in (JORDAN, TURNING, np.diag([1.0, -1, 0]), np.eye(3), WEIGHTS[2], [[2.0, 1], [0, 2 + 1e-9]]):
         Q = np.random.default_rng(0).normal(size=np.shape(V))
         coordinates = choose_coordinates(hm.SelfAttention(Q=Q, V=V), np.ones((2, len(V))))
         B = coordinates._growth.basis_at(float(t))
@@ -94,10 +94,10 @@ def test_matrices_that_are_read_only_compile_nothing_again():
     fixed.flags.writeable = False
     tokens = np.random.default_rng(0).normal(size=(200, 2))
     counts = []
-    for V in (np.eye(2), fixed, -np.eye(2), np.array([[1.0, 0.3], [0.1, 0.5]]).T):
+    for V in (np.eye(2), fixed, -np.eye(2), np.array([[1.0, 0.3], [0.1, 0.5]]).T, [[1.0, 1], [0, 1]]):
         hm.simulate(tokens, hm.SelfAttention(Q=V, V=V), times=[0, 0.1])
         counts.append(len(compiled.advance.signatures))
-    assert counts == [1] * 4
+    assert counts == [1] * 5
 
 
 @pytest.mark.parametrize(("name", "order"), [("RK45", 5), ("DOP853", 8)])

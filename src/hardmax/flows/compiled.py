@@ -41,6 +41,7 @@ C7, C8, C9, C10, C11 = (
     2.499430394806606e-8,
 )
 PLAIN, SUMS = {"contract", "nsz", "nnan"}, {"contract", "nsz", "nnan", "reassoc"}
+TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
 
 
 class Space(NamedTuple):
@@ -211,12 +212,44 @@ def _apply(A, x, out, i):
 
 
 @njit
+def _multiply_matrices(A, B, out):
+    for i in range(len(A)):
+        for j in range(B.shape[1]):
+            total = 0.0
+            for k in range(len(B)):
+                total += A[i, k] * B[k, j]
+            out[i, j] = total
+
+
+@njit
+def _exponential(M):
+    """Return e^M by Taylor's series of a part of M."""
+    norm = np.abs(M).sum()
+    halvings = max(0, math.frexp(norm)[1]) if norm < 1e300 else 0
+    M, E, out = M / 2.0**halvings, np.eye(len(M)), np.empty(M.shape)
+    for k in range(TAYLOR_DEGREE, 0, -1):  # Horner's rule
+        _multiply_matrices(M, E, out)
+        E[:] = out / k
+        for i in range(len(M)):
+            E[i, i] += 1.0
+    for _ in range(halvings):
+        _multiply_matrices(E, E, out)
+        E[:] = out
+    return E
+
+
+@njit
 def find_form(terms, b, s, t):
-    """Return the transpose of B^T S^T Q^T K S B, where B = e^{t(D - lambda I)} has blocks of one or two rows."""
+    """Return the transpose of B^T S^T Q^T K S B for B = e^{t(D - lambda I)}."""
     G = terms.forms[min(b, len(terms.forms) - 1), min(s, terms.forms.shape[1] - 1)]
+    F = np.empty(G.shape)
+    if len(terms.exponent):
+        E, half = _exponential(t * terms.exponent), np.empty(G.shape)
+        _multiply_matrices(G, E, half)
+        _multiply_matrices(half.T, E, F)
+        return F
     size, partner = np.exp(t * terms.decay), np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
     straight, across = size * np.cos(t * terms.turn), -size * np.sin(t * terms.turn)
-    F = np.empty(G.shape)
     for i in range(len(G)):
         F[i] = G[:, i] * straight[i] + G[:, partner[i]] * across[i]  # transposed
     half = F.copy()

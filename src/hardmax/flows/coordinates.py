@@ -261,11 +261,14 @@ class Rescaled(Attending):
 
     def terms(self, d: int) -> Terms | None:
         terms, growth = super().terms(d), self._growth
-        if terms is None or growth.imaginary is None:
+        if terms is None:
             return None
-        forms, values = self._in_basis(self._rule.form(d)), growth.blocks
-        made, decay = _make_terms(forms, values, terms.causal), np.diag(growth.blocks) - growth.rate
-        return made._replace(decay=decay, turn=growth.imaginary, rate=growth.rate, offset=1.0)
+        made = _make_terms(self._in_basis(self._rule.form(d)), growth.blocks, terms.causal)
+        made = made._replace(rate=growth.rate, offset=1.0)
+        exponent = growth.blocks - growth.rate * np.eye(d)
+        if growth.imaginary is None:
+            return made._replace(exponent=exponent)
+        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
 
     def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
         return self._in_basis(super().matrices(t)[0]), self._growth.blocks
@@ -365,7 +368,7 @@ class RescaledSteps(Coordinates):
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
     """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
     zeros, (forms, plain) = np.zeros(len(form)), (np.array(each, order="C")[None, None] for each in (form, values))
-    return Terms(zeros, zeros, 0.0, forms, plain, 0.0, 0, causal)
+    return Terms(zeros, zeros, np.empty((0, 0)), 0.0, forms, plain, 0.0, 0, causal)
 
 
 def _scale(values: Array, log: float) -> Array:

@@ -1,8 +1,8 @@
 """Integrate many token sets at once with an embedded Runge-Kutta pair, each with its own step sizes.
 
 Small token sets run in compiled code from one saved time to the next, divided among threads; of large ones each stage
-divides its rows. `Coordinates.rate` gives the derivative without numba, in many dimensions, for rules of one's own,
-where V has no eigenbasis, and for held attention.
+divides its rows. `Coordinates.rate` gives the derivative without numba, in many dimensions, for rules of one's own
+and for held attention.
 """
 
 from collections.abc import Sequence

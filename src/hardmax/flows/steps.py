@@ -48,6 +48,7 @@ class Terms(NamedTuple):
 
     decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda
     turn: FloatArray  # (d,) imaginary parts
+    exponent: FloatArray  # (d, d) D - lambda I where V has no eigenbasis, else (0, 0): then D has blocks of 1 or 2 rows
     rate: float  # lambda
     forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
     values: FloatArray  # (batch, stages, d, d) D or V
