@@ -76,13 +76,28 @@ def test_a_compiled_derivative_is_that_of_numpy(name):
 
 @pytest.mark.parametrize("t", [0, 0.1, 3, -2, 40])
 def test_compiled_matrix_exponentials(t):
-    from hardmax.flows.compiled import find_basis
+    from hardmax.flows.compiled import find_form
 
     for V in (JORDAN, TURNING, np.diag([1.0, -1, 0]), np.eye(3), WEIGHTS[2], [[2.0, 1], [0, 2 + 1e-9]]):
-        coordinates = choose_coordinates(hm.SelfAttention(V=V), np.ones((2, len(V))))
-        exact = coordinates._growth.basis_at(float(t))
-        found = find_basis(coordinates.terms(len(V)), float(t))
+        Q = np.random.default_rng(0).normal(size=np.shape(V))
+        coordinates = choose_coordinates(hm.SelfAttention(Q=Q, V=V), np.ones((2, len(V))))
+        B = coordinates._growth.basis_at(float(t))
+        exact = B.T @ Q.T @ B
+        found = find_form(coordinates.terms(len(V)), 0, 0, float(t)).T
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+
+
+def test_matrices_that_are_read_only_compile_nothing_again():
+    from hardmax.flows import compiled
+
+    fixed = np.eye(2)
+    fixed.flags.writeable = False
+    tokens = np.random.default_rng(0).normal(size=(200, 2))
+    counts = []
+    for V in (np.eye(2), fixed, -np.eye(2), np.array([[1.0, 0.3], [0.1, 0.5]]).T, [[1.0, 1], [0, 1]]):
+        hm.simulate(tokens, hm.SelfAttention(Q=V, V=V), times=[0, 0.1])
+        counts.append(len(compiled.advance.signatures))
+    assert counts == [1] * 5
 
 
 @pytest.mark.parametrize(("name", "order"), [("RK45", 5), ("DOP853", 8)])

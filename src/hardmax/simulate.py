@@ -17,8 +17,8 @@ from hardmax.exact.batch import Batch, can_share_pass
 from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
 from hardmax.flows.adaptive import integrate_adaptive
-from hardmax.flows.coordinates import choose_coordinates
-from hardmax.flows.gradients import depends_on_gradients, integrate_with_gradients
+from hardmax.flows.coordinates import choose_coordinates, depends_on_gradients
+from hardmax.flows.gradients import integrate_with_gradients
 from hardmax.flows.integrate import FIXED, Method, Times
 from hardmax.flows.steps import PAIRS
 from hardmax.rules.base import Flow, Layered, Rule

@@ -201,6 +201,16 @@ def _sum_row(queries, i, panels, count, scores, sums):
     return total, top
 
 
+@njit(fastmath=SUMS)
+def _apply(A, x, out, i):
+    """Write A x into a row of `out`."""
+    for a in range(len(A)):
+        total = 0.0
+        for c in range(len(x)):
+            total += A[a, c] * x[c]
+        out[i, a] = total
+
+
 @njit
 def _multiply_matrices(A, B, out):
     for i in range(len(A)):
@@ -212,33 +222,41 @@ def _multiply_matrices(A, B, out):
 
 
 @njit
-def find_basis(terms, t):
-    """Return S e^{t(D - lambda I)}."""
-    d = len(terms.basis)
-    if terms.kind == 0:
-        return np.eye(d)
-    E, out = np.zeros((d, d)), np.empty((d, d))
-    if terms.kind == 1:
-        for i in range(d):
-            size, angle = math.exp(t * terms.decay[i]), t * terms.turn[i]
-            E[i, i] = size * math.cos(angle)
-            if angle != 0:
-                E[i + 1 if terms.turn[i] > 0 else i - 1, i] = -size * math.sin(angle)
-    else:
-        norm = abs(t) * np.abs(terms.exponent).sum()
-        halvings = max(0, math.frexp(norm)[1]) if norm < 1e300 else 0
-        M = terms.exponent * (t / 2.0**halvings)
-        E += np.eye(d)
-        for k in range(TAYLOR_DEGREE, 0, -1):  # Horner's rule
-            _multiply_matrices(M, E, out)
-            E[:] = out / k
-            for i in range(d):
-                E[i, i] += 1.0
-        for _ in range(halvings):
-            _multiply_matrices(E, E, out)
-            E[:] = out
-    _multiply_matrices(terms.basis, E, out)
-    return out
+def _exponential(M):
+    """Return e^M by Taylor's series of a part of M."""
+    norm = np.abs(M).sum()
+    halvings = max(0, math.frexp(norm)[1]) if norm < 1e300 else 0
+    M, E, out = M / 2.0**halvings, np.eye(len(M)), np.empty(M.shape)
+    for k in range(TAYLOR_DEGREE, 0, -1):  # Horner's rule
+        _multiply_matrices(M, E, out)
+        E[:] = out / k
+        for i in range(len(M)):
+            E[i, i] += 1.0
+    for _ in range(halvings):
+        _multiply_matrices(E, E, out)
+        E[:] = out
+    return E
+
+
+@njit
+def find_form(terms, b, s, t):
+    """Return the transpose of B^T S^T Q^T K S B for B = e^{t(D - lambda I)}."""
+    G = terms.forms[min(b, len(terms.forms) - 1), min(s, terms.forms.shape[1] - 1)]
+    F = np.empty(G.shape)
+    if len(terms.exponent):
+        E, half = _exponential(t * terms.exponent), np.empty(G.shape)
+        _multiply_matrices(G, E, half)
+        _multiply_matrices(half.T, E, F)
+        return F
+    size, partner = np.exp(t * terms.decay), np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
+    straight, across = size * np.cos(t * terms.turn), -size * np.sin(t * terms.turn)
+    for i in range(len(G)):
+        F[i] = G[:, i] * straight[i] + G[:, partner[i]] * across[i]  # transposed
+    half = F.copy()
+    for a in range(len(G)):
+        for i in range(len(G)):
+            F[a, i] = half[a, i] * straight[i] + half[a, partner[i]] * across[i]
+    return F
 
 
 @njit
@@ -268,21 +286,15 @@ def _prepare(terms, b, s, t, tokens, space):
     power = math.frexp(size)[1] if 0 < size < np.inf else 0
     shrink = 2.0 ** min(-power, 1000)
     space.numbers[0] = 1.0 / shrink
-    G = terms.forms[min(b, len(terms.forms) - 1), min(s, terms.forms.shape[1] - 1)]
-    E, half, F = find_basis(terms, t), np.empty((d, d)), np.empty((d, d))
-    _multiply_matrices(G, E, half)
-    _multiply_matrices(E.T, half, F)
+    F, row = find_form(terms, b, s, t), np.empty(d)
     largest = np.abs(F).max()
     log = 2.0 * terms.rate * t - 2.0 * math.log(shrink)
     F *= math.exp(min(log, MAX_LOG - math.log(largest))) if 0 < largest < np.inf else 1.0
     width = space.panels.shape[2]
     for i in range(tokens):
-        for a in range(d):
-            total = 0.0
-            for c in range(d):
-                total += w[i, c] * shrink * F[c, a]
-            space.queries[i, a] = total
-            space.panels[i // width, a, i % width] = w[i, a] * shrink
+        for c in range(d):
+            row[c] = space.panels[i // width, c, i % width] = w[i, c] * shrink
+        _apply(F, row, space.queries, i)
 
 
 @njit
@@ -312,11 +324,7 @@ def _attend(terms, b, s, tokens, space, first, last, out):
             for c in range(d):
                 out[i, c] = pull[c] - along * w[i, c]
         else:
-            for a in range(d):
-                total = 0.0
-                for c in range(d):
-                    total += D[a, c] * pull[c]
-                out[i, a] = total
+            _apply(D, pull, out, i)
 
 
 @entry()

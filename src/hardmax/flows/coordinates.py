@@ -163,6 +163,11 @@ class Coordinates:
         return np.full(start.shape, float(np.abs(start).max()) or 1.0)
 
 
+def depends_on_gradients(rule: Any) -> bool:
+    """Return whether a weight requires gradients, or a function of time returns such a tensor."""
+    return any(needs_gradient(weight(0.0) if callable(weight) else weight) for weight in rule.weights)
+
+
 def choose_coordinates(
     rule: Flow | MultiHead, tokens: Array, keys: Array = None, *, steps: "Method | None" = None
 ) -> Coordinates:
@@ -258,20 +263,18 @@ class Rescaled(Attending):
         terms, growth = super().terms(d), self._growth
         if terms is None:
             return None
+        made = _make_terms(self._in_basis(self._rule.form(d)), growth.blocks, terms.causal)
+        made = made._replace(rate=growth.rate, offset=1.0)
         exponent = growth.blocks - growth.rate * np.eye(d)
-        kind, turn = (2, np.zeros(d)) if growth.imaginary is None else (1, growth.imaginary)
-        scales: dict[str, Any] = {
-            "basis": np.array(growth.basis, order="C"),
-            "decay": np.diag(exponent).copy(),
-            "turn": np.array(turn, order="C"),
-            "exponent": np.array(exponent, order="C"),
-        }
-        return terms._replace(
-            kind=kind, rate=growth.rate, values=np.array(growth.blocks, order="C")[None, None], offset=1.0, **scales
-        )
+        if growth.imaginary is None:
+            return made._replace(exponent=exponent)
+        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
 
     def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
-        return super().matrices(t)[0], self._growth.blocks
+        return self._in_basis(super().matrices(t)[0]), self._growth.blocks
+
+    def _in_basis(self, form: FloatArray) -> FloatArray:
+        return np.asarray(self._growth.basis.T @ form @ self._growth.basis)
 
     def start(self, tokens: FloatArray) -> FloatArray:
         return np.asarray(tokens @ self._growth.inverse.T)
@@ -363,11 +366,9 @@ class RescaledSteps(Coordinates):
 
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
-    # Copies: numba would compile all steps once more for arrays that are read only or not contiguous.
-    d = len(form)
-    forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
-    identity, zeros = np.eye(d), np.zeros(d)
-    return Terms(0, identity, zeros, zeros, identity, 0.0, forms, plain, 0.0, 0, causal)
+    """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
+    zeros, (forms, plain) = np.zeros(len(form)), (np.array(each, order="C")[None, None] for each in (form, values))
+    return Terms(zeros, zeros, np.empty((0, 0)), 0.0, forms, plain, 0.0, 0, causal)
 
 
 def _scale(values: Array, log: float) -> Array:

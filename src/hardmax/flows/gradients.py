@@ -38,11 +38,6 @@ def choose_differentiable(rule: Flow | MultiHead) -> Coordinates:
     return Plain(rule) if rule.has_constant_values else TokensAndGrowth(rule)
 
 
-def depends_on_gradients(rule: Any) -> bool:
-    """Return whether a weight requires gradients, or a function of time returns such a tensor."""
-    return any(needs_gradient(weight(0.0) if callable(weight) else weight) for weight in rule.weights)
-
-
 def integrate_with_gradients(
     rule: Flow | MultiHead, tokens: Array, times: FloatArray, given: Array, method: Method
 ) -> Solution:

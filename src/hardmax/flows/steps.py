@@ -46,13 +46,11 @@ def find_pair(name: str) -> Pair:
 class Terms(NamedTuple):
     """The derivative of a state (`Coordinates.terms`). The first two axes of `forms` and `values` may have size 1."""
 
-    kind: int  # of e^{t(D - lambda I)}: 0 the identity, 1 by `decay` and `turn`, 2 by Taylor's series of `exponent`
-    basis: FloatArray  # (d, d) S
     decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda
     turn: FloatArray  # (d,) imaginary parts
-    exponent: FloatArray  # (d, d) D - lambda I
+    exponent: FloatArray  # (d, d) D - lambda I where V has no eigenbasis, else (0, 0): then D has blocks of 1 or 2 rows
     rate: float  # lambda
-    forms: FloatArray  # (batch, stages, d, d) Q^T K
+    forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
     values: FloatArray  # (batch, stages, d, d) D or V
     offset: float  # 1 for means minus the token itself, else 0
     sphere: int  # 1 on the sphere, 2 without normalisation, else 0
