@@ -18,6 +18,7 @@ from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
 from hardmax.flows.adaptive import integrate_adaptive
 from hardmax.flows.coordinates import choose_coordinates, depends_on_gradients
+from hardmax.flows.device import integrate_on_device, runs_on_device
 from hardmax.flows.gradients import integrate_with_gradients
 from hardmax.flows.integrate import FIXED, Method, Times
 from hardmax.flows.steps import PAIRS
@@ -383,8 +384,12 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled, tick = kept.copy(), job.ticker(len(batch) * len(job.saved))
     sets = [tokens[real] for tokens, real in zip(batch, np.atleast_2d(job.real), strict=True)]
-    coordinates = [choose_coordinates(job.rule, tokens) for tokens in sets]
-    found = integrate_adaptive(coordinates, sets, job.saved, method, tick)
+    on_device = is_tensor(job.tokens) and runs_on_device(job.rule, job.tokens, method)
+    if on_device:
+        found = [integrate_on_device(job.rule, tokens, job.tokens, job.saved, method, tick) for tokens in sets]
+    else:
+        coordinates = [choose_coordinates(job.rule, tokens) for tokens in sets]
+        found = integrate_adaptive(coordinates, sets, job.saved, method, tick)
     for b, (real, one) in enumerate(zip(np.atleast_2d(job.real), found, strict=True)):
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
@@ -400,7 +405,7 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         "adaptive": True,
         "held_from": min((each[0] for each in held if each is not None), default=None),
         "rtol_reached": max(one.rtol for one in found),
-    }
+    } | ({"device": str(job.tokens.device)} if on_device else {})
     return job.smooth(
         job.as_given(kept),
         method.name,

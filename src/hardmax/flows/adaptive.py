@@ -10,6 +10,7 @@ import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax._types import FloatArray
+from hardmax._validation import library_of, to_numpy
 from hardmax.flows.coordinates import Coordinates, Rescaled
 from hardmax.flows.integrate import Method, Solution, stack_read
 from hardmax.flows.runge_kutta import FAILURES, RungeKutta
@@ -36,7 +37,12 @@ def integrate_adaptive(
             for one, x in zip(coordinates, tokens, strict=True)
         ]
     run = RungeKutta(coordinates, tokens, method.name, float(times[-1]), method.max_steps)
-    each = [Integration(one, times, method, tick, Element(run, b, method)) for b, one in enumerate(coordinates)]
+    return integrate_run(run, times, method, tick)
+
+
+def integrate_run(run: RungeKutta, times: FloatArray, method: Method, tick: Callable[[], None]) -> list[Solution]:
+    """Take the steps of a run, and read the states at `times`."""
+    each = [Integration(one, times, method, tick, Element(run, b, method)) for b, one in enumerate(run.coordinates)]
     left = [b for b, one in enumerate(each) if not one.is_done]
     while left:
         stops = np.array([one.next_time for one in each])
@@ -60,7 +66,12 @@ class Element:
 
     @property
     def y(self) -> FloatArray:
-        return self._state.y[self._b, self._rows].copy()
+        return np.array(to_numpy(self._state.y[self._b, self._rows]))
+
+    @property
+    def is_finite(self) -> bool:
+        y = self._state.y[self._b, self._rows]
+        return bool(library_of(y).isfinite(y).all())
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -74,7 +85,7 @@ class Element:
 
     def interpolate(self, times: FloatArray) -> FloatArray:
         """Return the states at times within the last step."""
-        return self._run.interpolate(self._b, times)
+        return np.asarray(to_numpy(self._run.interpolate(self._b, times)))
 
     def restart(self) -> None:
         """Go on with the present tolerances and attention."""
@@ -114,6 +125,10 @@ class SciPySolver:
     @property
     def y(self) -> FloatArray:
         return np.asarray(self._solver.y.reshape(self._shape))
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self._solver.y).all())
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -198,7 +213,7 @@ class Integration:
     def go_on(self) -> bool:
         """Save the times that the last step has passed and check progress; return whether the integration is done."""
         solver, steps = self._solver, self._solver.counts[0]
-        if solver.failure or not np.isfinite(solver.y).all():
+        if solver.failure or not solver.is_finite:
             why = solver.failure or "tokens left the range of floats"
             self._problem = f"The integrator stopped at t = {solver.t:.4g}: {why}."
             return True

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._arrays import match_array, stack
+from hardmax._types import Array, FloatArray, IntArray
 from hardmax.flows import steps
 from hardmax.flows.coordinates import Coordinates
 from hardmax.flows.steps import State, Terms, find_pair
@@ -44,7 +45,10 @@ class RungeKutta:
         self.state = State(
             *counts, units, np.zeros(batch), y, old, new, K, times, np.zeros(batch), np.zeros((batch, 4), np.intp)
         )
-        self._sizes, self.failed = units.copy(), [""] * batch
+        self._sizes: Array = units.copy()
+        self._A: Array = self.pair.A
+        self._E: Array = self.pair.E
+        self.failed = [""] * batch
         self._effort = counts[0] * (counts[0] * float(2 * d + WORK_PER_PAIR) + 2 * d * d)
         self._terms: Terms | None = coordinates[0].terms(d)
         pairs = float((counts[0] ** 2).sum()) * USUAL_EVALUATIONS
@@ -69,7 +73,7 @@ class RungeKutta:
         state.flags[b, 1] += 1
         if state.flags[b, 0]:
             return
-        size, speed = np.abs(state.y[b, :rows]).max(), np.abs(state.K[b, 0, :rows]).max()
+        size, speed = float(abs(state.y[b, :rows]).max()), float(abs(state.K[b, 0, :rows]).max())
         if not np.isfinite(speed):
             self.failed[b] = "the velocity is not finite"
         state.h[b] = min(self._end, FIRST_STEP * size / speed if speed > 1e-300 * size else self._end) if size else 1e-6
@@ -115,7 +119,7 @@ class RungeKutta:
 
     def _try(self, b: int) -> None:
         """Try one step of an element."""
-        state, last, E = self.state, self.pair.last, self.pair.E
+        state, last = self.state, self.pair.last
         if not steps.choose_end(state, self._end, last, b):
             self.failed[b] = "the step became too small"
             return
@@ -129,23 +133,23 @@ class RungeKutta:
         if self._is_compiled(b):
             from hardmax.flows import compiled
 
-            size = compiled.find_error(state, E, b)
+            size = compiled.find_error(state, self.pair.E, b)
         else:
-            size = steps.find_error(state, E, b)
+            size = steps.find_error(state, self._E, b)
         steps.settle(state, size, self.pair.exponent, b)
 
     def _run_stage(self, b: int, s: int) -> None:
         """Evaluate stage s of the step that is tried, or a stage for dense output of the step that was done."""
-        state, (last, A, C, *_), rows = self.state, self.pair, self.state.rows[b]
+        state, (last, _, C, *_), rows = self.state, self.pair, self.state.rows[b]
         again = s > last
         start, t = (state.old[b, :rows], state.times[b, 1]) if again else (state.y[b, :rows], state.times[b, 0])
-        h = state.times[b, 2] - t
+        h = float(state.times[b, 2] - t)
         if self._is_compiled(b):
             self._run_compiled_stage(b, s, t + C[s] * h)
             return
-        point = (
-            start + h * (A[s, :s] @ state.K[b, :s, :rows].reshape(s, -1)).reshape(start.shape) if s else start.copy()
-        )
+        point = start + 0.0
+        if s:
+            point += h * (self._A[s, :s] @ state.K[b, :s, :rows].reshape(s, -1)).reshape(start.shape)
         if s == last:
             state.new[b, :rows] = point
         state.K[b, s, :rows] = self.coordinates[b].rate(point, t + C[s] * h)
@@ -173,24 +177,26 @@ class RungeKutta:
 
         share(work, 64, float(self._effort[b]))
 
-    def interpolate(self, b: int, times: FloatArray) -> FloatArray:
+    def interpolate(self, b: int, times: FloatArray) -> Array:
         """Return the states of an element at times within its last step: (times, rows, d)."""
         state, (last, _, C, _, _, dense) = self.state, self.pair
-        rows, old, t = state.rows[b], state.old[b, : state.rows[b]], state.times[b, 1]
-        h, end = state.times[b, 0] - t, state.y[b, : state.rows[b]]
+        rows, old, t = state.rows[b], state.old[b, : state.rows[b]], float(state.times[b, 1])
+        h, end = float(state.times[b, 0]) - t, state.y[b, : state.rows[b]]
         if (times == state.times[b, 0]).all():
-            return np.repeat(end[None], len(times), axis=0)
+            return stack([end] * len(times))
         for s in range(last + 1, len(C)):
             self._run_stage(b, s)
         state.flags[b, 1] += len(C) - last - 1
-        K = state.K[b, :, :rows].reshape(len(C), -1)
-        x = ((times - t) / h)[:, None]
+        K, change = state.K[b, :, :rows].reshape(len(C), -1), (end - old).ravel()
+        x = (times - t) / h
         if self._name == "RK45":
-            powers = x ** np.arange(1, dense.shape[1] + 1)  # (times, 4)
-            return (old.ravel() + h * powers @ (dense.T @ K)).reshape(-1, *old.shape)
-        change = (end - old).ravel()
-        F = [change, h * K[0] - change, 2 * change - h * (K[last] + K[0]), *(h * dense @ K)]
-        y = np.zeros((len(times), old.size))
-        for i, f in enumerate(reversed(F)):
-            y = (y + f) * (x if i % 2 == 0 else 1 - x)
-        return (y + old.ravel()).reshape(-1, *old.shape)
+            powers = h * x[:, None] ** np.arange(1, dense.shape[1] + 1)  # (times, 4)
+            return (old.ravel() + match_array(powers, old) @ (match_array(dense.T, old) @ K)).reshape(-1, *old.shape)
+        F = [change, h * K[0] - change, 2 * change - h * (K[last] + K[0]), *(h * (match_array(dense, old) @ K))]
+        found = []
+        for share in x.tolist():
+            y = 0.0 * change
+            for i, f in enumerate(reversed(F)):
+                y = (y + f) * (share if i % 2 == 0 else 1 - share)
+            found.append((y + old.ravel()).reshape(old.shape))
+        return stack(found)

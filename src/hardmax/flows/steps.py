@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # submodules load on first use
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import Array, FloatArray, IntArray
+from hardmax._validation import library_of
 
 PAIRS = ("DOP853", "RK45")
 MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.9  # change of a step length
@@ -58,36 +59,36 @@ class Terms(NamedTuple):
 
 
 class State(NamedTuple):
-    """Batch elements in the course of an integration; `settle` and `try_step` change them."""
+    """Batch elements in the course of an integration; `settle` changes them. On a GPU five arrays are tensors."""
 
     tokens: IntArray  # (batch,) number of tokens; rows below them are multiplied by `values` alone
     rows: IntArray  # (batch,)
-    units: FloatArray  # (batch, rows, d) absolute tolerance
+    units: Array  # (batch, rows, d) absolute tolerance
     rtol: FloatArray  # (batch,)
-    y: FloatArray  # (batch, rows, d)
-    old: FloatArray  # (batch, rows, d) before the last step
-    new: FloatArray  # (batch, rows, d) after the step that is tried
-    K: FloatArray  # (batch, stages + 1 + extra, rows, d)
+    y: Array  # (batch, rows, d)
+    old: Array  # (batch, rows, d) before the last step
+    new: Array  # (batch, rows, d) after the step that is tried
+    K: Array  # (batch, stages + 1 + extra, rows, d)
     times: FloatArray  # (batch, 3) t, t before the last step, and its end
     h: FloatArray  # (batch,) length of the next step
     flags: IntArray  # (batch, 4) steps, evaluations, rejected steps, and whether the last attempt was rejected
 
 
-def find_error(state: State, E: FloatArray, b: int) -> float:
+def find_error(state: State, E: Array, b: int) -> float:
     """Return the largest error of a coordinate of `new`, in units of what is allowed; 1 or more is too large.
 
     A coordinate may be off by its absolute tolerance plus rtol times its size, or times the mean size of that
     coordinate over all tokens, whichever is larger.
     """
-    n, rows = state.tokens[b], state.rows[b]
-    sizes, new = np.abs(state.y[b, :rows]), np.abs(state.new[b, :rows])
+    n, rows, library = state.tokens[b], state.rows[b], library_of(state.y)
+    sizes, new = abs(state.y[b, :rows]), abs(state.new[b, :rows])
     for part in (slice(0, n), slice(n, rows)):
         if part.start < part.stop:
-            np.maximum(sizes[part], sizes[part].mean(axis=0), out=sizes[part])
-    unit = (state.units[b, :rows] + state.rtol[b] * np.maximum(sizes, new)).ravel()
-    h = state.times[b, 2] - state.times[b, 0]
+            sizes[part] = library.maximum(sizes[part], sizes[part].mean(0))
+    unit = (state.units[b, :rows] + float(state.rtol[b]) * library.maximum(sizes, new)).ravel()
+    h = float(state.times[b, 2] - state.times[b, 0])
     errors = E @ state.K[b, : E.shape[1], :rows].reshape(E.shape[1], -1)
-    largest, other = (np.abs(h * errors / unit)).max(axis=1).tolist()
+    largest, other = library.amax(abs(h * errors / unit), 1).tolist()
     return float(largest * largest / np.sqrt(largest * largest + 0.01 * other * other)) if other > 0 else largest
 
 

@@ -1,0 +1,143 @@
+"""Adaptive flows on the device of a tensor: the state in float64, attention in the precision of the tokens.
+
+Each stage computes the softmax means of all tokens by a Triton kernel (`gpu_means.py`), or by torch in blocks of rows
+on other devices and in more than 16 dimensions. A step waits for the device twice: for its error, and to see whether
+the state is finite.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import Array, FloatArray
+from hardmax._validation import library_of, to_numpy
+from hardmax.flows.adaptive import integrate_run
+from hardmax.flows.coordinates import Coordinates, Decaying, Rescaled, find_growth
+from hardmax.flows.integrate import Method, Solution
+from hardmax.flows.runge_kutta import RungeKutta
+from hardmax.flows.steps import PAIRS
+from hardmax.rules.base import Flow
+from hardmax.rules.compose import MultiHead
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.sphere import Sphere, on_sphere
+
+MIN_TOKENS = 1000  # below it the CPU is faster
+MAX_D = 16  # of the kernel
+MIN_SINGLE_RTOL = 1e-6  # rounding errors of attention in float32 are as large
+MAX_SCORES = {4: 1e30, 8: 1e200}  # by bytes of a float; beyond it every difference decides a row
+MAX_LOG = 600.0
+BLOCK = 1 << 26  # scores at a time in torch
+
+
+def runs_on_device(rule: Flow | MultiHead, tokens: Array, method: Method) -> bool:
+    """Return whether a flow of CUDA tensors (..., n, d) is integrated there."""
+    if not tokens.is_cuda or tokens.shape[-2] < MIN_TOKENS or method.name not in PAIRS:
+        return False
+    if type(rule) is SelfAttention:
+        return rule.has_constant_values
+    return type(rule) is Sphere and rule.normalized
+
+
+def integrate_on_device(
+    rule: Flow | MultiHead, start: FloatArray, like: Array, times: FloatArray, method: Method, tick: Callable[[], None]
+) -> Solution:
+    """Integrate tokens (n, d) on the device and in the precision of the tensor `like`, and read them at `times`."""
+    coordinates: _OnDevice
+    if isinstance(rule, SelfAttention):
+        d = start.shape[-1]
+        coordinates = RescaledOnDevice(rule, d) if find_growth(rule, d).grows else DecayingOnDevice(rule)
+    else:
+        coordinates = SphereOnDevice(rule)
+    coordinates.dtype = like.dtype if like.dtype.itemsize >= 4 else library_of(like).float32
+    rtol = max(method.rtol, MIN_SINGLE_RTOL) if coordinates.dtype.itemsize == 4 else method.rtol
+    run = DeviceRungeKutta(coordinates, start, like.device, method, float(times[-1]))
+    return integrate_run(run, times, Method(method.name, rtol, method.atol, None, method.max_steps), tick)[0]
+
+
+class DeviceRungeKutta(RungeKutta):
+    """One token set whose states and derivatives are tensors."""
+
+    def __init__(self, coordinates: Coordinates, tokens: FloatArray, device: Any, method: Method, end: float) -> None:
+        super().__init__([coordinates], [tokens], method.name, end, method.max_steps)
+        from torch import from_numpy
+
+        arrays = ("units", "y", "old", "new", "K")
+        self.state = self.state._replace(**{name: from_numpy(getattr(self.state, name)).to(device) for name in arrays})
+        self._sizes = self.state.units.clone()
+        self._A, self._E = (from_numpy(np.array(each)).to(device) for each in (self.pair.A, self.pair.E))
+
+
+class _OnDevice(Coordinates):
+    """Coordinates whose `rate` takes a tensor."""
+
+    dtype: Any
+
+    def terms(self, d: int) -> None:
+        return None
+
+    def means(self, queries: Array, state: Array, log: float = 0.0) -> Array:
+        """Return the softmax means of the state, for scores e^log <q_i, y_j>."""
+        centre = state.mean(0)
+        keys = state - centre  # which changes all scores of a query alike, and makes rounding errors smaller
+        size = queries.norm(dim=1).max() * keys.norm(dim=1).max()
+        factor = (MAX_SCORES[self.dtype.itemsize] / size).clamp(max=float(np.exp(min(log, MAX_LOG)))) / np.log(2)
+        narrow = [(each.T).to(self.dtype).contiguous() for each in (queries * factor, keys)]  # (d, n)
+        find = _means_by_kernel if state.is_cuda and len(narrow[0]) <= MAX_D else _means_by_blocks
+        return centre + find(*narrow, self._rule.causal).T.double()
+
+
+class SphereOnDevice(_OnDevice):
+    def rate(self, state: Array, t: float) -> Array:
+        points = on_sphere(state)
+        pull = self.means(points * float(to_numpy(self._rule.beta)), points)
+        return pull - (points * pull).sum(-1)[:, None] * points
+
+
+class DecayingOnDevice(_OnDevice, Decaying):
+    def rate(self, state: Array, t: float) -> Array:
+        form, V = (_upload(matrix, state) for matrix in self.matrices(t))
+        return self.means(state @ form, state) @ V.T
+
+
+class RescaledOnDevice(_OnDevice, Rescaled):
+    def rate(self, state: Array, t: float) -> Array:
+        basis, growth = self._growth.basis_at(t), self._growth
+        form = _upload(basis.T @ self._rule.form(state.shape[-1], t) @ basis, state)
+        return (self.means(state @ form, state, 2 * growth.rate * t) - state) @ _upload(growth.blocks, state).T
+
+    def noise(self, state: FloatArray, t: float) -> float:
+        return super().noise(state, t) * (2.0**29 if self.dtype.itemsize == 4 else 1.0)
+
+    def hold_attention(self, state: FloatArray, t: float) -> None:
+        """Hold no attention: it would take an n by n matrix."""
+
+
+def _upload(matrix: FloatArray, like: Array) -> Array:
+    return library_of(like).from_numpy(np.array(matrix)).to(like.device, non_blocking=True)
+
+
+def _means_by_kernel(queries: Array, keys: Array, causal: bool) -> Array:
+    import torch
+
+    from hardmax.flows.gpu_means import find_means
+
+    (d, n), out = queries.shape, torch.empty_like(queries)
+    rows, columns = 32 if d * queries.dtype.itemsize <= 32 else 16, 64 if d <= 4 else 32
+    with torch.cuda.device(queries.device):
+        find_means[(-(-n // rows),)](queries, keys, out, n, d, causal, rows, columns, num_warps=4)
+    return out
+
+
+def _means_by_blocks(queries: Array, keys: Array, causal: bool) -> Array:
+    import torch
+
+    n, out = queries.shape[1], torch.empty_like(queries)
+    index = torch.arange(n, device=queries.device)
+    for part in index.split(max(1, BLOCK // n)):
+        scores = queries[:, part].T @ keys
+        if causal:
+            scores.masked_fill_(index > part[:, None], -float("inf"))
+        weights = (scores - scores.amax(1, keepdim=True)).exp2()
+        out[:, part] = (weights @ keys.T / weights.sum(1, keepdim=True)).T
+    return out
