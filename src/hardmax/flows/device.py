@@ -5,7 +5,7 @@ on other devices and in more than 16 dimensions. A step waits for the device twi
 the state is finite.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,9 @@ MIN_TOKENS = 1000  # below it the CPU is faster
 MAX_D = 16  # of the kernel
 MIN_SINGLE_RTOL = 1e-6  # rounding errors of attention in float32 are as large
 MAX_SCORES = {4: 1e30, 8: 1e200}  # by bytes of a float; beyond it every difference decides a row
-MAX_LOG = 600.0
+MAX_LOG, LOG2_E = 600.0, float(np.log2(np.e))
+TILE = 64  # tokens; the arrays of the kernel are padded to a multiple
+WARP, WARPS, REGISTERS = 32, 4, 180  # threads of a warp, warps of a program, numbers of 32 bits that a thread holds
 BLOCK = 1 << 26  # scores at a time in torch
 
 
@@ -78,16 +80,20 @@ class _OnDevice(Coordinates):
 
     def means(self, queries: Array, state: Array, log: float = 0.0) -> Array:
         """Return the softmax means of the state, for scores e^log <q_i, y_j>."""
+        (n, d), torch = state.shape, library_of(state)
         centre = state.mean(0)
-        keys = state - centre  # which changes all scores of a query alike, and makes rounding errors smaller
-        size = queries.norm(dim=1).max() * keys.norm(dim=1).max()
-        factor = (MAX_SCORES[self.dtype.itemsize] / size).clamp(max=float(np.exp(min(log, MAX_LOG)))) / np.log(2)
-        narrow = [(each.T).to(self.dtype).contiguous() for each in (queries * factor, keys)]  # (d, n)
-        find = _means_by_kernel if state.is_cuda and len(narrow[0]) <= MAX_D else _means_by_blocks
-        return centre + find(*narrow, self._rule.causal).T.double()
+        narrow = torch.zeros(2, d, -(-n // TILE) * TILE, dtype=self.dtype, device=state.device)
+        torch.sub(state.T, centre[:, None], out=narrow[1, :, :n])  # scores of a query change alike: smaller errors
+        size = d * (torch.linalg.vector_norm(queries, np.inf) * torch.linalg.vector_norm(narrow[1], np.inf))
+        factor = (LOG2_E * MAX_SCORES[self.dtype.itemsize] / size).clamp(max=LOG2_E * np.exp(min(log, MAX_LOG)))
+        torch.mul(queries.T, factor, out=narrow[0, :, :n])
+        find = _means_by_kernel if state.is_cuda and d <= MAX_D else _means_by_blocks
+        return centre + find(narrow[0], narrow[1], n, self._rule.causal)[:, :n].T
 
 
 class SphereOnDevice(_OnDevice):
+    """Tokens on the sphere."""
+
     def rate(self, state: Array, t: float) -> Array:
         points = on_sphere(state)
         pull = self.means(points * float(to_numpy(self._rule.beta)), points)
@@ -95,16 +101,20 @@ class SphereOnDevice(_OnDevice):
 
 
 class DecayingOnDevice(_OnDevice, Decaying):
+    """x itself if every eigenvalue of V has a real part of at most 0."""
+
     def rate(self, state: Array, t: float) -> Array:
-        form, V = (_upload(matrix, state) for matrix in self.matrices(t))
+        form, V = _upload(self.matrices(t), state)
         return self.means(state @ form, state) @ V.T
 
 
 class RescaledOnDevice(_OnDevice, Rescaled):
+    """y = S^{-1} z."""
+
     def rate(self, state: Array, t: float) -> Array:
         basis, growth = self._growth.basis_at(t), self._growth
-        form = _upload(basis.T @ self._rule.form(state.shape[-1], t) @ basis, state)
-        return (self.means(state @ form, state, 2 * growth.rate * t) - state) @ _upload(growth.blocks, state).T
+        form, D = _upload((basis.T @ self._rule.form(state.shape[-1], t) @ basis, growth.blocks), state)
+        return (self.means(state @ form, state, 2 * growth.rate * t) - state) @ D.T
 
     def noise(self, state: FloatArray, t: float) -> float:
         return super().noise(state, t) * (2.0**29 if self.dtype.itemsize == 4 else 1.0)
@@ -113,26 +123,27 @@ class RescaledOnDevice(_OnDevice, Rescaled):
         """Hold no attention: it would take an n by n matrix."""
 
 
-def _upload(matrix: FloatArray, like: Array) -> Array:
-    return library_of(like).from_numpy(np.array(matrix)).to(like.device, non_blocking=True)
+def _upload(matrices: Sequence[FloatArray], like: Array) -> Array:
+    return library_of(like).from_numpy(np.array(matrices)).to(like.device, non_blocking=True)
 
 
-def _means_by_kernel(queries: Array, keys: Array, causal: bool) -> Array:
+def _means_by_kernel(queries: Array, keys: Array, n: int, causal: bool) -> Array:
     import torch
 
     from hardmax.flows.gpu_means import find_means
 
-    (d, n), out = queries.shape, torch.empty_like(queries)
-    rows, columns = 32 if d * queries.dtype.itemsize <= 32 else 16, 64 if d <= 4 else 32
+    (d, width), out = queries.shape, torch.empty_like(queries)
+    fit = REGISTERS * 4 // ((2 * d + 3) * queries.itemsize)  # rows of a thread: of queries, maxima and sums
+    rows = WARPS * 2 ** min(4, fit.bit_length() - 1)
     with torch.cuda.device(queries.device):
-        find_means[(-(-n // rows),)](queries, keys, out, n, d, causal, rows, columns, num_warps=4)
+        find_means[(-(-n // rows),)](queries, keys, out, n, width, d, causal, rows, WARP, num_warps=WARPS)
     return out
 
 
-def _means_by_blocks(queries: Array, keys: Array, causal: bool) -> Array:
+def _means_by_blocks(queries: Array, keys: Array, n: int, causal: bool) -> Array:
     import torch
 
-    n, out = queries.shape[1], torch.empty_like(queries)
+    out, keys = torch.empty_like(queries), keys[:, :n]
     index = torch.arange(n, device=queries.device)
     for part in index.split(max(1, BLOCK // n)):
         scores = queries[:, part].T @ keys
