@@ -134,7 +134,7 @@ def _means_by_kernel(queries: Array, keys: Array, n: int, causal: bool) -> Array
 
     (d, width), out = queries.shape, torch.empty_like(queries)
     fit = REGISTERS * 4 // ((2 * d + 3) * queries.itemsize)  # rows of a thread: of queries, maxima and sums
-    rows = WARPS * 2 ** min(4, fit.bit_length() - 1)
+    rows = WARPS * 2 ** min(3, fit.bit_length() - 1)
     with torch.cuda.device(queries.device):
         find_means[(-(-n // rows),)](queries, keys, out, n, width, d, causal, rows, WARP, num_warps=WARPS)
     return out
