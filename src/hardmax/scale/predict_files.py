@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_writable, written_whole
 from hardmax._types import FloatArray, Progress
-from hardmax.scale.design import Design, Params
+from hardmax.scale.design import Params
 from hardmax.scale.executor import CONTINUE, Engine, check_engine
 from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import FILE as MANIFEST
@@ -264,7 +264,7 @@ def predict_files(
         slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES)
         for note in notes:
             warn(note, UserWarning, stacklevel=2)
-        configuration = Configuration(NAME, source, Design(cells=[asdict(part) for part in slices]), 0, None)
+        configuration = Configuration(NAME, source, [asdict(part) for part in slices], 0, None)
         kept = _find_kept(target, configuration)
         _delete_others(target, kept)
 
@@ -295,11 +295,11 @@ def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
     """Return the slices with the same input and unchanged predictions, forget others; refuse other predictions."""
     import pyarrow.parquet as pq
 
-    kept, folder, cells = set[int](), out / SWEEP, configuration.design.cells or []
+    kept, folder, cells = set[int](), out / SWEEP, configuration.design
     if not (folder / MANIFEST).exists():
         return frozenset()
     found = Manifest(folder).configuration
-    if replace(found, design=configuration.design, part_cells=configuration.part_cells) != configuration:
+    if replace(found, design=cells) != configuration:
         must, got = "be empty, or hold the same predictions", "those of another model, version, files or options"
         raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
     with Manifest(folder) as manifest:
