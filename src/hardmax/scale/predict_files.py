@@ -405,10 +405,12 @@ def _make_sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array")
     blocks = []
     for number, found in enumerate(sums):
         seen = np.flatnonzero(found.count)
-        lists = (pa.FixedSizeListArray.from_arrays(of[seen].ravel(), of.shape[1]) for of in (found.sum, found.absolute))
+        totals = (
+            pa.FixedSizeListArray.from_arrays(of[seen].ravel(), of.shape[1]) for of in (found.sum, found.absolute)
+        )
         columns = {"id": pa.array(seen, pa.int32()), "token": names.take(pa.array(seen))}
         columns |= {"answer": pa.repeat(number, len(seen)), "count": pa.array(found.count[seen])}
-        blocks.append(pa.table(columns | dict(zip(("sum", "sum_abs"), lists, strict=True))))
+        blocks.append(pa.table(columns | dict(zip(("sum", "sum_abs"), totals, strict=True))))
     about = {"classes": model.classes.tolist(), "vocabulary": len(names)}
     return pa.concat_tables(blocks).replace_schema_metadata({ABOUT: json.dumps(about)})
 
