@@ -356,15 +356,13 @@ class SlicePredictor:
         import pyarrow as pa
 
         texts, (model, names) = read_slice(part), load_once(self.model, self.sha256)
-        sums = [TokenSums(model.tokens, model.weights.outputs) for _ in model.classes]
+        sums = TokenSums(len(model.classes) * model.tokens, model.weights.outputs)  # by predicted class and token
         scores, known, explained = [], [], []
         for _, encoded, terms, logits, _ in model.explain_parts(texts):
             scores.append(logits)
             known.append(encoded.sizes)
             answers = np.repeat(predicted_classes(logits), encoded.sizes)
-            for number, each in enumerate(sums):
-                rows = answers == number
-                each.add(encoded.ids[rows], terms[rows])
+            sums.add(answers * model.tokens + encoded.ids, terms)
             if self.explain:
                 explained.append(_make_explanations(encoded, terms, names))
         answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
@@ -398,21 +396,18 @@ def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -
     return pa.ListArray.from_arrays(pa.array(encoded.starts.astype(np.int32)), pairs)
 
 
-def _make_sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array") -> "pa.Table":
+def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Table":
     """Return a row for each token and each class `answer` of its texts, by its index, with sums for each logit."""
     import pyarrow as pa
 
-    blocks = []
-    for number, found in enumerate(sums):
-        seen = np.flatnonzero(found.count)
-        totals = (
-            pa.FixedSizeListArray.from_arrays(of[seen].ravel(), of.shape[1]) for of in (found.sum, found.absolute)
-        )
-        columns = {"id": pa.array(seen, pa.int32()), "token": names.take(pa.array(seen))}
-        columns |= {"answer": pa.repeat(number, len(seen)), "count": pa.array(found.count[seen])}
-        blocks.append(pa.table(columns | dict(zip(("sum", "sum_abs"), totals, strict=True))))
+    seen = np.flatnonzero(sums.count)
+    answers, ids = np.divmod(seen, model.tokens)
+    columns = {"id": pa.array(ids, pa.int32()), "token": names.take(pa.array(ids)), "answer": pa.array(answers)}
+    columns |= {"count": pa.array(sums.count[seen])}
+    for name, found in (("sum", sums.sum), ("sum_abs", sums.absolute)):
+        columns[name] = pa.FixedSizeListArray.from_arrays(found[seen].ravel(), found.shape[1])
     about = {"classes": model.classes.tolist(), "vocabulary": len(names)}
-    return pa.concat_tables(blocks).replace_schema_metadata({ABOUT: json.dumps(about)})
+    return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
 
 
 def _write(table: "pa.Table", path: Path) -> None:
