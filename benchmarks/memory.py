@@ -1,9 +1,8 @@
 """Peak memory of a call, by any allocator: NumPy, BLAS, FAISS, compiled code."""
 
 import ctypes
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +32,3 @@ def resident(field: str, process: int | str = "self") -> float:
     status = Path(f"/proc/{process}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith(field))
     return 1.024 * int(line.split()[1])
-
-
-@contextmanager
-def peak_memory(every: float = 0.25) -> Iterator[dict[str, float]]:
-    """Record the largest resident size of this process, and of the largest of its descendants, in MB."""
-    import psutil
-
-    peak, stopped, me = {"client": 0.0, "child": 0.0}, threading.Event(), psutil.Process()
-
-    def watch() -> None:
-        while not stopped.wait(every):
-            for child in me.children(recursive=True):
-                with suppress(OSError, StopIteration):  # one that has ended
-                    peak["child"] = max(peak["child"], resident("VmHWM", child.pid) / 1e3)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        stopped.set()
-        thread.join()
-        peak["client"] = resident("VmHWM") / 1e3

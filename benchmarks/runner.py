@@ -3,11 +3,12 @@
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from multiprocessing import Pipe, get_context
-from multiprocessing.connection import Connection
+from multiprocessing import get_context
 from typing import Any
 
 from benchmarks.machine import environment
@@ -64,14 +65,11 @@ class Child:
 
     def __init__(self, case: str, method: str, quick: bool) -> None:
         self._name = f"{case}, {method}"
-        self._pipe, theirs = Pipe()
-        self._process = get_context("spawn").Process(target=_serve, args=(theirs, case, method, quick))
-        with _variables(environment()):  # before any library is loaded there
-            self._process.start()
-        theirs.close()
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start, (case, method, quick))
 
     def prepare(self) -> None:
-        self._call("prepare")
+        with _variables(environment()):  # the process starts now, and then loads libraries
+            self._call("prepare")
 
     def run(self) -> tuple[float, float | None]:
         return self._call("run")
@@ -83,22 +81,22 @@ class Child:
 
     def stop(self) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.join()
+        self._pool.shutdown()
 
     def _call(self, name: str) -> Any:
         try:
-            self._pipe.send(name)
-            value, error = self._pipe.recv()
-        except (EOFError, OSError):
+            return self._pool.submit(_call, name).result()
+        except BrokenProcessPool:
             raise RuntimeError(f"{self._name}: its process ended. It may have run out of memory.") from None
-        if error:
-            raise RuntimeError(f"{self._name}: {error}")
-        return value
+        except Exception as error:
+            raise RuntimeError(f"{self._name}: {type(error).__name__}: {error}") from None
 
 
-def _serve(pipe: Connection, case: str, method: str, quick: bool) -> None:
-    """Answer the calls of a `Child` until it closes the pipe."""
+_local: list[Local] = []  # the method of this process
+
+
+def _start(case: str, method: str, quick: bool) -> None:
+    """Make this process that of a method."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # libraries print
         os.dup2(nowhere, stream)
@@ -106,16 +104,11 @@ def _serve(pipe: Connection, case: str, method: str, quick: bool) -> None:
     from hardmax.search import dispatch
 
     dispatch.is_loaded = lambda kernel: True  # as after a second of use; `first_call` measures the first calls
-    local = Local(next(each for each in CASES[case].methods(quick) if each.name == method))
-    while True:
-        try:
-            name = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send((getattr(local, name)(), ""))
-        except Exception as error:
-            pipe.send((None, f"{type(error).__name__}: {error}"))
+    _local.append(Local(next(each for each in CASES[case].methods(quick) if each.name == method)))
+
+
+def _call(name: str) -> Any:
+    return getattr(_local[0], name)()
 
 
 @contextmanager

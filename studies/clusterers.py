@@ -39,10 +39,10 @@ def data_sets(quick: bool = False) -> Iterator[tuple[str, FloatArray, IntArray]]
 
     The seeds are the first ones: those of scikit-learn's gallery make clusters that are easy to separate.
     """
-    from benchmarks.topics import SHORT, WAYS, sentences
     from sklearn import datasets
 
     from hardmax.transformers import embed
+    from studies.topics import SHORT, WAYS, sentences
 
     n = 300 if quick else ROWS
     for seed in range(1 if quick else SEEDS):

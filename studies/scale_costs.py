@@ -8,8 +8,10 @@ import json
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import cloudpickle
 import numpy as np
 from benchmarks import report
 from benchmarks.machine import RESULTS, machine
-from benchmarks.memory import peak_memory
+from benchmarks.memory import resident
 from benchmarks.registry import Progress
 
 import hardmax as hm
@@ -31,6 +33,29 @@ SHORT_ROWS, LONG_ROWS = 20_000, 220_000  # of two files: their difference does n
 DISTINCT = 50_000  # made reviews, from which files are drawn
 RUNS = 3  # the best counts
 Row = dict[str, Any]
+
+
+@contextmanager
+def peak_memory(every: float = 0.25) -> Iterator[dict[str, float]]:
+    """Record the largest resident size of this process, and of the largest of its descendants, in MB."""
+    import psutil
+
+    peak, stopped, me = {"client": 0.0, "child": 0.0}, threading.Event(), psutil.Process()
+
+    def watch() -> None:
+        while not stopped.wait(every):
+            for child in me.children(recursive=True):
+                with suppress(OSError, StopIteration):  # one that has ended
+                    peak["child"] = max(peak["child"], resident("VmHWM", child.pid) / 1e3)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stopped.set()
+        thread.join()
+        peak["client"] = resident("VmHWM") / 1e3
 
 
 def work(rounds: int) -> float:

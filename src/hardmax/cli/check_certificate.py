@@ -10,7 +10,7 @@ import typer
 
 import hardmax as hm
 from hardmax._errors import ParameterError
-from hardmax._files import check_writable, written_whole
+from hardmax._files import written_whole
 from hardmax.cli import options, output
 from hardmax.cli.options import option
 
@@ -40,17 +40,8 @@ def check_certificate(
         raise typer.Exit(1)
 
 
-def check_path(path: Path | None) -> None:
-    """Refuse a file for a certificate that cannot be written, or has another ending."""
-    if path is not None:
-        if path.suffix not in ENDINGS:
-            raise ParameterError("certificate", "end in .json or .json.gz", f"{str(path)!r}", "Change the ending.")
-        check_writable(path)
-
-
 def write_certificate(limit: hm.Limit, path: Path) -> None:
     """Write the certificate of a limit, compressed if the name ends in .gz."""
-    text = json_format.dumps(limit.certificate(), separators=(",", ":"))
+    data = json_format.dumps(limit.certificate(), separators=(",", ":")).encode()
     with written_whole(path) as temporary:
-        data = text.encode()
         temporary.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

@@ -66,11 +66,11 @@ def cluster(
     needs = {name: (f"--features {kind}", features == kind) for name, kind in NEEDED_FEATURES.items()}
     options.check_needs(context, needs, f"--features {features}")
     X = np.asarray(check_tokens(points.read_tokens())[0], np.float64)
-    given = {name: context.params[name] for name in PARAMETERS if options.was_given(context, name)}
-    given |= {"A": "whiten"} if whiten else {}
-    given |= {"must_lead": parse_indices(must_lead, "must_lead")} if must_lead else {}
+    parameters = {name: context.params[name] for name in PARAMETERS if options.was_given(context, name)}
+    parameters |= {"A": "whiten"} if whiten else {}
+    parameters |= {"must_lead": parse_indices(must_lead, "must_lead")} if must_lead else {}
     with output.warnings_as_notes():
-        found = _fit(HardmaxClustering(**given, verbose=True), X)
+        found = _fit(HardmaxClustering(**parameters, verbose=True), X)
     result = {
         "clusters": found.n_clusters_,
         "certified": bool(found.certified_),

@@ -82,11 +82,11 @@ def about(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if removed := find_removed(given):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if removed := find_removed(arguments):
         output.error(InputError(removed))
         return BAD_INPUT
-    return run(app, "hardmax", given)
+    return run(app, "hardmax", arguments)
 
 
 def run(app: typer.Typer, program: str, arguments: list[str]) -> int:

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 STUDY = "Run `python -m studies explanations{}` in a clone of the repository."
 REMOVED: dict[str, str] = {
     **{f"{name} --cloud": "Use --batch-index." for name in ("cluster", "control", "limit", "simulate", "verify")},
+    **{
+        f"{name} --ties": "Leave it out for exact sets; for a tolerance use `hm.Localmax(alpha, eps)` in Python."
+        for name in ("limit", "simulate", "verify")
+    },
     "app --allow-websocket-origin": "Use --allow-host NAME.",
     "evaluate --count": STUDY.format(" --count N"),
     "evaluate --explanations": STUDY.format(""),

@@ -12,7 +12,7 @@ from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw
 from hardmax._display import format_point
 from hardmax._exact import format_down
 from hardmax.cli import options, output
-from hardmax.cli.check_certificate import Certificate, check_path, write_certificate
+from hardmax.cli.check_certificate import ENDINGS, Certificate, write_certificate
 from hardmax.cli.options import HardmaxOptions, RunOptions, option
 from hardmax.draw.pages import POINTS, list_limit_points
 from hardmax.flows.classify import classify_rule
@@ -107,7 +107,7 @@ def limit(
     or a page (.html). Exit code 1 if the limit is not certified.
     """
     files = output.check_files(out, read=run.tokens)
-    check_path(certificate)
+    output.check_files([certificate] if certificate else [], ENDINGS, name="certificate")
     tokens = run.read_tokens()
     rule = run.make_hardmax(tokens.shape[-1])
     with output.progress_bar("Decided tokens") as progress:

@@ -173,8 +173,8 @@ def resume(
         advice = f"Add --cell {found.cell}: code that a folder names is not run by itself."
         raise ParameterError("cell", "be given for your own cell", "none", advice)
     function: Cell | str = found.cell if cell is None else load_cell(cell)
-    grid, known = found.design.axes or found.design.cells, {"seed": found.seed, "time_limit": found.time_limit}
-    _run(function, grid, folder, engine, workers, json, **known)
+    known = {"seed": found.seed, "time_limit": found.time_limit}
+    _run(function, found.design, folder, engine, workers, json, **known)
 
 
 @app.command(epilog="Try: hardmax sweep status runs/leaders")
@@ -195,7 +195,7 @@ def plot(
     result = SweepTable.open(folder)
     path = output.check_files([out or folder / "plot.png"], output.PICTURES)[0]
     frame, configuration = result.to_frame(), result.manifest.configuration
-    names = configuration.design.names
+    names = list(configuration.design[0])
     varied = sorted((name for name in names if name != REPEAT), key=lambda name: -frame[name].nunique())
     x = x or (varied or names)[0]
     results = [name for name in frame.columns if name not in (*names, *RESERVED)]

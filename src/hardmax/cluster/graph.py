@@ -116,14 +116,14 @@ def group_by_label(labels: IntArray) -> Iterator[tuple[int, IntArray]]:
     return zip(names.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def transform_neighbours(Y: Matrix, k: int, transformer: Any) -> sparse.csr_array:
+def transform_neighbours(search: NeighbourSearch, transformer: Any) -> sparse.csr_array:
     """Return distances to at most k nearest others, (n, n), as a neighbour transformer of the user finds them."""
-    found = clone(transformer).fit_transform(Y)
-    if not is_sparse(found) or found.shape != (Y.shape[0],) * 2:
+    found = clone(transformer).fit_transform(search.Y)
+    if not is_sparse(found) or found.shape != (search.Y.shape[0],) * 2:
         got = f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape {np.shape(found)}"
         must = "be a transformer whose `fit_transform` returns a sparse matrix of distances between the points"
         raise ParameterError("search", must, got, "Use sklearn.neighbors.KNeighborsTransformer, or one like it.")
-    return keep_nearest(found, k)
+    return keep_nearest(found, search.k)
 
 
 def keep_nearest(distances: Matrix, k: int) -> sparse.csr_array:
@@ -190,10 +190,7 @@ class Graph:
     @classmethod
     def of_points(cls, search: NeighbourSearch, transformer: Any = None) -> "Graph":
         """Build the graph of distinct points, with neighbours from a search or from a transformer of the user."""
-        if transformer is None:
-            near = search.neighbour_graph()
-        else:
-            near = transform_neighbours(search.Y, search.k, transformer)
+        near = search.neighbour_graph() if transformer is None else transform_neighbours(search, transformer)
         return cls._of_neighbours(near, Metric(search.Y, squared_lengths(search.Y) / 2))
 
     @classmethod

@@ -13,7 +13,7 @@ from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.limit import limit
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
 from hardmax.rules.base import Layered
-from hardmax.scale.design import REPEAT, Design, Params
+from hardmax.scale.design import REPEAT, Params
 from hardmax.simulate import simulate
 from hardmax.trajectories.smooth import label_clusters
 
@@ -36,24 +36,21 @@ class BuiltIn:
     def __call__(self, params: Params, rng: np.random.Generator) -> Row:
         return self.function(self.defaults | params, rng)
 
-    def complete(self, design: Design, *, drawn: bool = False) -> Design:
-        """Return a design with all parameters; raise an error for an unknown parameter or a value of another type.
+    def complete(self, design: list[Params], *, drawn: bool = False) -> list[Params]:
+        """Return cells with all parameters; raise an error for an unknown parameter or a value of another type.
 
         The default of "seed" is 0, so that all cells have common random numbers; if cells are `drawn` at random it is
         their index, so that they have independent random numbers.
         """
-        for name in design.names:
+        for name in design[0]:
             default = choose(self.defaults, name, "parameter")
             kinds = (int, float) if isinstance(default, float) else (type(default),)
-            for value in (cell[name] for cell in design.rows):
+            for value in (cell[name] for cell in design):
                 if isinstance(value, bool) or not isinstance(value, kinds):
                     kind = {float: "a number", int: "an integer", str: "a text"}[type(default)]
                     raise ParameterError(name, f"be {kind}", repr(value), f"For example {default!r}.")
-        if design.axes is not None:
-            added = {name: [value] for name, value in self.defaults.items() if name not in design.axes}
-            return Design(axes=added | design.axes)
-        cells = enumerate(design.rows)
-        return Design(cells=[self.defaults | {REPEAT: index if drawn else 0} | cell for index, cell in cells])
+        added = {name: value for name, value in self.defaults.items() if name not in design[0]}
+        return [added | ({REPEAT: index} if drawn else {}) | cell for index, cell in enumerate(design)]
 
 
 def choose(table: Mapping[str, Chosen], name: str, parameter: str) -> Chosen:

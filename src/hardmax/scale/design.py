@@ -1,8 +1,6 @@
 """The design of a sweep: the parameters of its cells, as a grid, a list, or random draws."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -17,44 +15,16 @@ Plain = bool | int | float | str | None  # values that JSON and Parquet preserve
 Params = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Design:
-    """The parameters of every cell, in a fixed order.
-
-    Either `axes` is a grid, in which the last parameter varies fastest, or `cells` lists the cells.
-    """
-
-    axes: dict[str, list[Any]] | None = None
-    cells: list[Params] | None = None
-
-    @cached_property
-    def rows(self) -> list[Params]:
-        """The parameters of each cell."""
-        if self.axes is None:
-            return self.cells or []
-        return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Params:
-        return self.rows[index]
-
-    @property
-    def names(self) -> list[str]:
-        """The parameters of every cell."""
-        return list(self[0])
-
-
-def make_design(grid: Any, samples: int | None, seed: int) -> Design:
-    """Return the design of the parameters `grid`, `samples` and `seed` of `sweep`."""
+def make_design(grid: Any, samples: int | None, seed: int) -> list[Params]:
+    """Return the parameters of each cell for `grid`, `samples` and `seed` of `sweep`; the last varies fastest."""
     if isinstance(grid, Mapping) and grid:
         axes = {name: _check_axis(name, values, is_drawn=samples is not None) for name, values in grid.items()}
         if samples is not None:
-            return Design(cells=_draw(axes, check_count(samples, "samples", least=1), seed))
-        return Design(axes={name: [_check_plain(each, name) for each in values] for name, values in axes.items()})
+            return _draw(axes, check_count(samples, "samples", least=1), seed)
+        columns = ([_check_plain(value, name) for value in values] for name, values in axes.items())
+        return [dict(zip(axes, values, strict=True)) for values in product(*columns)]
     if samples is None and isinstance(grid, Sequence) and grid and all(isinstance(cell, Mapping) for cell in grid):
-        return Design(cells=[_check_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)])
+        return [_check_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)]
     kinds = "lists, or a list of dicts" if samples is None else "lists or distributions with `samples`"
     must = f"be a dict of {kinds}, and not empty"
     raise ParameterTypeError("grid", must, shortened(grid), "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.")

@@ -45,6 +45,9 @@ LOCAL = {  # Dask's configuration of the cluster on this machine
     "distributed.scheduler.no-workers-timeout": f"{START_TIMEOUT}s",
     "distributed.worker.daemon": False,  # cells may start processes by `multiprocessing`
     "distributed.scheduler.worker-ttl": None,  # a worker cannot respond while its cell holds the GIL
+    # Never give up a nanny. By default, 15 s after a worker died, Dask closes its nanny for good if it has no worker at
+    # that moment: on a busy machine the next one may still be starting, or may have died, too.
+    "distributed.deploy.lost-worker-timeout": "10000 days",
 }
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "BLIS")
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in LIBRARIES} | {"VECLIB_MAXIMUM_THREADS": "1"}

@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_writable, written_whole
 from hardmax._types import FloatArray, Progress
-from hardmax.scale.design import Design, Params
+from hardmax.scale.design import Params
 from hardmax.scale.executor import CONTINUE, Engine, check_engine
 from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import FILE as MANIFEST
@@ -264,7 +264,7 @@ def predict_files(
         slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES)
         for note in notes:
             warn(note, UserWarning, stacklevel=2)
-        configuration = Configuration(NAME, source, Design(cells=[asdict(part) for part in slices]), 0, None)
+        configuration = Configuration(NAME, source, [asdict(part) for part in slices], 0, None)
         kept = _find_kept(target, configuration)
         _delete_others(target, kept)
 
@@ -295,11 +295,11 @@ def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
     """Return the slices with the same input and unchanged predictions, forget others; refuse other predictions."""
     import pyarrow.parquet as pq
 
-    kept, folder, cells = set[int](), out / SWEEP, configuration.design.cells or []
+    kept, folder, cells = set[int](), out / SWEEP, configuration.design
     if not (folder / MANIFEST).exists():
         return frozenset()
     found = Manifest(folder).configuration
-    if replace(found, design=configuration.design, part_cells=configuration.part_cells) != configuration:
+    if replace(found, design=cells) != configuration:
         must, got = "be empty, or hold the same predictions", "those of another model, version, files or options"
         raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
     with Manifest(folder) as manifest:
@@ -356,15 +356,13 @@ class SlicePredictor:
         import pyarrow as pa
 
         texts, (model, names) = read_slice(part), load_once(self.model, self.sha256)
-        sums = [TokenSums(model.tokens, model.weights.outputs) for _ in model.classes]
+        sums = TokenSums(len(model.classes) * model.tokens, model.weights.outputs)  # by predicted class and token
         scores, known, explained = [], [], []
         for _, encoded, terms, logits, _ in model.explain_parts(texts):
             scores.append(logits)
             known.append(encoded.sizes)
             answers = np.repeat(predicted_classes(logits), encoded.sizes)
-            for number, each in enumerate(sums):
-                rows = answers == number
-                each.add(encoded.ids[rows], terms[rows])
+            sums.add(answers * model.tokens + encoded.ids, terms)
             if self.explain:
                 explained.append(_make_explanations(encoded, terms, names))
         answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
@@ -398,19 +396,18 @@ def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -
     return pa.ListArray.from_arrays(pa.array(encoded.starts.astype(np.int32)), pairs)
 
 
-def _make_sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array") -> "pa.Table":
+def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Table":
     """Return a row for each token and each class `answer` of its texts, by its index, with sums for each logit."""
     import pyarrow as pa
 
-    blocks = []
-    for number, found in enumerate(sums):
-        seen = np.flatnonzero(found.count)
-        lists = (pa.FixedSizeListArray.from_arrays(of[seen].ravel(), of.shape[1]) for of in (found.sum, found.absolute))
-        columns = {"id": pa.array(seen, pa.int32()), "token": names.take(pa.array(seen))}
-        columns |= {"answer": pa.repeat(number, len(seen)), "count": pa.array(found.count[seen])}
-        blocks.append(pa.table(columns | dict(zip(("sum", "sum_abs"), lists, strict=True))))
+    seen = np.flatnonzero(sums.count)
+    answers, ids = np.divmod(seen, model.tokens)
+    columns = {"id": pa.array(ids, pa.int32()), "token": names.take(pa.array(ids)), "answer": pa.array(answers)}
+    columns |= {"count": pa.array(sums.count[seen])}
+    for name, found in (("sum", sums.sum), ("sum_abs", sums.absolute)):
+        columns[name] = pa.FixedSizeListArray.from_arrays(found[seen].ravel(), found.shape[1])
     about = {"classes": model.classes.tolist(), "vocabulary": len(names)}
-    return pa.concat_tables(blocks).replace_schema_metadata({ABOUT: json.dumps(about)})
+    return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
 
 
 def _write(table: "pa.Table", path: Path) -> None:

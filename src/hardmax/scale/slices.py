@@ -51,11 +51,11 @@ class Slice:
         return f"rows {self.start + 1:,} to {self.stop:,} of `{self.file}`"
 
 
-def find_files(given: Any, out: Path) -> list[tuple[Path, str | None]]:
+def find_files(paths: Any, out: Path) -> list[tuple[Path, str | None]]:
     """Return the files of a path, a folder or a list of them, in order, with names if there may be several."""
-    if not isinstance(given, str | PathLike):
-        return [(path, name or str(each)) for each in given for path, name in find_files(each, out)]
-    path = Path(given)
+    if not isinstance(paths, str | PathLike):
+        return [(path, name or str(each)) for each in paths for path, name in find_files(each, out)]
+    path = Path(paths)
     if not path.exists():
         raise FileNotFoundError(f"`{path}` must be a file or a folder. Got nothing at that path. Check the spelling.")
     if not path.is_dir():

@@ -7,9 +7,8 @@ last line that is incomplete, because the client was killed, is cut off.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from hashlib import file_digest, sha256
+from dataclasses import dataclass
+from hashlib import file_digest
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
 from hardmax._version import __version__
-from hardmax.scale.design import Design, Params
+from hardmax.scale.design import Params
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,50 +32,35 @@ class Configuration:
 
     cell: str  # the name of the function
     source: str  # the hash of its source, if that can be read
-    design: Design
+    design: list[Params]
     seed: int
     time_limit: float | None
     version: str = __version__
-    part_cells: int = 0  # number of cells per part; 0: from the number of cells
-
-    def __post_init__(self) -> None:
-        if not self.part_cells:
-            object.__setattr__(self, "part_cells", -(-len(self.design) // MAX_PARTS))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        return sha256(self.to_json().encode()).hexdigest()[:12]
 
     def to_json(self) -> str:
-        return json.dumps({"format": FORMAT} | asdict(self))
+        return json.dumps({"format": FORMAT} | vars(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Configuration":
         values = json.loads(text)
         if values.pop("format") != FORMAT:
             raise KeyError("format")
-        return cls(**values | {"design": Design(**values["design"])})
-
-    def name_part(self, cells: range) -> str:
-        """Return the name of the file of a part."""
-        return f"part-{cells.start:09d}-{cells.stop:09d}-{self.fingerprint}.parquet"
+        return cls(**values)
 
     @property
-    def parts(self) -> dict[str, range]:
-        """The name of the file of each part, and the indices of its cells."""
-        cells = range(len(self.design))
-        parts = [cells[start : start + self.part_cells] for start in cells[:: self.part_cells]]
-        return {self.name_part(each): each for each in parts}
+    def parts(self) -> list[range]:
+        """The indices of the cells of each part."""
+        cells, size = range(len(self.design)), -(-len(self.design) // MAX_PARTS)
+        return [cells[start : start + size] for start in cells[::size]]
 
 
 class Part(NamedTuple):
-    """A finished part: its file, its cells, the number of errors among its rows, the seconds of its cells."""
+    """A finished part: its file, its cells, the number of errors among its rows."""
 
     name: str
     start: int
     stop: int
     errors: int
-    seconds: float
     sha256: str
 
 
@@ -135,12 +119,11 @@ class Manifest:
         import pyarrow.parquet as pq
 
         stop = first + len(cells)
-        path = self.folder / self.configuration.name_part(range(first, stop))
+        path = self.folder / name_part(first, stop)
         with written_whole(path) as temporary:
             pq.write_table(make_table(first, cells, answers), temporary)
-        seconds = sum(seconds for _, seconds, _ in answers if seconds == seconds)
         errors = sum(error is not None for _, _, error in answers)
-        part = self.parts[path.name] = Part(path.name, first, stop, errors, seconds, hash_file(path))
+        part = self.parts[path.name] = Part(path.name, first, stop, errors, hash_file(path))
         self._file.write(json.dumps(part._asdict()).encode() + b"\n")
         self._file.flush()
 
@@ -157,7 +140,12 @@ class Manifest:
     @property
     def missing(self) -> list[range]:
         """The indices of the cells of each part that is not finished."""
-        return [cells for name, cells in self.configuration.parts.items() if name not in self.parts]
+        return [cells for cells in self.configuration.parts if name_part(cells.start, cells.stop) not in self.parts]
+
+
+def name_part(start: int, stop: int) -> str:
+    """Return the name of the file with the rows of cells `start` to `stop` - 1."""
+    return f"part-{start:09d}-{stop:09d}.parquet"
 
 
 def hash_file(path: Path) -> str:

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike
@@ -233,7 +233,7 @@ def run(
     _check_same(manifest.configuration, configuration)
     with manifest:
         tasks = [
-            Task(pickled, seed, cells.start, [configuration.design[i] for i in cells], limit)
+            Task(pickled, seed, cells.start, configuration.design[cells.start : cells.stop], limit)
             for cells in manifest.missing
         ]
         try:
@@ -268,8 +268,10 @@ def _hash_source(function: Cell) -> str:
 
 def _check_same(found: Configuration, requested: Configuration) -> None:
     """Raise an error if the folder holds another sweep."""
-    theirs, ours = ({key: json.dumps(value) for key, value in asdict(each).items()} for each in (found, requested))
-    other = [key.replace("_", " ") for key in ours if ours[key] != theirs[key]]
+    theirs = vars(found)
+    other = [
+        key.replace("_", " ") for key, ours in vars(requested).items() if json.dumps(ours) != json.dumps(theirs[key])
+    ]
     if other:
         must, got = "be empty, or hold the same sweep", f"one with another {' and '.join(other)}"
         raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
