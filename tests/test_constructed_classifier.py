@@ -52,7 +52,7 @@ def test_simulate_runs_the_blocks() -> None:
     sequences, labels = draw(3)
     model = hm.construct_classifier(sequences, labels)
     for x in sequences:
-        run = hm.simulate(x, model.rule, layers=len(model.blocks))
+        run = hm.simulate(x, model, layers=len(model.blocks))
         np.testing.assert_allclose(run.array, np.array(model.run(x), float), rtol=1e-9, atol=1e-9)
     first = model.blocks[2]
     assert first.attends_here

@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from numpy.typing import ArrayLike
 
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
-from hardmax.exact.thresholds import attention_by_set, sets_within
-from hardmax.rules.base import Layered
+from hardmax.exact.thresholds import sets_within
+from hardmax.rules.base import SetAttention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Localmax(Layered):
+class Localmax(SetAttention):
     """Move tokens to the mean of all tokens within a tolerance of the largest projection on their own direction.
 
     N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 + alpha) mean_{j in N_i} (z_j - z_i).
@@ -97,9 +96,4 @@ class Localmax(Layered):
         """Return the exact N_i of layer k as a matrix, (n, n)."""
         return sets_within(tokens, self.A, self.tolerance(k), relative=self.relative)  # type: ignore[arg-type]
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Return the matrix that is uniform on the exact N_i of these tokens, (..., n, n)."""
-        return attention_by_set(tokens, keys, lambda one: self.sets(one, int(at)))
-
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        return tokens + float(self.step(k)) * (self.attention(tokens, k, keys) @ tokens - tokens)
+    _weights = sets
