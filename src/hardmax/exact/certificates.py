@@ -23,9 +23,7 @@ from math import comb, lcm
 from operator import sub
 from typing import TypeAlias
 
-import numpy as np
-
-from hardmax._exact import apply, as_floats, combine, dot
+from hardmax._exact import apply, combine, dot
 from hardmax._types import IntArray, Row
 from hardmax.search.sets import Sets
 
@@ -66,9 +64,7 @@ def certify(
         return {}
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    failed = cyclic | blocked | _implausible(frozen, undecided, limits)
-    if failed and frozen.seen is None:
-        return {}
+    failed = cyclic | blocked
     lists = [limits, *_levels(frozen, points, limits, order)]
     D = lcm(*{x.denominator for rows in lists for row in rows for x in row})
     s, *a = [[tuple(int(x * D) for x in row) for row in rows] for rows in lists]
@@ -125,22 +121,6 @@ def _keeps_its_set(frozen: Frozen, s: list[Row], a: list[list[Row]], i: int, key
         if any([gap[0], *gap[1], *gap[2]]) if j in members else not _stays_positive(gap, rho):
             return False
     return True
-
-
-def _implausible(frozen: Frozen, undecided: list[int], limits: list[Point]) -> set[int]:
-    """Test a necessary condition in floats; return classes for which another token is clearly ahead at the limit."""
-    size = max(abs(x) for row in limits for x in row) or Fraction(1)
-    s = np.array([[float(x / size) for x in row] for row in limits])
-    A = np.eye(s.shape[1])
-    if frozen.A is not None:
-        A = as_floats(frozen.A, max(abs(x) for row in frozen.A for x in row) or 1)
-    rows = np.array(undecided)
-    products = s[rows] @ A.T @ s.T
-    followed = products[np.arange(len(rows)), frozen.sets.targets[rows]]
-    if frozen.seen is not None:
-        for r, i in enumerate(undecided):
-            products[r, [j for j in range(len(s)) if j not in frozen.seen[i]]] = -np.inf
-    return set(rows[products.max(axis=1) - followed > 1e-9 * np.abs(A).sum()].tolist())
 
 
 Gap: TypeAlias = tuple[int, list[int], list[int]]

@@ -39,10 +39,13 @@ class Rule(ABC):
         """Whether tokens attend to each other; False for rules that move each by itself."""
         return True
 
+    _matrix = ""  # attribute with the only matrix, which decides the dimension
+
     @property
     def dimension(self) -> int | None:
         """The dimension that tokens must have, or None for any."""
-        return None
+        matrix = getattr(self, self._matrix) if self._matrix else None
+        return None if matrix is None else len(matrix)
 
     @property
     def weights(self) -> tuple[Array | None, ...]:
@@ -53,13 +56,11 @@ class Rule(ABC):
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return the row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
 
-    _matrices = "the rule's matrices"  # of that size, in the error of `check`
-
     def check(self, tokens: Array) -> None:
         """Refuse tokens that do not fit the matrices: a `ParameterError`."""
         if self.dimension not in (None, tokens.shape[-1]):
-            size = self.dimension
-            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {self._matrices}"
+            size, matrices = self.dimension, f"`{self._matrix}`" if self._matrix else "the rule's matrices"
+            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {matrices}"
             advice = f"Use tokens of dimension {size}, or other matrices."
             raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 

@@ -61,6 +61,7 @@ class FrankWolfe(SetAttention):
 
     B: ArrayLike | None = None
     steps: float | Fraction | str | Sequence[float | Fraction] = OPEN_LOOP
+    _matrix = "B"
 
     def __post_init__(self) -> None:
         if self.B is not None:
@@ -72,12 +73,6 @@ class FrankWolfe(SetAttention):
             self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
         elif self.steps != OPEN_LOOP:
             raise ParameterError("steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps))
-
-    _matrices = "`B`"
-
-    @property
-    def dimension(self) -> int | None:
-        return None if self.B is None else len(self.B)  # type: ignore[arg-type]
 
     def step(self, k: int) -> Fraction:
         """Return gamma of layer k, counted from 0, as a Fraction."""

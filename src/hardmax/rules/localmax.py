@@ -61,6 +61,7 @@ class Localmax(SetAttention):
     A: ArrayLike | None = None
     decay: float | Fraction = field(default=1, kw_only=True)
     relative: bool = field(default=False, kw_only=True)
+    _matrix = "A"
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
@@ -70,12 +71,6 @@ class Localmax(SetAttention):
         self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=True))
-
-    _matrices = "`A`"
-
-    @property
-    def dimension(self) -> int | None:
-        return None if self.A is None else len(self.A)  # type: ignore[arg-type]
 
     def step(self, k: int) -> Fraction:
         """Return alpha/(1 + alpha) of layer k, counted from 0, as a Fraction."""
