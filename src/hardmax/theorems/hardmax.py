@@ -1,6 +1,7 @@
 """Statements about `Hardmax`: F1 to F5 of arXiv 2407.01602, Theorems 1 to 4 and, with a causal mask, C0 to C2."""
 
 from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -57,7 +58,12 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
 
 
 def require(
-    trajectory: HardmaxTrajectory, *, causal: bool = False, any_A: bool = False, distinct: bool = False, limited: bool = False
+    trajectory: HardmaxTrajectory,
+    *,
+    causal: bool = False,
+    any_A: bool = False,
+    distinct: bool = False,
+    limited: bool = False,
 ) -> Verdict | None:
     """Return the verdict if layers are missing, or hypotheses; `limited` needs a certified limit."""
     token_set, missing = trajectory.only_token_set("hm.theorems.check(trajectory[b])"), list[str]()
@@ -82,7 +88,7 @@ def require(
     return None if not limited or limit_of(trajectory).certified else report(None, limit_of(trajectory).status)
 
 
-def _statements(example: str, **hypotheses: bool) -> "partial[Statement]":
+def _statements(example: str, **hypotheses: Any) -> "partial[Statement]":
     return partial(Statement, require=partial(require, **hypotheses), example=example)
 
 
@@ -433,7 +439,6 @@ def _largest_residual(trajectory: HardmaxTrajectory, since: IntArray | int = 0) 
 
 
 def _token(trajectory: HardmaxTrajectory, i: int) -> int:
-    """Return the index in the input of a distinct token."""
     token_set = trajectory.token_sets[0]
     return int(token_set.real[token_set.classes.first[i]])
 
