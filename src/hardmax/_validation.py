@@ -197,8 +197,8 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
         raise ParameterError("A", must, got, advice)
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
-        smallest, least = float(np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
-        got = f"{kind} whose smallest eigenvalue is {smallest * float(size):.3g}, not above {least * float(size):.2g}"
+        smallest, least = float(size * np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
+        got = f"{kind} whose smallest eigenvalue is {smallest:.3g}, not above {least:.2g} of its largest entry"
         advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
         raise ParameterError("A", must, got, advice)
     return symmetric
