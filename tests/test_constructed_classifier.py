@@ -75,7 +75,10 @@ def test_wrong_input_is_named() -> None:
         ([[[0, 1]], [[0, 1, 2]]], "ab", "sequences"),
         ([[[0], [1]]], "a", "sequences"),
         ([[[0, 1]]], "ab", "labels"),
+        ([[[0, 1]]], [["a"]], "labels"),
         ([[[0, np.nan]]], "a", "tokens"),
     ):
         with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
             hm.construct_classifier(sequences, labels)
+    with pytest.raises(hm.ParameterError, match="`tokens` must .* d = 2"):
+        hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]])

@@ -21,7 +21,7 @@ MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
-    **dict.fromkeys(("A", "keys", "queries", "values"), "Check how it was computed."),
+    **dict.fromkeys(("A", "B", "keys", "queries", "values"), "Check how it was computed."),
 }
 
 
@@ -173,13 +173,13 @@ def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
     return tuple(map(Fraction, steps))
 
 
-def check_matrix(A: Array, *, any_A: bool) -> AnyArray:
+def check_matrix(A: Array, *, any_A: bool, name: str = "A") -> AnyArray:
     """Return A as a square array; unless `any_A`, symmetric and positive definite."""
-    array = as_array(A, "A", "be a square matrix")
+    array = as_array(A, name, "be a square matrix")
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
-        advice = "With queries Q and keys K of another width, pass A = K.T @ Q."
-        raise ParameterError("A", "be a square matrix", f"shape {array.shape}", advice)
-    array = exact_numbers(array, "A")
+        advice = f"With queries Q and keys K of another width, pass {name} = K.T @ Q."
+        raise ParameterError(name, "be a square matrix", f"shape {array.shape}", advice)
+    array = exact_numbers(array, name)
     array = array.copy() if array.dtype == object else array.astype(np.float64)
     array = array if any_A else _check_positive_definite(array)
     array.setflags(write=False)

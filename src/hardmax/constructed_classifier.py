@@ -112,9 +112,14 @@ class ConstructedClassifier(Layered):
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         return self.blocks[k].layer(tokens, k, keys) if k < len(self.blocks) else tokens
 
+    @property
+    def dimension(self) -> int:
+        return self.blocks[0].W1.shape[1]
+
     def run(self, sequence: Array) -> list[AnyArray]:
         """Return the tokens of a sequence before the first and after each block, as Fractions."""
         tokens = to_fractions(_check_sequence(sequence))
+        self.check(tokens)
         return list(accumulate(range(len(self.blocks)), self.layer, initial=tokens))
 
     def predict(self, sequences: Sequence[Array]) -> list[Hashable]:
@@ -154,6 +159,8 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     arrays = [to_fractions(_check_sequence(sequence)) for sequence in sequences]
     if not arrays or len(arrays) != len(labels):
         raise ParameterError("labels", f"be one for each of {len(arrays)} sequences, at least one", f"{len(labels)}")
+    if not all(isinstance(label, Hashable) for label in labels):
+        raise ParameterError("labels", "be hashable, such as texts or integers", f"{labels!r:.60}")
     d = arrays[0].shape[1]
     if any(array.shape[1] != d for array in arrays) or d < 2:
         raise ParameterError("sequences", "have tokens of one dimension, at least 2", [x.shape[1] for x in arrays])

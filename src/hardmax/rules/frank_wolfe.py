@@ -65,7 +65,7 @@ class FrankWolfe(SetAttention):
 
     def __post_init__(self) -> None:
         if self.B is not None:
-            self._set(B=_validation.check_matrix(self.B, any_A=True))
+            self._set(B=_validation.check_matrix(self.B, any_A=True, name="B"))
         if not isinstance(self.steps, str):
             gammas = _validation.check_alpha(self.steps, "steps")
             if max(gammas) > 1:
