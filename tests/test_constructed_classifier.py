@@ -80,5 +80,5 @@ def test_wrong_input_is_named() -> None:
     ):
         with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
             hm.construct_classifier(sequences, labels)
-    with pytest.raises(hm.ParameterError, match="`tokens` must .* d = 2"):
+    with pytest.raises(hm.ParameterError, match=r"`tokens` must .* d = 2"):
         hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]])

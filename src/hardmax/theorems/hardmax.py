@@ -16,7 +16,7 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.limits import Limit, quick_radius
 
 PAPER = "arXiv 2407.01602"
-PROJECT = "hardmax, docs/theorems.md"
+PROJECT, CAUSAL_PAGE = "hardmax, docs/theorems.md", "hardmax, docs/causal-limits.md"
 EXAMPLE = 'hm.configuration("{}"), hm.Hardmax(0.5), layers=10'
 CAUSAL_EXAMPLE = 'hm.configuration("triangle"), hm.Hardmax(0.5, causal=True), layers=10'
 CLOSE_TOL = 1e-9  # smaller leads are computed exactly; weights must reproduce the limits this well
@@ -316,7 +316,7 @@ def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
 @causal_limit_statement(
     "C0 limit",
     "With a causal mask every token converges, and its limit is a convex combination of leaders.",
-    f"{PROJECT}, C0",
+    f"{CAUSAL_PAGE}, C0",
 )
 def c0(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that convex weights on the leaders reproduce it."""
@@ -331,7 +331,7 @@ def c0(trajectory: HardmaxTrajectory) -> Verdict:
     "C1",
     "With a causal mask: if C_i holds leaders alone, and a token at their centroid c_i would still choose all of them "
     "among the tokens that i sees, then C_i is final and z_i tends to c_i. For any A.",
-    f"{PROJECT}, C1",
+    f"{CAUSAL_PAGE}, C1",
 )
 def c1(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that C1 decides."""
@@ -339,7 +339,7 @@ def c1(trajectory: HardmaxTrajectory) -> Verdict:
 
 
 @causal_limit_statement(
-    "C2", "With a causal mask C1 decides every token of almost every input at a finite layer.", f"{PROJECT}, C2"
+    "C2", "With a causal mask C1 decides every token of almost every input at a finite layer.", f"{CAUSAL_PAGE}, C2"
 )
 def c2(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie, or for two leaders with equal products: an input that C1 does not decide must have one."""
