@@ -224,7 +224,7 @@ def _add_overlays(
             header["cells"] = describe_cells(scene, trajectory, shown)
         else:
             header["notes"].append(f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens.")
-    if "ellipse" in wanted and plane and scene.rule in ("hardmax", "softmax"):
+    if "ellipse" in wanted and plane and not trajectory.rule.continuous:
         header["ellipse"] = describe_ellipse(scene)
     if "attention" in wanted:
         if scene.n <= MAX_MATRIX:
