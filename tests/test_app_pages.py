@@ -238,7 +238,7 @@ def test_overlays_rules_and_multiples(page, address):
     assert page.locator(".hm-attention canvas").is_visible()
     page.get_by_role("button", name="Temperature by layer").click()
     page.locator(".hm-multiples canvas").first.wait_for()
-    for rule in ("softmax", "self-attention", "sphere"):
+    for rule in ("softmax", "localmax", "frank-wolfe", "self-attention", "sphere"):
         page.get_by_label("Rule", exact=True).select_option(rule)
         until(page, f"Boolean(p.scene.rule === '{rule}' && !p.pending && p.answer.verdicts)")
         assert page.get_by_role("alert").is_hidden()

@@ -52,7 +52,7 @@ def test_simulate_runs_the_blocks() -> None:
     sequences, labels = draw(3)
     model = hm.construct_classifier(sequences, labels)
     for x in sequences:
-        run = hm.simulate(x, model.rule, layers=len(model.blocks))
+        run = hm.simulate(x, model, layers=len(model.blocks))
         np.testing.assert_allclose(run.array, np.array(model.run(x), float), rtol=1e-9, atol=1e-9)
     first = model.blocks[2]
     assert first.attends_here
@@ -75,7 +75,10 @@ def test_wrong_input_is_named() -> None:
         ([[[0, 1]], [[0, 1, 2]]], "ab", "sequences"),
         ([[[0], [1]]], "a", "sequences"),
         ([[[0, 1]]], "ab", "labels"),
+        ([[[0, 1]]], [["a"]], "labels"),
         ([[[0, np.nan]]], "a", "tokens"),
     ):
         with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
             hm.construct_classifier(sequences, labels)
+    with pytest.raises(hm.ParameterError, match=r"`tokens` must .* d = 2"):
+        hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]])

@@ -142,7 +142,7 @@ def test_wrong_parameters_are_named() -> None:
     for build, name in (
         (lambda: hm.FrankWolfe(steps=1.5), "steps"),
         (lambda: hm.FrankWolfe(steps="1/t"), "steps"),
-        (lambda: hm.FrankWolfe([[1, 2, 3]]), "A"),
+        (lambda: hm.FrankWolfe([[1, 2, 3]]), "B"),
         (lambda: hm.limit([[1.0]], hm.FrankWolfe(), kernel="scan"), "kernel"),
         (lambda: hm.limit([[[1.0]]], hm.FrankWolfe()), "tokens"),
         (lambda: hm.random_chain.exit_times(SQUARE, beta=-1, gamma=0.1, eps=1), "beta"),

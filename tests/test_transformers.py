@@ -460,8 +460,9 @@ def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
     assert cosines[0] == pytest.approx(1)
     assert (cosines[1:3] < 1 - 1e-6).all()  # later layers of random weights collapse
     np.testing.assert_array_equal(inspect(model, SENTENCE).states, soft.states)  # the module is left as it was
-    with pytest.raises(ParameterError, match="`hard` must"):
-        inspect(model, SENTENCE, hard=[(1, 99)])
+    for wrong in ([(1, 99)], (1, 0)):
+        with pytest.raises(ParameterError, match="`hard` must"):
+            inspect(model, SENTENCE, hard=wrong)
 
 
 def test_margins_and_top_choices() -> None:

@@ -40,7 +40,7 @@ plt.show()
 # %%
 # Floats run it, too, as any rule: here all numbers are integers or halves, so that nothing is rounded.
 
-run = hm.simulate(sequences[1], model.rule, layers=len(model.blocks))
+run = hm.simulate(sequences[1], model, layers=len(model.blocks))
 print(run.array[-1])
 assert (run.array[-1, :, 0] == model.labels.index("blue")).all()
 

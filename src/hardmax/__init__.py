@@ -112,10 +112,6 @@ MODULES = {  # load torch, widgets, scikit-learn, transformers or Dask
     "scale": ["predict_files", "sweep"],
     "text": ["HardmaxClassifier", "pretrained"],
 }
-REMOVED = {  # names of earlier versions, with what replaces them
-    "HardmaxTopics": "Embed the texts with `hardmax.transformers.embed`, and cluster the vectors with "
-    "`hardmax.HardmaxClustering(metric='cosine')`: docs/how-to/cluster-embeddings.md.",
-}
 FUNCTIONS = {name: f"hardmax.{module}" for module, names in MODULES.items() for name in names}
 
 
@@ -127,8 +123,6 @@ def __getattr__(name: str) -> Any:
             with needed_for(f"`hardmax.{name}`", "torch", "text"):
                 return getattr(import_module(FUNCTIONS[name]), name)
         return getattr(import_module(FUNCTIONS[name]), name)
-    if name in REMOVED:  # an AttributeError would lose its text in `from hardmax import ...`
-        raise ImportError(f"`hardmax.{name}` was removed. {REMOVED[name]}")
     raise AttributeError(f"module 'hardmax' has no attribute {name!r}")
 
 

@@ -25,7 +25,6 @@ def match_array(weight: Array, tokens: Array) -> Array:
 
 
 def needs_gradient(*values: Array) -> bool:
-    """Return whether some value is a tensor that requires gradients."""
     return any(is_tensor(value) and value.requires_grad for value in values)
 
 
@@ -162,12 +161,10 @@ def where(condition: AnyArray, left: Array, right: Array) -> Array:
 
 
 def stack(parts: list[Array], axis: int = 0) -> Array:
-    """Stack arrays or tensors of one shape along a new axis."""
     return library_of(parts[0]).stack(parts, axis)
 
 
 def join(parts: list[Array], axis: int = -1) -> Array:
-    """Concatenate arrays or tensors along an axis."""
     return library_of(parts[0]).concatenate(parts, axis)
 
 

@@ -36,13 +36,11 @@ def count(number: int, noun: str) -> str:
 
 
 def format_point(point: Sequence[Any] | AnyArray) -> str:
-    """Return a point as text, shortened beyond six coordinates."""
     shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
     return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
 
 
 def draw(name: str, *results: Any, **options: Any) -> Any:
-    """Call the function of that name in DRAWERS."""
     return getattr(import_module(f"hardmax.{DRAWERS[name]}"), name)(*results, **options)
 
 

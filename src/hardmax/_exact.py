@@ -33,12 +33,10 @@ def common_denominator(values: AnyArray) -> int:
 
 
 def to_fractions(values: AnyArray) -> AnyArray:
-    """Return a matrix of floats or Fractions as Fractions."""
     return np.array([[Fraction(x) for x in row] for row in values.tolist()], object).reshape(values.shape)
 
 
 def dot(x: Iterable[int], y: Iterable[int]) -> int:
-    """Return the inner product of two integer rows."""
     return sum(map(mul, x, y))
 
 

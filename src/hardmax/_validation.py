@@ -21,12 +21,11 @@ MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
-    **dict.fromkeys(("A", "keys", "queries", "values"), "Check how it was computed."),
+    **dict.fromkeys(("A", "B", "keys", "queries", "values"), "Check how it was computed."),
 }
 
 
 def is_tensor(value: object) -> bool:
-    """Return whether a value is a torch tensor."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
@@ -174,13 +173,13 @@ def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
     return tuple(map(Fraction, steps))
 
 
-def check_matrix(A: Array, *, any_A: bool) -> AnyArray:
+def check_matrix(A: Array, *, any_A: bool, name: str = "A") -> AnyArray:
     """Return A as a square array; unless `any_A`, symmetric and positive definite."""
-    array = as_array(A, "A", "be a square matrix")
+    array = as_array(A, name, "be a square matrix")
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
-        advice = "With queries Q and keys K of another width, pass A = K.T @ Q."
-        raise ParameterError("A", "be a square matrix", f"shape {array.shape}", advice)
-    array = exact_numbers(array, "A")
+        advice = f"With queries Q and keys K of another width, pass {name} = K.T @ Q."
+        raise ParameterError(name, "be a square matrix", f"shape {array.shape}", advice)
+    array = exact_numbers(array, name)
     array = array.copy() if array.dtype == object else array.astype(np.float64)
     array = array if any_A else _check_positive_definite(array)
     array.setflags(write=False)
@@ -198,11 +197,8 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
         raise ParameterError("A", must, got, advice)
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
-        smallest, threshold = float(np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
-        if smallest < -len(A) * threshold:
-            got = f"{kind} whose smallest eigenvalue is {smallest * float(size):.3g}"
-        else:
-            got = f"{kind} whose smallest eigenvalue is not above {threshold:.2g} times its largest entry"
+        smallest, least = float(size * np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
+        got = f"{kind} whose smallest eigenvalue is {smallest:.3g}, not above {least:.2g} of its largest entry"
         advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
         raise ParameterError("A", must, got, advice)
     return symmetric
@@ -249,7 +245,6 @@ def check_weight(weight: Array, name: str, *, square: bool = False, size: int | 
 
 
 def check_count(value: object, name: str, *, least: int) -> int:
-    """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ParameterError(name, f"be an integer of at least {least}", f"{value!r}", "Pass an int.")
     return int(value)
@@ -265,7 +260,6 @@ def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) ->
 
 
 def check_range(value: object, name: str, low: float, high: float, advice: str) -> float:
-    """Return one number from `low` to `high`."""
     number = _number(value)
     if not low <= number <= high:
         raise ParameterError(name, f"lie between {low:g} and {high:g}", shortened(value), advice)
@@ -273,7 +267,6 @@ def check_range(value: object, name: str, low: float, high: float, advice: str) 
 
 
 def check_number(value: object, name: str) -> float:
-    """Return one finite number."""
     number = _number(value)
     if not np.isfinite(number):
         raise ParameterError(name, "be a finite number", shortened(value), "Use 1 to leave it as it is.")
@@ -290,6 +283,5 @@ def _number(value: object) -> float:
 
 
 def shortened(value: object) -> str:
-    """Return the `repr` of a value, cut after 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -109,7 +109,6 @@ def _list_changes(before: Sets, after: Sets, open_rows: BoolArray) -> list[list[
 
 
 def _weights(found: LimitSet) -> list[dict[int, Fraction] | None]:
-    """Return the weights of each limit on the leaders, exactly."""
     absorbed, weights = found.absorbed(), list[dict[int, Fraction] | None]()
     for i, proof in enumerate(found.proof.tolist()):
         if proof > Proof.C1:

@@ -7,8 +7,7 @@ each step. Tokens carry (s, code, 0, ...): s > 0 names the token, the code its s
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count as integers
-from itertools import pairwise
+from itertools import accumulate, count, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ from hardmax._types import AnyArray, Array
 from hardmax.rules.base import Layered
 
 WIDTH = 4  # ReLUs per block
-Relu = tuple[
-    dict[int, Any], Any, dict[int, Any]
-]  # x[r] += out[r] relu(⟨weights, x⟩ + bias), with indices of coordinates
+Relu = tuple[dict[int, Any], Any, dict[int, Any]]  # weights, bias and out in x[r] += out[r] relu(⟨weights, x⟩ + bias)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,21 +72,10 @@ class Block(Layered):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Stack(Layered):
-    """Run block k at layer k."""
-
-    blocks: tuple[Block, ...]
-
-    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        return self.blocks[min(int(at), len(self.blocks) - 1)].attention(tokens, at, keys)
-
-    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        return self.blocks[k].layer(tokens, k, keys) if k < len(self.blocks) else tokens
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ConstructedClassifier:
+class ConstructedClassifier(Layered):
     """The transformer that `construct_classifier` returns. It memorises, and prints its size.
+
+    It is a rule that runs block k at layer k: `hm.simulate(sequence, model, layers=len(model.blocks))`.
 
     Attributes
     ----------
@@ -99,7 +85,8 @@ class ConstructedClassifier:
         The distinct labels, in the order of their first sequence.
     counts : dict
         Sequences, rounds, blocks, parameters that are not 0, and the largest coefficient; for comparison
-        `paper_blocks`, the number 2 sum_j m_j + 2 N + 1 of the paper for N sequences of m_j tokens.
+        `paper_blocks`, 2 sum_j m_j + 2 N + 1 in the paper for N sequences of m_j tokens, and `paper_parameters`,
+        d sum_j m_j, to which the paper's number of parameters is proportional.
 
     Examples
     --------
@@ -119,17 +106,21 @@ class ConstructedClassifier:
         size = f"{self.counts['blocks']} blocks with {self.counts['parameters']} parameters"
         return f"Classifies {self.counts['sequences']} sequences exactly by {size}. It memorises them."
 
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        return self.blocks[min(int(at), len(self.blocks) - 1)].attention(tokens, at, keys)
+
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
+        return self.blocks[k].layer(tokens, k, keys) if k < len(self.blocks) else tokens
+
     @property
-    def rule(self) -> Layered:
-        """The rule that runs block k at layer k: `simulate(sequence, model.rule, layers=len(model.blocks))`."""
-        return _Stack(self.blocks)
+    def dimension(self) -> int:
+        return self.blocks[0].W1.shape[1]
 
     def run(self, sequence: Array) -> list[AnyArray]:
         """Return the tokens of a sequence before the first and after each block, as Fractions."""
-        positions = [to_fractions(_check_sequence(sequence))]
-        for k, block in enumerate(self.blocks):
-            positions.append(block.layer(positions[-1], k))
-        return positions
+        tokens = to_fractions(_check_sequence(sequence))
+        self.check(tokens)
+        return list(accumulate(range(len(self.blocks)), self.layer, initial=tokens))
 
     def predict(self, sequences: Sequence[Array]) -> list[Hashable]:
         """Return the label of each sequence, in rational arithmetic; that of a new sequence means nothing."""
@@ -168,6 +159,8 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     arrays = [to_fractions(_check_sequence(sequence)) for sequence in sequences]
     if not arrays or len(arrays) != len(labels):
         raise ParameterError("labels", f"be one for each of {len(arrays)} sequences, at least one", f"{len(labels)}")
+    if not all(isinstance(label, Hashable) for label in labels):
+        raise ParameterError("labels", "be hashable, such as texts or integers", f"{labels!r:.60}")
     d = arrays[0].shape[1]
     if any(array.shape[1] != d for array in arrays) or d < 2:
         raise ParameterError("sequences", "have tokens of one dimension, at least 2", [x.shape[1] for x in arrays])
@@ -179,7 +172,7 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
             raise ParameterError("sequences", "differ as sets of tokens where labels differ", got)
     points = sorted(set().union(*label_of))
     v = next(
-        v for v in ([b**r for r in range(d)] for b in integers(2)) if len({_dot(v, x) for x in points}) == len(points)
+        v for v in ([b**r for r in range(d)] for b in count(2)) if len({_dot(v, x) for x in points}) == len(points)
     )
     least = min(_dot(v, x) for x in points)
     s = {x: _dot(v, x) - least + 1 for x in points}  # positive, distinct
@@ -216,7 +209,8 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     entries = [x for block in blocks for part in (block.W1, block.b, block.W2) for x in part.flat if x]
     n_parameters = len(entries) + 2 * sum(block.attends_here for block in blocks)  # B and V have one entry each
     counts = {"sequences": len(arrays), "rounds": K - 1, "blocks": len(blocks), "parameters": n_parameters}
-    counts |= {"largest": max(map(abs, entries)), "paper_blocks": 2 * (sum(map(len, arrays)) + len(arrays)) + 1}
+    m = sum(map(len, arrays))
+    counts |= {"largest": max(map(abs, entries)), "paper_blocks": 2 * (m + len(arrays)) + 1, "paper_parameters": d * m}
     return ConstructedClassifier(tuple(blocks), names, counts)
 
 

@@ -337,7 +337,6 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
 
 
 def _choose_layers(run: Run | Batch, layers: int) -> Iterator[int]:
-    """Choose the sets of each layer, yield the layer, and move on."""
     for k in range(layers + 1):
         run.choose()
         yield k

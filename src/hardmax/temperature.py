@@ -69,7 +69,7 @@ class _Layers:
             raise ParameterError("rule", must, repr(rule), "Softmax is compared with it.")
         run = simulate(tokens, rule, layers=_validation.check_count(layers, "layers", least=1))
         run.refuse_batch("hm.temperature for each token set")
-        z, self.rule = run.array.astype(np.float64), rule
+        self.tokens = z = run.array.astype(np.float64)
         A = np.eye(z.shape[2]) if rule.matrix is None else rule.matrix.astype(np.float64)
         self.norm, self.radius = 1.01 * float(np.linalg.norm(A, 2)), float(np.linalg.norm(z[0], axis=1).max())
         self.steps, self.parts, self.gap = [], list[tuple[FloatArray, FloatArray]](), np.inf
@@ -171,9 +171,8 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
     """
     run = _Layers(tokens, rule, layers)
     values = [_validation.check_positive(beta, "betas", "Values between 1 and 1000 are usual.") for beta in betas]
-    hard = simulate(tokens, rule, layers=layers).array
     measured = []
     for beta in values:
         soft = simulate(tokens, Softmax(rule.steps, rule.matrix, temperature=1 / beta), layers=layers).array
-        measured.append(np.linalg.norm(soft - hard, axis=2).max(axis=1))
+        measured.append(np.linalg.norm(soft - run.tokens, axis=2).max(axis=1))
     return np.array(measured), np.array([run.bounds(beta)[0] for beta in values])

@@ -42,15 +42,18 @@ def to_python(scene: Scene) -> str:
         f"times=np.linspace(0, {scene.time!r}, {TIMES}), rtol={RTOL!r}" if rule.continuous else f"layers={scene.layers}"
     )
     lines += [f"trajectory = hm.simulate(tokens, rule, {how})", "print(trajectory)"]
-    if isinstance(rule, hm.Hardmax):
+    if isinstance(rule, hm.Hardmax | hm.Localmax | hm.FrankWolfe):
         lines.append("print(hm.limit(tokens, rule))")
     return "\n".join([*lines, "for verdict in hm.theorems.check(trajectory):", "    print(verdict)", ""])
 
 
 def _write_rule(scene: Scene, name: str) -> str:
     parts: list[str] = []
-    if name in ("Hardmax", "Softmax"):
-        parts += [repr(scene.alpha), *([] if scene.A is None else [repr(scene.A.tolist())])]
+    A = [] if scene.A is None else [f"A={scene.A.tolist()!r}"]
+    if name == "FrankWolfe":
+        parts += [each.replace("A=", "B=") for each in A] + [f"steps={scene.alpha / (1 + scene.alpha)!r}"]
+    if name in ("Hardmax", "Softmax", "Localmax"):
+        parts += [repr(scene.alpha), *([repr(scene.eps)] if name == "Localmax" else []), *A]
         parts += [f"temperature={scene.temperature!r}"] if name == "Softmax" else []
     if name == "Sphere":
         parts.append(repr(scene.beta))

@@ -224,7 +224,7 @@ def _add_overlays(
             header["cells"] = describe_cells(scene, trajectory, shown)
         else:
             header["notes"].append(f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens.")
-    if "ellipse" in wanted and plane and scene.rule in ("hardmax", "softmax"):
+    if "ellipse" in wanted and plane and not trajectory.rule.continuous:
         header["ellipse"] = describe_ellipse(scene)
     if "attention" in wanted:
         if scene.n <= MAX_MATRIX:
@@ -291,7 +291,9 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
     if not (np.isfinite(scores).all() and np.isfinite(weights).all()):
         return None
     followed = np.flatnonzero(weights == weights.max())
-    others = np.delete(scores, followed)
+    others = np.where(np.isin(np.arange(visible), followed), -np.inf, scores)
+    three = Z[[i, followed[0], others.argmax()]]
+    parts = hm.split_margin(three, 0, 1, 2, None if flow else scene.A) if len(followed) < visible else None
     path = trajectory.drawn[shown : shown + 2, i].astype(np.float64)
     end = path[-1] if flow else Z[i] + scene.alpha / (1 + scene.alpha) * (weights @ Z[:visible] - Z[i])
     return {
@@ -301,7 +303,9 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
             for j in np.argsort(-scores, kind="stable")[:MAX_SCORES]
         ],
         "followed": followed[:MAX_SCORES].tolist(),
-        "margin": float(scores[followed[0]] - others.max()) if len(others) else None,
+        "margin": None if parts is None else float(scores[followed[0]] - others.max()),
+        "other": int(others.argmax()),
+        "parts": None if parts is None else list(map(float, parts)),
         "from": path[0].tolist(),
         "to": end.tolist(),
         "step": float(np.linalg.norm(end - path[0])),

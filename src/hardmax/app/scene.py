@@ -16,7 +16,8 @@ from hardmax._types import FloatArray
 from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.rules.base import Rule
 
-RULES = ("hardmax", "softmax", "self-attention", "sphere")
+RULES = ("hardmax", "softmax", "localmax", "frank-wolfe", "self-attention", "sphere")
+UNMASKED = ("localmax", "frank-wolfe")  # rules without a causal mask
 OVERLAYS = {  # with their labels
     "trails": "Trails",
     "polytope": "Polytope of the leaders",
@@ -36,6 +37,7 @@ DIGITS = 4  # after the decimal point of random tokens, which keeps links short
 BOUNDS = {
     "alpha": (1e-3, 1e3),
     "temperature": (0.0, 1e3),
+    "eps": (0.0, 1e3),
     "beta": (1e-3, 1e3),
     "time": (1e-2, MAX_TIME),
     "layers": (1, MAX_LAYERS),
@@ -54,6 +56,7 @@ class Scene:
     alpha: float = 0.5
     A: FloatArray | None = None  # None is the identity
     temperature: float = 0.5  # of softmax; 0 is hardmax
+    eps: float = 0.2  # tolerance of localmax
     V: FloatArray | None = None
     beta: float = 9.0
     causal: bool = False
@@ -115,6 +118,8 @@ class Scene:
             values["selected"] = -1
         if not isinstance(values.get("causal", False), bool):
             raise ParameterError("causal", "be true or false", repr(values["causal"])[:40])
+        if values.get("causal") and rule in UNMASKED:
+            raise ParameterError("causal", f"be false under the rule {rule}", "true")
         overlays = values.get("overlays", cls.overlays)
         if not isinstance(overlays, list | tuple) or not all(isinstance(name, str) for name in overlays):
             raise ParameterError("overlays", "be a list of names", repr(overlays)[:40])
@@ -134,6 +139,10 @@ class Scene:
             return hm.Hardmax(self.alpha, self.A, causal=self.causal)
         if self.rule == "softmax":
             return hm.Softmax(self.alpha, self.A, temperature=self.temperature, causal=self.causal)
+        if self.rule == "localmax":
+            return hm.Localmax(self.alpha, self.eps, self.A)
+        if self.rule == "frank-wolfe":
+            return hm.FrankWolfe(self.A, self.alpha / (1 + self.alpha))
         if self.rule == "sphere":
             return hm.Sphere(self.beta, causal=self.causal)
         return hm.SelfAttention(V=self.V, causal=self.causal)

@@ -148,7 +148,6 @@ class Points(NamedTuple):
         return cls(scaled.values, scaled.error, exact_rows(array))
 
     def part(self, some: slice) -> "Points":
-        """Return a slice of the rows."""
         exact, first = self.exact, some.start
         return Points(self.values[some], self.error, lambda rows: exact([first + row for row in rows]))
 

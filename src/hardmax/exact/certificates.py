@@ -23,9 +23,7 @@ from math import comb, lcm
 from operator import sub
 from typing import TypeAlias
 
-import numpy as np
-
-from hardmax._exact import apply, as_floats, combine, dot
+from hardmax._exact import apply, combine, dot
 from hardmax._types import IntArray, Row
 from hardmax.search.sets import Sets
 
@@ -66,14 +64,14 @@ def certify(
         return {}
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    failed = cyclic | blocked | _implausible(frozen, undecided, limits)
-    if failed and frozen.seen is None:
-        return {}
-    forms = _Forms.of(limits, _levels(frozen, points, limits, order))
+    failed = cyclic | blocked
+    lists = [limits, *_levels(frozen, points, limits, order)]
+    D = lcm(*{x.denominator for rows in lists for row in rows for x in row})
+    s, *a = [[tuple(int(x * D) for x in row) for row in rows] for rows in lists]
     proved, chain = dict[int, tuple[bool, Point]](), set(order)
     for i in undecided:
         keys = range(len(points)) if frozen.seen is None else frozen.seen[i]
-        if failed.isdisjoint(keys) and _keeps_its_set(frozen, forms, i, keys):
+        if failed.isdisjoint(keys) and _keeps_its_set(frozen, s, a, i, keys):
             proved[i] = bool(order) if frozen.seen is None else i in chain, limits[i]
         elif frozen.seen is None:
             return {}
@@ -113,47 +111,16 @@ def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: lis
         levels.append(following)
 
 
-@dataclass(frozen=True, eq=False)
-class _Forms:
-    """Limits s and levels a of every class as integers over one denominator."""
-
-    s: list[Row]
-    a: list[list[Row]]
-
-    @classmethod
-    def of(cls, limits: list[Point], levels: list[list[Point]]) -> "_Forms":
-        lists = [limits, *levels]
-        denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
-        s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
-        return cls(s, a)
-
-
-def _keeps_its_set(frozen: Frozen, forms: _Forms, i: int, keys: Iterable[int]) -> bool:
+def _keeps_its_set(frozen: Frozen, s: list[Row], a: list[list[Row]], i: int, keys: Iterable[int]) -> bool:
     """Return whether members of C_i stay equal and all other keys stay strictly below, at every later layer."""
-    s, a, rho = forms.s, forms.a, 1 / (1 + frozen.alpha)
+    rho = 1 / (1 + frozen.alpha)
     members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
     As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
     for j in keys:
         gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])
-        if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):
+        if any([gap[0], *gap[1], *gap[2]]) if j in members else not _stays_positive(gap, rho):
             return False
     return True
-
-
-def _implausible(frozen: Frozen, undecided: list[int], limits: list[Point]) -> set[int]:
-    """Test a necessary condition in floats; return classes for which another token is clearly ahead at the limit."""
-    size = max(abs(x) for row in limits for x in row) or Fraction(1)
-    s = np.array([[float(x / size) for x in row] for row in limits])
-    A = np.eye(s.shape[1])
-    if frozen.A is not None:
-        A = as_floats(frozen.A, max(abs(x) for row in frozen.A for x in row) or 1)
-    rows = np.array(undecided)
-    products = s[rows] @ A.T @ s.T
-    followed = products[np.arange(len(rows)), frozen.sets.targets[rows]]
-    if frozen.seen is not None:
-        for r, i in enumerate(undecided):
-            products[r, [j for j in range(len(s)) if j not in frozen.seen[i]]] = -np.inf
-    return set(rows[products.max(axis=1) - followed > 1e-9 * np.abs(A).sum()].tolist())
 
 
 Gap: TypeAlias = tuple[int, list[int], list[int]]
@@ -172,26 +139,18 @@ def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
     return dot(As, S), first, second
 
 
-def _vanishes(gap: Gap) -> bool:
-    return gap[0] == 0 and not any(gap[1]) and not any(gap[2])
-
-
 def _stays_positive(gap: Gap, rho: Fraction) -> bool:
     """Test a sufficient condition for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
     constant, first, second = gap
-    if len(first) == 1 and _positive_parabola(constant, first[0], second[0]):
-        return True
+    if len(first) == 1:  # a parabola in t = rho^m, by its coefficients of t^2, t(1 - t) and (1 - t)^2
+        start, middle = constant + first[0] + second[0], 2 * constant + first[0]
+        if start > 0 and constant >= 0 and (middle >= 0 or middle * middle < 4 * start * constant):
+            return True
     if constant:
         return constant > _worst(first, rho) + _worst(second, rho * rho)
     if any(first):
         return min(first) >= 0 and first[0] > _worst(second, rho)
     return min(second) >= 0 and second[0] > 0
-
-
-def _positive_parabola(f0: int, f1: int, f2: int) -> bool:
-    """f0 + f1 t + f2 t^2 > 0 for 0 < t <= 1, read off its coefficients over t^2, t(1 - t) and (1 - t)^2."""
-    start, middle, end = f0 + f1 + f2, 2 * f0 + f1, f0
-    return start > 0 and end >= 0 and (middle >= 0 or middle * middle < 4 * start * end)
 
 
 def _worst(coefficients: list[int], rho: Fraction) -> Fraction:

@@ -13,7 +13,6 @@ from hardmax.search.dispatch import Search
 from hardmax.search.sets import MAX_MEMBERS, Sets
 
 MIN_FILTERED = 256  # comparisons below which the float filter costs more than it saves
-MAX_INT64 = 1 << 62  # differences of two integers below this fit into int64
 
 ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
 
@@ -30,8 +29,7 @@ def compare_exactly(
     separates them only if the exact differences are formed first and rounded last.
     """
     ids = np.unique(candidates.members)
-    rows_of_ids = keys(ids.tolist())
-    positions, near_first = dict(zip(ids.tolist(), rows_of_ids, strict=True)), _subtract_first(rows_of_ids)
+    positions = dict(zip(ids.tolist(), keys(ids.tolist()), strict=True))
     directions = [apply(A, x) for x in queries]
     answers: list[IntArray] = [np.empty(0, np.intp)] * len(queries)
     leads: list[int] = [0] * len(queries)
@@ -46,7 +44,7 @@ def compare_exactly(
             option = np.frombuffer(key, np.intp)
             narrowed = None
             if len(members) * len(option) > MIN_FILTERED:
-                differences = _differences(option, ids, near_first, positions)
+                differences = _differences([positions[j] for j in option.tolist()])
                 narrowed = None if differences is None else _narrow([directions[r] for r in members], *differences)
             if narrowed is None:
                 for r in members:
@@ -72,26 +70,9 @@ def _largest(direction: Row, option: IntArray, positions: dict[int, Row], filter
     return winners, min(behind) if behind and len(winners) == 1 else 0
 
 
-def _subtract_first(rows: list[Row]) -> IntArray | None:
-    """Return the rows minus the first one as int64, (rows, d); None if they do not fit."""
+def _differences(rows: list[Row]) -> tuple[FloatArray, int] | None:
+    """Return rows minus the first one, divided by their largest entry, and that entry; None if all rows are equal."""
     differences = [tuple(map(sub, row, rows[0])) for row in rows]
-    return np.array(differences, np.int64) if max(max(map(abs, row)) for row in differences) < MAX_INT64 else None
-
-
-def _differences(
-    option: IntArray, ids: IntArray, near_first: IntArray | None, positions: dict[int, Row]
-) -> tuple[FloatArray, int] | None:
-    """Return positions minus the first one, divided by their largest entry, and that entry. Each is rounded 3 times.
-
-    None if all positions are equal.
-    """
-    if near_first is not None:
-        some = near_first[np.searchsorted(ids, option)]
-        some = some - some[0]
-        spread = int(np.abs(some).max())
-        return (some / spread, spread) if spread else None  # rounds both, and the quotient
-    first = positions[int(option[0])]
-    differences = [tuple(map(sub, positions[j], first)) for j in option.tolist()]
     spread = max(max(map(abs, row)) for row in differences)
     return (as_floats(differences, spread), spread) if spread else None
 
@@ -104,7 +85,7 @@ def _narrow(directions: list[Row], keys: FloatArray, spread: int) -> tuple[Sets,
     sizes = [max(map(abs, x)) or 1 for x in directions]
     Q = np.array([[x / size for x in row] for row, size in zip(directions, sizes, strict=True)])  # |Q| <= 1
     d = keys.shape[1]
-    # Keys are rounded 3 times, directions and products once, sums d times: an error of at most (d + 5) units.
+    # Keys are rounded once, directions and products once, sums d times: an error of at most (d + 5) units.
     error = 1.01 * ((d + 5) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
     slack = 4 * error  # a key outside it is behind by more than slack - 2 error = 2 error
     step = max(1, MAX_MEMBERS // len(keys))

@@ -145,7 +145,6 @@ class Run:
         return self.sets
 
     def sets_of_layer(self, layer: int) -> Sets:
-        """Return the sets of this layer or of one before it."""
         return self.sets if layer == self.layer else self.state.history.sets[layer]
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
@@ -301,7 +300,6 @@ class LimitSet:
         return "Raise `max_layers` to go on."
 
     def exact_points(self) -> list[Point]:
-        """Return all points."""
         return [to_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self) -> "scipy.sparse.csr_array":

@@ -1,6 +1,6 @@
 """Exact sets of keys within a threshold of the largest product, and membership in a convex hull."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import compress
 from typing import Any
@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._exact import UNIT, apply, dot, over_one_denominator, to_fractions
-from hardmax._types import AnyArray, Array, BoolArray
-from hardmax._validation import like, to_numpy
+from hardmax._types import AnyArray, BoolArray
 
 
 def sets_within(
@@ -51,18 +50,6 @@ def sets_within(
             gaps = [gap * q for gap in gaps]
         inside[i] = [gap <= limit for gap in gaps]
     return np.asarray(inside)
-
-
-def attention_by_set(tokens: Array, keys: Array | None, weights_of: Callable[[AnyArray], AnyArray]) -> Array:
-    """Return attention (..., n, n) in proportion to the weights (n, n) of each token set, over its real tokens."""
-    array = np.asarray(to_numpy(tokens))
-    batch = array.reshape(-1, *array.shape[-2:])
-    real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-    P = np.zeros((*batch.shape[:2], batch.shape[1]))
-    for one, own, found in zip(batch, real, P, strict=True):
-        weights = weights_of(one[own])
-        found[np.ix_(own, own)] = weights / weights.sum(axis=1)[:, None]
-    return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
 
 
 def is_in_hull(point: Sequence[Any], points: AnyArray) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,15 +10,15 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
-from hardmax.exact.thresholds import attention_by_set, find_vertices, sets_within
-from hardmax.rules.base import Layered
+from hardmax.exact.thresholds import find_vertices, sets_within
+from hardmax.rules.base import SetAttention
 from hardmax.search.sets import Classes
 
 OPEN_LOOP = "2/(t+2)"  # the usual step sizes of the Frank-Wolfe method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FrankWolfe(Layered):
+class FrankWolfe(SetAttention):
     """Move each token towards the vertex of the hull of the tokens that maximises ⟨B x_i, v⟩.
 
     x_i <- x_i + gamma_t (v_i - x_i),   v_i = argmax ⟨B x_i, v⟩ over the vertices v of conv(x_1, ..., x_n).
@@ -62,10 +61,11 @@ class FrankWolfe(Layered):
 
     B: ArrayLike | None = None
     steps: float | Fraction | str | Sequence[float | Fraction] = OPEN_LOOP
+    _matrix = "B"
 
     def __post_init__(self) -> None:
         if self.B is not None:
-            self._set(B=_validation.check_matrix(self.B, any_A=True))
+            self._set(B=_validation.check_matrix(self.B, any_A=True, name="B"))
         if not isinstance(self.steps, str):
             gammas = _validation.check_alpha(self.steps, "steps")
             if max(gammas) > 1:
@@ -73,12 +73,6 @@ class FrankWolfe(Layered):
             self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
         elif self.steps != OPEN_LOOP:
             raise ParameterError("steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps))
-
-    _matrices = "`B`"
-
-    @property
-    def dimension(self) -> int | None:
-        return None if self.B is None else len(self.B)  # type: ignore[arg-type]
 
     def step(self, k: int) -> Fraction:
         """Return gamma of layer k, counted from 0, as a Fraction."""
@@ -104,14 +98,6 @@ class FrankWolfe(Layered):
             sets[i, tied[find_vertices(tokens[tied])]] = True
         return sets
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Return the matrix that is uniform on the exact sets of vertices of these tokens, (..., n, n)."""
-        return attention_by_set(tokens, keys, self._shares)
-
-    def _shares(self, tokens: AnyArray) -> AnyArray:
+    def _weights(self, tokens: AnyArray, k: int) -> AnyArray:
         classes = Classes.of(tokens)
         return (self.sets(classes.rows) / classes.counts)[np.ix_(classes.labels, classes.labels)]
-
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        gamma = float(self.step(k))
-        return tokens + gamma * (self.attention(tokens, k, keys) @ tokens - tokens)

@@ -73,6 +73,7 @@ class Hardmax(Layered):
     exact: bool = field(default=False, kw_only=True)
     any_A: bool = field(default=False, kw_only=True)
     causal: bool = field(default=False, kw_only=True)
+    _matrix = "A"
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
@@ -149,12 +150,6 @@ class Hardmax(Layered):
     def positive_definite(self) -> bool:
         """Whether A is symmetric positive definite, a hypothesis of the theorems."""
         return self.matrix is None or not self.any_A or _validation.is_positive_definite(self.matrix)
-
-    _matrices = "`A`"
-
-    @property
-    def dimension(self) -> int | None:
-        return None if self.matrix is None else len(self.matrix)
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact C_i of these tokens, (..., n, n)."""

@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from numpy.typing import ArrayLike
 
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
-from hardmax.exact.thresholds import attention_by_set, sets_within
-from hardmax.rules.base import Layered
+from hardmax.exact.thresholds import sets_within
+from hardmax.rules.base import SetAttention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Localmax(Layered):
+class Localmax(SetAttention):
     """Move tokens to the mean of all tokens within a tolerance of the largest projection on their own direction.
 
     N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 + alpha) mean_{j in N_i} (z_j - z_i).
@@ -62,6 +61,7 @@ class Localmax(Layered):
     A: ArrayLike | None = None
     decay: float | Fraction = field(default=1, kw_only=True)
     relative: bool = field(default=False, kw_only=True)
+    _matrix = "A"
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
@@ -71,12 +71,6 @@ class Localmax(Layered):
         self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=True))
-
-    _matrices = "`A`"
-
-    @property
-    def dimension(self) -> int | None:
-        return None if self.A is None else len(self.A)  # type: ignore[arg-type]
 
     def step(self, k: int) -> Fraction:
         """Return alpha/(1 + alpha) of layer k, counted from 0, as a Fraction."""
@@ -97,9 +91,4 @@ class Localmax(Layered):
         """Return the exact N_i of layer k as a matrix, (n, n)."""
         return sets_within(tokens, self.A, self.tolerance(k), relative=self.relative)  # type: ignore[arg-type]
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Return the matrix that is uniform on the exact N_i of these tokens, (..., n, n)."""
-        return attention_by_set(tokens, keys, lambda one: self.sets(one, int(at)))
-
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        return tokens + float(self.step(k)) * (self.attention(tokens, k, keys) @ tokens - tokens)
+    _weights = sets

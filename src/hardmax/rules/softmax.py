@@ -54,6 +54,7 @@ class Softmax(Layered):
     temperature: float | Array = field(default=1.0, kw_only=True)
     normalize: bool | str = field(default="rescaling", kw_only=True)
     causal: bool = field(default=False, kw_only=True)
+    _matrix = "A"
 
     def __post_init__(self) -> None:
         if is_tensor(self.alpha):
@@ -64,10 +65,6 @@ class Softmax(Layered):
         self._set(temperature=temperature, normalize=check_normalize(self.normalize))
         if self.A is not None:
             self._set(A=_validation.check_weight(self.A, "A", square=True))
-
-    @property
-    def dimension(self) -> int | None:
-        return None if self.A is None else len(self.A)
 
     @property
     def weights(self) -> tuple[Array | None, ...]:

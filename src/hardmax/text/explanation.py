@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hardmax._display import draw
-from hardmax._errors import InputError, ParameterError, needed_for
+from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
+from hardmax._exact import to_fractions
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.draw.pages import Page, card, render
 from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
+from hardmax.leaders import split_margin
 from hardmax.text import attribution
 from hardmax.text.attribution import CLAUSE, SENTENCE, Comparison, Flip, Leading, Part, minimal_flip
 from hardmax.text.context import Reading, find_leaders
@@ -394,6 +396,26 @@ class Explanation:
             return tuple(self.model.context.simulate_head(self.reading, h) for h in range(self.heads))
         known = self._known
         return tuple(simulate_head(weights, self.ids[known], self.counts[known], h) for h in range(weights.heads))
+
+    def split_margin(self, word: str) -> list[tuple[str, str, AnyArray] | None]:
+        """Return for each head which token a word follows at layer 0, the best other one, and the margin by coordinate.
+
+        The parts of ⟨A z_i, z_l - z_j⟩ are exact Fractions, see `hm.split_margin`; None where the word follows all.
+        """
+        names, found = self.words[self.rows].tolist(), list[tuple[str, str, AnyArray] | None]()
+        if word not in names:
+            raise ParameterError("word", "be one of `words`", repr(word), did_you_mean(word, names))
+        i = names.index(word)
+        for run in self.trajectory:
+            z, A, members = run.exact(0), run.rule.matrix, run.sets(0)[i]
+            image = z[i] if A is None else to_fractions(A) @ z[i]
+            others = np.setdiff1d(np.arange(len(z)), members)
+            if len(others):
+                j = int(others[np.argmax(z[others] @ image)])
+                found.append((names[members[0]], names[j], split_margin(z, i, int(members[0]), j, A)))
+            else:
+                found.append(None)
+        return found
 
     def leave_one_out(self) -> FloatArray:
         """Return the (n,) or (n, classes) decreases of the logit when a token is left out, by n predictions."""

@@ -1,6 +1,7 @@
 """Statements about `Hardmax`: F1 to F5 of arXiv 2407.01602, Theorems 1 to 4 and, with a causal mask, C0 to C2."""
 
 from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,9 +16,9 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.limits import Limit, quick_radius
 
 PAPER = "arXiv 2407.01602"
-PROJECT = "hardmax, docs/theorems.md"
-CALL = "hm.theorems.check(trajectory[b])"  # to make instead for a batch
+PROJECT, CAUSAL_PAGE = "hardmax, docs/theorems.md", "hardmax, docs/causal-limits.md"
 EXAMPLE = 'hm.configuration("{}"), hm.Hardmax(0.5), layers=10'
+CAUSAL_EXAMPLE = 'hm.configuration("triangle"), hm.Hardmax(0.5, causal=True), layers=10'
 CLOSE_TOL = 1e-9  # smaller leads are computed exactly; weights must reproduce the limits this well
 MAX_LAYERS = 1000  # in which Theorem 1 must decide every token if every limit is a leader
 TINY = 1e-300  # stands for a number of which only the sign is known
@@ -56,58 +57,46 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     return _limits[trajectory]
 
 
-def require_model(trajectory: HardmaxTrajectory, *missing: str, causal: bool = False) -> Verdict | None:
-    """Return the verdict if layers are missing, or if no statement covers the rule, not even those for any A."""
-    trajectory.refuse_batch(CALL)
+def require(
+    trajectory: HardmaxTrajectory,
+    *,
+    causal: bool = False,
+    any_A: bool = False,
+    distinct: bool = False,
+    limited: bool = False,
+) -> Verdict | None:
+    """Return the verdict if layers are missing, or hypotheses; `limited` needs a certified limit."""
+    token_set, missing = trajectory.only_token_set("hm.theorems.check(trajectory[b])"), list[str]()
+    classes, rule = token_set.classes, trajectory.rule
     if len(trajectory.saved) <= trajectory.layers:
         return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
-    rule, other = trajectory.rule, list[str]()
-    other += [] if rule.normalize else ["tokens are not normalised"]
+    if not rule.normalize:
+        missing.append("tokens are not normalised")
     if rule.causal != causal:
-        other.append("attention is causal" if rule.causal else "attention is not causal")
-    return report_not_met(*other, *missing) if other or missing else None
-
-
-def require_paper(trajectory: HardmaxTrajectory) -> Verdict | None:
-    """Return the same, and the verdict if hypotheses of the paper fail: A SPD, tokens distinct and nonzero."""
-    token_set, missing = trajectory.only_token_set(CALL), list[str]()
-    classes = token_set.classes
-    if not trajectory.rule.positive_definite:
+        missing.append("attention is causal" if rule.causal else "attention is not causal")
+    if not (any_A or rule.positive_definite):
         missing.append("A is not symmetric positive definite")
     zero = np.flatnonzero(~(classes.rows != 0).any(axis=1))  # the exact input: floats may round a token to zero
-    if len(zero):
+    if distinct and len(zero):
         missing.append(f"token {_token(trajectory, int(zero[0]))} is zero")
-    if not classes.distinct:
+    if distinct and not classes.distinct:
         label = int(np.flatnonzero(classes.counts > 1)[0])
         i, j = token_set.real[np.flatnonzero(classes.labels == label)[:2]]
         missing.append(f"tokens {i} and {j} are equal")
-    return require_model(trajectory, *missing)
+    if missing:
+        return report_not_met(*missing)
+    return None if not limited or limit_of(trajectory).certified else report(None, limit_of(trajectory).status)
 
 
-def require_limit(trajectory: HardmaxTrajectory) -> Verdict | None:
-    """Return the same, and the verdict if the limit is not certified."""
-    unmet = require_paper(trajectory)
-    return unmet or (None if limit_of(trajectory).certified else report(None, limit_of(trajectory).status))
+def _statements(example: str, **hypotheses: Any) -> "partial[Statement]":
+    return partial(Statement, require=partial(require, **hypotheses), example=example)
 
 
-def require_causal(trajectory: HardmaxTrajectory) -> Verdict | None:
-    """Return the verdict if attention is not causal, or if no statement covers the rule."""
-    return require_model(trajectory, causal=True)
-
-
-def require_causal_limit(trajectory: HardmaxTrajectory) -> Verdict | None:
-    """Return the same, and the verdict if A is not positive definite or the limit is not certified."""
-    missing = [] if trajectory.rule.positive_definite else ["A is not symmetric positive definite"]
-    unmet = require_model(trajectory, *missing, causal=True)
-    return unmet or (None if limit_of(trajectory).certified else report(None, limit_of(trajectory).status))
-
-
-paper_statement = partial(Statement, require=require_paper, example=EXAMPLE.format("square"))
-limit_statement = partial(Statement, require=require_limit, example=EXAMPLE.format("square"))
-model_statement = partial(Statement, require=require_model, example=EXAMPLE.format("edge-clusters"))
-causal_example = 'hm.configuration("triangle"), hm.Hardmax(0.5, causal=True), layers=10'
-causal_statement = partial(Statement, require=require_causal, example=causal_example)
-causal_limit_statement = partial(Statement, require=require_causal_limit, example=causal_example)
+paper_statement = _statements(EXAMPLE.format("square"), distinct=True)
+limit_statement = _statements(EXAMPLE.format("square"), distinct=True, limited=True)
+model_statement = _statements(EXAMPLE.format("edge-clusters"), any_A=True)
+causal_statement = _statements(CAUSAL_EXAMPLE, causal=True, any_A=True)
+causal_limit_statement = _statements(CAUSAL_EXAMPLE, causal=True, limited=True)
 
 
 @paper_statement(
@@ -327,7 +316,7 @@ def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
 @causal_limit_statement(
     "C0 limit",
     "With a causal mask every token converges, and its limit is a convex combination of leaders.",
-    f"{PROJECT}, C0",
+    f"{CAUSAL_PAGE}, C0",
 )
 def c0(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that convex weights on the leaders reproduce it."""
@@ -342,7 +331,7 @@ def c0(trajectory: HardmaxTrajectory) -> Verdict:
     "C1",
     "With a causal mask: if C_i holds leaders alone, and a token at their centroid c_i would still choose all of them "
     "among the tokens that i sees, then C_i is final and z_i tends to c_i. For any A.",
-    f"{PROJECT}, C1",
+    f"{CAUSAL_PAGE}, C1",
 )
 def c1(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that C1 decides."""
@@ -350,7 +339,7 @@ def c1(trajectory: HardmaxTrajectory) -> Verdict:
 
 
 @causal_limit_statement(
-    "C2", "With a causal mask C1 decides every token of almost every input at a finite layer.", f"{PROJECT}, C2"
+    "C2", "With a causal mask C1 decides every token of almost every input at a finite layer.", f"{CAUSAL_PAGE}, C2"
 )
 def c2(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie, or for two leaders with equal products: an input that C1 does not decide must have one."""
@@ -450,7 +439,6 @@ def _largest_residual(trajectory: HardmaxTrajectory, since: IntArray | int = 0) 
 
 
 def _token(trajectory: HardmaxTrajectory, i: int) -> int:
-    """Return the index in the input of a distinct token."""
     token_set = trajectory.token_sets[0]
     return int(token_set.real[token_set.classes.first[i]])
 

@@ -177,7 +177,6 @@ def quiescent(trajectory: SmoothTrajectory) -> Verdict:
 
 
 def _layers(trajectory: SmoothTrajectory) -> FloatArray:
-    """Return the real tokens at every layer, (layers + 1, n, d)."""
     tokens: AnyArray = trajectory.array[:, trajectory.mask].astype(np.float64)
     return tokens
 

@@ -301,7 +301,6 @@ def _read_limit(file: storage.Arrays) -> Limit:
 
 
 def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
-    """Return the limit of a certificate that was accepted."""
     labels = np.array(document["labels"] or range(len(document["tokens"])))
     points = [tuple(map(Fraction, row)) for row in document["points"]]
     clusters, floats = np.array(document["limits"])[labels], np.array([list(map(float, row)) for row in points])

@@ -22,12 +22,10 @@ from hardmax._files import written_whole
 from hardmax._types import AnyArray
 from hardmax._validation import is_tensor, to_numpy
 from hardmax.rules.base import Rule
-from hardmax.rules.hardmax import Hardmax
 
 Arrays: TypeAlias = Mapping[str, AnyArray]
 Result = TypeVar("Result")
-NAMES: tuple[str, ...] = ("Compose", "FeedForward", "Hardmax", "MultiHead", "Normalize", "NormalizedAttention")
-NAMES += ("SelfAttention", "Softmax", "Sphere")
+NAMES = set(rules.__all__) - {"Flow", "Layered", "Rule"}
 CUSTOM = "custom"  # stands for the name of a rule that no file can hold
 FRACTION = re.compile(r"-?\d+(/\d+)?")
 
@@ -112,7 +110,7 @@ def to_fraction(text: str) -> Fraction:
 
 
 def rule_to_data(rule: Rule) -> dict[str, Any]:
-    """Return a rule as plain data, Hardmax with exact numbers; a custom rule by its class and `repr` alone."""
+    """Return a rule as plain data; a custom rule by its class and `repr` alone."""
     try:
         return _rule_to_data(rule)
     except CustomCode:
@@ -123,13 +121,7 @@ def _rule_to_data(rule: Rule) -> dict[str, Any]:
     name = type(rule).__name__
     if name not in NAMES or type(rule) is not getattr(rules, name):
         raise CustomCode
-    data = {item.name: _plain(getattr(rule, item.name)) for item in fields(rule)}  # type: ignore[arg-type]
-    if isinstance(rule, Hardmax):
-        A = rule.matrix
-        data["alpha"] = [str(step) for step in rule.steps]
-        data["A"] = None if A is None else [[str(Fraction(x)) for x in row] for row in A.tolist()]
-        data["A_exact"] = A is not None and A.dtype == object
-    return {"rule": name} | data
+    return {"rule": name} | {item.name: _plain(getattr(rule, item.name)) for item in fields(rule)}  # type: ignore[arg-type]
 
 
 def restore_rule(data: dict[str, Any], given: Rule | None) -> Rule:
@@ -152,20 +144,20 @@ def rule_from_data(data: dict[str, Any]) -> Rule:
     """Return the rule that `rule_to_data` wrote; refuse names that are no rules."""
     name = data["rule"]
     require(name in NAMES, f"no rule is called {name!r}")
-    options = {key: value for key, value in data.items() if key not in ("rule", "A_exact")}
-    if name == "Hardmax":
-        steps = [to_fraction(step) for step in data["alpha"]]
-        options["alpha"] = steps[0] if len(steps) == 1 else steps
-        if data["A"] is not None:
-            A = from_text(np.array(data["A"]))
-            options["A"] = A if data["A_exact"] else A.astype(np.float64)
-    for key in {"heads", "parts"} & options.keys():
-        options[key] = [rule_from_data(one) for one in options[key]]
-    rule: Rule = getattr(rules, name)(**options)
+    rule: Rule = getattr(rules, name)(**{key: _restore(value) for key, value in data.items() if key != "rule"})
     return rule
 
 
+def _restore(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_restore(item) for item in value]
+    if isinstance(value, str) and FRACTION.fullmatch(value):
+        return Fraction(value)
+    return rule_from_data(value) if isinstance(value, dict) else value
+
+
 def _plain(value: Any) -> Any:
+    """Return a field of a rule as plain data: exact numbers as text, so that nothing is lost."""
     if isinstance(value, Rule):
         return _rule_to_data(value)
     if callable(value) and not is_tensor(value):
@@ -173,7 +165,9 @@ def _plain(value: Any) -> Any:
     value = np.asarray(to_numpy(value)).tolist() if is_tensor(value) or isinstance(value, np.ndarray) else value
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return float(value) if isinstance(value, np.number | Fraction) else value
+    if isinstance(value, Fraction):
+        return str(value)
+    return float(value) if isinstance(value, np.number) else value
 
 
 def to_json(data: Mapping[str, Any]) -> str:

@@ -85,7 +85,7 @@ def inspect(
     if not ids:
         raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
     n_cut = len(tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]) - len(ids)
-    attention, states = _run(network, ids, set(hard))
+    attention, states = _run(network, ids, {tuple(pair) if isinstance(pair, Iterable) else (pair,) for pair in hard})
     kept = _check_layers(layers, len(attention))
     weights, weights_of = read_heads(network, kept)
     arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
@@ -107,14 +107,14 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     return sorted({int(k) for k in wanted})
 
 
-def _run(model: "PreTrainedModel", ids: list[int], hard: set[tuple[int, int]]) -> tuple[FloatArray, FloatArray]:
+def _run(model: "PreTrainedModel", ids: list[int], hard: set[tuple[Any, ...]]) -> tuple[FloatArray, FloatArray]:
     """Return attention (layers, h, n, n) and hidden states (layers + 1, n, d), with hardmax in the `hard` heads."""
     import torch
 
     tokens, module, layer = torch.tensor([ids]), sys.modules[type(model).__module__], iter(range(1, sys.maxsize))
     soft: Any = module.eager_attention_forward  # private to transformers: each family has its own, called once a layer
     n_layers, h = model.config.num_hidden_layers, model.config.num_attention_heads
-    wrong = [pair for pair in hard if not (1 <= pair[0] <= n_layers and 0 <= pair[1] < h)]
+    wrong = [pair for pair in hard if len(pair) != 2 or not (1 <= pair[0] <= n_layers and 0 <= pair[1] < h)]
     if wrong:
         must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
         raise ParameterError("hard", must, repr(wrong[0]), "Leave it out for softmax in all heads.")

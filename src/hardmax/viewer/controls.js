@@ -3,6 +3,7 @@
 import { download } from "./data.js";
 import { button, choices, field, fill, group, h } from "./dom.js";
 import { showMultiples, showTour } from "./panels.js";
+import { UNMASKED } from "./scene.js";
 
 const EXPORTS = { png: "PNG", svg: "SVG", gif: "GIF movie", html: "Page", csv: "CSV", json: "JSON", py: "Python" };
 
@@ -53,12 +54,13 @@ function makeRule(p) {
   };
   p.shownValues = {};
   const rules = options.rules.map((rule) => [rule, rule]);
-  p.rule = choices(rules, scene.rule, (rule) => p.change({ rule }));
+  p.rule = choices(rules, scene.rule, (rule) => p.change(UNMASKED.includes(rule) ? { rule, causal: false } : { rule }));
   const mask = () => p.change({ causal: p.causal.checked });
   p.causal = h("input", { type: "checkbox", checked: scene.causal, onchange: mask });
   p.parameters = {
     alpha: number("alpha", 0.05, 5, 0.05, "Step size alpha"),
     temperature: number("temperature", 0, 2, 0.02, "Temperature"),
+    eps: number("eps", 0, 2, 0.02, "Tolerance"),
     beta: number("beta", 0.5, 60, 0.5, "Inverse temperature beta"),
     layers: number("layers", 1, 100, 1, "Layers"),
     time: number("time", 0.5, 30, 0.5, "Time"),

@@ -56,7 +56,10 @@ export function showToken(p) {
   const sentence = leads
     ? `Token ${scores.token} attends to itself: no token has a larger score.`
     : `Token ${scores.token} attends ${hard ? "" : "most "}to token ${scores.followed.join(" and ")}.`;
-  const margin = scores.margin === null ? "" : ` The margin to the next score is ${scores.margin.toPrecision(3)}.`;
+  const parts = scores.parts && scores.parts.slice(0, 8).map((part) => part.toPrecision(3)).join(", ");
+  const rest = parts && scores.parts.length > 8 ? ", ..." : "";
+  const next = `The margin to token ${scores.other}, the next score, is`;
+  const margin = parts ? ` ${next} ${scores.margin.toPrecision(3)}; by coordinate: ${parts}${rest}.` : "";
   const step = ` Its next step has length ${scores.step.toPrecision(3)}.`;
   const flow = p.scene.rule === "sphere" || p.scene.rule === "self-attention";
   fill(

@@ -8,7 +8,7 @@ import { download, toLink } from "./data.js";
 import { fill, h } from "./dom.js";
 import { showMatrix, showToken, showVerdict } from "./panels.js";
 import { Picture } from "./picture.js";
-import { DEFAULTS } from "./scene.js";
+import { DEFAULTS, UNMASKED } from "./scene.js";
 import { ellipse, halfSpace, makeTokens, rows } from "./shapes.js";
 import { toPng, toSvg } from "./svg.js";
 
@@ -396,9 +396,12 @@ export class Playground {
     this.addButton.disabled = !(answer && answer.movable);
     this.rule.value = scene.rule;
     this.causal.checked = scene.causal;
+    this.causal.disabled = UNMASKED.includes(scene.rule);
     const uses = {
       hardmax: ["alpha", "A", "layers"],
       softmax: ["alpha", "A", "temperature", "layers"],
+      localmax: ["alpha", "A", "eps", "layers"],
+      "frank-wolfe": ["alpha", "A", "layers"],
       "self-attention": ["V", "time"],
       sphere: ["beta", "time"],
     }[scene.rule];

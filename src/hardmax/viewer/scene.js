@@ -2,11 +2,14 @@
 
 import { fromLink } from "./data.js";
 
+export const UNMASKED = ["localmax", "frank-wolfe"]; // rules without a causal mask
+
 export const DEFAULTS = {
   rule: "hardmax",
   alpha: 0.5,
   A: null,
   temperature: 0.5,
+  eps: 0.2,
   V: null,
   beta: 9,
   causal: false,
