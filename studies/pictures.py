@@ -9,7 +9,7 @@ from benchmarks.machine import ROOT
 from matplotlib.figure import Figure
 
 import hardmax as hm
-from hardmax.draw.style import AGAINST, BLUE, EDGE, FOR
+from hardmax.draw.style import BLUE, EDGE, ORANGE
 
 SIZE = (5.4, 3.6)  # inches; three of them fill a row
 REVIEW = "The start is slow, but the ending is wonderful."
@@ -31,7 +31,7 @@ def draw_explanation() -> Figure:
     parts = sorted(why.by_word(), key=lambda part: abs(part.value))[-7:]
     values = [part.value for part in parts]
     figure, ax = plt.subplots(figsize=SIZE, layout="constrained")
-    ax.barh([part.text for part in parts], values, color=[FOR if value > 0 else AGAINST for value in values])
+    ax.barh([part.text for part in parts], values, color=[BLUE if value > 0 else ORANGE for value in values])
     ax.axvline(0, color=EDGE, lw=0.8)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set(title=f"Contributions to the logit {why.logit:+.2f} of “positive”", xlabel="negative · positive")

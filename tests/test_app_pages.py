@@ -316,7 +316,7 @@ def test_the_tour_goes_step_by_step(page, address):
     open_playground(page, address)
     page.get_by_role("button", name="Take the tour").click()
     for k in range(1, 6):
-        page.get_by_text(f"{k} of 5").wait_for()
+        page.get_by_text(f"{k} of 5", exact=True).wait_for()
         settle(page) if k != 4 else until(page, "!p.pending")
         if k < 5:
             page.get_by_role("button", name="Next", exact=True).click()

@@ -88,8 +88,7 @@ def test_scores_of_the_selected_token():
     assert [bar["token"] for bar in found["bars"]] == np.argsort(-scores, kind="stable")[:12].tolist()
     assert found["followed"] == [int(scores.argmax())]
     assert found["margin"] == pytest.approx(np.sort(scores)[-1] - np.sort(scores)[-2])
-    assert sum(found["parts"]) == pytest.approx(found["margin"])
-    assert found["other"] == np.argsort(scores)[-2]
+    assert (found["next"], sum(found["parts"])) == (int(np.argsort(scores)[-2]), pytest.approx(found["margin"]))
     np.testing.assert_allclose(found["to"], Z[4] + (Z[scores.argmax()] - Z[4]) / 3)
 
 

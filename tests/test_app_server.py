@@ -129,9 +129,11 @@ def test_invalid_content_gets_a_sentence(body):
 def test_random_content_never_fails():
     rng = random.Random(3)
     values = [None, -1, 1e300, "x", "<script>alert(1)</script>", [], {}, [1, 2], True, {"text": "a"}, "\0", [[1, 2]]]
-    values.append({"tokens": [[1, 2]]})
+    values += ["\ud800", {"tokens": [[1, 2]]}]
     keys = ["scene", "name", "n", "d", "seed", "text", "axis", "end", "first", "second", "degrees", "kind", "model"]
     keys += ["head", "edits", "data", "column", "rows"]
+    for kind in ("html", "json", "csv", "py"):  # half of a character
+        assert post("export-text", f'{{"text": "a \\ud800 film", "kind": "{kind}"}}'.encode()).status_code == 200
     for _ in range(150):
         path = rng.choice([*HANDLERS, "x"])
         body = {key: rng.choice(values) for key in rng.sample(keys, rng.randint(0, 6))}

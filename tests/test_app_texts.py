@@ -12,10 +12,12 @@ pytest.importorskip("sklearn")
 
 import hardmax as hm
 from hardmax.app import texts
-from hardmax.app.api import EXAMPLES, Context, handle
+from hardmax.app.api import Context, handle
 from hardmax.app.texts import Text
+from hardmax.draw import text_page
 
 CONTEXT = Context()
+EXAMPLES = [*text_page.EXAMPLES.values()]
 
 
 def ask(path, **body):

@@ -19,8 +19,9 @@ from hardmax.draw.clusters import plot_clusters
 from hardmax.draw.control import plot_control
 from hardmax.draw.pages import Picture
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import AGAINST, COLOURS, EDGE, FOR, REST
-from hardmax.draw.tokens import MAX_SECTORS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
+from hardmax.draw.style import CLASSES, COLOURS, EDGE, REST
+from hardmax.draw.tokens import MAX_SECTORS, Palette, plot_layers, plot_limit, plot_tokens
+from hardmax.figures.hardmax_rule import plot_half_space
 
 RULE = hm.Hardmax(0.5)
 PRINCIPAL = ("principal axis 1 of 5 (_% of the spread)", "principal axis 2 of 5 (_% of the spread)")
@@ -116,7 +117,6 @@ def test_three_dimensions() -> None:
     ax = plot_tokens(hm.simulate(tokens, RULE, layers=3))
     assert isinstance(ax, Axes3D)
     assert isinstance(plot_limit(hm.limit(tokens, RULE)), Axes3D)
-    plot_half_space(ax, tokens[0])
     ax.figure.canvas.draw()
 
 
@@ -326,7 +326,7 @@ def seen(colour: str, sight: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SIGHTS)
-@pytest.mark.parametrize("colours", [[*COLOURS, REST, "white"], [*style.BESIDE_WORDS, FOR, AGAINST, REST, "white"]])
+@pytest.mark.parametrize("colours", [[*COLOURS, REST, "white"], [*text_page.CLASS_COLOURS, REST, "white"]])
 def test_colours_can_be_distinguished(colours: list[str], name: str) -> None:
     sight, least = SIGHTS[name]
     for one, other in combinations(colours, 2):
@@ -343,13 +343,12 @@ def test_the_largest_have_colours_in_the_order_of_their_numbers() -> None:
     assert style.point_colours([1, 2, 3], [9], ["a", "b"]) == [REST, "a", "b", REST]
 
 
-def test_pages_and_pictures_of_words_have_the_same_two_colours() -> None:
-    for said, colour in ((text_page.FOR, FOR), (text_page.AGAINST, AGAINST)):
-        assert [int(part) / 255 for part in said.split(",")] == list(to_rgb(colour))
+def test_pages_and_pictures_have_the_same_colours_of_classes() -> None:
+    assert (*CLASSES, *style.BESIDE_WORDS) == text_page.CLASS_COLOURS
 
 
 @pytest.mark.parametrize(("text", "answer"), [("a wonderful film", "pos"), ("a terrible waste", "neg")])
-def test_blue_is_the_side_of_the_predicted_class(text: str, answer: str) -> None:
+def test_each_class_has_the_colour_of_its_side(text: str, answer: str) -> None:
     explanation = hm.pretrained("imdb-2d").explain(text)
     assert explanation.prediction == answer
     figure = explanation.plot(kind="plane")
@@ -357,17 +356,19 @@ def test_blue_is_the_side_of_the_predicted_class(text: str, answer: str) -> None
     mean = explanation.trajectory[0].array[-1].mean(axis=0)
     (shaded,) = [c for c in ax.collections if c.get_zorder() == 0 and c.get_alpha() is not None]
     sides = dict(zip((to_hex(c) for c in shaded.get_facecolors()), shaded.get_paths(), strict=True))
-    assert sides[FOR.lower()].contains_point(mean)
-    assert not sides[AGAINST.lower()].contains_point(mean)
+    predicted, other = CLASSES if answer == "neg" else CLASSES[::-1]
+    assert sides[predicted.lower()].contains_point(mean)
+    assert not sides[other.lower()].contains_point(mean)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert {"for the prediction", "against it"} <= set(labels)
+    assert {"neg", "pos"} <= set(labels)
     used = {colour for collection in drawn(ax) for colour in faces(collection)}
-    assert not used & {FOR, AGAINST}  # leaders and followers have other colours
+    assert not used & {*CLASSES}  # leaders and followers have other colours
 
 
-def test_bars_are_blue_for_the_predicted_class() -> None:
-    explanation = hm.pretrained("imdb").explain("The start is slow, but the ending is wonderful.")
+@pytest.mark.parametrize("text", ["The start is slow, but the ending is wonderful.", "A good start, but awful."])
+def test_bars_have_the_colour_of_the_class_that_they_support(text: str) -> None:
+    explanation = hm.pretrained("imdb").explain(text)
     ax = explanation.plot(kind="words").axes[0]
-    assert {to_hex(bar.get_facecolor()).upper() for bar in ax.patches if bar.get_width() > 0} == {FOR}
-    assert {to_hex(bar.get_facecolor()).upper() for bar in ax.patches if bar.get_width() < 0} == {AGAINST}
-    assert ax.get_xlabel() == "contribution to the logit: blue for pos, orange against it"
+    assert {to_hex(bar.get_facecolor()).upper() for bar in ax.patches if bar.get_width() > 0} == {CLASSES[1]}
+    assert {to_hex(bar.get_facecolor()).upper() for bar in ax.patches if bar.get_width() < 0} == {CLASSES[0]}
+    assert ax.get_xlabel() == "neg ← contribution to the logit → pos"

@@ -14,10 +14,11 @@ from PIL import Image
 
 import hardmax as hm
 from hardmax.draw import flows, movies
-from hardmax.draw.flows import plot_attention, plot_connections, rank_clusters
+from hardmax.draw.flows import plot_attention, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import plot_layers, plot_tokens
+from hardmax.figures.attention_in_time import MIN_WEIGHT, plot_connections
 
 pytestmark = pytest.mark.usefixtures("headless")
 
@@ -262,32 +263,21 @@ def test_attention_of_heads_is_their_mean_and_padding_is_left_out() -> None:
     assert sum(len(c.get_offsets()) for c in drawn(plot_tokens(padded))) == 5
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_connections_follow_the_weights(d: int) -> None:
-    Q = np.random.default_rng(0).normal(size=(d, d))  # not symmetric
-    trajectory = hm.simulate(uniform(8, d, side=1), hm.SelfAttention(Q=Q), times=1)
-    ax = plot_connections(trajectory, 50)
+def test_connections_follow_the_weights() -> None:
+    Q = np.random.default_rng(0).normal(size=(2, 2))  # not symmetric
+    trajectory = hm.simulate(uniform(8, 2, side=1), hm.SelfAttention(Q=Q), times=1)
+    ax = plt.figure().add_subplot()
+    plot_connections(trajectory, 50, ax)
     P, X = trajectory.attention(50), trajectory.tokens[50]
-    kind = Line3DCollection if d == 3 else LineCollection
-    (lines,) = [c for c in ax.collections if isinstance(c, kind)]
-    rows, columns = np.nonzero(P > flows.MIN_WEIGHT)
+    (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    rows, columns = np.nonzero(P > MIN_WEIGHT)
     assert np.allclose(np.argsort(lines.get_linewidths()), np.argsort(P[rows, columns]))
-    segments = np.array(lines._segments3d if d == 3 else lines.get_segments())
+    segments = np.array(lines.get_segments())
     assert np.allclose(segments[:, 1], X[columns])
     queries = segments[:, 0]
     scores = queries @ X.T
     assert (scores.argmax(axis=1) == P[rows].argmax(axis=1)).all()
     assert np.allclose(np.einsum("sd,sd->s", queries, X[columns]), (X @ Q.T @ X.T)[rows, columns])
-
-
-def test_connections_need_one_form() -> None:
-    for rule in (hm.Sphere(2.0), hm.Softmax(0.5, np.diag([1.0, 2.0]))):
-        tokens = hm.configuration("sphere", n=6)
-        run = {"times": 1} if rule.continuous else {"layers": 2}
-        plot_connections(hm.simulate(tokens, rule, **run))
-    heads = hm.simulate(uniform(6, 2), hm.MultiHead([hm.SelfAttention(), hm.SelfAttention()]), times=1)
-    with pytest.raises(hm.ParameterError, match="`trajectory`"):
-        plot_connections(heads)
 
 
 def test_a_row_divides_the_path_in_coordinates_that_converge(plane) -> None:
@@ -297,7 +287,7 @@ def test_a_row_divides_the_path_in_coordinates_that_converge(plane) -> None:
     for run in (plane, hm.simulate(hm.configuration("gaussian", d=3), product, times=20)):
         lengths = np.linalg.norm(np.diff(run.rescaled[..., :2], axis=0), axis=-1).sum(axis=1)
         path = np.concatenate([[0.0], lengths.cumsum()]) / lengths.sum()
-        first, *later = flows.choose_indices(run, 5)
+        first, *later = flows.choose_positions(run, None)[:-1]
         assert first == 0
         for k, part in zip(later, [0.25, 0.5, 0.75], strict=True):  # the first saved time beyond each part of the path
             assert path[k - 1] - 1e-6 < part < path[k] + 1e-6
@@ -321,7 +311,7 @@ def test_times_that_are_not_finite_are_not_drawn(plane) -> None:
 def test_a_batch_is_refused_with_the_call_to_use() -> None:
     tokens = np.stack([uniform(4, 2), uniform(4, 2, 2)])
     layers, flow = hm.simulate(tokens, hm.Hardmax(0.5), layers=1), hm.simulate(tokens, hm.SelfAttention(), times=1)
-    for draw in (plot_tokens, plot_layers, plot_attention, plot_connections):
+    for draw in (plot_tokens, plot_layers, plot_attention):
         for batch in (layers, flow):
             with pytest.raises(hm.InputError, match=rf"Got a batch. Use {draw.__name__}\(trajectory\[b\]"):
                 draw(batch)
@@ -340,8 +330,3 @@ def test_a_movie_of_a_flow_has_one_frame_per_time(tmp_path: Path) -> None:
     last = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=2, save="last")
     with pytest.raises(hm.InputError, match='Simulate with `save="all"`'):
         movies.movie(last, tmp_path / "last.gif")
-
-
-def test_connections_need_a_smooth_rule() -> None:
-    with pytest.raises(hm.ParameterError, match=r"^`trajectory` must be under SelfAttention"):
-        plot_connections(hm.simulate(uniform(4, 2), hm.Hardmax(0.5), layers=1))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.figures.demo import REVIEWS
+from hardmax.draw.text_page import EXAMPLES
 from hardmax.figures.shared import read_results
 from hardmax.text.datasets import load_imdb
 from hardmax.text.storage import MODELS
@@ -19,7 +19,7 @@ ACCURACY = {"imdb": 0.9195, "imdb-2d": 0.8521}  # on all test reviews: hardmax e
 @pytest.mark.parametrize("name", ACCURACY)
 def test_models_and_their_cards(name):
     classifier = hm.pretrained(name)
-    assert classifier.predict(list(REVIEWS.values())).tolist() == ["pos", "neg"]
+    assert classifier.predict(list(EXAMPLES.values())).tolist() == ["pos", "neg"]
     assert sum(file.stat().st_size for file in (MODELS / name).iterdir()) < 8_000_000
     assert (classifier.model_.weights.embedding != 0).all()
     card = (MODELS / name / "README.md").read_text(encoding="utf-8")

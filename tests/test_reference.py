@@ -33,7 +33,7 @@ sys.path.append(str(REFERENCE.parent))
 read: Callable[[Path], str] = import_module("extensions.reference").read  # with a section for each name
 PLACES = [name for page in PAGES for name in PLACE.findall(read(page))]
 PACKAGES = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
-RAISES_NOTHING = {"plot_half_space", "plot_inspection"}  # beyond what Python and Matplotlib do
+RAISES_NOTHING = {"plot_inspection"}  # beyond what Python and Matplotlib do
 
 
 def resolve(path: str) -> Any:

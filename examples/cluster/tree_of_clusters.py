@@ -72,6 +72,6 @@ assert len({*zip(truth, fine, strict=True)}) == 6
 # %%
 # What to try
 # -----------
-# ``hm.draw.plot_tree(tree, 3)`` and ``hm.draw.plot_clusters(X, labels, leaders)`` draw the two parts of the figure, and
+# ``tree.plot(3)`` and ``clustering.plot()`` draw the two parts of the figure, and
 # ``hardmax cluster points.csv --tree tree.png`` draws the tree of a file. ``tree.cut(granularity=0.3)`` cuts at a
 # granularity.

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.style import AGAINST, EDGE, FOR, SHADE
+from hardmax.draw.style import BLUE, EDGE, ORANGE, SHADE
 from hardmax.text.explanation import Explanation, explain
 
 REVIEW = (
@@ -60,7 +60,7 @@ figure, ax = plt.subplots(figsize=(9, 6.2), layout="constrained")
 order = sorted(steered["margin"], key=lambda word: steered["margin"][word][1].logit)
 for prefer, marker, label in (("identity", "o", "smallest change of A"), ("margin", "s", "largest margin")):
     logits = [steered[prefer][word][1].logit for word in order]
-    ax.scatter(logits, order, c=[FOR if logit > 0 else AGAINST for logit in logits], marker=marker, zorder=3)
+    ax.scatter(logits, order, c=[BLUE if logit > 0 else ORANGE for logit in logits], marker=marker, zorder=3)
     ax.scatter([], [], c=EDGE, marker=marker, label=label)
 for word in order:
     ends = [steered[prefer][word][1].logit for prefer in steered]

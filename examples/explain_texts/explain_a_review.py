@@ -24,13 +24,13 @@ print(f"{why.prediction} with probability {why.probability:.3f}")
 assert why.prediction == "neg"
 
 # %%
-# The largest contributions of words and n-grams. Blue is evidence for the prediction, orange against it.
+# The largest contributions of words and n-grams: orange bars support "neg", blue bars "pos".
 
 figure = why.plot()
 plt.show()
 
 # %%
-# All terms add up to the logit of "pos". Evidence for "neg", on the right in the picture, is negative here.
+# All terms add up to the logit of "pos": evidence for "neg" is negative, as in the picture.
 
 for word, contribution in why.top(6):
     print(f"  {word:18} {contribution:+.2f}")
@@ -38,10 +38,10 @@ print(f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is {wh
 assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
 
 # %%
-# Contributions by sentence, positive where they support the prediction.
+# Contributions by sentence.
 
 for part in why.by_sentence():
-    print(f"  {float(why.signed(part.value)):+.2f}  {part.text.strip()}")
+    print(f"  {float(part.value):+.2f}  {part.text.strip()}")
 
 # %%
 # The words that others gather around, in the first heads, with their shares of the mean.

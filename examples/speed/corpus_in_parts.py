@@ -18,7 +18,7 @@ import pandas as pd
 from distributed import Client
 
 import hardmax as hm
-from hardmax.draw.style import AGAINST, FOR
+from hardmax.draw.style import BLUE, ORANGE
 from hardmax.text.datasets import reviews
 
 corpus = reviews(6000, seed=1, negation=0.0, contrast=0.0)
@@ -63,7 +63,7 @@ print(tokens[["token", "count", "mean", "share"]].head(6).round(3).to_string(ind
 figure, ax = plt.subplots(figsize=(8.5, 6.4), layout="constrained")
 planted = {word for words in corpus.planted for word in words}
 sought = [bool(set(token.split()) & planted) for token in shown["token"]]
-bars = ax.barh(range(len(shown)), shown["sum"], color=[FOR if value > 0 else AGAINST for value in shown["sum"]])
+bars = ax.barh(range(len(shown)), shown["sum"], color=[BLUE if value > 0 else ORANGE for value in shown["sum"]])
 for bar, good in zip(bars, sought, strict=True):
     bar.set_alpha(1.0 if good else 0.4)
 ax.set(yticks=range(len(shown)), yticklabels=shown["token"], xlabel="sum of the contributions to the logit of pos")

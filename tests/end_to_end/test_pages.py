@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.draw.clusters import clusters_page
 from hardmax.draw.pages import interactive, trajectory_page
 from hardmax.draw.player import HIDDEN, MAX_FRAMES, MAX_TOKENS, STAR, make_frames
 from hardmax.draw.style import COLOURS
@@ -233,7 +234,7 @@ def test_the_cut_of_a_tree_of_clusters_is_dragged(tmp_path: Path) -> None:
     datasets = pytest.importorskip("sklearn.datasets")
     points, _ = datasets.make_moons(120, noise=0.06, random_state=0)
     clustering = hm.HardmaxClustering(n_clusters=2).fit(points)
-    (tmp_path / "page.html").write_text(hm.draw.clusters_page(clustering, points, "Moons"), encoding="utf-8")
+    (tmp_path / "page.html").write_text(clusters_page(clustering, points, "Moons"), encoding="utf-8")
     with browser.started() as chromium, browser.opened(chromium, (1000, 900)) as page:
         page.goto((tmp_path / "page.html").as_uri())
         data = json.loads(page.locator("script[type='application/json']").text_content())

@@ -5,7 +5,7 @@ from course.pictures.shared import page as paged
 
 import hardmax as hm
 from hardmax.draw.pages import Page
-from hardmax.draw.style import AGAINST, FOR
+from hardmax.draw.style import BLUE, ORANGE
 
 TEXT = "The start is slow and the plot is not new, but the ending is wonderful."
 
@@ -31,7 +31,7 @@ def page() -> Page:
     bars = {"kind": "bars", "names": names, "low": -4.5, "high": 5.5, "label": "contribution to the logit"}
     return paged(
         frames,
-        bars | {"positive": FOR, "negative": AGAINST},
+        bars | {"positive": BLUE, "negative": ORANGE},
         title="A review, read word by word",
         slider="Words and punctuation read: ",
         legend="Bars: the contribution of each word to the logit, blue for pos, orange for neg. They change as more "

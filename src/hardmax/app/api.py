@@ -4,9 +4,9 @@ The server and the notebook call `handle`. Every request is complete: nothing is
 """
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,17 +17,12 @@ from hardmax.app import exports, playground
 from hardmax.app.playground import Stopped
 from hardmax.app.scene import OVERLAYS, RULES, Scene, check_tokens, make_value_matrix
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
+from hardmax.draw.text_page import EXAMPLES
 from hardmax.text.storage import shipped_models
 
-EXAMPLES = (  # texts of the explorer
-    "I went in expecting very little and came out smiling. The story takes its time, but the two leads are wonderful "
-    "together, the music is lovely, and the last scene moved me to tears. It is a little slow in the middle, and still "
-    "one of the best films I have seen this year.",
-    "I wanted to like this. The actors try hard and a few scenes look beautiful, but the plot makes no sense, the "
-    "dialogue is weak, and the jokes fall flat. After an hour I was bored, and the ending did not save it.",
-)
 KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
 MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
+MAX_FILE_BYTES = 20_000_000  # of a table of texts
 
 
 class Reply(NamedTuple):
@@ -109,7 +104,7 @@ def _options(body: Mapping[str, Any], context: Context) -> Reply:
         "random": list(RANDOM_CONFIGURATIONS),
         "models": context.models,
         "tour": playground.list_tour(),
-        "examples": EXAMPLES,
+        "examples": [*EXAMPLES.values()],
     }
     return Reply(options)
 
@@ -167,56 +162,42 @@ def _export(body: Mapping[str, Any], context: Context) -> Reply:
     return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"hardmax.{kind}")
 
 
-def _explain(body: Mapping[str, Any], context: Context) -> Reply:
+def _answer_text(path: str, body: Mapping[str, Any], context: Context) -> Reply:
+    """Return the reply to a request about texts; its module loads the classifier, so it is imported here."""
     from hardmax.app import texts
 
-    return Reply(texts.answer(*context.find_model(body), texts.Text.from_data(body), body.get("head", 0)))
+    name, model = context.find_model(body)
+    if path == "compare":
+        return Reply(texts.compare(model, *(texts.Text.from_data(body.get(key)) for key in ("first", "second"))))
+    if path == "table":
+        return Reply(texts.read_table(name, model, *_read_file(body)))
+    if path == "export-table":
+        data = texts.write_table(model, body.get("rows"))
+        return Reply({}, file=data, media_type="text/csv", name="predictions.csv")
+    text = texts.Text.from_data(body)
+    if path == "flip":
+        return Reply(texts.flip(model, text))
+    head = texts.check_head(body.get("head", 0), model)
+    if path == "explain":
+        return Reply(texts.answer(name, model, text, head))
+    kind = _check_kind(body)
+    data = texts.to_file(name, model, text, head, kind)
+    return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"explanation.{kind}")
 
 
-def _flip(body: Mapping[str, Any], context: Context) -> Reply:
-    from hardmax.app import texts
-
-    return Reply(texts.flip(*context.find_model(body), texts.Text.from_data(body)))
-
-
-def _compare(body: Mapping[str, Any], context: Context) -> Reply:
-    from hardmax.app import texts
-
-    pair = [texts.Text.from_data(body.get(name)) for name in ("first", "second")]
-    return Reply(texts.compare(*context.find_model(body), *pair))
-
-
-def _table(body: Mapping[str, Any], context: Context) -> Reply:
-    from hardmax.app import texts
-
+def _read_file(body: Mapping[str, Any]) -> tuple[str, bytes, str | None]:
+    """Return name, content and column of texts of a table."""
     name, data, column = body.get("name", "texts.txt"), body.get("data"), body.get("column")
     if not isinstance(name, str) or not isinstance(data, str) or not isinstance(column, str | None):
         raise ParameterError("file", "have a name and data", "something else")
     try:
         content = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise ParameterError("data", "be base64", "something else") from None
-    if len(content) > texts.MAX_FILE_BYTES:
-        must, got = f"have at most {texts.MAX_FILE_BYTES // 10**6} MB", f"{len(content) / 1e6:.1f} MB"
+    if len(content) > MAX_FILE_BYTES:
+        must, got = f"have at most {MAX_FILE_BYTES // 10**6} MB", f"{len(content) / 1e6:.1f} MB"
         raise ParameterError("file", must, got, "Split it, or use the command hardmax predict.")
-    return Reply(texts.read_table(*context.find_model(body), name, content, column))
-
-
-def _export_table(body: Mapping[str, Any], context: Context) -> Reply:
-    from hardmax.app import texts
-
-    data = texts.write_table(*context.find_model(body), body.get("rows"))
-    return Reply({}, file=data, media_type="text/csv", name="predictions.csv")
-
-
-def _export_text(body: Mapping[str, Any], context: Context) -> Reply:
-    from hardmax.app import texts
-
-    kind, head = _check_kind(body), body.get("head", 0)
-    if isinstance(head, bool) or not isinstance(head, int) or head < 0:
-        raise ParameterError("head", "be an index", repr(head)[:40])
-    data = texts.to_file(*context.find_model(body), texts.Text.from_data(body), head, kind)
-    return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"explanation.{kind}")
+    return name, content, column
 
 
 HANDLERS: dict[str, Handler] = {
@@ -229,10 +210,8 @@ HANDLERS: dict[str, Handler] = {
     "control": _control,
     "multiples": _multiples,
     "export": _export,
-    "explain": _explain,
-    "flip": _flip,
-    "compare": _compare,
-    "table": _table,
-    "export-table": _export_table,
-    "export-text": _export_text,
+    **{
+        path: partial(_answer_text, path)
+        for path in ("explain", "flip", "compare", "table", "export-table", "export-text")
+    },
 }

@@ -1,10 +1,7 @@
 """Files of the playground: a page, a movie, tables, the scene, and the lines of Python that repeat it."""
 
 import json
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any
 
 import hardmax as hm
 from hardmax._errors import ParameterError
@@ -82,16 +79,9 @@ def to_file(scene: Scene, kind: str, progress: Progress | None = None) -> bytes:
     with DRAWING:
         if kind == "html":
             return trajectory_page(trajectory, "Tokens and their leaders").encode()
-        return _make_movie(trajectory, progress)
+        return movie(trajectory, steps=max(1, min(4, MAX_FRAMES // len(trajectory.saved))), progress=progress).data
 
 
 def _write_rows(tokens: AnyArray) -> bytes:
     head = ",".join(f"x{r + 1}" for r in range(tokens.shape[1]))
     return "\n".join([head, *(",".join(map(repr, row)) for row in tokens.tolist()), ""]).encode()
-
-
-def _make_movie(trajectory: Any, progress: Progress | None) -> bytes:
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "movie.gif")
-        movie(trajectory, path, steps=max(1, min(4, MAX_FRAMES // len(trajectory.saved))), progress=progress)
-        return path.read_bytes()

@@ -1,28 +1,28 @@
 """Answers of the playground: positions, leaders, colours, overlays, limit and verdicts of a scene."""
 
-import colorsys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import hardmax as hm
-from hardmax._errors import InputError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray, Progress
-from hardmax.app.scene import Scene
+from hardmax.app.scene import MAX_PAIRED_TOKENS, Scene
 from hardmax.draw.pages import list_limit_points
-from hardmax.draw.player import describe_axes, describe_sphere
+from hardmax.draw.player import describe_axes, describe_hull, describe_sphere
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS
 from hardmax.flows.classify import classify_rule
-from hardmax.polytope import Polytope
 
 MANY_TOKENS = 2000  # above this number a drag is answered when it ends
 MAX_CHECKED = 60_000  # tokens times layers up to which theorems are checked
 MAX_ROWS = 12  # of the table of limit points
 MAX_MEMBERS = 200  # tokens of a limit point that are highlighted
 MAX_SCORES = 12  # bars of the selected token
+MAX_PARTS = 6  # coordinates by which its margin is split
 MAX_MATRIX = 80  # tokens of an attention matrix
 MAX_HULLS = 2000  # tokens whose hulls are drawn
 MAX_CONTROLLED = 500  # tokens for which A is chosen
@@ -125,7 +125,7 @@ def _add_hardmax(
         view = np.asarray(result.tokens, np.float64)
         arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
     if len(leaders) and scene.d in (2, 3):
-        header["polytope"] = _describe_hull(trajectory.array[-1, leaders].astype(np.float64))
+        header["polytope"] = describe_hull(trajectory.array[-1, leaders].astype(np.float64))
 
 
 def _describe_point(result: Any, p: int, at: str, name: str, since: str, tokens: str) -> dict[str, Any]:
@@ -171,34 +171,16 @@ def _add_colours(
     palette, of_token = list(COLOURS), np.full(scene.n, -1, np.int32)
     for token in tokens:
         if token not in kept:
-            hue = number + _find_hue(scene.tokens[token])
+            x, y = [*scene.tokens[token].tolist(), 0.0][:2]
+            hue = number + round(np.degrees(np.arctan2(y, x))) % 360
             kept[token] = free.pop(0) if free else kept.pop(former.pop(0)) if former else hue
         of_token[token] = kept[token]
         if kept[token] >= number:
             of_token[token] = len(palette)
-            palette.append(_hue_colour(kept[token] - number))
+            palette.append(f"hsl({kept[token] - number} 55% 55%)")
     header["palette"] = palette
     header["colours"] = sorted(kept.items())
     arrays["token_colours"] = of_token[group]
-
-
-def _find_hue(token: FloatArray) -> int:
-    return round(np.degrees(np.arctan2(token[1] if len(token) > 1 else 0.0, token[0]))) % 360
-
-
-def _hue_colour(degrees: int) -> str:
-    red, green, blue = colorsys.hls_to_rgb(degrees / 360, 0.55, 0.55)
-    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
-
-
-def _describe_hull(points: FloatArray) -> dict[str, Any] | None:
-    """Return the hull of points for the viewer: corners in order, or corners and facets in space."""
-    hull = Polytope(points)
-    if hull.dimension == 3:
-        return {"points": points.tolist(), "facets": hull.facets.tolist()}
-    if hull.dimension == 2:
-        return {"points": points[hull.outline].tolist(), "facets": None}
-    return {"points": hull.vertices.tolist(), "facets": None} if hull.dimension == 1 else None
 
 
 def _add_overlays(
@@ -209,7 +191,7 @@ def _add_overlays(
     is_hardmax = isinstance(trajectory, hm.HardmaxTrajectory)
     if "hulls" in wanted:
         if plane and scene.n <= MAX_HULLS:
-            outlines = [_describe_hull(points) for points in trajectory.array.astype(np.float64)]
+            outlines = [describe_hull(points) for points in trajectory.array.astype(np.float64)]
             header["hulls"] = [outline and outline["points"] for outline in outlines]
         else:
             header["notes"].append(f"Hulls are drawn in the plane, for up to {MAX_HULLS:,} tokens.")
@@ -291,9 +273,11 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
     if not (np.isfinite(scores).all() and np.isfinite(weights).all()):
         return None
     followed = np.flatnonzero(weights == weights.max())
-    others = np.where(np.isin(np.arange(visible), followed), -np.inf, scores)
-    three = Z[[i, followed[0], others.argmax()]]
-    parts = hm.split_margin(three, 0, 1, 2, None if flow else scene.A) if len(followed) < visible else None
+    others = np.setdiff1d(np.arange(visible), followed)
+    next_, parts = int(others[scores[others].argmax()]) if len(others) else -1, []
+    if len(others) and not flow and scene.d <= MAX_PARTS:
+        split = hm.split_margin(Z[[i, followed[0], next_]], token=0, leader=1, other=2, A=scene.A)
+        parts = [float(part) for part in split]
     path = trajectory.drawn[shown : shown + 2, i].astype(np.float64)
     end = path[-1] if flow else Z[i] + scene.alpha / (1 + scene.alpha) * (weights @ Z[:visible] - Z[i])
     return {
@@ -303,9 +287,9 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
             for j in np.argsort(-scores, kind="stable")[:MAX_SCORES]
         ],
         "followed": followed[:MAX_SCORES].tolist(),
-        "margin": None if parts is None else float(scores[followed[0]] - others.max()),
-        "other": int(others.argmax()),
-        "parts": None if parts is None else list(map(float, parts)),
+        "margin": float(scores[followed[0]] - scores[next_]) if len(others) else None,
+        "next": next_,
+        "parts": parts,
         "from": path[0].tolist(),
         "to": end.tolist(),
         "step": float(np.linalg.norm(end - path[0])),
@@ -341,11 +325,12 @@ def choose_matrix(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, A
 
 def make_multiples(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, Any]:
     """Return tokens at some layers and temperatures, for the view of small multiples."""
-    from dataclasses import replace
-
+    if scene.n > MAX_PAIRED_TOKENS:
+        must, got = f"be at most {MAX_PAIRED_TOKENS:,} under the rule softmax", f"{scene.n:,}"
+        raise ParameterError("tokens", must, got, "Use fewer tokens.")
     progress, panels = watch(stopped), []
     for temperature in TEMPERATURES:
-        trajectory = run(replace(scene, rule="softmax", temperature=temperature, causal=scene.causal), progress)
+        trajectory = run(replace(scene, rule="softmax", temperature=temperature), progress)
         last = len(trajectory.saved) - 1
         at = sorted({0, min(1, last), min(3, last), last // 2, last})
         view = Projection.of_trajectory(trajectory)

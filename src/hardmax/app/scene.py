@@ -167,10 +167,7 @@ def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray
 
 def check_tokens(value: Any) -> FloatArray:
     """Return tokens as floats of a shape, size and number that the app accepts."""
-    try:
-        tokens = np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError("tokens", "be rows of numbers of equal length", "something else") from None
+    tokens = _to_floats(value, "tokens", "be rows of numbers of equal length")
     if tokens.ndim != 2 or not 1 <= len(tokens) <= MAX_TOKENS or not 1 <= tokens.shape[1] <= MAX_DIMENSION:
         must = f"be 1 to {MAX_TOKENS:,} rows of 1 to {MAX_DIMENSION} numbers"
         raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more tokens use the command hardmax limit.")
@@ -182,11 +179,15 @@ def check_tokens(value: Any) -> FloatArray:
     return tokens
 
 
-def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
+def _to_floats(value: Any, name: str, must: str) -> FloatArray:
     try:
-        matrix = np.asarray(value, np.float64)
+        return np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(name, f"be {d} x {d} numbers", "something else") from None
+        raise ParameterError(name, must, "something else") from None
+
+
+def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
+    matrix = _to_floats(value, name, f"be {d} x {d} numbers")
     if matrix.shape != (d, d) or not (np.abs(matrix) <= MAX_COORDINATE).all():
         raise ParameterError(name, f"be {d} x {d} numbers", f"shape {matrix.shape}, or a number that is too large")
     return matrix

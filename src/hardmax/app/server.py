@@ -29,7 +29,6 @@ from hardmax.app.problems import describe_problem
 from hardmax.text.storage import shipped_models
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-PAGES = ("playground", "reviews")
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
 QUICK_THREADS, LONG_THREADS = 1, 2  # Python computes in one thread at a time: more threads only take turns
@@ -175,7 +174,11 @@ def _parse_json(data: bytes) -> Any:
         raise ValueError(constant)
 
     try:
-        return json.loads(data, parse_constant=refuse)
+        body = json.loads(data, parse_constant=refuse)
+        if b"\\ud" in data.lower():  # half of a character, which cannot be written to a file
+            text = json.dumps(body, ensure_ascii=False).encode("utf-16", "surrogatepass")
+            body = json.loads(text.decode("utf-16", "replace"))
+        return body
     except (ValueError, RecursionError, UnicodeDecodeError):
         raise InputError(
             "A request must be JSON with finite numbers. Got something else. Load the page again."

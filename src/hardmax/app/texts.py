@@ -15,7 +15,7 @@ import numpy as np
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax.app.exports import DRAWING
 from hardmax.app.problems import describe_problem, keep_followable
-from hardmax.draw.style import BESIDE_WORDS, BLUE, ORANGE
+from hardmax.draw.text_page import CLASS_COLOURS, shorten
 from hardmax.text import HardmaxClassifier
 from hardmax.text.explanation import Explanation, explain, explain_many
 from hardmax.text.files import escape_formula, escape_formulas
@@ -26,16 +26,15 @@ from hardmax.text.tables import read_texts
 MAX_CHARACTERS = 20_000  # of a text
 MAX_REPLACEMENT = 200  # characters
 MAX_EDITS = 5_000
-MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 20_000_000, 100_000_000
+MAX_UNPACKED_BYTES = 100_000_000  # of an Excel file
 MAX_ROWS = 5_000  # of a table
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".xlsx")
 STRONGEST_WORDS = 3  # of a row of a table
 STEPS = 8  # words of a waterfall
-MAX_SENTENCES, MAX_SENTENCE_CHARACTERS = 30, 160
+MAX_SENTENCES = 30
 MAX_LEADERS, MAX_FOLLOWERS = 12, 12
 MAX_CHANGES = 20  # rows of a comparison
 MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no colour
-CLASS_COLOURS = (ORANGE, BLUE, *BESIDE_WORDS)  # of classes in their order; further ones repeat
 READABLE = {"pos": "positive", "neg": "negative"}
 
 
@@ -121,11 +120,16 @@ def name_class(label: object) -> str:
     return READABLE.get(str(label), str(label))
 
 
+def check_head(head: Any, model: Model) -> int:
+    """Return the index of a head, or raise."""
+    if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < model.heads:
+        raise ParameterError("head", f"be an integer from 0 to {model.heads - 1}", repr(head)[:40])
+    return head
+
+
 def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]:
     """Return the explanation of a text: sentence, coloured pieces, sums by word and sentence, and leaders."""
     found = explain(model, text.read)
-    if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < model.heads:
-        raise ParameterError("head", f"be an integer from 0 to {model.heads - 1}", repr(head)[:40])
     result = describe_model(name, model) | {
         "sentence": describe(found),
         "prediction": int(found._best[0]),
@@ -138,7 +142,7 @@ def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]
     if not len(found.ids):
         return result
     sentences = found.by_sentence()
-    rows = [(_shorten(part.text), part.value) for part in sentences[:MAX_SENTENCES]]
+    rows = [(shorten(part.text), part.value) for part in sentences[:MAX_SENTENCES]]
     if rest := sentences[MAX_SENTENCES:]:
         rows.append((f"{len(rest)} more sentences", sum(part.value for part in rest)))
     written = found.as_written
@@ -278,18 +282,14 @@ def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None
     }
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_SENTENCE_CHARACTERS else f"{text[: MAX_SENTENCE_CHARACTERS - 1]}…"
-
-
-def flip(name: str, model: Model, text: Text) -> dict[str, Any]:
+def flip(model: Model, text: Text) -> dict[str, Any]:
     """Return words whose removal changes the prediction, by their offsets in the text as typed."""
     found = explain(model, text.read).minimal_flip()
     places = dict.fromkeys(text.find_typed(start, end) for start, end in found.places)
     return {"sentence": str(found), "flips": bool(found.flips), "places": list(places)}
 
 
-def compare(name: str, model: Model, first: Text, second: Text) -> dict[str, Any]:
+def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
     """Return the changes of all tokens between two texts, which sum to the change of the logit."""
     found = explain(model, first.read).counterfactual(second.read)
     rows = found.changes.head(MAX_CHANGES).to_dict("records")
@@ -340,7 +340,7 @@ def _check_unpacked_size(shown: str, data: bytes) -> None:
         raise ParameterError("file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files.")
 
 
-def write_table(name: str, model: Model, rows: Any) -> bytes:
+def write_table(model: Model, rows: Any) -> bytes:
     """Return rows of a table as CSV, with cells that a spreadsheet would run as formulas escaped."""
     if not isinstance(rows, list) or not all(
         isinstance(row, Mapping) and isinstance(row.get("text"), str) for row in rows
@@ -378,10 +378,7 @@ def to_file(name: str, model: Model, text: Text, head: int, kind: str) -> bytes:
         return bytes(escape_formulas(found.to_frame()).to_csv(index=False).encode())
     with DRAWING:
         if kind == "gif":
-            with TemporaryDirectory() as folder:
-                path = Path(folder, "movie.gif")
-                found.movie(path, head=head)
-                return path.read_bytes()
+            return found.movie(head=head).data
         import matplotlib.pyplot as plt
 
         figure, data = found.plot(), io.BytesIO()

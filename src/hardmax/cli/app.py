@@ -1,5 +1,6 @@
 """`hardmax app`."""
 
+import errno
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ from hardmax.cli import output
 from hardmax.cli.options import option
 from hardmax.cli.texts import Model, load
 
-MAX_PORT = 65_535
+MAX_PORT, MAX_TRIED_PORTS = 65_535, 20
 
 
 def app(
@@ -54,12 +55,24 @@ def app(
 
 
 def find_free_port(address: str, port: int) -> int:
-    """Return the port if it is free; for 0 a free port."""
+    """Return the port if it is free; for 0 a free port. The error for a busy port names the next free one."""
+    try:
+        return _bind(address, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE and not isinstance(error, PermissionError):
+            raise ParameterError("address", "be an address of this machine", f"{address}: {error.strerror}") from None
+        problem = error.strerror
+    for other in range(port + 1, min(port + MAX_TRIED_PORTS, MAX_PORT) + 1):
+        try:
+            free = _bind(address, other)
+        except OSError:
+            continue
+        raise ParameterError("port", "be free", f"{port}: {problem}", f"Port {free} is free: --port {free}")
+    raise ParameterError("port", "be free", f"{port}: {problem}", "Use --port 0 for any free port.")
+
+
+def _bind(address: str, port: int) -> int:
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            got = f"{port}: {error.strerror}"
-            raise ParameterError("port", "be free", got, "Use --port 0 for any free port.") from None
+        probe.bind((address, port))
         return int(probe.getsockname()[1])

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hardmax.cli import options, output, texts
-from hardmax.draw.text_page import AGAINST, FOR, Bar, ExplanationView, view_explanation
+from hardmax.draw.text_page import Bar, ExplanationView, view_explanation
 
 ENDINGS = (*output.PICTURES, ".gif", ".mp4", ".json", ".html")
 MAX_SENTENCES, MAX_LEADERS = 12, 8
@@ -53,12 +53,12 @@ def _print(view: ExplanationView) -> None:
 
 
 def _colour_text(view: ExplanationView) -> Text:
-    """Return the text with words for the prediction in blue and words against it in orange."""
+    """Return the text with each word in the colour of the class it supports."""
     text = Text()
     for piece in view.pieces:
         style = ""
         if piece.strength >= MIN_COLOURED:
-            colour = _rgb(FOR if (piece.value or 0) > 0 else AGAINST)
+            colour = _rgb(view.for_colour if (piece.value or 0) > 0 else view.against_colour)
             style = f"bold white on {colour}" if piece.strength >= MIN_FILLED else f"bold {colour}"
         text.append(piece.text, style)
     return text
@@ -70,9 +70,9 @@ def _bar_table(title: str, kind: str, bars: list[Bar], view: ExplanationView) ->
     rows = []
     for bar in bars:
         blocks = block * round(MAX_BAR * abs(bar.value) / largest)
-        drawn = f"[{_rgb(FOR if bar.value > 0 else AGAINST)}]{blocks}[/]" if blocks else ""
+        drawn = f"[{_rgb(view.for_colour if bar.value > 0 else view.against_colour)}]{blocks}[/]" if blocks else ""
         rows.append([escape(output.shorten(bar.name, MAX_EXCERPT)), f"{bar.value:+.4f}", drawn])
-    against = f", not {escape(view.second)}" if view.second else ""
+    against = "" if view.is_binary else f", not {escape(view.second)}"
     return output.table(title, kind, f"for {escape(view.prediction)}{against}", "", rows=rows)
 
 

@@ -14,7 +14,7 @@ from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.check_certificate import ENDINGS, Certificate, write_certificate
 from hardmax.cli.options import HardmaxOptions, RunOptions, option
-from hardmax.draw.pages import POINTS, list_limit_points
+from hardmax.draw.pages import POINTS, list_limit_points, trajectory_page
 from hardmax.flows.classify import classify_rule
 from hardmax.trajectories.limits import quick_radius
 
@@ -43,7 +43,7 @@ def simulate(
     options.check_needs(run.context, {"k": ("a rule that has layers, and a picture such as --out FILE.png", is_drawn)})
     with output.progress_bar("Times" if rule.continuous else "Layers") as progress:
         trajectory = run.simulate(tokens, rule, progress, save=save)
-    page = partial(draw.trajectory_page, title=run.tokens) if run.rule == "hardmax" else draw.interactive
+    page = partial(trajectory_page, title=run.tokens) if run.rule == "hardmax" else draw.interactive
     movie, plot = partial(draw.movie, trajectory), partial(trajectory.plot, k)
     output.write(files, trajectory, movie=movie, to_html=partial(page, trajectory), plot=plot)
     if json:
@@ -118,7 +118,7 @@ def limit(
         files,
         result,
         movie=lambda path, **more: draw.movie(hm.simulate(tokens, rule, layers=layers + EXTRA_LAYERS), path, **more),
-        to_html=lambda: draw.trajectory_page(hm.simulate(tokens, rule, layers=max(30, layers)), run.tokens, result),
+        to_html=lambda: trajectory_page(hm.simulate(tokens, rule, layers=max(30, layers)), run.tokens, result),
     )
     if certificate is not None and result.certified:
         write_certificate(result, certificate)
@@ -149,7 +149,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
     trajectory = run.simulate(tokens, rule)
     verdicts = hm.theorems.check(trajectory)
     text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
-    page, movie = partial(draw.trajectory_page, trajectory, run.tokens), partial(draw.movie, trajectory)
+    page, movie = partial(trajectory_page, trajectory, run.tokens), partial(draw.movie, trajectory)
     output.write(files, trajectory, to_json=lambda: text, to_html=page, movie=movie)
     if json:
         print(text)

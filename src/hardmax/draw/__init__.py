@@ -7,15 +7,14 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
-    "clusters": ["clusters_page", "plot_clusters", "plot_tree"],
     "control": ["plot_control"],
-    "flows": ["plot_attention", "plot_connections"],
-    "transformers": ["plot_inspection", "plot_spectra"],
+    "flows": ["plot_attention"],
+    "transformers": ["plot_inspection"],
     "movies": ["Movie", "movie"],
-    "pages": ["Page", "interactive", "trajectory_page"],
+    "pages": ["Page", "interactive"],
     "projection": ["Projection"],
     "sweeps": ["plot_sweep"],
-    "tokens": ["Palette", "plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
+    "tokens": ["Palette", "plot_layers", "plot_limit", "plot_tokens"],
 }
 PUBLIC = {name: module for module, names in MODULES.items() for name in names}
 __all__ = sorted(PUBLIC)

@@ -24,37 +24,7 @@ COLUMNS = ("cluster", "points", "leader", "mean strength", "exemplars")
 
 @shows_once
 def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter: str = "x") -> Figure:
-    """Draw clustered points, each in the colour of its cluster, with a star for each leader.
-
-    Points with more than three coordinates are projected to their principal axes; noise, label -1, is drawn as crosses.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        The points.
-    labels : (n,) array of int
-        The cluster of each point; -1 is noise.
-    leaders : (n_clusters,) array of int
-        The index of the point that leads each cluster.
-    letter : str
-        Letter of the coordinates in the axis labels.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        If points are not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import hardmax as hm
-    >>> points = np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 5.0], [5.1, 5.0]])
-    >>> figure = hm.draw.plot_clusters(points, np.array([0, 0, 1, 1]), np.array([0, 2]))
-    """
+    """Draw the figure of `HardmaxClustering.plot`: points in the colours of their clusters, -1 for noise."""
     projection = Projection.of(X, letter=letter)
     ax = style.prepare_axes(projection)
     points, colours = projection(X), _colour_points(labels)
@@ -80,32 +50,7 @@ def _colour_points(labels: IntArray) -> AnyArray:
 
 @shows_once
 def plot_tree(tree: Any, n_clusters: int | None = None) -> Figure:
-    """Draw a `ClusterTree` as a dendrogram over tau, of the 40 clusters with the largest thresholds.
-
-    Parameters
-    ----------
-    tree : ClusterTree
-        `HardmaxClustering.tree_`.
-    n_clusters : int, optional
-        Draw a line where this number of clusters remains, and colour each of them.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ParameterError
-        If the tree does not have `n_clusters` clusters.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> from sklearn.datasets import make_moons
-    >>> points, _ = make_moons(100, noise=0.05, random_state=0)
-    >>> tree = hm.HardmaxClustering(n_clusters=2).fit(points).tree_
-    >>> figure = hm.draw.plot_tree(tree, n_clusters=2)
-    """
+    """Draw the figure of `ClusterTree.plot`: a dendrogram of the 40 clusters with the largest thresholds."""
     shown = min(MAX_BRANCHES, len(tree))
     figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
     if shown < 2:
@@ -142,35 +87,9 @@ def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
 
 
 def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
-    """Return a page of clustered points, with the tree of clusters and a slider that cuts it.
+    """Return a page of a fitted `HardmaxClustering`, with the tree of clusters and a slider that cuts it.
 
-    Parameters
-    ----------
-    clustering : HardmaxClustering
-        Fitted on the points.
-    points : (n, d) array
-        Positions of the points; with more than three coordinates the principal axes are drawn.
-    title : str
-        The heading.
-
-    Returns
-    -------
-    str
-        HTML that needs no network. The slider starts at the fitted clusters.
-
-    Raises
-    ------
-    InputError
-        If points are not finite.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> from sklearn.datasets import make_moons
-    >>> points, _ = make_moons(100, noise=0.05, random_state=0)
-    >>> page = hm.draw.clusters_page(hm.HardmaxClustering(n_clusters=2).fit(points), points, "Two moons")
-    >>> "Two moons" in page
-    True
+    With more than three coordinates the principal axes of the points are drawn.
     """
     fitted, tree = int(clustering.n_clusters_), clustering.tree_
     projection = Projection.of(points, letter="x")

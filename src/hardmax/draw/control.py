@@ -1,15 +1,14 @@
 """Pictures of control: the same tokens with A = I and with the chosen A."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
-from mpl_toolkits.mplot3d import Axes3D
 
 from hardmax._display import count
 from hardmax._errors import InputError
@@ -68,11 +67,16 @@ def plot_control(
     if result.A is None:
         raise InputError(f"`result` must have an A to be drawn. Got: {result.status}")
     tokens = result.tokens.astype(np.float64)
-    projection = Projection.of(tokens)
+    step = alpha if alpha is not None else result.alpha or 1
+    matrices, projection = (np.eye(len(result.A)), result.A), Projection.of(tokens)
+    has_ellipse = projection.source > 1 and projection.dimension == 2
+    ellipses = [_find_level_set(tokens, A, projection) for A in matrices if has_ellipse]
+    for size, vectors in ellipses:
+        reach = 1.05 * np.linalg.norm(vectors * size, axis=1)
+        low, high = np.minimum(projection.low, -reach), np.maximum(projection.high, reach)
+        projection = replace(projection, low=low, high=high)
     figure, axes = style.panels(projection, 2)
     figure.set_size_inches(9.2, 4.2 if projection.dimension == 3 else 5.0)
-    step = alpha if alpha is not None else result.alpha or 1
-    matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
     colours = style.COLOURS if names is None else style.BESIDE_WORDS
     palette = Palette(after, before, first=result.leaders, colours=colours)
@@ -83,15 +87,18 @@ def plot_control(
             style.draw_hyperplane(ax, z, A @ z, span=span, line=line, plane={"facecolors": style.GREY, "alpha": 0.2})
         ringed = projection(tokens[list(result.leaders)])
         style.scatter(ax, ringed, s=5 * style.SIZE, facecolors="none", edgecolors=style.EDGE, linewidths=1.4, zorder=5)
-        _draw_level_set(ax, tokens, A, projection)
         early = count(int((run.emerged[run.leaders] == 0).sum()), "leader")
         ax.set_title(f"{when}, {early} at layer 0, {len(run.leaders)} in the end", fontsize=10)
         if names is not None:
-            middle = np.mean(ax.get_xlim())
-            for i in sorted({*run.leaders.tolist(), *result.leaders}):
-                at = projection(tokens[i])
-                side = "right" if at[0] > middle else "left"
-                ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha=side, zorder=6)
+            named = sorted({*run.leaders.tolist(), *result.leaders}, key=lambda i: float(projection(tokens[i])[0]))
+            for place, i in enumerate(named):  # in turn above and below, so that neighbours do not overlap
+                offset = (0, 17 if place % 2 else -17)
+                how: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": 9}
+                ax.annotate(names[i], projection(tokens[i]), offset, zorder=6, parse_math=False, **how)
+    for ax, (size, vectors) in zip(axes, ellipses, strict=False):
+        angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+        dashed: dict[str, Any] = {"fill": False, "ls": "--", "ec": style.GREY, "lw": 1.2, "zorder": 1}
+        ax.add_patch(Ellipse((0, 0), *(2 * size), angle=angle, **dashed))
     if projection.dimension == 2:  # the legend is below the panels
         figure.supxlabel("")
         for ax in axes:
@@ -101,16 +108,11 @@ def plot_control(
     return figure
 
 
-def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
-    """Draw an ellipse ⟨Az, z⟩ = c, for d > 3 its projection, scaled to the size of the tokens."""
-    d = len(A)
-    if d == 1 or isinstance(ax, Axes3D):
-        return
-    basis = np.eye(d) if projection.basis is None else projection.basis
+def _find_level_set(tokens: FloatArray, A: FloatArray, projection: Projection) -> tuple[FloatArray, FloatArray]:
+    """Return half-axes and directions of an ellipse ⟨Az, z⟩ = c, for d > 3 its projection, as large as the tokens."""
+    basis = np.eye(len(A)) if projection.basis is None else projection.basis
     values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # inverse matrix of the projection
-    axes = 2 * ELLIPSE_SIZE * np.abs(projection(tokens)).max() * np.sqrt(values / values.max())
-    angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-    ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=style.GREY, lw=1.2, zorder=1))
+    return ELLIPSE_SIZE * np.abs(projection(tokens)).max() * np.sqrt(values / values.max()), vectors
 
 
 def _legend(figure: Figure, d: int, palette: Palette) -> None:

@@ -6,16 +6,14 @@ Self-attention is drawn in rescaled tokens z = e^{-tV} x, except where x itself 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import InputError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.draw import style
@@ -29,7 +27,6 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 RANK_TOL = 1e-6  # singular values below this part of the largest count as zero
-MIN_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
 LOG_SHARE = 0.1  # where the median of the saved times is below this part of the last, their axis is logarithmic
 PANELS = 5  # of a row of times
 COVERED = 0.01  # circles closer than this part of the view to a star are not drawn
@@ -84,10 +81,19 @@ def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figu
 
 
 def choose_positions(trajectory: SmoothTrajectory, positions: Sequence[int] | None) -> list[int]:
-    """Return saved indices for a row of panels, by default those of `choose_indices`; the last is always included."""
+    """Return saved indices for a row of panels; the last is always included.
+
+    By default they divide the path of the tokens into equal lengths; for layers they are those of Figure 2.
+    """
     last = find_index(trajectory, -1)
-    wanted = choose_indices(trajectory, PANELS) if positions is None else positions
-    kept = dict.fromkeys(find_index(trajectory, k) for k in wanted if k <= last)
+    if positions is None and trajectory.rule.continuous:
+        Z = trajectory.gathering[: last + 1, trajectory.mask].astype(np.float64)  # others may grow without bound
+        lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
+        path = np.concatenate([[0.0], np.cumsum(lengths)])
+        positions = np.searchsorted(path, np.linspace(0, path[-1], PANELS)[:-1]).tolist()
+    elif positions is None:
+        positions = [at for at in range(last) if trajectory.saved[at] in style.LAYERS]
+    kept = dict.fromkeys(find_index(trajectory, k) for k in positions if k <= last)
     return [k for k in kept if k != last] + [last]
 
 
@@ -160,72 +166,6 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     return ax
 
 
-def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | None = None) -> Axes:
-    """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
-
-    The score of j for i is ⟨B^T x_i, x_j⟩, with B = Q^T K for self-attention, A^T for softmax, I on the sphere. Tokens
-    x are not rescaled, so every time has its own axis limits.
-
-    Parameters
-    ----------
-    trajectory : SmoothTrajectory
-        Trajectory of one token set, under `SelfAttention`, `Softmax` or `Sphere`.
-    k : int
-        Index of a saved layer or time; negative counts from the last with finite tokens.
-    ax : matplotlib.axes.Axes, optional
-        3-D axes for d = 3; by default new axes, with a legend.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes drawn into.
-
-    Raises
-    ------
-    ParameterError
-        If the rule has no single bilinear form.
-    ParameterIndexError
-        If k is not a saved layer or time.
-    InputError
-        If `trajectory` is a batch, or its tokens are not finite at k.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
-    >>> ax = hm.draw.plot_connections(flow, 20)
-    >>> ax.get_title()
-    't = 1.6'
-    """
-    trajectory.refuse_batch("plot_connections(trajectory[b], k)")
-    if not isinstance(trajectory, SmoothTrajectory):
-        advice = "For hardmax use plot_attention."
-        raise ParameterError("trajectory", "be under SelfAttention, Softmax or Sphere", f"{trajectory.rule!r}", advice)
-    at, real = find_index(trajectory, k), trajectory.mask
-    X = trajectory.array[at, real].astype(np.float64)  # (n, d)
-    form = find_score_matrix(trajectory, at)
-    queries = X if form is None else X @ form.T
-    projection = Projection.of(np.stack([X, queries]), letter="x")
-    alone, ax = ax is None, style.prepare_axes(projection, ax)
-    if len(X[0]) <= 3 and form is not None:  # both are in the picture
-        for letter, name in zip("xyz", projection.labels, strict=False):
-            getattr(ax, f"set_{letter}label")(name and f"{name}, {name.replace('$x', '$(Bx)')}")
-    keys, queries = projection(X), projection(queries)
-    P = np.asarray(to_numpy(trajectory.attention(at)))[real][:, real]
-    rows, columns = np.nonzero(P > MIN_WEIGHT)
-    weights = P[rows, columns]
-    segments = np.stack([queries[rows], keys[columns]], axis=1)
-    greys = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
-    style.draw_lines(ax, segments, greys, linewidths=0.2 + 1.6 * weights)
-    marks: dict[str, Any] = {"s": 0.6 * style.marker_size(len(X)), "edgecolors": style.EDGE, "linewidths": 0.6}
-    style.scatter(ax, queries, c=style.COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
-    style.scatter(ax, keys, c=style.COLOURS[1], label="keys $x_j$", zorder=3, **marks)
-    if alone:
-        ax.legend(fontsize=8, frameon=False, loc="best")
-    ax.set_title(trajectory.label(at), fontsize=10)
-    return ax
-
-
 def find_index(trajectory: SmoothTrajectory, k: int) -> int:
     """Return the saved index k; negative counts from the last with finite tokens, so that -1 can always be drawn."""
     reached = trajectory.reached
@@ -277,30 +217,6 @@ def describe_expected_limit(trajectory: Trajectory) -> str:
     if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""
     return repr(classify_rule(rule, trajectory.array.shape[-1]))
-
-
-def find_score_matrix(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
-    """Return the matrix M of the scores ⟨M x_i, x_j⟩; None is the identity."""
-    rule = trajectory.rule
-    if isinstance(rule, SelfAttention):
-        return rule.form(trajectory.array.shape[-1], float(trajectory.saved[at])).T
-    if isinstance(rule, Sphere) or (isinstance(rule, Softmax) and rule.A is None):
-        return None
-    if isinstance(rule, Softmax):
-        return np.asarray(to_numpy(rule.A), np.float64)
-    must = "be under SelfAttention, Softmax or Sphere, with one bilinear form"
-    raise ParameterError("trajectory", must, f"{rule!r}", "Draw the trajectory of one head.")
-
-
-def choose_indices(trajectory: SmoothTrajectory, number: int) -> list[int]:
-    """Return saved indices that divide the path of the tokens into equal lengths; for layers those of Figure 2."""
-    reached = trajectory.reached
-    if not trajectory.rule.continuous:
-        return [at for at in range(reached) if trajectory.saved[at] in style.LAYERS]
-    Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)  # other coordinates may grow without bound
-    lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
-    path = np.concatenate([[0.0], np.cumsum(lengths)])
-    return np.searchsorted(path, np.linspace(0, path[-1], number)[:-1]).tolist()
 
 
 def draw_sphere(ax: Axes, d: int) -> None:

@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 from hardmax._display import format_point
 from hardmax._errors import ParameterError
 from hardmax._files import check_ending, save_text
-from hardmax._types import AnyArray
 from hardmax._version import __version__
 from hardmax.draw.flows import describe_expected_limit
 from hardmax.draw.player import embed_certificate, make_player
@@ -200,7 +199,7 @@ def make_hardmax_section(
     elif trajectory.saved[0] == 0 and not np.array_equal(end.start, trajectory.array[0], equal_nan=True):
         raise ParameterError("end", "be the limit of the trajectory", "that of other tokens", "Leave it out.")
     view = Projection.of_trajectory(trajectory)
-    player = None if brief else _player(trajectory)
+    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory)
     pictures = []
     if player is None:
         pictures.append(Picture.of(plot_layers(trajectory, projection=view), f"{title}: layers", ""))
@@ -216,7 +215,7 @@ def make_hardmax_section(
 def make_flow_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
     """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
     what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
-    player = None if brief else _player(trajectory)
+    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory)
     pictures = [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")] if player is None else []
     answered = [v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")]
     return Section(
@@ -234,46 +233,15 @@ def make_verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
     return Table(("statement", *checked), rows)
 
 
-def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str, end: Limit | None = None) -> str:
-    """Return a report of one trajectory as HTML: an animation or pictures, limit and verdicts.
-
-    Parameters
-    ----------
-    trajectory : HardmaxTrajectory or SmoothTrajectory
-        Trajectory of one token set.
-    title : str
-        The heading.
-    end : Limit, optional
-        Its limit; computed if not given.
-
-    Returns
-    -------
-    str
-        HTML that needs no network.
-
-    Raises
-    ------
-    InputError
-        If `trajectory` is a batch.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=4)
-    >>> "Three leaders" in hm.draw.trajectory_page(trajectory, "Three leaders")
-    True
-    """
+def trajectory_page(trajectory: Trajectory, title: str, end: Limit | None = None) -> str:
+    """Return a report of one trajectory as HTML: an animation or pictures, its limit, `end` if given, and verdicts."""
+    trajectory = check_trajectory(trajectory)
     section = (
         make_hardmax_section(title, trajectory.status, trajectory, end)
         if isinstance(trajectory, HardmaxTrajectory)
         else make_flow_section(title, trajectory)
     )
     return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
-
-
-def _player(trajectory: HardmaxTrajectory | SmoothTrajectory) -> Mapping[str, str] | None:
-    """Return the player if several layers or times are saved, else None."""
-    return make_player(trajectory) if len(trajectory.saved) > 1 else None
 
 
 def _mark_points(end: Limit) -> list[Sequence[str]]:
@@ -341,13 +309,9 @@ def trajectory_card(trajectory: Trajectory) -> str:
     facts: dict[str, object] = {"rule": repr(trajectory.rule), "saved": f"{len(trajectory.saved)}, {first} to {last}"}
     facts["tokens"] = " by ".join(map(str, trajectory.array.shape[1:]))
     if not trajectory.batched and trajectory.rule.attends:
-        facts["leaders"] = _format_leaders(trajectory.leaders)
+        more, shown = len(trajectory.leaders) - MAX_LEADERS, ", ".join(map(str, trajectory.leaders[:MAX_LEADERS]))
+        facts["leaders"] = f"{shown}, and {more} more" if more > 0 else shown or "none"
     return card(trajectory.status, facts=facts)
-
-
-def _format_leaders(numbers: AnyArray) -> str:
-    shown = ", ".join(map(str, numbers[:MAX_LEADERS])) or "none"
-    return f"{shown}, and {len(numbers) - MAX_LEADERS} more" if len(numbers) > MAX_LEADERS else shown
 
 
 def limit_card(limit: Limit) -> str:

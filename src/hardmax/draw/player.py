@@ -111,9 +111,10 @@ def make_frames(trajectory: Trajectory) -> dict[str, Any]:
     Z = projection(trajectory.drawn[: last + 1, real].astype(np.float64))[positions]  # (frames, n, 2 or 3)
     hidden = np.array([~s & flows.is_covered(z, s, projection) for z, s in zip(Z, stars, strict=True)])
     tokens = encode_tokens(Z, faces, edges, np.where(stars, STAR, np.where(hidden, HIDDEN, CIRCLE)))
+    outline = None if hull is None else describe_hull(projection(hull))
     tokens |= {
         "texts": texts,
-        "hull": None if hull is None else _hull(projection(hull)),
+        "hull": outline if outline and len(outline["points"]) > 2 else None,  # a segment would look like a path
         "size": float(np.sqrt(marker_size(len(real)) / SIZE)),
         "trail_step": max(1, -(-Z.shape[0] * Z.shape[1] // MAX_TRAIL_POINTS)),
     }
@@ -184,14 +185,13 @@ def _encode_colours(rows: Sequence[Sequence[str]], palette: dict[str, int]) -> s
     return _encode(np.array([[palette.setdefault(name, len(palette)) for name in row] for row in names], np.uint8))
 
 
-def _hull(points: FloatArray) -> dict[str, Any] | None:
-    """Return the hull of points as a polygon or facets; None for a segment, which would look like a path."""
+def describe_hull(points: FloatArray) -> dict[str, Any] | None:
+    """Return the hull of points: corners in order, in space with facets; None for a single point."""
     hull = Polytope(points)
-    if hull.dimension < 2:
-        return None
     if hull.dimension == 3:
         return {"points": points.tolist(), "facets": hull.facets.tolist()}
-    return {"points": points[hull.outline].tolist(), "facets": None}
+    corners = points[hull.outline] if hull.dimension == 2 else hull.vertices
+    return {"points": corners.tolist(), "facets": None} if hull.dimension else None
 
 
 def describe_sphere(d: int) -> list[dict[str, Any]]:

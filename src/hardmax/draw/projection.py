@@ -68,11 +68,10 @@ class Projection:
     high: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False, flat: bool = False) -> "Projection":
+    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
         """Return axes for tokens of shape (..., d), all layers at once.
 
         With `stretch`, coordinates have separate scales if their spreads differ more than 20 times, in 3-D 3 times.
-        With `flat`, three coordinates are projected to two principal axes.
         """
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
@@ -87,7 +86,7 @@ class Projection:
         basis, labels = None, tuple(f"${letter}_{{{r + 1}}}$" for r in range(d))
         if d == 1:
             labels = (f"${letter}$", "")
-        elif d > 3 or (flat and d == 3):
+        elif d > 3:
             centred = (points - points.mean(axis=0)) / (size / unit)
             _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
             share = scales**2 / ((scales**2).sum() or 1.0)

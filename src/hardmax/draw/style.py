@@ -1,8 +1,8 @@
 """Colours, sizes, panels, legends and thinning of all pictures, in 2-D and 3-D.
 
 Colours are Okabe and Ito's, which can be distinguished with colour blindness. No two leaders or clusters share a
-colour: if there are more than colours, the largest have one and the rest are grey. In pictures and pages of texts, blue
-words are evidence for the predicted class and orange words evidence against it; nothing else has these two colours.
+colour: if there are more than colours, the largest have one and the rest are grey. In pictures and pages of texts each
+class has one colour, whatever the prediction: of two classes the first is orange and the second blue.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ from hardmax.polytope import Polytope
 
 # Okabe and Ito, "Color Universal Design", 2008, without black, which edges have; the last is from Tol's "muted", 2021.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255"]
-BLUE, ORANGE = FOR, AGAINST = COLOURS[:2]  # evidence for and against the predicted class
+BLUE, ORANGE = COLOURS[:2]
+CLASSES = ORANGE, BLUE  # of two classes of texts; nothing else in these pictures has their colours
 BESIDE_WORDS = [COLOURS[2], COLOURS[3], COLOURS[7], COLOURS[6], "#332288"]  # colours of leaders that are words
-CLASSES = BESIDE_WORDS[2], BESIDE_WORDS[0]  # colours of two classes, without a prediction
 REST = "#BBBBBB"  # colour of leaders and clusters beyond the list of colours
 EDGE = "#222222"
 GREY = "#999999"  # of lines

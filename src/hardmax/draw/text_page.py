@@ -8,11 +8,24 @@ import numpy as np
 if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation
 
-FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # RGB of `draw.style`, which would load Matplotlib
+# Of the classes in their order, as in `draw.style`, which would load Matplotlib; further classes repeat them.
+CLASS_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#882255", "#F0E442", "#332288")
 MAX_TOKENS, MAX_FOLLOWERS = 60, 12
 MAX_SENTENCE = 160  # characters
 MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no background
 
+EXAMPLES = {  # texts of the demo and the app, written for them
+    "A review that praises": (
+        "I went in expecting very little and came out smiling. The two leads are wonderful together, the music is "
+        "lovely, and the last scene moved me to tears. The first half is slow, but the ending is worth the wait. I "
+        "loved the characters, even the unpleasant ones."
+    ),
+    "A review that does not": (
+        "The photography is beautiful and the lead does her best, but the plot makes no sense. The dialogue is awful, "
+        "and the jokes are not funny. The first ten minutes are promising, but then it becomes dull and predictable. "
+        "A waste of a good cast."
+    ),
+}
 Row = tuple[object, ...]
 
 
@@ -40,7 +53,10 @@ class ExplanationView:
 
     sentence: str
     prediction: str
-    second: str  # the second best class, empty with two classes
+    second: str  # the second best class
+    for_colour: str  # RGB of the prediction
+    against_colour: str  # and of the second best class
+    is_binary: bool
     pieces: list[Piece]
     words: list[Bar]
     sentences: list[Bar]  # empty for a single sentence
@@ -51,8 +67,6 @@ class ExplanationView:
     leaders: list[Row]  # head, leader, share, layer, followers
     more_heads: int
     tokens: list[tuple[str, float]]  # terms of the sum, the sum of the remaining terms, and the bias
-    for_colour: str = FOR
-    against_colour: str = AGAINST
 
 
 def view_explanation(
@@ -61,13 +75,17 @@ def view_explanation(
     """Return the view model of an explanation, with at most the given number of rows."""
     e, written = explanation, explanation.as_written
     cut, leading = e.by_sentence(), e.leading()
+    rgb = [", ".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5)) for colour in class_colours(e)]
     return ExplanationView(
         sentence=describe_prediction(e),
         prediction=str(e.prediction),
-        second=str(e.second) if len(e.classes) > 2 else "",
+        second=str(e.second),
+        for_colour=rgb[0],
+        against_colour=rgb[1],
+        is_binary=len(e.classes) == 2,
         pieces=_split_into_pieces(e),
         words=_make_word_bars(e, words),
-        sentences=_make_bars(e, [(_shorten(part.text), part.value) for part in cut], sentences, "sentences")
+        sentences=_make_bars(e, [(shorten(part.text), part.value) for part in cut], sentences, "sentences")
         if len(cut) > 1
         else [],
         has_ngrams=e.model.vocabulary.max_ngram > 1,
@@ -95,6 +113,13 @@ def describe_prediction(explanation: "Explanation") -> str:
     return f"{e.prediction}{other} with probability {e.probability:.1%} ({parts}; {known})."
 
 
+def class_colours(explanation: "Explanation") -> tuple[str, str]:
+    """Return the colours of the prediction and of the second best class."""
+    labels = list(explanation.classes)
+    first, second = (labels.index(label) % len(CLASS_COLOURS) for label in (explanation.prediction, explanation.second))
+    return CLASS_COLOURS[first], CLASS_COLOURS[second]
+
+
 def _split_into_pieces(explanation: "Explanation") -> list[Piece]:
     text, marks = explanation.text, explanation.highlights
     values = [float(explanation.signed(mark.contribution)) for mark in marks]
@@ -107,7 +132,8 @@ def _split_into_pieces(explanation: "Explanation") -> list[Piece]:
     return [*pieces, Piece(text[at:])]
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """Return a sentence with at most 160 characters."""
     return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 1]}…"
 
 

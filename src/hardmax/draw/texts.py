@@ -1,6 +1,6 @@
 """Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection.
 
-Blue is evidence for the predicted class, orange against it. Leaders and classes of many texts have other colours.
+Each of two classes has one colour, whatever the prediction; leaders have others.
 """
 
 from os import PathLike
@@ -20,6 +20,7 @@ from hardmax.draw import style
 from hardmax.draw.movies import Movie, movie
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
+from hardmax.draw.text_page import class_colours
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
@@ -47,17 +48,20 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
 
 
 def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
-    """Draw bars of the largest contributions, positive if they support the prediction."""
+    """Draw bars of the largest contributions: to the logit of the second class, of more classes to the prediction."""
     order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MAX_WORDS]
-    values, written = explanation.towards[order], explanation.as_written
+    written, is_binary = explanation.as_written, len(explanation.classes) == 2
+    values = (explanation.contributions if is_binary else explanation.towards)[order]
+    left, right = explanation.classes if is_binary else (explanation.second, explanation.prediction)
+    against, favour = style.CLASSES if is_binary else class_colours(explanation)[::-1]
     if ax is None:
         height = 1.2 + 0.27 * max(1, len(order))
         ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
-    ax.barh(range(len(order)), values, color=[style.FOR if value > 0 else style.AGAINST for value in values])
+    ax.barh(range(len(order)), values, color=[favour if value > 0 else against for value in values])
     ax.set_yticks(range(len(order)), [written[explanation.words[i]] for i in order], parse_math=False)
     ax.invert_yaxis()
     ax.axvline(0, color="#444", linewidth=0.8)
-    ax.set_xlabel(f"contribution to the logit: blue for {explanation.prediction}, orange against it", parse_math=False)
+    ax.set_xlabel(f"{left} ← contribution to the logit → {right}", parse_math=False)
     ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
     return cast(Figure, ax.figure)
 
@@ -76,11 +80,11 @@ def plot_plane(explanation: "Explanation") -> Figure:
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
         name_leaders(explanation, ax, layer=k)
     figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
-    figure.legend(handles=plane_legend(), loc="outside lower center", ncols=6, fontsize=9.5, frameon=False)
+    figure.legend(handles=plane_legend(explanation), loc="outside lower center", ncols=6, fontsize=9.5, frameon=False)
     return figure
 
 
-def plane_legend() -> list[Any]:
+def plane_legend(explanation: "Explanation") -> list[Any]:
     """Return legend handles for a picture of `draw_decision`."""
     dot: dict[str, Any] = {"linestyle": "", "markeredgecolor": style.EDGE}
     return [
@@ -88,13 +92,12 @@ def plane_legend() -> list[Any]:
         Line2D([], [], marker="o", ms=8, color=style.REST, label="word, in the colour of the word it follows", **dot),
         Line2D([], [], marker="X", ms=9, color="black", linestyle="", label="mean, which decides"),
         Line2D([], [], color="#444", linestyle="--", label="decision line"),
-        Patch(color=style.FOR, alpha=0.2, label="for the prediction"),
-        Patch(color=style.AGAINST, alpha=0.2, label="against it"),
+        *(Patch(color=c, alpha=0.2, label=str(k)) for c, k in zip(style.CLASSES, explanation.classes, strict=True)),
     ]
 
 
 def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None = None, *, head: int = 0) -> None:
-    """Draw the line v . z + beta = 0 of one head, blue on the side of the predicted class, and a cross at the mean.
+    """Draw the line v . z + beta = 0 of one head between the sides of two classes, and a cross at the mean.
 
     With several heads beta contains the contributions of the others, so that the side of the mean is the prediction.
     """
@@ -104,10 +107,10 @@ def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None 
     beta = float(explanation.logits[0] - shares @ tokens @ v)
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
     x, y = np.meshgrid(np.linspace(x0, x1, 200), np.linspace(y0, y1, 200))
-    side = explanation.signed(v[0] * x + v[1] * y + beta)  # positive on the side of the predicted class
+    side = v[0] * x + v[1] * y + beta  # positive on the side of the second class
     if side.min() < 0 < side.max():
         ax.contour(x, y, side, levels=[0], colors="#444", linestyles="--", linewidths=1)
-    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=[style.AGAINST, style.FOR], alpha=0.08, zorder=0)
+    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=style.CLASSES, alpha=0.08, zorder=0)
     if mean is not None:
         ax.plot(*mean, marker="X", color="black", markersize=8, markeredgecolor="white", zorder=6)
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
@@ -143,7 +146,7 @@ def explanation_movie(
     def overlay(ax: Axes) -> None:
         draw_decision(explanation, ax, head=head)
         name_leaders(explanation, ax, head=head)
-        ax.set_xlabel(f"{ax.get_xlabel()}, blue: for the prediction, orange: against it")
+        ax.set_xlabel(f"{ax.get_xlabel()}, orange: {explanation.classes[0]}, blue: {explanation.classes[1]}")
 
     palette = Palette(explanation.trajectory[head], colours=style.BESIDE_WORDS)
     return movie(explanation.trajectory[head], path, palette=palette, overlay=overlay, **options)

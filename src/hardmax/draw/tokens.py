@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Polygon
 from matplotlib.path import Path
-from mpl_toolkits.mplot3d import Axes3D
 
 from hardmax._errors import ParameterTypeError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
@@ -28,8 +26,6 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet
 from hardmax.trajectories.limits import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-SKY = style.COLOURS[5]
-SHADE_LENGTH = 10.0  # of a shaded half-space, in units of the axes
 MAX_SECTORS = 6  # a token that follows more tokens is drawn white
 
 
@@ -388,46 +384,6 @@ def choose_limit_colours(limit: Limit) -> list[str]:
     """Return the colour of each point of a limit, as in pictures of layers: leaders first, then other points."""
     sizes = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points))
     return style.point_colours(sizes[: len(limit.leaders)], sizes[len(limit.leaders) :])
-
-
-def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None) -> None:
-    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, which contains all tokens that attract z_i, and draw the direction A z_i.
-
-    In 3-D the bounding plane is drawn instead of the half-space.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        Axes with limits already set; 3-D axes for d = 3.
-    token : (2,) or (3,) array
-        z_i.
-    A : (d, d) array, optional
-        None is the identity.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> import matplotlib.pyplot as plt
-    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=2)
-    >>> ax = hm.draw.plot_tokens(trajectory, 0)
-    >>> hm.draw.plot_half_space(ax, trajectory.array[0, 3])
-    """
-    normal = token if A is None else A @ token
-    normal = normal / np.linalg.norm(normal)
-    span = 0.5 * min(SHADE_LENGTH, float(np.ptp(ax.get_xlim())))
-    line, plane = {"color": style.BLUE, "lw": 1, "zorder": 1}, {"facecolors": SKY, "alpha": 0.25}
-    limits = ax.get_xlim(), ax.get_ylim()
-    style.draw_hyperplane(ax, token, normal, span=span, line=line, plane=plane)
-    if len(token) == 2:
-        along = np.array([-normal[1], normal[0]])
-        corners = [token - SHADE_LENGTH * along, token + SHADE_LENGTH * along]
-        corners += [corners[1] + 2 * SHADE_LENGTH * normal, corners[0] + 2 * SHADE_LENGTH * normal]
-        ax.add_patch(Polygon(corners, closed=True, color=SKY, alpha=0.25, lw=0, zorder=0))
-        arrow = {"arrowstyle": "-|>", "color": style.EDGE, "lw": 1.3}
-        ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
-        ax.set(xlim=limits[0], ylim=limits[1])
-    elif isinstance(ax, Axes3D):
-        ax.quiver(*token, *(0.45 * span * normal), color=style.EDGE, lw=1.3)
 
 
 def check_trajectory(trajectory: object) -> HardmaxTrajectory | SmoothTrajectory:

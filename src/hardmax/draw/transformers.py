@@ -33,40 +33,10 @@ def plot_spectra(
     title: str = "",
     figure: Figure | SubFigure | None = None,
 ) -> Any:
-    """Draw eigenvalues of matrices in the complex plane, in panels of the same scale.
+    """Draw eigenvalues of matrices, (r,) or of h matrices (h, r), in complex planes of the same scale.
 
     The eigenvalue of largest modulus of each matrix has an edge; it is orange where it is real and positive, as Theorem
     4.2 of arXiv 2305.05465 requires of a value matrix, and white otherwise.
-
-    Parameters
-    ----------
-    spectra : sequence of (r,) or (h, r) complex arrays
-        One panel each: the eigenvalues of one matrix, such as `np.linalg.eigvals(V)`, or of h of them, such as
-        `Heads.value_eigenvalues`.
-    labels : sequence of str, optional
-        Titles of the panels.
-    title : str
-        Above all panels.
-    figure : matplotlib.figure.Figure or SubFigure, optional
-        Figure to draw into; by default a new one.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or SubFigure
-        The figure.
-
-    Raises
-    ------
-    ParameterError
-        If there is no eigenvalue to draw.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import hardmax as hm
-    >>> figure = hm.draw.plot_spectra([np.linalg.eigvals(hm.matrix("random", d=20))], labels=["random"])
-    >>> figure.axes[0].get_title()
-    'random'
     """
     panels = [np.atleast_2d(values) for values in spectra]  # (h, r) each
     if not panels or any(values.size == 0 for values in panels):

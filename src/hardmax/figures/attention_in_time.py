@@ -4,18 +4,23 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
-from hardmax.draw.flows import MIN_WEIGHT, RANK_TOL, plot_attention, plot_connections
-from hardmax.draw.style import COLOURS, padded_layout
+from hardmax.draw import style
+from hardmax.draw.flows import RANK_TOL, plot_attention
+from hardmax.draw.projection import Projection
+from hardmax.draw.style import COLOURS, EDGE, padded_layout
 from hardmax.figures.shared import paper_figure
 
 RANK_UNITS = np.linspace(0, 16, 33)  # times in units of 1 / lambda_1
 RANK_SHOWN = (0, 8, 12, 16, 32)  # indices of RANK_UNITS
 UNITS = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
 SHOWN = (0, 40, 60, 80)  # indices of UNITS
+MIN_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
 
 
 def compute_rank() -> SmoothTrajectory:
@@ -67,13 +72,30 @@ def count_seen(trajectory: SmoothTrajectory, k: int) -> int:
     return int((trajectory.attention(k) > MIN_WEIGHT).any(axis=0).sum())
 
 
+def plot_connections(trajectory: SmoothTrajectory, k: int, ax: Axes) -> None:
+    """Draw keys x_j and queries B x_i with B = (Q^T K)^T, and from each query to each key a line as wide as P_ij."""
+    rule: Any = trajectory.rule
+    X, P = trajectory.array[k], trajectory.attention(k)  # (n, 2), (n, n)
+    queries = X @ rule.form(2)
+    projection = Projection.of(np.stack([X, queries]), letter="x")
+    projection.label(ax)
+    ax.set(xlabel="$x_{1}$, $(Bx)_{1}$", ylabel="$x_{2}$, $(Bx)_{2}$")
+    rows, columns = np.nonzero(P > MIN_WEIGHT)
+    weights, segments = P[rows, columns], np.stack([queries[rows], X[columns]], axis=1)
+    greys = [to_rgba(EDGE, 0.12 + 0.5 * w) for w in weights]
+    style.draw_lines(ax, segments, greys, linewidths=0.2 + 1.6 * weights)
+    marks: dict[str, Any] = {"s": 0.6 * style.SIZE, "edgecolors": EDGE, "linewidths": 0.6}
+    style.scatter(ax, queries, c=COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
+    style.scatter(ax, X, c=COLOURS[1], label="keys $x_j$", zorder=3, **marks)
+
+
 @paper_figure("connections_leaders", "arXiv 2305.05465: attention between tokens of the plane", compute_connections)
 def draw_connections(trajectory: SmoothTrajectory) -> Figure:
     """Draw keys and queries at four times, each panel with its own limits, because tokens x grow."""
     axes: Any
     figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=padded_layout())
     for ax, k in zip(axes.flat, SHOWN, strict=True):
-        plot_connections(trajectory, k, ax=ax)
+        plot_connections(trajectory, k, ax)
         ax.set_title(rf"$\lambda_1 t$ = {UNITS[k]:.2g}: {count_seen(trajectory, k)} tokens seen", fontsize=12)
         ax.locator_params(nbins=6)
         ax.tick_params(labelsize=8)

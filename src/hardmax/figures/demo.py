@@ -13,19 +13,7 @@ from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
 from hardmax.draw.pages import Picture, Section, make_flow_section, make_hardmax_section, make_verdicts_table, render
 from hardmax.draw.style import LAYERS
-from hardmax.draw.text_page import view_explanation
-
-REVIEWS = {  # written for this report
-    "A review that praises": (
-        "I went in expecting very little and came out smiling. The story takes its time, but the two leads are "
-        "wonderful together, the music is lovely, and the last scene moved me to tears. Not perfect, and a little slow "
-        "in the middle, yet one of the best films I have seen this year."
-    ),
-    "A review that does not": (
-        "What a waste of a good cast. The plot makes no sense, the jokes fall flat, and after an hour I was bored and "
-        "looking at my watch. The photography is beautiful, I admit, but it cannot save a script this lazy. Avoid it."
-    ),
-}
+from hardmax.draw.text_page import EXAMPLES, view_explanation
 
 VERIFY = Markup("<code>hardmax verify triangle</code> prints the reason of each verdict.")
 
@@ -44,7 +32,7 @@ def demo(progress: Progress | None = None) -> str:
         partial(_values_section, "Self-attention with positive V", hm.matrix("paper-2d")),
         partial(_values_section, "Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product")),
         *([_control_section] if control else []),
-        *(partial(_review_section, title, text) for title, text in REVIEWS.items() if reviews),
+        *(partial(_review_section, title, text) for title, text in EXAMPLES.items() if reviews),
     ]
     sections = []
     for make in makers:

@@ -6,20 +6,21 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, Polygon
 from scipy.optimize import brentq
 
 from hardmax import Hardmax, HardmaxTrajectory, Limit, configuration, limit, simulate
 from hardmax._types import FloatArray
 from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS, EDGE, LAYERS, SIZE, shade_polytope
-from hardmax.draw.tokens import Palette, plot_half_space, plot_tokens
+from hardmax.draw.style import BLUE, COLOURS, EDGE, LAYERS, SIZE, shade_polytope
+from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.figures.shared import paper_figure
 
 # z2 and z3 project equally far on z1; z4 is farthest along A z1 for the second A. In tenths, so that the tie is exact.
 TENTHS = [(10, 5), (13, 12), (19, 0), (5, 27), (-16, 10), (-6, -12)]
 HALF_SPACE_MATRICES = {"(a) A = I": None, "(b) A = (2 1; 1 1)": [[2, 1], [1, 1]]}
+FAR = 10.0  # beyond the limits of the axes
 DELTA = 0.22
 SEPARATED = np.array([[0.0, 1.5], [-1.4, 0.3], [1.3, 0.45]])  # s0, s1, s2; S' = {s1, s2}
 
@@ -30,6 +31,17 @@ def compute_half_space() -> dict[str, HardmaxTrajectory]:
     return {title: simulate(tokens, Hardmax(Fraction(1, 2), A), layers=1) for title, A in HALF_SPACE_MATRICES.items()}
 
 
+def plot_half_space(ax: Any, token: FloatArray, A: FloatArray) -> None:
+    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, which contains all tokens that attract z_i, and draw the direction A z_i."""
+    normal = A @ token / np.linalg.norm(A @ token)
+    along = FAR * np.array([-normal[1], normal[0]])
+    corners = [token - along, token + along, token + along + 2 * FAR * normal, token - along + 2 * FAR * normal]
+    ax.axline(token, token + along, color=BLUE, lw=1, zorder=1)
+    ax.add_patch(Polygon(corners, closed=True, color=COLOURS[5], alpha=0.25, lw=0, zorder=0))
+    arrow = {"arrowstyle": "-|>", "color": EDGE, "lw": 1.3}
+    ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
+
+
 @paper_figure("fig1_half_space", "Figure 1: the tokens with the largest projection attract z1", compute_half_space)
 def draw_half_space(panels: dict[str, HardmaxTrajectory]) -> Figure:
     """Draw the half-space H_1, the direction A z_1, the projections on it, and in colour the tokens attracting z_1."""
@@ -37,7 +49,6 @@ def draw_half_space(panels: dict[str, HardmaxTrajectory]) -> Figure:
     for ax, (title, trajectory) in zip(axes, panels.items(), strict=True):
         Z = trajectory.array[0]
         A = np.eye(2) if trajectory.rule.matrix is None else trajectory.rule.matrix
-        ax.set(xlim=(-2.2, 3), ylim=(-2.2, 3), aspect="equal", title=title, xticks=[], yticks=[])
         plot_half_space(ax, Z[0], A)
         members = trajectory.sets(0)[0].tolist()
         direction = A @ Z[0] / np.linalg.norm(A @ Z[0])
@@ -48,6 +59,7 @@ def draw_half_space(panels: dict[str, HardmaxTrajectory]) -> Figure:
             colour = EDGE if j == 0 else COLOURS[1] if j in members else COLOURS[0]
             ax.scatter(*z, s=60, color=colour, zorder=3)
             ax.annotate(f"$z_{j + 1}$", z, (-10, 10) if j == 0 else (7, 5), textcoords="offset points", fontsize=12)
+        ax.set(xlim=(-2.2, 3), ylim=(-2.2, 3), aspect="equal", title=title, xticks=[], yticks=[])
         ax.scatter(0, 0, s=14, color=EDGE, zorder=3)
         ax.annotate("0", (0, 0), (4, -12), textcoords="offset points", fontsize=11)
         names = ", ".join(str(j + 1) for j in members)

@@ -156,7 +156,7 @@ def draw_reviews(explanations: list["Explanation"]) -> Figure:
             ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
             ax.tick_params(labelsize=7)
         line[0].set_ylabel(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11)
-    figure.legend(handles=plane_legend(), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles=plane_legend(explanations[0]), loc="outside lower center", ncols=6, frameon=False)
     return figure
 
 

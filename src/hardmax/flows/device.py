@@ -5,6 +5,7 @@ on other devices and in more than 16 dimensions. A step waits for the device twi
 the state is finite.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ MIN_TOKENS = 1000  # below it the CPU is faster
 MAX_D = 16  # of the kernel
 MIN_SINGLE_RTOL = 1e-6  # rounding errors of attention in float32 are as large
 MAX_SCORES = {4: 1e30, 8: 1e200}  # by bytes of a float; beyond it every difference decides a row
-MAX_LOG, LOG2_E = 600.0, float(np.log2(np.e))
+MAX_LOG, LOG2_E = 600.0, 1 / math.log(2)
 TILE = 64  # tokens; the arrays of the kernel are padded to a multiple
 WARP, WARPS, REGISTERS = 32, 4, 180  # threads of a warp, warps of a program, numbers of 32 bits that a thread holds
 BLOCK = 1 << 26  # scores at a time in torch
@@ -65,7 +66,8 @@ class DeviceRungeKutta(RungeKutta):
         from torch import from_numpy
 
         arrays = ("units", "y", "old", "new", "K")
-        self.state = self.state._replace(**{name: from_numpy(getattr(self.state, name)).to(device) for name in arrays})
+        tensors: dict[str, Any] = {name: from_numpy(getattr(self.state, name)).to(device) for name in arrays}
+        self.state = self.state._replace(**tensors)
         self._sizes = self.state.units.clone()
         self._A, self._E = (from_numpy(np.array(each)).to(device) for each in (self.pair.A, self.pair.E))
 
@@ -73,6 +75,7 @@ class DeviceRungeKutta(RungeKutta):
 class _OnDevice(Coordinates):
     """Coordinates whose `rate` takes a tensor."""
 
+    _rule: Any
     dtype: Any
 
     def terms(self, d: int) -> None:

@@ -56,10 +56,10 @@ export function showToken(p) {
   const sentence = leads
     ? `Token ${scores.token} attends to itself: no token has a larger score.`
     : `Token ${scores.token} attends ${hard ? "" : "most "}to token ${scores.followed.join(" and ")}.`;
-  const parts = scores.parts && scores.parts.slice(0, 8).map((part) => part.toPrecision(3)).join(", ");
-  const rest = parts && scores.parts.length > 8 ? ", ..." : "";
-  const next = `The margin to token ${scores.other}, the next score, is`;
-  const margin = parts ? ` ${next} ${scores.margin.toPrecision(3)}; by coordinate: ${parts}${rest}.` : "";
+  const parts = scores.parts.map((part, r) => `${signed(part, 3)} (z${"₁₂₃₄₅₆"[r]})`).join(" ");
+  const split = parts && ` = ${parts}`;
+  const next = scores.margin === null ? "" : ` The margin to token ${scores.next} is ${scores.margin.toPrecision(3)}`;
+  const margin = next && `${next}${split}.`;
   const step = ` Its next step has length ${scores.step.toPrecision(3)}.`;
   const flow = p.scene.rule === "sphere" || p.scene.rule === "self-attention";
   fill(
@@ -118,8 +118,9 @@ export async function showMultiples(p) {
       }),
     ]);
     const close = button("Close", () => (p.multiples.hidden = true));
-    const head = h("div", { className: "hm-tour-head" }, h("h3", {}, "Temperature by layer: choose a picture"), close);
+    const head = h("div", { className: "hm-tour-head" }, h("h3", {}, "Temperature by layer; orange: leaders. Choose a picture"), close);
     fill(p.multiples, head, h("div", { className: "hm-multiples-grid" }, ...cells));
+    p.multiples.scrollIntoView({ block: "nearest" });
   });
 }
 
@@ -158,7 +159,7 @@ export function swatch(p, i) {
   // The colour that the token has in the plane.
   const mark = h("span", { className: "hm-swatch" });
   const colour = p.tokens.palette[p.tokens.row(p.tokens.faces, p.answer.shown)[i]];
-  mark.style.background = colour.startsWith("#") ? colour : `var(--hm-${colour})`;
+  mark.style.background = /^(#|hsl)/.test(colour) ? colour : `var(--hm-${colour})`;
   return mark;
 }
 
@@ -177,12 +178,14 @@ function smallPlane(points, all, leaders, label) {
   const low = [0, 1].map((r) => Math.min(...all.map((point) => point[r])));
   const high = [0, 1].map((r) => Math.max(...all.map((point) => point[r])));
   const scale = Math.min(0.85 * width / (high[0] - low[0] || 1), 0.8 * height / (high[1] - low[1] || 1));
-  points.forEach(([x, y], i) => {
+  const order = [...points.keys()].sort((i, j) => leaders.includes(i) - leaders.includes(j)); // leaders above
+  for (const i of order) {
+    const [x, y] = points[i];
     const at = [width / 2 + (x - (low[0] + high[0]) / 2) * scale, height / 2 - (y - (low[1] + high[1]) / 2) * scale];
     paint.beginPath();
     paint.arc(...at, leaders.includes(i) ? 5.5 : 3.2, 0, 7);
     paint.fillStyle = leaders.includes(i) ? "#D55E00" : "#0072B2";
     paint.fill();
-  });
+  }
   return h("span", {}, canvas, label);
 }

@@ -468,11 +468,13 @@ export class Picture {
       context.strokeStyle = edge;
       context.lineWidth = edge === this.colour("ink") ? 1 : 2.4;
       context.stroke();
-      if (!names) continue;
-      context.font = `${13 * this.unit}px ${this.font}`;
-      context.fillStyle = this.colour("ink");
-      context.textAlign = "left";
-      context.fillText(names[i], x + 8, y - 8);
+    }
+    context.font = `${13 * this.unit}px ${this.font}`;
+    context.fillStyle = this.colour("ink");
+    for (const i of names ? order : []) {
+      const right = at[i][0] > 0.8 * this.size[0]; // so that long names stay inside
+      context.textAlign = right ? "right" : "left";
+      context.fillText(names[i], at[i][0] + (right ? -8 : 8), at[i][1] - 8);
     }
   }
 }

@@ -425,6 +425,7 @@ export class Playground {
       answer && answer.follows
         ? "★ leader   ● follower, in the colour of its leader   ○ follows several"
         : "★ leader   ● token, in the colour of its cluster at the end";
+    if (answer?.polytope && scene.overlays.includes("polytope")) this.legend.textContent += "   ▰ hull of the leaders";
   }
 
   // Drawing.
@@ -497,7 +498,7 @@ export class Playground {
     try {
       const { status, A, clashes, tokens } = await this.call("control", { scene: this.send(this.scene) });
       const list = clashes.length ? h("ul", {}, ...clashes.map((clash) => h("li", {}, clash))) : null;
-      fill(this.found, h("h3", {}, A ? "A matrix was found" : "There is no such matrix"), status, list);
+      fill(this.found, h("h3", {}, A ? "A matrix was found" : "There is no such matrix"), h("p", {}, status), list);
       this.conflict = A ? [] : tokens;
       const overlays = [...new Set([...this.scene.overlays, "ellipse"])];
       if (A) this.change({ A, rule: "hardmax", overlays });

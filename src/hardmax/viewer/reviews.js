@@ -10,7 +10,7 @@ const HEAD_STEP_MS = 500; // milliseconds per layer of a head
 const MAX_TEXTS = 6;
 const MAX_LINK = 6000;
 const SHOWN_ROWS = 200;
-const LEADER_COLOURS = ["#009E73", "#CC79A7", "#882255", "#F0E442", "#332288", "#56B4E9", "#E69F00", "#0072B2"];
+const LEADER_COLOURS = ["#009E73", "#CC79A7", "#882255", "#F0E442", "#332288", "#56B4E9", "#E69F00", "#117733"]; // not those of the classes
 const EXPORTS = {
   html: "Page",
   png: "PNG",
@@ -22,7 +22,7 @@ const EXPORTS = {
 };
 
 export function percent(value) {
-  return value > 0.9995 ? "over 99.9 %" : `${(100 * value).toFixed(1)} %`;
+  return value > 0.9995 ? "over 99.9%" : `${(100 * value).toFixed(1)}%`;
 }
 
 export class Explanation {
@@ -261,6 +261,7 @@ function showPlane(host, { head: { plane } }) {
         colours: plane.words.map((_, i) => colour(plane.follows[i] >= 0 ? plane.follows[i] : i)),
         stars: plane.leads.map(Number),
         texts: plane.words,
+        names: plane.words.map((word, i) => (plane.leads[i] ? word : "")),
       },
       { kind: "crosses", points: between(plane.means.map((mean) => [mean]), at), size: 8 },
     ]);
