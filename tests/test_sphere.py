@@ -129,3 +129,26 @@ def test_valid_arguments():
     np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, atol=1e-12)
     assert np.isfinite(hm.simulate(TOKENS, hm.Sphere(1e6), times=[0, 1]).tokens).all()
     assert np.isfinite(hm.Sphere(700, normalized=False).velocity(TOKENS, 0.0)).all()
+
+
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "LSODA"])
+def test_beta_may_depend_on_time(method):
+    def beta(t):
+        return 1 + t**2
+
+    times = np.linspace(0, 3, 7)
+    run = hm.simulate(TOKENS, hm.Sphere(beta), times=times, method=method, rtol=1e-10)
+    np.testing.assert_allclose(run.attention(2), hm.Sphere(beta(1.0)).attention(run.array[2], 0), rtol=1e-12)
+    fine = hm.simulate(TOKENS, hm.Sphere(beta), times=times, method="rk4", dt=0.0125)
+    np.testing.assert_allclose(run.array, fine.array, rtol=0, atol=1e-7)
+    constant = hm.simulate(TOKENS, hm.Sphere(lambda t: 4.0), times=times, method=method, rtol=1e-10)
+    np.testing.assert_allclose(constant.array, hm.simulate(TOKENS, hm.Sphere(4.0), times=times).array, atol=1e-6)
+    (verdict,) = (found for found in hm.theorems.check(run) if found.name == "energy")
+    assert verdict.holds is None
+    with pytest.raises(hm.ParameterError, match="beta"):
+        _ = run.energy
+
+
+def test_a_negative_beta_of_a_schedule_is_refused():
+    with pytest.raises(hm.ParameterError, match="beta"):
+        hm.Sphere(lambda t: -1.0)

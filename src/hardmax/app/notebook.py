@@ -138,12 +138,12 @@ def _describe_rule(rule: Rule | None) -> dict[str, Any]:
             raise ParameterError("rule", "have one step size for all layers", f"{len(rule.alpha)} step sizes")
         values = {"rule": type(rule).__name__.lower(), "alpha": float(rule.alpha), "A": A, "causal": rule.causal}
         return values | ({"temperature": rule.temperature} if isinstance(rule, hm.Softmax) else {})
-    if isinstance(rule, hm.Sphere) and rule.normalized:
+    if isinstance(rule, hm.Sphere) and rule.normalized and rule.has_constant_beta:
         return {"rule": "sphere", "beta": rule.beta, "causal": rule.causal}
     if isinstance(rule, hm.SelfAttention) and rule.Q is None and rule.K is None and not callable(rule.V):
         V = None if rule.V is None else np.asarray(rule.V, np.float64).tolist()
         return {"rule": "self-attention", "V": V, "causal": rule.causal}
-    must = "be Hardmax, Softmax, SelfAttention with V only, or a normalised Sphere"
+    must = "be Hardmax, Softmax, SelfAttention with V only, or a normalised Sphere with a constant beta"
     raise ParameterError("rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others.")
 
 

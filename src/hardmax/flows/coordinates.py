@@ -140,7 +140,7 @@ class Coordinates:
 
     def terms(self, d: int) -> Terms | None:
         """Return what compiled steps need; None if only `rate` gives the derivative."""
-        if type(self._rule) is not Sphere:
+        if type(self._rule) is not Sphere or not self._rule.has_constant_beta:
             return None
         return _make_terms(np.eye(d) * float(to_numpy(self._rule.beta)), np.eye(d), self._rule.causal)._replace(
             sphere=1 if self._rule.normalized else 2

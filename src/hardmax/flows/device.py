@@ -39,7 +39,7 @@ def runs_on_device(rule: Flow | MultiHead, tokens: Array, method: Method) -> boo
         return False
     if type(rule) is SelfAttention:
         return rule.has_constant_values
-    return type(rule) is Sphere and rule.normalized
+    return type(rule) is Sphere and rule.normalized and rule.has_constant_beta
 
 
 def integrate_on_device(

@@ -1,5 +1,6 @@
 """Self-attention on the unit sphere (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,8 +27,8 @@ class Sphere(Flow):
 
     Parameters
     ----------
-    beta : number, 0 or larger
-        Inverse temperature.
+    beta : number, 0 or larger, or a callable of t that returns one
+        Inverse temperature, constant or a schedule.
     normalized : bool
         False leaves out the division by the sum of each row; beta must then be below 700.
     causal : bool
@@ -47,20 +48,32 @@ class Sphere(Flow):
     array([0.028, 0.095, 1. ])
     """
 
-    beta: float | Array
+    beta: float | Array | Callable[[float], float | Array]
     normalized: bool = field(default=True, kw_only=True)
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        advice = "Values between 1 and 100 are usual."
-        self._set(beta=_validation.check_positive(self.beta, "beta", advice, zero=True))
-        if not self.normalized and float(self.beta) > MAX_BETA:
-            must = f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be finite"
-            raise ParameterError("beta", must, self.beta, "Use `normalized=True`.")
+        beta = self.find_beta(0.0)
+        if not callable(self.beta):
+            self._set(beta=beta)
 
     @property
-    def weights(self) -> tuple[Array | None, ...]:
+    def weights(self) -> tuple[Array | Callable[[float], Array] | None, ...]:
         return (self.beta,)
+
+    @property
+    def has_constant_beta(self) -> bool:
+        """Whether beta does not depend on time."""
+        return not callable(self.beta)
+
+    def find_beta(self, t: float) -> float | Array:
+        """Return beta at time t."""
+        beta = self.beta(t) if callable(self.beta) else self.beta
+        beta = _validation.check_positive(beta, "beta", "Values between 1 and 100 are usual.", zero=True)
+        if not self.normalized and float(beta) > MAX_BETA:
+            must = f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be finite"
+            raise ParameterError("beta", must, beta, "Use `normalized=True`.")
+        return beta
 
     def check(self, tokens: Array) -> None:
         """Refuse tokens whose norm is not 1: a `ParameterError`."""
@@ -75,14 +88,14 @@ class Sphere(Flow):
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return P, (..., n, n). With `normalized=False` other weights move the tokens."""
-        return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.beta)
+        return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.find_beta(at))
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        tokens, seen = on_sphere(tokens), seen_keys(tokens, keys, self.causal)
+        tokens, seen, beta = on_sphere(tokens), seen_keys(tokens, keys, self.causal), self.find_beta(t)
         if self.normalized:
-            pull = softmax_means(tokens, tokens, tokens, seen, self.beta)
+            pull = softmax_means(tokens, tokens, tokens, seen, beta)
         else:  # exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees
-            beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
+            beta = beta if is_tensor(tokens) else float(to_numpy(beta))
             weights = library_of(tokens).exp(beta * (tokens @ tokens.swapaxes(-1, -2)))
             number = tokens.shape[-2] if seen is None else (seen * (weights * 0 + 1)).sum(-1)[..., None]
             number = number + (number == 0)  # padding may see no key
@@ -91,6 +104,10 @@ class Sphere(Flow):
 
     def energy(self, tokens: Array) -> FloatArray:
         """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
+        if callable(self.beta):
+            raise ParameterError(
+                "beta", "be constant where an energy is defined", "a function of time", "Use a number."
+            )
         points, beta = np.asarray(to_numpy(tokens), np.float64), float(self.beta)
         products = points @ points.swapaxes(-1, -2)
         if beta == 0:

@@ -189,8 +189,9 @@ def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
     """Return the verdict unless attention is causal and normalised, with beta above 0."""
     trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
     rule: Any = trajectory.rule
-    if type(rule).__name__ != "Sphere" or not rule.causal or not rule.normalized or float(rule.beta) == 0:
-        return report_not_met("the rule is not Sphere(beta, causal=True) with beta > 0")
+    is_causal_sphere = type(rule).__name__ == "Sphere" and rule.causal and rule.normalized and rule.has_constant_beta
+    if not is_causal_sphere or float(rule.beta) == 0:
+        return report_not_met("the rule is not Sphere(beta, causal=True) with a constant beta > 0")
     return None
 
 

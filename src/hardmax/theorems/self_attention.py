@@ -456,6 +456,8 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
         return report_not_met(f"the rule is {type(rule).__name__}, not Sphere")
     if rule.causal:
         return report_not_met("attention is causal")
+    if not rule.has_constant_beta:
+        return report_not_met("beta depends on time")
     values = trajectory.energy[: trajectory.reached]
     if len(values) < 2:
         return Verdict(Outcome.NOTHING, "One saved time shows no growth.")
@@ -465,7 +467,7 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     worst = int(growth.argmin())
     # An error of size rtol in a token changes E by a factor of about 1 + beta rtol. With a loose rtol or long fixed
     # steps E may fall although that of the flow does not: this leaves the question open.
-    sensitivity, rtol = 1 + float(rule.beta), find_rtol(trajectory)
+    sensitivity, rtol = 1 + float(rule.find_beta(0.0)), find_rtol(trajectory)
     tolerance = sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12
     holds = bool(growth[worst] >= -tolerance)
     answer = None if not holds and growth[worst] >= -sensitivity * ERROR_PER_RTOL * rtol else holds
