@@ -67,12 +67,6 @@ def test_public_names_exist_and_are_completed() -> None:
     assert callable(hm.draw.plot_tokens)
 
 
-@pytest.mark.parametrize("name", hm.REMOVED)
-def test_a_removed_name_says_what_replaces_it(name: str) -> None:
-    with pytest.raises(ImportError, match=rf"`hardmax\.{name}` was removed"):
-        getattr(hm, name)
-
-
 def test_files_of_a_release_agree() -> None:
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md", "README.md")}
     newest = re.search(r"^## (\S+)", texts["CHANGELOG.md"], re.MULTILINE)
