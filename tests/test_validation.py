@@ -107,7 +107,10 @@ INVALID = {
         *each(SOFTMAX, "normalize", "batch", []),
         *each(partial(hm.Hardmax, 1), "normalize", "rms", "layer", "batch"),
     ],
-    "beta": [*each(hm.Sphere, "beta", -1, *NO_NUMBERS), lambda: hm.Sphere(701, normalized=False)],
+    "beta": [
+        *each(hm.Sphere, "beta", -1, lambda t: t - 1, *(value for value in NO_NUMBERS if value is not len)),
+        lambda: hm.Sphere(701, normalized=False),
+    ],
     "kind": each(hm.Normalize, "kind", "rescaling"),
     "W1": [
         *each(partial(hm.FeedForward, W2=EYE), "W1", [1.0], MASKED, SPARSE),
