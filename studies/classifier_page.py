@@ -1,14 +1,10 @@
-"""The tables of docs/classifier.md: recorded studies, and every setting of the classifier.
+"""Tables of the classifier: recorded studies, and every hyperparameter. `python -m studies.pages` fills the pages."""
 
-`python -m studies.pages` fills the page between its marks. The numbers come from the studies of the classifier.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 
-from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
+from hardmax.figures.shared import PAPER_BEST, Row, by_start
 from hardmax.text.parameters import MODEL, RUN, TRAINING, Parameters, type_name
-from studies.small_files import NAMES
 
 
 def paper_cells(row: Row) -> list[str]:
@@ -91,31 +87,6 @@ def decided(row: Row) -> str:
     return f"{row['decided_median']:.0f}, {row['decided_most']}{left}"
 
 
-SMALL_COLUMNS = ("rows", "method", "accuracy", "mean F1", "log loss", "calibration error", "seconds")
-
-
-def small_table(rows: Sequence[Row]) -> str:
-    """Files of every size: a part for each kind of texts, a line for each size and method."""
-    lines, last = _head(SMALL_COLUMNS), ""
-    for row in sorted(rows, key=lambda row: list(NAMES).index(row["variant"])):
-        kind = row["variant"].rpartition(",")[0]
-        if kind != last:
-            lines.append(f"| **{kind}** |{' |' * (len(SMALL_COLUMNS) - 1)}")
-        last = kind
-        for method, found in row["methods"].items():
-            if method != "TF-IDF, balanced" or "90:10" in kind:
-                lines.append(_line([f"{row['rows']:,}", method, *small_cells(found)]))
-    return "\n".join(lines)
-
-
-def small_cells(found: Row) -> list[str]:
-    """Means and standard errors of a method, empty where it has no probabilities."""
-    cells = [
-        "{:.3f} ± {:.3f}".format(*found[key]) if key in found else "" for key in ("accuracy", "f1", "log_loss", "ece")
-    ]
-    return [*cells, f"{found['seconds'][0]:.2g}"]
-
-
 def settings_table() -> str:
     """Every setting with its type, its default and its sentence."""
     lines = [_line(("parameter", "type", "default", "")), "|---|---|---|---|"]
@@ -125,15 +96,6 @@ def settings_table() -> str:
             cells = (f"`{each.name}`", type_name(each), f"`{each.default!r}`", each.metadata["about"])
             lines.append(_line(cells))
     return "\n".join(lines)
-
-
-TABLES: dict[str, Callable[[], str]] = {
-    "settings": settings_table,
-    "paper": lambda: paper_table(read_results("paper")),
-    "ablations": lambda: ablation_table(read_results("ablations")),
-    "small": lambda: small_table(read_results("small")),
-    "explanations": lambda: explanation_table(read_results("explanations")),
-}
 
 
 def _head(columns: Sequence[str]) -> list[str]:

@@ -67,7 +67,9 @@ STUDIES = {
         clusterers.sizes_markdown,
         "docs/compare/clusterers.md",
     ),
-    "imdb": Measured("Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/classifier.md"),
+    "imdb": Measured(
+        "Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/compare/text-classifiers.md"
+    ),
     "sweeps": Measured(
         "What a sweep costs beside its cells, and what a second worker gains",
         scale_costs.measure_sweeps,

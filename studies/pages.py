@@ -13,7 +13,7 @@ from benchmarks.registry import Result, Row
 from pandas import read_csv
 
 from hardmax.figures.shared import read_results
-from studies import attention, classifier_page, imdb
+from studies import attention, classifier_page, encoders
 from studies.measure import STUDIES, mark
 
 EXPLAINERS = ("hardmax", "hardmax-even", "lime", "shap-partition", "shap-permutation", "leave-one-out", "random")
@@ -112,9 +112,11 @@ def small_files(kind: str, key_of: dict[str, str], methods: Sequence[str]) -> st
     body = []
     for row in read_results("small"):
         if kind in row["variant"] and row["rows"] in (100, 1000, 10_000):
-            values = [[row["methods"][method][key][0] for method in methods] for key in key_of.values()]
-            digits = [".2g" if key == "seconds" else ".3f" for key in key_of.values()]
-            cells = [" / ".join(format(x, form) for x in each) for each, form in zip(values, digits, strict=True)]
+            cells = []
+            for key in key_of.values():
+                digits = ".2g" if key == "seconds" else ".3f"
+                found = (row["methods"].get(method, {}).get(key) for method in methods)
+                cells.append(" / ".join("-" if each is None else format(each[0], digits) for each in found))
             body.append([row["variant"].rpartition(",")[0].removesuffix(f", {kind}"), row["rows"], *cells])
     return report.lines(["texts", "rows", *key_of], body)
 
@@ -192,10 +194,12 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "steps": lambda: against(("the paper's step",), ("classifier_step_2", "classifier_step_16")),
     },
     "docs/compare/lime-and-shap.md": {"explanations": explanations},
-    "docs/compare/tfidf-logistic-regression.md": {
-        "imdb": lambda: imdb.markdown(record("imdb")),
-        "even": lambda: small_files("even", EVEN, ("hardmax", "TF-IDF")),
+    "docs/compare/text-classifiers.md": {
+        "even": lambda: small_files("even", EVEN, ("hardmax", "TF-IDF", "NB-SVM", "embeddings")),
         "uneven": lambda: small_files("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
+        "encoders": lambda: encoders.markdown(json.loads(encoders.TABLE.read_text(encoding="utf-8"))),
+        "ablations": lambda: classifier_page.ablation_table(read_results("ablations")),
+        "paper": lambda: classifier_page.paper_table(read_results("paper")),
         "answers": answers,
     },
     "docs/compare/faiss-and-flashattention.md": {
@@ -206,7 +210,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "products": largest_products_on_a_gpu,
     },
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
-    "docs/classifier.md": classifier_page.TABLES,
+    "docs/classifier.md": {"settings": classifier_page.settings_table},
     "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},
 }
 

@@ -125,23 +125,6 @@ def test_the_commands_of_a_how_to_page_run(
     assert {path.name for path in tmp_path.iterdir()} >= WRITTEN.get(name, set())
 
 
-def test_the_commands_of_the_classifier_page_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    script, *sessions = re.findall(r"```\n(.*?)```", PAGES["docs/classifier.md"], re.DOTALL)[:5]
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
-    for number, session in enumerate(sessions):
-        command, *shown = session.removeprefix("$ ").splitlines()
-        more = " --n-heads 4" if number == 0 else ""  # the page shows the output of a whole run
-        code, printed = run(command + more, tmp_path, monkeypatch, capsys)
-        assert code == 0, printed
-        assert number == 3 or agrees(printed, shown), printed
-    assert "23 known tokens" in printed
-    assert "23 known tokens" in session
-    assert (tmp_path / "why.html").stat().st_size > 1000
-
-
 @pytest.mark.parametrize("name", HOW_TO)
 def test_every_how_to_page_is_in_the_index_and_no_longer_than_one_task(name: str) -> None:
     if name != "index":

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from studies import small_files as small
-from studies.classifier_page import small_table
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier
@@ -204,9 +203,6 @@ def test_the_study_of_sizes(monkeypatch) -> None:
     assert set(row["methods"]) == set(small.METHODS)
     assert row["accuracy"] == row["methods"]["hardmax"]["accuracy"][0] > 0.7
     assert "log_loss" not in row["methods"]["NB-SVM"]
-    table = small_table([row]).splitlines()
-    assert table[2].startswith("| **reviews, 2 classes, 90:10** |")
-    assert [line.split(" | ")[1] for line in table[3:]] == list(small.METHODS)
     assert small.small_row("reviews, 2 classes, even, 1000 rows", splits, seed=0, device="cpu") is None
 
 
