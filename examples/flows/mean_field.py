@@ -43,13 +43,13 @@ def distance(tokens, s):
 # V = -I: tokens contract, and the limit exists for all times. The distance falls like :math:`n^{-1/2}` at every time,
 # so runs of finitely many tokens do approach the limit.
 
-repel, sizes = hm.SelfAttention(V=-np.eye(2)), [100, 300, 1000, 3000]
+repel, sizes = hm.SelfAttention(V=-np.eye(2)), [100, 250, 600, 1500]
 found = np.array(
     [
         np.mean(
             [
                 [distance(x, 1 / (1 + 2 * t)) for x, t in zip(run.tokens, times, strict=True)]
-                for run in (hm.simulate(rng.normal(size=(n, 2)), repel, times=times) for _ in range(6))
+                for run in (hm.simulate(rng.normal(size=(n, 2)), repel, times=times) for _ in range(5))
             ],
             axis=0,
         )
@@ -68,11 +68,11 @@ assert np.all(np.abs(slopes + 0.5) < 0.12)
 # and convergence is slow near the pole, where few of the largest terms decide the mean of
 # :math:`e^{\langle x, y \rangle}`.
 
-s, until = 0.25, 3.0
-grid = np.linspace(0, until, 61)
+s, until = 0.25, 2.5
+grid = np.linspace(0, until, 51)
 spreads = {
     n: hm.simulate(np.sqrt(s) * rng.normal(size=(n, 2)), hm.SelfAttention(), times=grid).tokens.var(axis=(1, 2))
-    for n in (100, 1000, 4000)
+    for n in (100, 500, 2000)
 }
 limit = s / (1 - 2 * s * grid[grid < 1.9])
 at = np.argmin(np.abs(grid - 1.5))
