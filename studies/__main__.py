@@ -11,10 +11,22 @@ import pandas as pd
 
 from hardmax._display import progress_bar
 from hardmax._files import save_text
-from studies import causal, classifier, endings, heads, leaders, sphere, temperature
+from studies import (
+    causal,
+    classifier,
+    endings,
+    flow_heads,
+    heads,
+    leaders,
+    robustness,
+    spectrum,
+    sphere,
+    temperature,
+)
 from studies.study import Study
 
-STUDIES = {module.STUDY.name: module.STUDY for module in (leaders, causal, endings, heads, temperature, sphere)}
+MODULES = (leaders, causal, endings, heads, robustness, spectrum, flow_heads, temperature, sphere)
+STUDIES = {module.STUDY.name: module.STUDY for module in MODULES}
 CLASSIFIER = ("paper", "ablations", "small")
 
 

@@ -104,6 +104,8 @@ EXAMPLES = {
     "endings": "endings --set A=skew --set heads=1,2 --seeds 20 --out runs/endings",
     "sphere": "sphere --set beta=1:10:lin:10 --seeds 5 --out runs/sphere",
     "temperature": "temperature --set temperature=0.001:1:log:7 --set layers=1,10 --out runs/temperature",
+    "flows": "flows --set V=positive,multiple,complex,jordan,negative --set d=2,3 --seeds 10 --out runs/flows",
+    "robustness": "robustness --set noise=0.0001:0.1:log:4 --set n=10,100 --seeds 20 --out runs/robustness",
     "classifier": "classifier --set n_heads=4,32 --set layers=1,2,4 --out runs/classifier",
     OWN: "my_cells.py:cell --set x=1,2,3 --set y=0:1:lin:11 --out runs/mine",
 }

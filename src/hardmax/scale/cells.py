@@ -10,8 +10,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from hardmax._errors import ParameterError, did_you_mean, needed_for
 from hardmax._types import FloatArray
 from hardmax.configurations import RANDOM_CONFIGURATIONS
+from hardmax.flows.classify import classify
 from hardmax.limit import limit
-from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
+from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, SelfAttention, Softmax, Sphere
 from hardmax.rules.base import Layered
 from hardmax.scale.design import REPEAT, Params
 from hardmax.simulate import simulate
@@ -187,6 +188,76 @@ def measure_accuracy(params: Params, rng: np.random.Generator) -> Row:
     return {"accuracy": float(np.mean(model.predict(corpus.texts[size:]) == np.array(corpus.labels[size:])))}
 
 
+def _extend_matrix(leading: FloatArray, rng: np.random.Generator, d: int) -> FloatArray:
+    """Return V (d, d) with a leading block; the other eigenvalues are drawn between -1/2 and 1/2."""
+    if d < len(leading):
+        raise ParameterError("d", f"be at least {len(leading)} for this V", d, "Use more dimensions.")
+    V = np.diag(rng.uniform(-0.5, 0.5, d))
+    V[: len(leading), : len(leading)] = leading
+    return V
+
+
+SPECTRA: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {  # kinds of V
+    "identity": lambda rng, d: np.eye(d),
+    "positive": lambda rng, d: _extend_matrix(np.eye(1), rng, d),
+    "multiple": lambda rng, d: _extend_matrix(np.eye(2), rng, d),
+    "complex": lambda rng, d: _extend_matrix(np.array([[1.0, -1.0], [1.0, 1.0]]), rng, d),
+    "jordan": lambda rng, d: _extend_matrix(np.array([[1.0, 1.0], [0.0, 1.0]]), rng, d),
+    "negative": lambda rng, d: -np.diag(rng.uniform(0.2, 1, d)),
+}
+
+
+def classify_flow(params: Params, rng: np.random.Generator) -> Row:
+    """Count the clusters of self-attention at time t, over the spectrum of V and the number of heads.
+
+    Each head has its own Q^T K, of a kind of MATRICES, and all have the same V, divided by the number of heads.
+    Clusters are those of the rescaled tokens in the leading directions of V for one head, and of the tokens for
+    several. `expected` is the limit that `hm.classify` predicts for one head.
+    """
+    tokens, d, heads = make_tokens(params, rng), params["d"], params["heads"]
+    V = choose(SPECTRA, params["V"], "V")(rng, d)
+    rules = [SelfAttention(Q=choose(MATRICES, params["B"], "B")(rng, d), V=V) for _ in range(heads)]
+    rule = rules[0] if heads == 1 else MultiHead(rules, shared=True, shares=[1 / heads] * heads)
+    run = simulate(tokens, rule, times=np.array([0, params["t"] / 2, params["t"]]), rtol=1e-6)
+    P = run.attention(run.reached - 1)
+    expectation = classify(rules[0].Q, None, V)
+    return {
+        "expected": expectation.kind,
+        "proved": expectation.proved,
+        "clusters": int(run.n_clusters[run.reached - 1]),
+        "clusters_before": int(run.n_clusters[max(run.reached - 2, 0)]),
+        "leaders": len(run.leaders),
+        "boolean_distance": float((1 - P.max(axis=-1)).mean()),
+        "reached": bool(run.reached == 3),
+    }
+
+
+def perturb_tokens(params: Params, rng: np.random.Generator) -> Row:
+    """Measure how limits change if tokens are perturbed by Gaussian noise, relative to their mean norm.
+
+    `same_clusters` says whether the same tokens share a limit, `changed` is the share of tokens whose limit is at other
+    leaders, and `radius` the perturbation, in the same unit, below which `hm.limit` proves that no set changes.
+    """
+    tokens, rule = make_tokens(params, rng), make_hardmax(params, rng)
+    unit = float(np.linalg.norm(tokens, axis=1).mean())
+    moves = params["noise"] * unit * rng.normal(size=tokens.shape) / np.sqrt(params["d"])
+    before, after = (limit(start, rule, max_layers=params["max_layers"]) for start in (tokens, tokens + moves))
+    both = before.certified and after.certified
+    changed = np.full(len(tokens), np.nan)
+    if both:
+        faces = np.zeros((2, len(tokens), len(tokens)), dtype=bool)  # whether token j is a leader in the limit of i
+        faces[0][:, before.leaders], faces[1][:, after.leaders] = before.weights > 0, after.weights > 0
+        changed = np.any(faces[0] != faces[1], axis=1)
+    return {
+        "certified": both,
+        "same_leaders": both and bool(np.array_equal(before.leaders, after.leaders)),
+        "same_clusters": both and bool(np.array_equal(before.clusters, after.clusters)),
+        "changed": float(changed.mean()),
+        "radius": float(before.radius or 0.0) / unit,
+        "largest_move": float(np.linalg.norm(moves, axis=1).max()) / unit,
+    }
+
+
 CELLS = {
     "leaders": BuiltIn(
         *(count_leaders, "leaders"),
@@ -198,6 +269,15 @@ CELLS = {
         | {"layers": 600, REPEAT: 0},
     ),
     "sphere": BuiltIn(count_clusters, "clusters", {"beta": 9.0, "t": 10.0, "n": 32, "d": 2, REPEAT: 0}),
+    "flows": BuiltIn(
+        *(classify_flow, "clusters"),
+        {"V": "positive", "B": "identity", "heads": 1, "t": 10.0, "n": 20, "d": 3, "tokens": "gaussian", REPEAT: 0},
+    ),
+    "robustness": BuiltIn(
+        *(perturb_tokens, "changed"),
+        {"noise": 0.01, "alpha": 0.5, "n": 100, "d": 2, "tokens": "gaussian", "A": "identity"}
+        | {"max_layers": 1000, REPEAT: 0},
+    ),
     "temperature": BuiltIn(
         *(measure_distance, "distance"),
         {"temperature": 0.01, "layers": 10, "alpha": 0.5, "n": 100, "d": 2, "tokens": "gaussian", REPEAT: 0},
