@@ -33,7 +33,6 @@ sys.path.append(str(REFERENCE.parent))
 read: Callable[[Path], str] = import_module("extensions.reference").read  # with a section for each name
 PLACES = [name for page in PAGES for name in PLACE.findall(read(page))]
 PACKAGES = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
-RAISES_NOTHING = {"plot_inspection"}  # beyond what Python and Matplotlib do
 
 
 def resolve(path: str) -> Any:
@@ -80,13 +79,12 @@ def test_examples_of_the_gallery_are_linked(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", FUNCTIONS)
-def test_functions_document_parameters_results_and_errors(path: str) -> None:
+def test_functions_document_parameters_and_results(path: str) -> None:
     function = resolve(path)
     document, signature = FunctionDoc(function), inspect.signature(function)
     assert document["Summary"]
     assert named(document["Parameters"]) == list(signature.parameters)
     assert bool(document["Returns"]) == (signature.return_annotation is not None)
-    assert bool(document["Raises"]) == (path.rpartition(".")[2] not in RAISES_NOTHING)
     assert document["Examples"]
 
 
@@ -103,11 +101,6 @@ def test_classes_document_parameters_and_attributes(path: str) -> None:
         takes = [name for name in _parameters(kind) if not name.startswith("_")]
         assert [name for name in takes if name not in listed_names] == []
     assert [name for name in named(document["Parameters"]) if name not in _parameters(kind)] == []
-    makers = [vars(kind)[name] for name in ("__init__", "__post_init__") if name in vars(kind)]
-    written = [inspect.getsource(maker) for maker in makers if "hardmax" in maker.__code__.co_filename]
-    raised = re.findall(r"raise (\w+)", "".join(written))
-    if [name for name in raised if name.endswith(("Error", "Extra"))]:
-        assert document["Raises"]
 
 
 def _parameters(kind: type) -> list[str]:

@@ -29,13 +29,6 @@ class CausalLimit:
     kernel : str
         How the largest products are found, with the same sets: see `simulate`.
 
-    Raises
-    ------
-    ParameterError
-        If `rule` is not causal, or an option has no meaning.
-    ParameterTypeError
-        If `rule` is not a `Hardmax`.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -68,13 +61,7 @@ class CausalLimit:
         return f"CausalLimit({self.rule!r}): {count(len(self), 'token')}, {new} new since the last limit"
 
     def append(self, tokens: Array) -> None:
-        """Append a token of shape (d,), or several of shape (m, d). The work is done by `limit`.
-
-        Raises
-        ------
-        ParameterError
-            If the tokens are not finite numbers, or have another dimension than those before.
-        """
+        """Append a token of shape (d,), or several of shape (m, d). The work is done by `limit`."""
         array = _validation.as_array(tokens, "tokens", "have rows of equal length")
         array, _ = _validation.check_tokens(array[None] if array.ndim == 1 else array)
         if array.ndim != 2:
@@ -94,11 +81,6 @@ class CausalLimit:
         ----------
         progress : callable, optional
             Called with (tokens decided, tokens in all) after each layer.
-
-        Raises
-        ------
-        InputError
-            If there is no token yet.
         """
         if not self._parts:
             raise InputError("A limit needs at least one token. Got none: call `append` first.")

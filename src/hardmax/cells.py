@@ -109,11 +109,6 @@ def cells(tokens: Any, A: Any = None) -> Cells:
     Cells
         `contain` decides membership in any dimension; `rays` and `polygon` describe cells in the plane.
 
-    Raises
-    ------
-    ParameterError
-        If tokens are a batch, or A has another size.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -78,11 +78,6 @@ def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
     Report
         With `accepted`, `reason` of a rejection, `tokens`, `layers` and `inequalities`. It prints as a sentence.
 
-    Raises
-    ------
-    ParameterError
-        If `sample` is not a positive integer.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -57,11 +57,6 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
     -------
     (n, d) array of float64
 
-    Raises
-    ------
-    ParameterError
-        If there is no such name, a number is out of range, or `n` or `d` comes with a configuration of the paper.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -132,11 +127,6 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     Returns
     -------
     (d, d) array of float64
-
-    Raises
-    ------
-    ParameterError
-        If there is no such name, a number is out of range, or `d` is not that of an example of the paper.
 
     Examples
     --------

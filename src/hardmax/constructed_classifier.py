@@ -142,11 +142,6 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     -------
     ConstructedClassifier
 
-    Raises
-    ------
-    ParameterError
-        If shapes do not go together, or two sequences with different labels have the same tokens.
-
     Examples
     --------
     >>> import hardmax as hm

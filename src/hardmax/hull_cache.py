@@ -43,11 +43,6 @@ class HullCache:
         The output for a set with several members: the mean of their values, the value that was appended last, or the
         first.
 
-    Raises
-    ------
-    ParameterError
-        If `ties` is none of these.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -88,11 +83,6 @@ class HullCache:
             Floats, integers or Fractions. Leading axes are heads, the same in all calls.
         values : (..., m, dv) array or tensor
             One row for each key.
-
-        Raises
-        ------
-        ParameterError
-            If shapes do not fit, or a number is not finite.
         """
         K, V = self._check(keys, values)
         self._step(K, V, K[:, :0])
@@ -109,13 +99,6 @@ class HullCache:
         -------
         (..., n, dv) array or tensor
             float64, or Fractions where float64 cannot hold the values; a tensor of the type of `queries` for a tensor.
-
-        Raises
-        ------
-        ParameterError
-            If shapes do not fit, or a number is not finite.
-        InputError
-            If there is no key yet.
         """
         Q = self._check_queries(queries)
         if self._is_exact:
@@ -136,11 +119,6 @@ class HullCache:
         -------
         (..., m, dv) array or tensor
             As from `query`.
-
-        Raises
-        ------
-        ParameterError
-            If shapes do not fit, or a number is not finite.
         """
         K, V = self._check(keys, values)
         Q = self._check_queries(queries, K)
@@ -168,13 +146,7 @@ class HullCache:
         return Sets(starts, members)
 
     def evict(self, number: int) -> None:
-        """Refuse to drop the first keys: the keys that they hide would have to come back to the hull.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Refuse to drop the first keys: the keys that they hide would have to come back to the hull."""
         advice = "Append the keys that stay to a new cache."
         raise InputError(f"A HullCache must keep its keys, as they hide others. Got `evict({number!r})`. {advice}")
 
@@ -189,13 +161,7 @@ class HullCache:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HullCache":
-        """Read a cache that `save` wrote.
-
-        Raises
-        ------
-        InputError
-            If it is not such a file.
-        """
+        """Read a cache that `save` wrote."""
         check_ending(path, (".npz",))
         try:
             with np.load(path, allow_pickle=False) as file:

@@ -74,13 +74,6 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     -------
     list of Leader
 
-    Raises
-    ------
-    ParameterTypeError
-        If it is not the trajectory of `Hardmax`.
-    InputError
-        If it is the trajectory of a batch.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -131,11 +124,6 @@ def split_margin(tokens: Any, token: int, leader: int, other: int, A: Any = None
     -------
     (d,) array of Fractions
         The parts, which add up to the lead.
-
-    Raises
-    ------
-    ParameterError
-        If an index is out of range, or `A` does not fit.
 
     Examples
     --------

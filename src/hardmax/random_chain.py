@@ -42,11 +42,6 @@ def exit_times(
     (runs,) array
         Exit times, sorted.
 
-    Raises
-    ------
-    ParameterError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -130,11 +125,6 @@ def exit_bound(tokens: Any, *, beta: float, gamma: float, eps: float) -> ExitBou
     Returns
     -------
     ExitBound
-
-    Raises
-    ------
-    ParameterError
-        As in `exit_times`.
 
     Examples
     --------

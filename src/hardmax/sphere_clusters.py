@@ -26,11 +26,6 @@ def circle_clusters(beta: float) -> int:
     -------
     int
 
-    Raises
-    ------
-    ParameterError
-        If `beta` is not positive.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -60,11 +55,6 @@ def common_angle(beta: float, n: int, times: Sequence[float]) -> FloatArray:
     Returns
     -------
     (times,) array
-
-    Raises
-    ------
-    ParameterError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -104,11 +94,6 @@ def renyi_centres(tokens: Any, delta: float, *, strong: bool = False) -> IntArra
     -------
     (k,) array of int
         Indices of the centres, ascending; token 0 is always one.
-
-    Raises
-    ------
-    ParameterError
-        If `delta` is not in (0, pi], or tokens are not one token set of nonzero tokens.
 
     Examples
     --------

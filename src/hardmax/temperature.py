@@ -116,11 +116,6 @@ def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
     TemperatureCertificate
         Its bounds hold for `beta` and all larger values: (1) decreases in beta.
 
-    Raises
-    ------
-    ParameterError
-        If the rule is causal or not normalised, or `layers` is not a positive integer.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -155,11 +150,6 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
     -------
     measured, bounds : (betas, layers + 1) arrays
         The largest distance of a token in the two runs at each layer, and the bound (1).
-
-    Raises
-    ------
-    ParameterError
-        As in `certify`, and if a beta is not positive.
 
     Examples
     --------

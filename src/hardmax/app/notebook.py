@@ -108,13 +108,6 @@ def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *
     PlaygroundWidget
         `widget.tokens` holds the tokens after all edits.
 
-    Raises
-    ------
-    ParameterError
-        If tokens, layers or the rule are not supported by the widget.
-    MissingExtra
-        If anywidget is not installed.
-
     Examples
     --------
     >>> widget = playground([[0.6, 0.8], [1.0, 0.0], [0.2, 0.1]])

@@ -47,13 +47,6 @@ def hardmax_layers(
     (batch, n, d) tensor of the type of z
         The tokens after the last layer.
 
-    Raises
-    ------
-    ParameterError
-        If a shape, a type or a number does not fit.
-    MissingExtra
-        If torch is not installed.
-
     Examples
     --------
     >>> import torch

@@ -219,11 +219,6 @@ class ClusterTree:
             The cluster of each point.
         leaders : (clusters,) array of int
             The index of the point that leads each cluster.
-
-        Raises
-        ------
-        ParameterError
-            If both or none are given, or one is out of range.
         """
         if (n_clusters is None) == (granularity is None):
             raise ParameterError("n_clusters", "be given, or `granularity`", "both or none", "Pass one of them.")

@@ -214,13 +214,6 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
         Equal tokens have equal answers: they lead as one, and if all tokens are equal they do. A token whose distance
         from the hull of the others is below 1e-8 of its distance to them counts as inside.
 
-    Raises
-    ------
-    ParameterError
-        If `tokens` are not one batch element of finite numbers.
-    ParameterTypeError
-        If they are not real numbers.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -109,11 +109,6 @@ def steer(
     ControlResult
         `found` is True only if `hm.limit` certifies it, with `alpha` the step size that belongs to A.
 
-    Raises
-    ------
-    ParameterError, ParameterTypeError, MissingExtra
-        As for `choose_A`.
-
     Examples
     --------
     Four tokens around 0, of which only the third shall lead at the limit:

@@ -51,11 +51,6 @@ def plot_control(
     -------
     matplotlib.figure.Figure
 
-    Raises
-    ------
-    InputError
-        If the result has no A.
-
     Examples
     --------
     >>> import hardmax as hm

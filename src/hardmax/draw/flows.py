@@ -135,13 +135,6 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     matplotlib.axes.Axes
         The axes drawn into.
 
-    Raises
-    ------
-    ParameterIndexError
-        If k is not a saved layer or time.
-    InputError
-        If `trajectory` is a batch, or its tokens are not finite at k.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -128,15 +128,6 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     Page
         A notebook shows it. `page.save(path)` writes it, and `str(page)` is its HTML.
 
-    Raises
-    ------
-    ParameterTypeError
-        If `trajectory` is not a trajectory.
-    InputError
-        If `trajectory` is a batch.
-    ParameterError
-        If `path` has another ending.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -34,11 +34,6 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
     -------
     matplotlib.figure.Figure
 
-    Raises
-    ------
-    ParameterError
-        If there is no such column.
-
     Examples
     --------
     >>> import pandas as pd

@@ -45,11 +45,6 @@ class Palette:
     colours : sequence of str
         The available colours.
 
-    Raises
-    ------
-    InputError
-        If a trajectory is a batch.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -144,15 +139,6 @@ def plot_tokens(
     matplotlib.axes.Axes
         The axes drawn into.
 
-    Raises
-    ------
-    ParameterTypeError
-        If `trajectory` is not a trajectory.
-    ParameterIndexError
-        If k is not a saved layer or time.
-    InputError
-        If `trajectory` is a batch, or its tokens are not finite at k.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -235,13 +221,6 @@ def plot_layers(
     Returns
     -------
     matplotlib.figure.Figure
-
-    Raises
-    ------
-    ParameterTypeError
-        If `trajectory` is not a trajectory.
-    InputError
-        If `trajectory` is a batch, or its tokens are not finite at k.
 
     Examples
     --------
@@ -339,11 +318,6 @@ def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection |
     -------
     matplotlib.axes.Axes
         The axes drawn into.
-
-    Raises
-    ------
-    ParameterTypeError
-        If `limit` is not a limit.
 
     Examples
     --------

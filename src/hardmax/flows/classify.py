@@ -152,13 +152,6 @@ def classify(Q: Array | SelfAttention = None, K: Array = None, V: Array = None, 
     Expectation
         It prints as a sentence; `kind` names the limit and `proved` says whether a theorem covers it.
 
-    Raises
-    ------
-    InputError
-        If no matrix is given, or one that depends on time.
-    ParameterError
-        If shapes of the matrices do not match, or a number is not finite.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -35,11 +35,6 @@ class FrankWolfe(SetAttention):
         Gamma in (0, 1], the exact value of a float, or a Fraction. A sequence has one per layer, the last one also
         later; "2/(t+2)" is 1, 2/3, 1/2, ...
 
-    Raises
-    ------
-    ParameterError
-        If `B` is not a square matrix of finite numbers, or a step is not in (0, 1].
-
     Examples
     --------
     A token tied between two equal tokens and a third one: Frank-Wolfe counts the two once, `Hardmax` twice, so that it

@@ -46,14 +46,6 @@ class Hardmax(Layered):
     causal : bool
         True lets token i follow tokens 0 to i alone.
 
-    Raises
-    ------
-    ParameterError
-        If `alpha` is not positive, `A` is not symmetric positive definite (unless `any_A`), or two settings do not go
-        together.
-    ParameterTypeError
-        If `A` does not hold real numbers.
-
     Examples
     --------
     >>> import hardmax as hm

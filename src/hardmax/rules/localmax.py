@@ -34,11 +34,6 @@ class Localmax(SetAttention):
     relative : bool
         True makes the threshold eps |A z_i| max_j |z_j|, so that it scales with the tokens. No theorem covers it.
 
-    Raises
-    ------
-    ParameterError
-        If `alpha` is not positive, `eps` is negative, `decay` is not in (0, 1], or `A` is not a square matrix.
-
     Examples
     --------
     >>> import hardmax as hm

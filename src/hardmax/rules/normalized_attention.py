@@ -34,11 +34,6 @@ class NormalizedAttention(Flow):
     alpha : positive number
         Step of "ngpt".
 
-    Raises
-    ------
-    ParameterError
-        If there is no such scheme, or a number is out of range.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -33,11 +33,6 @@ class SelfAttention(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
-    Raises
-    ------
-    ParameterError
-        If `Q`, `K` and `V` do not act on tokens of one dimension, `V` is not square, or a number is not finite.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -36,11 +36,6 @@ class Softmax(Layered):
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
-    Raises
-    ------
-    ParameterError
-        If `alpha` or `temperature` is not positive, `A` is not square and finite, or `normalize` is another.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -34,12 +34,6 @@ class Sphere(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone. E need not grow then.
 
-    Raises
-    ------
-    ParameterError
-        If `beta` is negative or not finite, or above 700 with `normalized=False`. `simulate` raises it for tokens off
-        the sphere.
-
     Examples
     --------
     >>> import hardmax as hm

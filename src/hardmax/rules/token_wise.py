@@ -61,11 +61,6 @@ class Normalize(TokenWise):
     kind : "rms" or "layer"
         The norm.
 
-    Raises
-    ------
-    ParameterError
-        If `kind` is another.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -101,11 +96,6 @@ class FeedForward(TokenWise):
         s, applied to each number.
     gain : number
         Factor of the step.
-
-    Raises
-    ------
-    ParameterError
-        If shapes do not go together, a number is not finite, or there is no such activation.
 
     Examples
     --------

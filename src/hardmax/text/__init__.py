@@ -35,13 +35,6 @@ def pretrained(name: str = "imdb") -> "HardmaxClassifier":
     HardmaxClassifier
         Already fitted.
 
-    Raises
-    ------
-    ParameterError
-        If there is no such model.
-    MissingExtra
-        If scikit-learn or safetensors is not installed.
-
     Examples
     --------
     >>> import hardmax as hm

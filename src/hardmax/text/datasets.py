@@ -181,11 +181,6 @@ def reviews(
     Corpus
         `texts`, `labels` and `planted`, the words that carry the labels: lists of n.
 
-    Raises
-    ------
-    ParameterError
-        If a number is out of range.
-
     Examples
     --------
     >>> corpus = reviews(4, seed=3, length=(6, 15))

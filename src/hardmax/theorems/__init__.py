@@ -48,13 +48,6 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
         One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal, `SELF_ATTENTION`, `FRANK_WOLFE`,
         `LOCALMAX`, or the energy on the sphere. Empty for rules of which nothing is proved.
 
-    Raises
-    ------
-    ParameterTypeError
-        If it is not a trajectory.
-    InputError
-        If it is that of a batch: check `trajectory[b]`.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -39,11 +39,6 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     -------
     Limit
 
-    Raises
-    ------
-    ParameterError
-        If the rule of the trajectory has no limit: without normalisation.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -138,11 +138,6 @@ trajectory : {kind}
 Returns
 -------
 Verdict
-
-Raises
-------
-InputError
-    If it is the trajectory of a batch: pass one batch element, `trajectory[b]`.
 """
 EXAMPLE = """
 Examples

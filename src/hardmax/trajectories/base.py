@@ -237,12 +237,6 @@ class Trajectory(ABC):
         -------
         Trajectory
             Of the kind that was written.
-
-        Raises
-        ------
-        ParameterError
-            If the file is not such an archive, is of a later version, or its arrays contradict each other; or if `rule`
-            is missing, or given for a file that has one.
         """
         kinds = {kind._format: partial(kind._read, rule) for kind in Trajectory.__subclasses__()}
         return storage.read_archive(path, "be a trajectory saved with to_npz", kinds)

@@ -194,13 +194,7 @@ class Limit(Comparable):
         return Polytope(self.points[: len(self.leaders)])
 
     def exact(self) -> AnyArray:
-        """The limits as an (n, d) array of Fractions, without any rounding.
-
-        Raises
-        ------
-        InputError
-            If the limit is not certified.
-        """
+        """The limits as an (n, d) array of Fractions, without any rounding."""
         if not self.certified:
             raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
         return np.asarray(self.exact_points[self.clusters])
@@ -219,11 +213,6 @@ class Limit(Comparable):
         """Return the proof as a document for JSON, which `hm.check_certificate` and a standalone program check.
 
         The layers are run again to record their sets. `hardmax/certificate.py` describes the format.
-
-        Raises
-        ------
-        InputError
-            If the limit is not certified, or comes from a file.
         """
         if not self.has_certificate:
             got = "A limit from a file" if self.certified else self.status
@@ -233,13 +222,7 @@ class Limit(Comparable):
 
     @classmethod
     def from_certificate(cls, document: Any) -> "Limit":
-        """Check a certificate and restore its limit. `radius` raises an `InputError`: run `hm.limit` for it.
-
-        Raises
-        ------
-        ParameterError
-            If the certificate is rejected.
-        """
+        """Check a certificate and restore its limit. `radius` raises an `InputError`: run `hm.limit` for it."""
         report = check_certificate(document)
         if not report.accepted:
             raise ParameterError("document", "be a certificate that proves its limits", report.reason)

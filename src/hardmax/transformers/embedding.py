@@ -149,15 +149,6 @@ def embed(
     (texts, d) array of float32
         Rows of length 1; zeros for an empty text.
 
-    Raises
-    ------
-    ParameterError
-        If the model is not found, or `batch_size` is not positive.
-    InputError
-        If the hidden states of the model are not finite.
-    MissingExtra
-        If transformers or PyTorch is not installed.
-
     Examples
     --------
     >>> from hardmax.transformers import embed

