@@ -51,16 +51,6 @@ def test_blocks_run(name: str) -> None:
     assert runner.failures == 0, "".join(report)
 
 
-def test_the_page_of_theorems_names_every_function_that_tests_one() -> None:
-    rows = re.search(r"\| statements \| functions \|\n(.*?)\n\n(.*?)\n\n", PAGES["docs/theorems.md"], re.DOTALL)
-    assert rows is not None
-    cells = [line.split("|")[2] for line in rows[1].splitlines()[1:]]
-    checks = (*hm.theorems.STATEMENTS, *hm.theorems.CAUSAL, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
-    checks += (*hm.theorems.FRANK_WOLFE, *hm.theorems.LOCALMAX, *hm.theorems.CAUSAL_SPHERE)
-    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == {check.__name__ for check in checks}
-    assert "no function" in rows[2]
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_no_formula_looks_like_a_tag(name: str) -> None:
     """Markdown passes <A z, x> on as HTML, which browsers do not show; code keeps it."""
@@ -128,7 +118,7 @@ def test_the_commands_of_a_how_to_page_run(
 @pytest.mark.parametrize("name", HOW_TO)
 def test_every_how_to_page_is_in_the_index_and_no_longer_than_one_task(name: str) -> None:
     if name != "index":
-        assert re.search(rf"^{name}$", HOW_TO["index"], re.MULTILINE)
+        assert re.search(rf"^{name} \|", HOW_TO["index"], re.MULTILINE)
         assert len(HOW_TO[name].splitlines()) <= 180
 
 

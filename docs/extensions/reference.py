@@ -36,9 +36,10 @@ def expand(text: str, folder: Path) -> str:
 
 
 def _name(name: str, depth: int) -> str:
-    """Return the section of a class, which begins with a capital, or of a function."""
+    """Return the section of a class, which begins with a capital, of a constant in capitals, or of a function."""
     last = name.rpartition(".")[2]
     directive = f".. autoclass:: {name}\n    :members:" if last[0].isupper() else f".. autofunction:: {name}"
+    directive = f".. py:data:: {name}" if last.isupper() else directive
     return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n{directive}\n\n.. minigallery:: {name}\n```"
 
 
