@@ -36,8 +36,8 @@ class HullCache:
     O(log h), amortized, and a query O(log h + t). C is that of real arithmetic, as in
     `hardmax_attention(causal=True)`: comparisons that floats leave open are repeated exactly. Equal keys, and keys on
     one edge of the hull, tie. Without numba, and once a key or value is a number that float64 cannot hold or a key is
-    beyond 2^-400 and 2^400 in size, NumPy computes all products, and rational arithmetic those that are close. Queries
-    with such numbers are computed so alone. A call that raises an error changes nothing.
+    beyond 2^-400 and 2^400 in size, NumPy computes all products, and rational arithmetic those that are close. The same
+    holds for a query with such numbers, for itself alone. A call that raises an error changes nothing.
 
     Parameters
     ----------
@@ -222,10 +222,7 @@ class HullCache:
     def _history(self) -> tuple[AnyArray, AnyArray]:
         """Return all keys (heads, n, 2) and values (heads, n, dv): floats, or Fractions alone."""
         if len(self._parts) > 1:
-            keys, values = (
-                np.concatenate([_fractions(x) if any(y.dtype == object for y in arrays) else x for x in arrays], axis=1)
-                for arrays in zip(*self._parts, strict=True)
-            )
+            keys, values = map(_join, zip(*self._parts, strict=True))
             self._parts = [(keys, values)]
         return self._parts[0]
 
@@ -346,3 +343,9 @@ def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:
 def _fractions(array: AnyArray) -> AnyArray:
     """Return floats, Fractions or their texts as Fractions."""
     return np.array([Fraction(x) for x in array.flat], object).reshape(array.shape)
+
+
+def _join(arrays: tuple[AnyArray, ...]) -> AnyArray:
+    """Return arrays (heads, m, columns) one after another: floats, or Fractions alone."""
+    exact = any(x.dtype == object for x in arrays)
+    return np.concatenate([_fractions(x) if exact and x.dtype != object else x for x in arrays], axis=1)
