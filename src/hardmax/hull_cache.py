@@ -334,8 +334,8 @@ def _fits(array: AnyArray) -> BoolArray:
 
 def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:
     """Return queries for compiled comparisons, and the indices at which some query does not fit and is replaced."""
-    odd = np.flatnonzero(~_fits(Q).all(axis=(0, 2)))
-    floats = Q.astype(np.float64)
+    fits, floats = _fits(Q), Q.astype(np.float64)
+    odd = NOTHING if fits.all() else np.flatnonzero(~fits.all(axis=(0, 2)))
     floats[:, odd] = 1.0
     return floats, odd
 
