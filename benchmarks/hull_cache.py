@@ -1,7 +1,8 @@
-"""Appends and queries of `HullCache` a second, by the order of the keys: `python -m benchmarks.hull_cache [KEYS]`.
+"""Appends and queries of `HullCache` a second, by the order of the keys: `python -m benchmarks.hull_cache [--record]`.
 
-Times are those of the processor, which other programs do not lengthen, for two cores that share the heads. The peer
-computes all products of a query with NumPy, as a cache without a hull does.
+Times are those of the processor, which other programs hardly lengthen, for two cores that share the heads. The peer
+computes all products of a query with NumPy, as a cache without a hull does. `--record` writes
+`results/hull_cache.json`, from which `python -m studies.pages` fills the table of docs/how-to/torch.md.
 """
 
 import sys
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
+from benchmarks import report
+from benchmarks.machine import RESULTS, machine
+from benchmarks.memory import with_peak
 
-HEADS, KEYS, CORES, PEER_QUERIES = 8, 1_000_000, 2, 20
+HEADS, KEYS, LARGE, CORES, PEER_QUERIES = 8, 1_000_000, 10_000_000, 2, 20
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -32,15 +36,15 @@ def kinds(n: int, rng: np.random.Generator) -> dict[str, tuple[Any, Any]]:
         "Gaussian": (rng.normal(size=(HEADS, n, 2)), normal),
         "parabola, in order (addresses)": (parabola, np.stack([asked, np.ones((HEADS, n))], -1)),
         "on a line, in order": (np.broadcast_to(np.c_[i, i], (HEADS, n, 2)), normal),
+        "in a column, ascending": (np.broadcast_to(np.c_[0 * i, i], (HEADS, n, 2)), normal),
+        "in a column, descending": (np.broadcast_to(np.c_[0 * i, -i], (HEADS, n, 2)), normal),
         "on a circle, in random order": (np.stack([np.cos(turn), np.sin(turn)], -1), normal),
     }
 
 
-def main(total: int) -> None:
-    """Print a table."""
-    n, rng = total // HEADS, np.random.default_rng(0)
-    print("| keys | million appends / s | million queries / s | queries, times as fast as all products |")
-    print("|---|---:|---:|---:|")
+def measure(total: int) -> list[dict[str, Any]]:
+    """Return a row for each order of the keys."""
+    n, rng, rows = total // HEADS, np.random.default_rng(0), []
     for name, (keys, queries) in kinds(n, rng).items():
         for size in (100, n):  # the first loads the compiled code
             cache, values = hm.HullCache(), np.ones((HEADS, size, 2))
@@ -48,9 +52,37 @@ def main(total: int) -> None:
             query = seconds(lambda q=queries[:, :size], c=cache: c.query(q))
         some = queries[0, :PEER_QUERIES]
         peer = seconds(lambda k=keys[0], q=some: [int((k @ x).argmax()) for x in q]) / PEER_QUERIES
-        rates = [CORES * HEADS * n / spent / 1e6 for spent in (append, query)]
-        print(f"| {name} | {rates[0]:.2f} | {rates[1]:.2f} | {peer * HEADS * n / query:,.0f} |", flush=True)
+        appends, asked = (CORES * HEADS * n / spent / 1e6 for spent in (append, query))
+        row = {"keys": name, "million appends / s": appends, "million queries / s": asked}
+        rows.append(row | {"queries, times as fast as all products": peer * HEADS * n / query})
+    return rows
+
+
+def large(keys: int) -> dict[str, Any]:
+    """Return the seconds of one core, and the memory, for Gaussian keys in one head."""
+    cache, normal, values = hm.HullCache(), np.random.default_rng(0).normal(size=(keys, 2)), np.ones((keys, 1))
+    spent, megabytes = with_peak(lambda: seconds(lambda: cache.append(normal, values)))
+    return {"keys": keys, "seconds": spent, "MB": megabytes}
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Return the table of docs/how-to/torch.md."""
+    table = report.table(found["rows"], {key: key for key in found["rows"][0]})
+    one, cores = found["large"], f"on {CORES} cores that share {HEADS} heads"
+    return (
+        f"{table}\n\nA million keys, {cores}, in processor time. {one['keys']:,} Gaussian keys in one head took "
+        f"{one['seconds']:.0f} s of one core and {one['MB'] / 1e3:.1f} GB."
+    )
+
+
+def main() -> None:
+    """Measure, print the table and record it on request."""
+    found = {"machine": machine(), "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": measure(KEYS)}
+    found["large"] = large(LARGE)
+    print(markdown(found))
+    if "--record" in sys.argv:
+        report.write(found, RESULTS / "hull_cache.json")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else KEYS)
+    main()

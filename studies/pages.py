@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from benchmarks import app_load, gpu, report
+from benchmarks import app_load, gpu, hull_cache, report
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.registry import Result, Row
 from pandas import read_csv
@@ -209,6 +209,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "gpu": on_a_gpu,
         "products": largest_products_on_a_gpu,
     },
+    "docs/how-to/torch.md": {"hull cache": lambda: hull_cache.markdown(record("hull_cache"))},
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": {"settings": classifier_page.settings_table},
     "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},

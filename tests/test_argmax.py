@@ -351,8 +351,8 @@ def test_a_strict_choice_never_shows_a_margin_of_zero(exact: bool) -> None:
 def test_margins_bound_the_lead_of_the_sets(batch):
     rng = np.random.default_rng(batch)
     shape = (batch,) if batch else ()
-    for scale in (1.0, 1e-200, 1e150):
-        queries, keys = rng.integers(-3, 4, (*shape, 20, 2)) * scale, rng.integers(-3, 4, (*shape, 9, 2)) * 0.5
+    for scale, unit in ((1.0, 0.5), (1e-200, 0.5), (1e150, 0.5), (1e-160, 1e-160), (1e-310, 0.1), (1e200, 1e150)):
+        queries, keys = rng.integers(-3, 4, (*shape, 20, 2)) * scale, rng.integers(-3, 4, (*shape, 9, 2)) * unit
         sets, margins = argmax_sets(queries, keys, margins=True)
         assert sets == argmax_sets(queries, keys)
         for row, (members, margin) in enumerate(zip(sets, margins, strict=True)):
@@ -363,7 +363,11 @@ def test_margins_bound_the_lead_of_the_sets(batch):
                 assert margin == np.inf
                 continue
             lead = products[members[0]] - max(others)
-            assert lead * (1 - Fraction(1, 10**9)) - Fraction(scale) / 10**9 <= margin <= lead
+            least = min(lead * (1 - Fraction(1, 10**9)), Fraction(float(np.finfo(float).max)))
+            rounding = Fraction(scale) * max(Fraction(unit), 1) / 10**9 + Fraction(5e-324)
+            assert least - rounding <= Fraction(float(margin)) <= lead
+    sets, margins = argmax_sets(queries[..., :0, :], keys, margins=True)
+    assert len(sets) == len(margins) == 0
 
 
 def test_tensors_have_the_same_sets():

@@ -328,6 +328,7 @@ def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
     wide = x.cpu().double()
     with torch.autocast("cpu", dtype=dtype):
         assert hardmax_attention(wide, wide, wide).dtype == torch.float64
+        assert hardmax_attention(wide, wide, x.cpu()).dtype == dtype  # each tensor by itself
 
 
 def test_autocast_in_a_compiled_function():

@@ -1,5 +1,6 @@
 """Options of `hardmax_attention`: gradients of queries and keys, masks and heads as in torch, export."""
 
+import io
 import math
 
 import pytest
@@ -37,6 +38,36 @@ def test_gradients_are_those_of_dense_softmax(gradient, masked, causal):
     assert torch.equal(out, plain)
     for ours, expected in zip(found, (*soft[:2], hard if gradient == "straight-through" else soft[2]), strict=True):
         torch.testing.assert_close(ours, expected.nan_to_num(), rtol=1e-9, atol=1e-12)
+
+
+NAN_PADDING = torch.tensor([[1.0, 3.0], [math.nan, math.inf]])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("gradient", ["straight-through", "softmax"])
+@pytest.mark.parametrize(
+    ("q", "k", "v", "mask"),
+    [
+        ([[1e20, 1e20]], [[1e20, 1e20], [1.0, 0.0]], [[1.0], [2.0]], None),
+        ([[1.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], NAN_PADDING, [True, False]),
+        ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], NAN_PADDING, [[True, False]] * 2),
+        ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], NAN_PADDING, None),
+        ([[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]], [[3.0], [-0.0]], None),
+    ],
+)
+def test_the_output_has_the_same_bits_with_every_gradient(q, k, v, mask, gradient, compiled):
+    q, k, v = (torch.as_tensor(x).clone() for x in (q, k, v))
+    mask = None if mask is None else torch.tensor(mask)
+    expected = hardmax_attention(q, k, v, mask)
+    attend = torch.compile(hardmax_attention, backend="aot_eager", fullgraph=True) if compiled else hardmax_attention
+    out = attend(q.requires_grad_(), k, v.requires_grad_(), mask, gradient=gradient)
+    torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(out.signbit(), expected.signbit())
+    if mask is not None:
+        assert torch.equal(hardmax_attention(q, k, v, mask, tolerance=0.0), expected)
+        out.sum().backward()
+        assert q.grad.isfinite().all()
+        assert v.grad[1].tolist() == [0.0, 0.0]
 
 
 def test_no_gradient_of_queries_by_default():
@@ -89,6 +120,19 @@ def test_the_decomposition_has_the_exact_sets_where_products_are_exact(causal):
     torch.testing.assert_close(hardmax_attention(q, k, v, mask, causal=causal, tolerance=0.0), expected)
     near = hardmax_attention(torch.tensor([[1.0, 0.0]]), torch.eye(2) - 1e-4, torch.eye(2), tolerance=1.5)
     assert near.tolist() == [[0.5, 0.5]]
+    assert torch.equal(hardmax_attention(q, k[:, :0], v[:, :0], tolerance=0.0), torch.zeros(4, 6, 3))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_the_decomposition_of_16_bits_computes_in_float32(dtype, scale, autocast):
+    q, k, v = (draw(4, 40, 3, seed=seed, dtype=dtype) for seed in range(3))
+    expected = hardmax_attention(q * scale, k * scale, v)
+    with torch.autocast("cpu", dtype=dtype, enabled=autocast):
+        found = hardmax_attention(q * scale, k * scale, v, tolerance=1e-6)
+    assert found.dtype == dtype
+    assert torch.equal(found, expected)
 
 
 class Model(torch.nn.Module):
@@ -97,7 +141,7 @@ class Model(torch.nn.Module):
         self.options = options
 
     def forward(self, q, k, v):
-        return hardmax_attention(q, k, v, causal=True, **self.options)
+        return hardmax_attention(q, k, v, **{"causal": True, **self.options})
 
 
 @pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}, {"gradient": "softmax"}])
@@ -109,6 +153,53 @@ def test_export(options):
     assert any("hardmax" in name for name in names) == ("tolerance" not in options)
 
 
+def export(options, compiler):
+    """Export at n = 7 queries and m = 8 keys, for any n and m, and return what runs it."""
+    n, m = torch.export.Dim("n", min=1, max=64), torch.export.Dim("m", min=1, max=64)
+    q, k, v = (draw(2, 8, 4, seed=seed, dtype=torch.float32) for seed in range(3))
+    if options["causal"]:
+        return compiler(Model(**options), (q, k, v), ({1: m},) * 3)
+    return compiler(Model(**options), (q[:, 1:].clone(), k, v), ({1: n}, {1: m}, {1: m}))
+
+
+def exported(model, inputs, shapes):
+    return torch.export.export(model, inputs, dynamic_shapes=shapes).module()
+
+
+def compiled_ahead(model, inputs, shapes):
+    program = torch.export.export(model, inputs, dynamic_shapes=shapes)
+    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))
+
+
+def in_onnx(model, inputs, shapes):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    file = io.BytesIO()
+    torch.onnx.export(model, inputs, dynamic_shapes=shapes, dynamo=True).save(file)
+    session = runtime.InferenceSession(file.getvalue())
+    names = [each.name for each in session.get_inputs()]
+    return lambda *x: torch.from_numpy(session.run(None, dict(zip(names, (y.numpy() for y in x), strict=True)))[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("compiler", "options"),
+    [
+        (exported, {}),
+        (exported, {"tolerance": 1e-6}),
+        (exported, {"gradient": "softmax"}),
+        (in_onnx, {"tolerance": 1e-6}),
+        pytest.param(compiled_ahead, {}, marks=pytest.mark.slow),
+    ],
+)
+def test_exported_models_accept_other_numbers_of_tokens(compiler, options, causal):
+    run = export(options | {"causal": causal}, compiler)
+    for n, m in ((3, 3), (1, 1)) if causal else ((1, 9), (5, 3), (1, 1)):
+        inputs = draw(2, n, 4, dtype=torch.float32), *(draw(2, m, 4, seed=s, dtype=torch.float32) for s in (1, 2))
+        torch.testing.assert_close(run(*inputs), hardmax_attention(*inputs, causal=causal))
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_what_is_not_supported_is_refused():
     q = draw(3, 2)
@@ -116,6 +207,8 @@ def test_what_is_not_supported_is_refused():
         ({"gradient": "soft"}, "gradient"),
         ({"temperature": 0.0}, "temperature"),
         ({"scale": -1.0}, "scale"),
+        ({"scale": "a"}, "scale"),
+        ({"tolerance": "a"}, "tolerance"),
         ({"tolerance": -1.0}, "tolerance"),
         ({"attn_mask": torch.ones(3, 3)}, "attn_mask"),
         ({"enable_gqa": True}, "k"),

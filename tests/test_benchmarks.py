@@ -10,7 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import CASES, FAMILIES, attention, avx2, classifier, data, engine, flows, machine, report, runner
+from benchmarks import (
+    CASES,
+    FAMILIES,
+    attention,
+    avx2,
+    classifier,
+    data,
+    engine,
+    flows,
+    hull_cache,
+    machine,
+    report,
+    runner,
+)
 from benchmarks.__main__ import main
 from benchmarks.clustering import are_same_partitions, growth_row
 from benchmarks.machine import AVX2_ONLY, instructions
@@ -169,6 +182,14 @@ def test_peak_memory_includes_what_numpy_allocates():
 
 
 RESULT = Result("toy", "Toy tokens", "2026-01-01", [Row("ours", 0.001, 2.0), Row("peer", 0.1, 3.0, 100.0)])
+
+
+def test_rates_of_the_hull_cache_are_measured_for_every_order_of_keys():
+    found = {"rows": hull_cache.measure(800), "large": hull_cache.large(100)}
+    for name, row in zip(hull_cache.kinds(8, np.random.default_rng(0)), found["rows"], strict=True):
+        assert row.pop("keys") == name
+        assert min(row.values()) > 0
+    assert "100 Gaussian keys" in hull_cache.markdown(found)
 
 
 def test_results_are_kept_by_case_and_by_machine(tmp_path):

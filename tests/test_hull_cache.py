@@ -1,5 +1,6 @@
 """`HullCache` against `hardmax_attention`, and its compiled heads against the reference in rational arithmetic."""
 
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +27,11 @@ KINDS = {
     "rising line": lambda rng, n: np.outer(np.arange(n), [1, 0]),
     "falling line": lambda rng, n: np.outer(-np.arange(n), [1, 2]),
     "column": lambda rng, n: np.outer(rng.permutation(n), [0, 1]),
+    "rising column": lambda rng, n: np.outer(np.arange(n), [0, 1]),
+    "columns in turn": lambda rng, n: np.c_[np.arange(n) % 3, rng.choice([-1, 1]) * np.arange(n)],
+    "row beside a column": lambda rng, n: np.c_[
+        x := np.maximum(np.arange(n) - 20, 0) * rng.choice([-1, 1]), np.arange(n) * (x == 0)
+    ],
     "parabola": lambda rng, n: np.c_[2 * np.arange(n), -(np.arange(n) ** 2)],
     "shuffled parabola": lambda rng, n: rng.permutation(np.c_[2 * np.arange(n), -(np.arange(n) ** 2)]),
     "circle": lambda rng, n: np.exp(1j * rng.permutation(n))[:, None].view(float),
@@ -89,6 +95,18 @@ def test_heads_batches_and_tensors(kind):
     assert repr(cache) == "HullCache(ties='mean'): 300 keys in each of 6 heads"
 
 
+@pytest.mark.parametrize(
+    "keys", [lambda i: (0 * i, i), lambda i: (0 * i, -i), lambda i: (i % 2, i), lambda i: (-i, 0 * i)]
+)
+def test_appends_to_a_column_take_no_longer_in_a_long_one(keys):
+    """Time that is quadratic in the number of keys would be minutes."""
+    pytest.importorskip("numba")
+    cache, start = hm.HullCache(), time.process_time()
+    cache.append(np.c_[keys(np.arange(100_000))], np.ones((100_000, 1)))
+    assert time.process_time() - start < 20
+    assert len(cache.sets([[1, 0]])[0]) in (100_000, 50_000, 1)
+
+
 def test_numbers_that_floats_cannot_hold():
     third = Fraction(1, 3)
     cache = hm.HullCache()
@@ -99,6 +117,60 @@ def test_numbers_that_floats_cannot_hold():
     line.append([[third, 1 - third], [0, 1], [1, 0]], [[Fraction(1, 7)], [1], [2]])
     assert line.query([[1, 1]]).tolist() == [[Fraction(22, 21)]]
     assert line.sets([[0, 0], [Fraction(1, 7), Fraction(1, 7)]])[1].tolist() == [0, 1, 2]
+
+
+def test_floats_and_fractions_in_one_cache(tmp_path):
+    rng, cache, keys = np.random.default_rng(0), hm.HullCache(), []
+    for scale in (0.1, Fraction(1, 10), 0.3, Fraction(1, 3)):
+        some = rng.integers(-2, 3, (8, 2)) * scale
+        cache.append(some, some * 2)
+        keys += [[Fraction(x) for x in row] for row in some.tolist()]
+    queries = [[1, 0], [3, 1], [-1, -1], [Fraction(1, 3), Fraction(1, 3)]]
+    products = [[q[0] * k[0] + q[1] * k[1] for k in keys] for q in queries]
+    expected = [[j for j, product in enumerate(row) if product == max(row)] for row in products]
+    cache.save(tmp_path / "cache.npz")
+    for one in (cache, hm.HullCache.load(tmp_path / "cache.npz")):
+        assert [members.tolist() for members in one.sets(queries)] == expected
+        assert one.query(queries)[0, 0] == 2 * keys[expected[0][0]][0]
+    torch = pytest.importorskip("torch")
+    assert cache.query(torch.tensor([[1.0, 0.0]]))[0, 0] == torch.tensor(float(cache.query([[1, 0]])[0, 0]))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_queries_that_compiled_code_does_not_accept_change_no_other(compiled, monkeypatch):
+    if compiled:
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr("hardmax.hull_cache.has_numba", lambda: False)
+    rng = np.random.default_rng(3)
+    keys, values = rng.integers(-3, 4, (2, 2, 40, 2))
+    queries = rng.integers(-2, 3, (2, 40, 2)).astype(object)
+    queries[0, 7] = queries[0, 7] * Fraction(1, 3) + Fraction(1, 2**2000)
+    queries[1, 20] = [1e-130, 1]
+    cache, plain = hm.HullCache(), [[[Fraction(x) for x in q] for q in head] for head in queries]
+    out = cache.attend(queries, keys, values)
+    for h, i in np.ndindex(2, 40):
+        products = (keys[h].astype(object) @ np.array(plain[h][i], object)).tolist()
+        best = [[j for j in range(end) if products[j] == max(products[:end])] for end in (i + 1, 40)]
+        np.testing.assert_allclose(out[h, i], values[h][best[0]].mean(axis=0), atol=1e-15)
+        assert cache.sets(queries)[h * 40 + i].tolist() == best[1]
+        np.testing.assert_allclose(cache.query(queries)[h, i], values[h][best[1]].mean(axis=0), atol=1e-15)
+    assert cache._is_exact != compiled
+
+
+def test_arrays_without_keys_queries_values_or_heads(tmp_path):
+    for leading, m, n, dv in ((), 0, 1, 3), ((), 2, 0, 3), ((2,), 3, 1, 0), ((0,), 3, 2, 1), ((2, 0), 0, 0, 0):
+        for dtype in (float, int, object):
+            cache, values = hm.HullCache(), np.ones((*leading, m, dv), dtype)
+            cache.append(np.ones((*leading, m, 2), dtype), values)
+            empty, queries = np.ones((*leading, 0, 2), dtype), np.ones((*leading, n, 2), dtype)
+            assert cache.attend(empty, empty, values[..., :0, :]).shape == (*leading, 0, dv)
+            cache.save(tmp_path / "cache.npz")
+            for one in (cache, hm.HullCache.load(tmp_path / "cache.npz")):
+                assert len(one) == m
+                if m:
+                    assert one.query(queries).shape == (*leading, n, dv)
+                    assert len(one.sets(queries)) == n * (leading[0] if leading else 1)
 
 
 def test_decoding_of_memory_addresses_is_exact():
@@ -160,6 +232,10 @@ def test_wrong_input_is_named():
     cache = hm.HullCache()
     with pytest.raises(hm.InputError, match="append"):
         cache.query([[1, 2]])
+    for queries, keys in (([[[1, 2]]], [[[1, 2]] * 2]), ([[np.nan, 1]], [[Fraction(1, 3), 1]])):
+        with pytest.raises(hm.ParameterError, match="`queries`"):
+            cache.attend(queries, keys, keys)
+    assert (repr(cache), cache._is_exact) == (repr(hm.HullCache()), hm.HullCache()._is_exact)
     with pytest.raises(hm.ParameterError, match="ties"):
         hm.HullCache(ties="last")
     for keys, values, name in (

@@ -128,8 +128,8 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
             more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
             raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
         return array
-    integers = array.dtype.kind in "iu"
-    if array.dtype.kind == "b" or (integers and max(int(array.max()), -int(array.min())) <= MAX_EXACT_INTEGER):
+    integers = array.dtype.kind in "iub"
+    if integers and max(int(array.max(initial=0)), -int(array.min(initial=0))) <= MAX_EXACT_INTEGER:
         return array.astype(np.float64)
     fractions = np.empty(array.shape, object)
     for where in np.ndindex(array.shape):

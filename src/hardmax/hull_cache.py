@@ -12,7 +12,7 @@ from hardmax import _validation
 from hardmax._display import count
 from hardmax._errors import InputError, ParameterError
 from hardmax._files import check_ending, written_whole
-from hardmax._types import AnyArray, Array, IntArray
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import Metric, Points, exact_sets
 from hardmax.search.dispatch import Search, has_numba
 from hardmax.search.sets import Sets
@@ -32,10 +32,12 @@ class HullCache:
 
     o = mean of v_j over j in C,   C = argmax_j <q, k_j> over all keys so far.
 
-    A maximum lies on the convex hull of the keys, so a query takes O(log h) for a hull of h vertices, and an append
-    the same. C is that of real arithmetic, as in `hardmax_attention(causal=True)`: comparisons that floats leave open
-    are repeated exactly. Equal keys, and keys on one edge of the hull, tie. Without numba, and for integers and
-    Fractions that float64 cannot hold, NumPy computes all products, and rational arithmetic those that are close.
+    A maximum lies on the convex hull of the keys. For h vertices and t different keys that tie, an append takes
+    O(log h), amortized, and a query O(log h + t). C is that of real arithmetic, as in
+    `hardmax_attention(causal=True)`: comparisons that floats leave open are repeated exactly. Equal keys, and keys on
+    one edge of the hull, tie. Without numba, and once a key or value is a number that float64 cannot hold or a key is
+    beyond 2^-400 and 2^400 in size, NumPy computes all products, and rational arithmetic those that are close. The same
+    holds for a query with such numbers, for itself alone. A call that raises an error changes nothing.
 
     Parameters
     ----------
@@ -84,8 +86,8 @@ class HullCache:
         values : (..., m, dv) array or tensor
             One row for each key.
         """
-        K, V = self._check(keys, values)
-        self._step(K, V, K[:, :0])
+        K, V, leading = self._check(keys, values)
+        self._extend(K, V, leading, K[:, :0])
 
     def query(self, queries: Array) -> Array:
         """Return the outputs of queries.
@@ -98,12 +100,11 @@ class HullCache:
         Returns
         -------
         (..., n, dv) array or tensor
-            float64, or Fractions where float64 cannot hold the values; a tensor of the type of `queries` for a tensor.
+            float64, or Fractions where float64 cannot hold the values; for a tensor, one of the type of `queries`.
         """
-        Q = self._check_queries(queries)
-        if self._is_exact:
-            return self._outputs(self._means(self._exact_sets(Q)), queries)
-        return self._outputs(self._step(Q[:, :0], np.empty((len(Q), 0, self._dv)), Q), queries)
+        Q = self._check_queries(queries, self._leading or ())
+        floats, odd = _split(Q)
+        return self._outputs(self._answer(Q, odd, self._step(*self._nothing, floats)), queries)
 
     def attend(self, queries: Array, keys: Array, values: Array) -> Array:
         """Append each key, and answer the query of the same index: causal attention, after the keys so far.
@@ -120,12 +121,11 @@ class HullCache:
         (..., m, dv) array or tensor
             As from `query`.
         """
-        K, V = self._check(keys, values)
-        Q = self._check_queries(queries, K)
-        out = self._step(K, V, Q)
-        if self._is_exact:
-            out = self._means(self._exact_sets(Q, len(self) - K.shape[1] + 1 + np.arange(K.shape[1])))
-        return self._outputs(out, queries)
+        K, V, leading = self._check(keys, values)
+        Q = self._check_queries(queries, leading, K)
+        floats, odd = _split(Q)
+        out = self._extend(K, V, leading, floats)
+        return self._outputs(self._answer(Q, odd, out, len(self) - K.shape[1] + 1 + np.arange(K.shape[1])), queries)
 
     def sets(self, queries: Array) -> Sets:
         """Return C of each query, as indices of keys in the order of their arrival; head after head.
@@ -135,15 +135,16 @@ class HullCache:
         queries : (..., n, 2) array or tensor
             As in `query`.
         """
-        Q = self._check_queries(queries)
+        Q = self._check_queries(queries, self._leading or ())
         if self._is_exact:
             return self._exact_sets(Q)
-        starts, no_values = np.zeros(Q.shape[0] * Q.shape[1] + 1, np.intp), np.empty((len(Q), 0, self._dv))
-        self._step(Q[:, :0], no_values, Q, starts)
+        (floats, odd), (heads, n) = _split(Q), Q.shape[:2]
+        starts = np.zeros(heads * n + 1, np.intp)
+        self._step(*self._nothing, floats, starts)
         starts = np.cumsum(starts)
         members = np.empty(starts[-1], np.intp)
-        self._step(Q[:, :0], no_values, Q, starts, members)
-        return Sets(starts, members)
+        self._step(*self._nothing, floats, starts, members)
+        return Sets(starts, members).replace((np.arange(heads)[:, None] * n + odd).ravel(), self._exact_sets(Q[:, odd]))
 
     def evict(self, number: int) -> None:
         """Refuse to drop the first keys: the keys that they hide would have to come back to the hull."""
@@ -167,7 +168,8 @@ class HullCache:
             with np.load(path, allow_pickle=False) as file:
                 cache, leading = cls(ties=str(file["ties"])), tuple(file["leading"].tolist())
                 if leading != (-1,):
-                    arrays = (_parse(file[name]) for name in ("keys", "values"))
+                    arrays = (file[name] for name in ("keys", "values"))
+                    arrays = (_fractions(x) if x.dtype.kind == "U" else x for x in arrays)
                     cache.append(*(x.reshape(*leading, *x.shape[1:]) for x in arrays))
         except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
             must = "`path` must be a whole file that `HullCache.save` wrote."
@@ -178,11 +180,23 @@ class HullCache:
     def _dv(self) -> int:
         return int(self._parts[0][1].shape[2])
 
+    @property
+    def _nothing(self) -> tuple[AnyArray, AnyArray]:
+        """No keys and values."""
+        return tuple(x[:, :0] for x in self._parts[0])  # type: ignore[return-value]
+
     def _history(self) -> tuple[AnyArray, AnyArray]:
-        """Return all keys (heads, n, 2) and values (heads, n, dv)."""
-        keys, values = (np.concatenate(arrays, axis=1) for arrays in zip(*self._parts, strict=True))
-        self._parts = [(keys, values)]
-        return keys, values
+        """Return all keys (heads, n, 2) and values (heads, n, dv): floats, or Fractions alone."""
+        if len(self._parts) > 1:
+            keys, values = map(_join, zip(*self._parts, strict=True))
+            self._parts = [(keys, values)]
+        return self._parts[0]
+
+    def _extend(self, K: AnyArray, V: AnyArray, leading: tuple[int, ...], Q: AnyArray) -> AnyArray:
+        """Append checked keys and values, and return outputs as `_step` does."""
+        self._leading = leading
+        self._is_exact |= V.dtype == object or not _fits(K).all()
+        return self._step(K, V, Q)
 
     def _step(
         self, K: AnyArray, V: AnyArray, Q: AnyArray, starts: IntArray = NOTHING, members: IntArray = NOTHING
@@ -212,26 +226,37 @@ class HullCache:
         work = WORK * number * (arrays[0].shape[1] + arrays[2].shape[1])
         share(lambda some: step(some, heads, rule, *(np.ascontiguousarray(x) for x in arrays)), number, work)
 
+    def _answer(self, Q: AnyArray, odd: IntArray, out: AnyArray, seen: IntArray | None = None) -> AnyArray:
+        """Return outputs with those of the reference for queries at the indices `odd`, or for all."""
+        some = np.arange(Q.shape[1]) if self._is_exact else odd
+        if not len(some):
+            return out
+        means = self._means(self._exact_sets(Q[:, some], None if seen is None else seen[some]), len(some))
+        out = out.astype(means.dtype)
+        out[:, some] = means
+        return out
+
     def _exact_sets(self, Q: AnyArray, seen: IntArray | None = None) -> Sets:
         """Return the sets by the reference: all products, in rational arithmetic where floats leave them open."""
+        if not Q.size:
+            return Sets.of([])
         parts = [
             exact_sets(Points.of(q), Points.of(k), Metric.of(None), Search("numpy"), seen)[0]
             for q, k in zip(Q, self._history()[0], strict=True)
-            if len(q)
         ]
         return Sets.of([members for sets in parts for members in sets])
 
-    def _means(self, sets: Sets) -> AnyArray:
+    def _means(self, sets: Sets, n: int) -> AnyArray:
         """Return the outputs (heads, n, dv) of sets."""
         values = self._history()[1]
-        n, place = len(sets) // max(1, len(values)), {"mean": slice(None), "latest": slice(-1, None), "first": slice(1)}
-        rows = [values[i // n][members[place[self.ties]]] for i, members in enumerate(sets)]
+        place = {"mean": slice(None), "latest": slice(-1, None), "first": slice(1)}[self.ties]
+        rows = [values[i // n][members[place]] for i, members in enumerate(sets)]
         means = [row.sum(axis=0) / (Fraction(len(row)) if row.dtype == object else len(row)) for row in rows]
         return np.array(means).reshape(len(values), n, self._dv)
 
-    def _check(self, keys: Array, values: Array) -> tuple[AnyArray, AnyArray]:
-        """Return keys (heads, m, 2) and values (heads, m, dv)."""
-        K, V = self._numbers(keys, "keys"), self._numbers(values, "values")
+    def _check(self, keys: Array, values: Array) -> tuple[AnyArray, AnyArray, tuple[int, ...]]:
+        """Return keys (heads, m, 2), values (heads, m, dv), and the axes of heads."""
+        K, V = _numbers(keys, "keys"), _numbers(values, "values")
         leading = K.shape[:-2] if self._leading is None else self._leading
         if K.ndim < 2 or K.shape[-1] != 2 or K.shape[:-2] != leading:
             axes = "..., " if self._leading is None else "".join(f"{size}, " for size in self._leading)
@@ -241,36 +266,52 @@ class HullCache:
             raise ParameterError(
                 "values", f"have shape ({axes}{self._dv if self._parts else 'dv'})", f"shape {V.shape}"
             )
-        self._leading = leading
-        return K.reshape(-1, *K.shape[-2:]), V.reshape(-1, *V.shape[-2:])
+        heads = math.prod(leading)
+        return K.reshape(heads, *K.shape[-2:]), V.reshape(heads, *V.shape[-2:]), leading
 
-    def _check_queries(self, queries: Array, keys: AnyArray | None = None) -> AnyArray:
+    def _check_queries(self, queries: Array, leading: tuple[int, ...], keys: AnyArray | None = None) -> AnyArray:
         """Return queries (heads, n, 2)."""
         if keys is None and not self._length:
             raise InputError("A query needs at least one key. Got none: call `append` first.")
-        Q, leading = self._numbers(queries, "queries"), self._leading or ()
-        if Q.shape[:-2] != leading or Q.ndim < 2 or Q.shape[-1] != 2 or (keys is not None and Q.size != keys.size):
-            axes = (*leading, "n" if keys is None else keys.shape[1], 2)
-            raise ParameterError("queries", f"have shape ({', '.join(map(str, axes))})", f"shape {Q.shape}")
-        return Q.reshape(-1, *Q.shape[-2:])
-
-    def _numbers(self, given: Array, name: str) -> AnyArray:
-        """Return a copy as float64, or as Fractions where float64 could not hold the numbers."""
-        array = _validation.exact_numbers(_validation.as_array(given, name, "have rows of equal length"), name)
-        if array.dtype == object:
-            self._is_exact = True
-            return array
-        floats = np.array(array, np.float64, order="C")
-        sizes = np.abs(floats)
-        self._is_exact |= name != "values" and not ((sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0))).all()
-        return floats
+        Q = _numbers(queries, "queries")
+        n = "n" if keys is None else keys.shape[1]
+        if Q.ndim < 2 or Q.shape[:-2] != leading or Q.shape[-1] != 2 or n not in ("n", Q.shape[-2]):
+            raise ParameterError("queries", f"have shape ({', '.join(map(str, (*leading, n, 2)))})", f"shape {Q.shape}")
+        return Q.reshape(math.prod(leading), *Q.shape[-2:])
 
     def _outputs(self, out: AnyArray, queries: Array) -> Array:
+        out = out.astype(np.float64, copy=False) if _validation.is_tensor(queries) else out
         return _validation.like(out.reshape(*(self._leading or ()), *out.shape[1:]), queries)
 
 
-def _parse(array: AnyArray) -> AnyArray:
-    """Return numbers of a file; Fractions are text there."""
-    if array.dtype.kind != "U":
-        return array
+def _numbers(given: Array, name: str) -> AnyArray:
+    """Return a copy as float64, or as Fractions where float64 could not hold the numbers."""
+    array = _validation.exact_numbers(_validation.as_array(given, name, "have rows of equal length"), name)
+    return array if array.dtype == object else np.array(array, np.float64, order="C")
+
+
+def _fits(array: AnyArray) -> BoolArray:
+    """Return which numbers compiled comparisons accept."""
+    floats = array.astype(np.float64, copy=False)
+    sizes = np.abs(floats)
+    fits: BoolArray = (floats == array) & (sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0))
+    return fits
+
+
+def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:
+    """Return queries for compiled comparisons, and the indices at which some query does not fit and is replaced."""
+    fits, floats = _fits(Q), Q.astype(np.float64)
+    odd = NOTHING if fits.all() else np.flatnonzero(~fits.all(axis=(0, 2)))
+    floats[:, odd] = 1.0
+    return floats, odd
+
+
+def _fractions(array: AnyArray) -> AnyArray:
+    """Return floats, Fractions or their texts as Fractions."""
     return np.array([Fraction(x) for x in array.flat], object).reshape(array.shape)
+
+
+def _join(arrays: tuple[AnyArray, ...]) -> AnyArray:
+    """Return arrays (heads, m, columns) one after another: floats, or Fractions alone."""
+    exact = any(x.dtype == object for x in arrays)
+    return np.concatenate([_fractions(x) if exact and x.dtype != object else x for x in arrays], axis=1)

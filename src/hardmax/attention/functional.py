@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from inspect import signature
+from numbers import Real
 from typing import Any
 
 import torch
@@ -51,8 +53,8 @@ def hardmax_attention(
     k : (..., m, d) tensor of the same type
         Keys.
     v : (..., m, dv) tensor
-        Values, of any of these types. Under `torch.autocast` all three are cast to its type first, as torch's
-        `scaled_dot_product_attention` does; sets are then exact for the cast queries and keys.
+        Values, of any of these types. Under `torch.autocast` each tensor that is not float64 is cast to its type
+        first, as torch's `scaled_dot_product_attention` does; sets are then exact for the cast queries and keys.
     mask : (..., m) or (..., n, m) boolean tensor, optional
         True for real keys, False for padding; or the keys that each query sees, which is slower. A mask whose shape
         fits both is of the first kind.
@@ -70,7 +72,8 @@ def hardmax_attention(
         Of that softmax, of scores times `scale`.
     tolerance : float, optional
         Compute with operations of torch alone, for ONNX and other formats without custom operators: keys tie whose
-        rounded product is within tolerance |q| max|k| of the largest. Holds matrices n by m. Default: exact.
+        rounded product, in float32 for 16 bits, is within tolerance |q| max|k| of the largest. Holds matrices n by m.
+        Default: exact.
 
     Returns
     -------
@@ -118,16 +121,20 @@ def hardmax_attention(
         seen = _find_seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
         if seen.ndim == 3 and causal:
             seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
+    with_softmax = gradient != "none" and torch.is_grad_enabled()
+    if seen is not None and (with_softmax or tolerance is not None):  # a weight of 0 times NaN is NaN
+        v = v.masked_fill(~(seen if seen.ndim == 2 else seen.any(1)).view(*v.shape[:-1], 1), 0.0)
     fixed = v.detach() if gradient == "softmax" else v
     if tolerance is not None:
         out = _attend_with_tolerance(q, k, fixed, _as_matrix(seen, q, k, causal), tolerance)
     else:
         attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
         out = attend(q, k, fixed, seen, causal)[0]
-    if gradient != "none" and torch.is_grad_enabled():
+    if with_softmax:
         factor = (q.shape[-1] ** -0.5 if scale is None else scale) / temperature
         soft = _soften(q, k, v if gradient == "softmax" else v.detach(), seen, causal, factor).to(out.dtype)
-        out = out + (soft - soft.detach())  # the output, to the last bit, with the gradient of the softmax
+        soft = soft.nan_to_num(0.0, 0.0, 0.0)  # products may overflow
+        out = out - (soft.detach() - soft)  # the output, to the last bit, with the gradient of the softmax
     return out if leading else out[0]
 
 
@@ -181,9 +188,9 @@ def _check_options(scale: float | None, gradient: str, temperature: float, toler
     if gradient not in GRADIENTS:
         raise ParameterError("gradient", f"be one of {', '.join(map(repr, GRADIENTS))}", repr(gradient))
     for name, value in (("scale", scale), ("temperature", temperature)):
-        if value is not None and not 0.0 < value < math.inf:
+        if value is not None and not (isinstance(value, Real | Tensor) and 0.0 < value < math.inf):
             raise ParameterError(name, "be a positive number", repr(value), "For the smallest products, negate `q`.")
-    if tolerance is not None and not 0.0 <= tolerance < math.inf:
+    if tolerance is not None and not (isinstance(tolerance, Real) and 0.0 <= tolerance < math.inf):
         raise ParameterError("tolerance", "be a number of at least 0", repr(tolerance))
 
 
@@ -217,13 +224,19 @@ def _soften(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, causal: bool, 
 
 
 def _attend_with_tolerance(q: Tensor, k: Tensor, v: Tensor, matrix: Tensor | None, tolerance: float) -> Tensor:
-    scores = q.detach() @ k.detach().mT
-    if matrix is not None:
-        scores = scores.masked_fill(~matrix, -torch.inf)
-    reach = tolerance * q.detach().norm(dim=-1, keepdim=True) * k.detach().norm(dim=-1).amax(-1)[..., None, None]
-    near = (scores >= scores.amax(-1, keepdim=True) - reach) & (scores > -torch.inf)
-    chosen = near.to(v.dtype)
-    return chosen @ v / chosen.sum(-1, keepdim=True).clamp(min=1)
+    """Return means of the values whose products are near the largest: in float32, or in float64 for float64."""
+    if not k.shape[-2]:
+        return v.new_zeros(*q.shape[:-1], v.shape[-1])
+    kind, (q, k, wide) = q.device.type, (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
+    q, k = q.detach(), k.detach()
+    with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
+        scores = q @ k.mT
+        if matrix is not None:
+            scores = scores.masked_fill(~matrix, -torch.inf)
+        reach = tolerance * q.norm(dim=-1, keepdim=True) * k.norm(dim=-1).amax(-1)[..., None, None]
+        near = (scores >= scores.amax(-1, keepdim=True) - reach) & (scores > -torch.inf)
+        chosen = near.to(wide.dtype)
+        return (chosen @ wide / chosen.sum(-1, keepdim=True).clamp(min=1)).to(v.dtype)
 
 
 def describe(x: object) -> str:

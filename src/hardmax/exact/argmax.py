@@ -404,16 +404,19 @@ def argmax_sets(
 def _with_margins(sets: Sets, Q: AnyArray, K: AnyArray) -> tuple[Sets, FloatArray]:
     """Return sets (batch * n rows), and by how much products of their members exceed all others, at least: (rows,)."""
     margins, (n, m) = np.empty(len(sets)), (Q.shape[1], K.shape[1])
-    step = max(1, TILE // m)
-    for row in range(0, len(sets), step if len(Q) == 1 else n):
-        rows = np.arange(row, min(row + (step if len(Q) == 1 else n), len(sets)))
+    step = max(1, TILE // m if len(Q) == 1 else n)
+    for row in range(0, len(sets), step):
+        rows = np.arange(row, min(row + step, len(sets)))
         queries, keys = Scaled.of(Q[row // n][rows % n]), Scaled.of(K[row // n])
         slack = slack_of(queries.values, queries.error, keys.values, keys.error)
         products, some = queries.values @ keys.values.T, sets.take(rows)
         best = products.max(axis=1)
         products[np.repeat(np.arange(len(rows)), some.sizes), some.members] = -np.inf
         lead = np.maximum(best - products.max(axis=1) - slack, 0.0)
-        margins[rows] = np.ldexp(lead, queries.exponent + keys.exponent)
+        exponent = queries.exponent + keys.exponent
+        with np.errstate(over="ignore", under="ignore"):
+            margin = np.ldexp(lead, exponent)  # rounded where it is subnormal or overflows, and then down
+            margins[rows] = np.where(np.ldexp(margin, -exponent) > lead, np.nextafter(margin, 0.0), margin)
     return sets, margins
 
 
