@@ -42,6 +42,13 @@ def test_a_tie_is_decided_exactly():
     assert hm.cells(tokens).contain([[1, 1], [1, 1 + 2**-52]]).tolist() == [[True, True], [True, False]]
 
 
+def test_a_rule_has_the_cells_of_its_matrix():
+    tokens, B = [[1, 0], [0, 1], [-1, -1]], [[0, 2], [1, 0]]
+    for rule in (hm.FrankWolfe(B), hm.Localmax(1, 1, B), hm.Hardmax(1, B, any_A=True)):
+        assert hm.cells(tokens, rule).rays == hm.cells(tokens, B).rays
+    assert hm.cells(tokens, hm.FrankWolfe()).rays == hm.cells(tokens).rays
+
+
 def test_membership_in_space_is_the_argmax_set():
     rng = np.random.default_rng(1)
     tokens, points = rng.normal(size=(30, 5)), rng.normal(size=(50, 5))

@@ -23,7 +23,7 @@ FRANK_WOLFE_PAPER = "arXiv 2508.09628, as transcribed in a public Lean 4 develop
 EXAMPLE = "[[1, 1], [1, -1], [-1, 0], [0.5, 0.25]], hm.FrankWolfe(steps=0.5), layers=10"
 NEGATIVE = "[[1, 1], [-1, -1], [2, -1], [-2, 1]], hm.FrankWolfe([[-1, 0], [0, -2]]), layers=20"
 RENYI_PAPER = "arXiv 2411.04990, read in excerpt"
-RENYI_EXAMPLE = 'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=20'
+RENYI_EXAMPLE = 'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=100'
 SEPARATION = 2.0  # c: centres are separated by c beta^{-1/2}
 TOL = 1e-13  # of a position after one layer, relative to the largest token
 
@@ -226,18 +226,21 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
 
 @Statement(
     "Renyi capture",
-    "CHECKED ONLY: at a time of order beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
-    RENYI_PAPER,
+    "CHECKED ONLY: at time beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
+    f"{RENYI_PAPER}; stated there for a time of order beta",
     conjecture=True,
     require=require_causal_sphere,
     example=RENYI_EXAMPLE,
 )
 def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the largest angle from a token at the last time to the nearest start of a Renyi centre."""
+    """Measure the largest angle from a token at the first saved time from beta on to a start of a Renyi centre."""
     x, beta = unit_rows(trajectory.array[:, trajectory.mask]), float(trajectory.rule.beta)  # type: ignore[attr-defined]
-    delta = SEPARATION * beta**-0.5
+    delta, k = SEPARATION * beta**-0.5, int(np.searchsorted(trajectory.saved, beta))
+    if k >= trajectory.reached:
+        end = trajectory.saved[trajectory.reached - 1]
+        return report_not_met(f"the trajectory ends at {end:.3g}, before the time beta = {beta:g}")
     centres = x[0, renyi_centres(x[0], delta)]
-    angles = np.arccos(np.clip(x[trajectory.reached - 1] @ centres.T, -1, 1)).min(axis=1)
+    angles = np.arccos(np.clip(x[k] @ centres.T, -1, 1)).min(axis=1)
     worst, captured = float(angles.max()), float((angles <= delta).mean())
     reason = (
         f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the farthest is {format_up(worst, 2)}"
