@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 import hardmax as hm
 
@@ -47,6 +48,18 @@ def test_a_rule_has_the_cells_of_its_matrix():
     for rule in (hm.FrankWolfe(B), hm.Localmax(1, 1, B), hm.Hardmax(1, B, any_A=True)):
         assert hm.cells(tokens, rule).rays == hm.cells(tokens, B).rays
     assert hm.cells(tokens, hm.FrankWolfe()).rays == hm.cells(tokens).rays
+
+
+def test_a_vertex_owns_its_cell_if_the_product_falls_towards_its_neighbours():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        tokens, B = rng.normal(size=(9, 2)), rng.normal(size=(2, 2))
+        vertices = ConvexHull(tokens).vertices  # counterclockwise
+        own = hm.cells(tokens, B).contain(tokens[vertices])
+        for k, v in enumerate(vertices):
+            neighbours = tokens[[vertices[k - 1], vertices[(k + 1) % len(vertices)]]]
+            falls = ((neighbours - tokens[v]) @ B @ tokens[v] < 0).all()
+            assert falls == (np.flatnonzero(own[k]).tolist() == [v])
 
 
 def test_membership_in_space_is_the_argmax_set():

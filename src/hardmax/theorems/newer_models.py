@@ -59,6 +59,7 @@ def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
     FRANK_WOLFE_PAPER,
     require=require_frank_wolfe,
     example=EXAMPLE,
+    hypotheses="B invertible, almost every start",
 )
 def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
     """Count the targets of each token at each layer, as points."""
@@ -82,6 +83,8 @@ def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
     f"{FRANK_WOLFE_PAPER}; a case of Theorem 1",
     require=require_frank_wolfe,
     example=EXAMPLE,
+    hypotheses="any B; each token's target is its own",
+    proof="proved in the paper and by Theorem 1",
 )
 def frank_wolfe_closed_form(trajectory: SmoothTrajectory) -> Verdict:
     """Compare every saved position with the closed form."""
@@ -123,6 +126,8 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
     conjecture=True,
     require=require_negative,
     example=NEGATIVE,
+    hypotheses="B negative definite, steps 2/(t+2)",
+    proof="refuted",
 )
 def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
     """Compare J with the bound at every layer."""
@@ -135,6 +140,8 @@ def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
     "hardmax, docs/newer-models.md",
     require=require_negative,
     example=NEGATIVE,
+    hypotheses="also 0 in the hull at every layer",
+    proof="repaired, proved here",
 )
 def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     """Decide the hypothesis exactly for the saved positions, and compare J with the bound."""
@@ -152,6 +159,7 @@ def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     "was read",
     require=require_localmax,
     example="[[2, 0], [1.75, 0.5], [0, 2]], hm.Localmax(1, 1), layers=10",
+    hypotheses="any A, tolerance that shrinks no faster than groups",
 )
 def quiescent(trajectory: SmoothTrajectory) -> Verdict:
     """Find the first layer with such a partition, and compare later positions with the closed form."""
@@ -202,6 +210,8 @@ def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
     f"{RENYI_PAPER}; stated there for d = 2 and separated centres, here for each centre (proved here)",
     require=require_causal_sphere,
     example=RENYI_EXAMPLE,
+    hypotheses="causal, earlier tokens stay away",
+    proof="repaired, proved here",
 )
 def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the displacement of each Renyi centre while the angle at saved times is at least 2 beta^{-1/2}."""
@@ -231,6 +241,8 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     conjecture=True,
     require=require_causal_sphere,
     example=RENYI_EXAMPLE,
+    hypotheses="causal, run until time beta",
+    proof="checked",
 )
 def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the largest angle from a token at the first saved time from beta on to a start of a Renyi centre."""

@@ -86,7 +86,7 @@ def inspect(
         raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
     n_cut = len(tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]) - len(ids)
     pairs = _check_hard(hard, network.config)
-    attention, states, predictions = _run(network, ids, pairs)
+    attention, states, predictions = run_model(network, ids, pairs)
     kept = _check_layers(layers, len(attention))
     weights, weights_of = read_heads(network.base_model, kept)
     arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
@@ -137,7 +137,7 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     return sorted({int(k) for k in wanted})
 
 
-def _run(
+def run_model(
     model: "PreTrainedModel", ids: list[int], hard: set[tuple[int, int]]
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Return attention (layers, h, n, n), hidden states (layers + 1, n, d), and probabilities of a prediction head.
