@@ -466,7 +466,7 @@ def test_command_prints_tables_and_writes_files(run, folder) -> None:
     assert f"{result.heads(2).value_eigenvalues[0, 0].real:.3f}" in out
     code, out, _ = run("inspect", "bert", SENTENCE, "--hard", "2")
     hard = inspect("bert", SENTENCE, hard=[(2, head) for head in range(3)])
-    assert f"With 3 hard heads the last hidden states have a mean cosine of {hard.cosines_with(result)[-1]:.3f}" in out
+    assert f"With hard heads the last hidden states have a mean cosine of {hard.cosines_with(result)[-1]:.3f}" in out
     layer = json.loads(result.to_json())["layers"][1]
     assert layer["margins"] == result.margins()[0].tolist()
     assert layer["top_choices"]["special"] == result.top_choices()["special"][0].tolist()
@@ -499,7 +499,7 @@ def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
     assert cosines[0] == pytest.approx(1)
     assert (cosines[1:3] < 1 - 1e-6).all()  # later layers of random weights collapse
     np.testing.assert_array_equal(inspect(model, SENTENCE).states, soft.states)  # the module is left as it was
-    for wrong in ([(1, 99)], (1, 0), 5, [(1.5, 0)], [(1, 0, 0)]):
+    for wrong in ([(1, 99)], (1, 0), 5, [(1.5, 0)], [(1.0, 0)], [(1, 0, 0)]):
         with pytest.raises(ParameterError, match="`hard` must"):
             inspect(model, SENTENCE, hard=wrong)
 

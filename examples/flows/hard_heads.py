@@ -59,8 +59,8 @@ print(
 # The sinks are known from other models: many heads of BERT attend to [SEP], which `Clark et al. 2019
 # <https://arxiv.org/abs/1906.04341>`_ read as doing nothing, and causal models attend to their first tokens (`Xiao et
 # al. 2023 <https://arxiv.org/abs/2309.17453>`_). In MiniLM the sink is the first token, [CLS], with about half of the
-# attention of layers 2 to 5; [SEP] gets at most 6 % in any layer. ``python -m studies.newer_models probe`` measures what hard layers cost a linear probe
-# on labelled sentences.
+# attention of layers 2 to 5; [SEP] gets at most 6 % in any layer. ``python -m studies.newer_models probe`` measures
+# what hard layers cost a linear probe on labelled sentences.
 
 # %%
 # What to try

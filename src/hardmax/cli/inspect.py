@@ -1,6 +1,5 @@
 """`hardmax inspect`."""
 
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from hardmax import draw
-from hardmax._display import count
 from hardmax.cli import options, output
 
 if TYPE_CHECKING:
@@ -44,11 +42,10 @@ def inspect(
     from hardmax import transformers
 
     result = transformers.inspect(model, text, layers=layers or None)
-    soft = None
+    soft = result if hard else None
     if hard:
-        heads = range(result.attention.shape[1])
-        chosen = [pair for entry in hard for pair in _read_heads(entry, heads)]
-        soft, result = result, transformers.inspect(model, text, layers=layers or None, hard=chosen)
+        chosen = [pair for entry in hard for pair in _read_heads(entry, result.attention.shape[1])]
+        result = transformers.inspect(model, text, layers=layers or None, hard=chosen)
     to_json = partial(result.to_json, soft)
     output.write(files, result, plot=partial(draw.plot_inspection, result), to_json=to_json)
     if json:
@@ -56,29 +53,27 @@ def inspect(
         return
     output.say(result.status)
     if soft is not None:
-        output.say(_describe_changes(result.changes_from(soft), len(result.hard)))
+        output.say(_describe_changes(result.changes_from(soft)))
     output.show(_tabulate_heads(result) if len(result.layers) == 1 else _tabulate_attention(result))
     output.show(_tabulate_states(result))
     output.say_written(files)
 
 
-def _read_heads(entry: str, heads: Iterable[int]) -> list[tuple[Any, ...]]:
+def _read_heads(entry: str, n_heads: int) -> list[tuple[Any, ...]]:
     """Return pairs of layer and head; what is not two integers stays a text, which `inspect` refuses."""
     layer, _, head = entry.partition(":")
     if not layer.isdecimal() or not (head.isdecimal() or entry == layer):
         return [(entry,)]
-    return [(int(layer), int(head))] if head else [(int(layer), a) for a in heads]
+    return [(int(layer), int(head))] if head else [(int(layer), a) for a in range(n_heads)]
 
 
-def _describe_changes(changes: dict[str, Any], number: int) -> str:
-    words = (
-        f"With {count(number, 'hard head')} the last hidden states have a mean cosine of {changes['cosines'][-1]:.3f}"
-    )
-    words += " with those under softmax."
+def _describe_changes(changes: dict[str, Any]) -> str:
+    cosine = f"{changes['cosines'][-1]:.3f}"
+    words = f"With hard heads the last hidden states have a mean cosine of {cosine} with those of softmax"
     if "top_changed" in changes:
-        words += f" The top prediction changes in {changes['top_changed']:.0%} of the rows, and"
-        words += f" distributions by a mean total variation distance of {changes['distance']:.3f}."
-    return words
+        words += f", {changes['top_changed']:.0%} of the rows have another top prediction, "
+        words += f"and distributions differ by {changes['distance']:.3f} (mean total variation)"
+    return f"{words}."
 
 
 def _tabulate_attention(result: "Inspection") -> Table:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -95,35 +96,25 @@ def inspect(
     decoded = [str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip() for i in ids]
     pieces = tuple(piece or str(tokenizer.convert_ids_to_tokens(i)) for i, piece in zip(ids, decoded, strict=True))
     ends = {getattr(tokenizer, f"{kind}_token_id") for kind in ("cls", "sep", "bos", "eos", "pad")}
-    top = () if predictions is None else predictions.argmax(axis=1).tolist()
-    is_classifier, labels = type(network).__name__.endswith("ForSequenceClassification"), network.config.id2label
-    return Inspection(
-        name,
-        network.config.model_type,
-        text,
-        pieces,
-        tuple(kept),
-        weights,
-        weights_of,
-        *arrays,
-        n_cut,
-        special=tuple(i for i, one in enumerate(ids) if one in ends),
-        hard=tuple(sorted(pairs)),
-        predictions=predictions,
-        top_predictions=tuple(str(labels[k] if is_classifier and labels else tokenizer.decode([k])) for k in top),
-    )
+    special = tuple(i for i, one in enumerate(ids) if one in ends)
+    labels = network.config.id2label if type(network).__name__.endswith("ForSequenceClassification") else None
+    top = [] if predictions is None else predictions.argmax(axis=1).tolist()
+    names = tuple(str(labels[k] if labels else tokenizer.decode([k])) for k in top)
+    known = name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of
+    return Inspection(*known, *arrays, n_cut, special, tuple(sorted(pairs)), predictions, names)
 
 
 def _check_hard(hard: Any, config: Any) -> set[tuple[int, int]]:
     """Return pairs of a layer, counted from 1, and a head, counted from 0."""
     n_layers, h = config.num_hidden_layers, config.num_attention_heads
-    pairs = [tuple(pair) if isinstance(pair, Iterable) else pair for pair in (hard if np.iterable(hard) else [hard])]
-    for pair in pairs:
-        good = isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(x, int | np.integer) for x in pair)
-        if not good or not (1 <= pair[0] <= n_layers and 0 <= pair[1] < h):
+    allowed, found = list(product(range(1, n_layers + 1), range(h))), set[tuple[int, int]]()
+    for pair in hard if isinstance(hard, Iterable) else [hard]:
+        one = tuple(pair) if isinstance(pair, Iterable) else (pair,)
+        if one not in allowed or not all(isinstance(x, int | np.integer) for x in one):
             must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
             raise ParameterError("hard", must, repr(pair), "Leave it out for softmax in all heads.")
-    return {(int(k), int(head)) for k, head in pairs}
+        found.add((int(one[0]), int(one[1])))
+    return found
 
 
 def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int]:
