@@ -156,7 +156,7 @@ def _follow_leaders(sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWo
     if not len(tied):
         return True
     there = rule.sets(Z, means[tied])
-    return bool((there >= sets[tied]).all() and ((there == sets[tied]).all() or not rule.arrives(k)))
+    return bool((there >= sets[tied]).all() and ((there == sets[tied]).all() or not rule.has_full_step(k)))
 
 
 def are_quiescent(sets: BoolArray, Z: AnyArray, A: Any, eps: Fraction) -> bool:

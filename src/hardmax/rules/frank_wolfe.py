@@ -89,7 +89,7 @@ class FrankWolfe(SetAttention):
             product *= 1 - self.step(layer)
         return product
 
-    def arrives(self, k: int) -> bool:
+    def has_full_step(self, k: int) -> bool:
         """Return whether a step from layer k on is 1: then tokens are at the mean of their targets."""
         if isinstance(self.steps, str):
             return k == 0
