@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 import hardmax as hm
 
@@ -40,6 +41,25 @@ def test_rays_bound_the_points_of_each_cell(seed):
 def test_a_tie_is_decided_exactly():
     tokens = [[Fraction(1, 3), 1], [1, Fraction(1, 3)]]
     assert hm.cells(tokens).contain([[1, 1], [1, 1 + 2**-52]]).tolist() == [[True, True], [True, False]]
+
+
+def test_a_rule_has_the_cells_of_its_matrix():
+    tokens, B = [[1, 0], [0, 1], [-1, -1]], [[0, 2], [1, 0]]
+    for rule in (hm.FrankWolfe(B), hm.Localmax(1, 1, B), hm.Hardmax(1, B, any_A=True)):
+        assert hm.cells(tokens, rule).rays == hm.cells(tokens, B).rays
+    assert hm.cells(tokens, hm.FrankWolfe()).rays == hm.cells(tokens).rays
+
+
+def test_a_vertex_owns_its_cell_if_the_product_falls_towards_its_neighbours():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        tokens, B = rng.normal(size=(9, 2)), rng.normal(size=(2, 2))
+        vertices = ConvexHull(tokens).vertices  # counterclockwise
+        own = hm.cells(tokens, B).contain(tokens[vertices])
+        for k, v in enumerate(vertices):
+            neighbours = tokens[[vertices[k - 1], vertices[(k + 1) % len(vertices)]]]
+            falls = ((neighbours - tokens[v]) @ B @ tokens[v] < 0).all()
+            assert falls == (np.flatnonzero(own[k]).tolist() == [v])
 
 
 def test_membership_in_space_is_the_argmax_set():

@@ -48,12 +48,44 @@ def test_codes_after_each_round_are_integers_and_split() -> None:
     assert final == [[names.index(y)] * len(x) for x, y in zip(sequences, labels, strict=True)]
 
 
-def test_simulate_runs_the_blocks() -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_simulate_classifies_every_sequence_in_rational_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shapes = [(int(rng.integers(1, 5)), 2) for _ in range(12)]
+    drawn = [rng.integers(-3, 4, shape) / 3 if seed % 2 else rng.normal(size=shape) for shape in shapes]
+    sequences = list({frozenset(map(tuple, x.tolist())): x for x in drawn}.values())
+    labels = rng.integers(0, 3, len(sequences)).tolist()
+    model = hm.construct_classifier(sequences, labels)
+    assert model.counts["largest"] < 1e6  # a projection that separates by rounding alone has 1e16
+    for x, label in zip(sequences, labels, strict=True):
+        fractions = [[Fraction(a) for a in row] for row in x.tolist()]
+        for given in (x, fractions):
+            run = hm.simulate(given, model, layers=len(model.blocks))
+            np.testing.assert_array_equal(run.array, np.array(model.run(x), float))
+        assert (run.array[-1, :, 0] == model.labels.index(label)).all()
+
+
+def test_batches_tensors_and_compositions_of_blocks_are_exact() -> None:
+    torch = pytest.importorskip("torch")
     sequences, labels = draw(3)
     model = hm.construct_classifier(sequences, labels)
-    for x in sequences:
-        run = hm.simulate(x, model, layers=len(model.blocks))
-        np.testing.assert_allclose(run.array, np.array(model.run(x), float), rtol=1e-9, atol=1e-9)
+    n = len(model.blocks)
+    batch = np.full((len(sequences), max(map(len, sequences)), sequences[0].shape[1]), np.nan)
+    for row, x in zip(batch, sequences, strict=True):
+        row[: len(x)] = x
+    mask = ~np.isnan(batch[..., 0])
+    run = hm.simulate(torch.tensor(batch), model, layers=n, mask=mask).tokens.numpy()
+    whole = hm.Compose(model.blocks)
+    for b, x in enumerate(sequences):
+        np.testing.assert_array_equal(run[:, b, mask[b]], np.array(model.run(x), float))
+        np.testing.assert_array_equal(hm.simulate(x, whole, layers=1).array[-1], run[-1, b, mask[b]])
+    mixed = hm.simulate(sequences[0], hm.Compose([model.blocks[0], hm.Normalize("rms")]), layers=1)
+    np.testing.assert_allclose((mixed.array[-1] ** 2).mean(axis=1), 1)
+
+
+def test_attention_is_that_of_rank_one_matrices() -> None:
+    sequences, labels = draw(3)
+    model = hm.construct_classifier(sequences, labels)
     first = model.blocks[2]
     assert first.attends_here
     tokens = np.array(model.run(sequences[0])[2], float)
@@ -71,6 +103,8 @@ def test_fractions_and_one_sequence() -> None:
 
 def test_wrong_input_is_named() -> None:
     for sequences, labels, name in (
+        (5, [1], "sequences"),
+        ([[[1, 2]]], 5, "labels"),
         ([[[0, 1]], [[0, 1], [0, 1]]], "ab", "sequences"),
         ([[[0, 1]], [[0, 1, 2]]], "ab", "sequences"),
         ([[[0], [1]]], "a", "sequences"),
@@ -80,5 +114,7 @@ def test_wrong_input_is_named() -> None:
     ):
         with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
             hm.construct_classifier(sequences, labels)
+    with pytest.raises(hm.ParameterError, match="`sequences` must"):
+        hm.construct_classifier([[[0, 1]]], "a").predict(5)
     with pytest.raises(hm.ParameterError, match=r"`tokens` must .* d = 2"):
         hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]])

@@ -194,7 +194,7 @@ def test_margins_are_split_by_head_and_coordinate(any_classifier, corpus):
         image = run.exact(0)[i] if run.rule.matrix is None else run.rule.matrix @ run.exact(0)[i].astype(float)
         products = (run.exact(0) @ image).astype(float)
         margin = products.max() - np.delete(products, run.sets(0)[i]).max()
-        assert float(sum(parts)) == pytest.approx(margin, abs=1e-9)
+        assert float(split.total) == float(sum(parts)) == pytest.approx(margin, abs=1e-9)
         assert leader in names
         assert other in names
     with pytest.raises(hm.ParameterError, match=r"`word` must"):

@@ -109,6 +109,17 @@ def test_the_certificate_has_the_conditions_and_no_certificate_has_a_reason() ->
         swap.exact()
 
 
+@pytest.mark.parametrize("steps", ["2/(t+2)", 1, [0.5, 1, 0.5], 0.5])
+def test_a_step_of_1_certifies_no_mean_at_which_other_vertices_are_maximal(steps) -> None:
+    tokens = [[1, 1, 0], [1, -1, 0], [1, 0, 1], [0.5, 0, -0.25]]  # at (1, 0, 0) token 2 is maximal, too
+    limit, run = (
+        f(tokens, hm.FrankWolfe(steps=steps), **o) for f, o in ((hm.limit, {}), (hm.simulate, {"layers": 2000}))
+    )
+    np.testing.assert_allclose(run.array[-1], limit.tokens, atol=1e-5)
+    assert limit.exact()[3].tolist() == ([1, 0, 0] if steps == 0.5 else [1, 0, 1])
+    assert hm.limit([*SQUARE, [0.5, 0]], hm.FrankWolfe(steps=steps)).layer == 0  # no other vertex at the mean
+
+
 def test_statements() -> None:
     tokens = [*SQUARE, [0.5, 0.25]]
     for steps in (0.5, "2/(t+2)", [0.25, 0.5]):
@@ -146,6 +157,8 @@ def test_wrong_parameters_are_named() -> None:
         (lambda: hm.limit([[1.0]], hm.FrankWolfe(), kernel="scan"), "kernel"),
         (lambda: hm.limit([[[1.0]]], hm.FrankWolfe()), "tokens"),
         (lambda: hm.random_chain.exit_times(SQUARE, beta=-1, gamma=0.1, eps=1), "beta"),
+        (lambda: hm.random_chain.exit_bound(SQUARE, beta=1, gamma=0.1, eps=1).time(2), "probability"),
+        (lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate()), "document"),
     ):
         with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
             build()
@@ -171,7 +184,9 @@ def test_exit_times_obey_the_bound(beta: float) -> None:
     times = hm.random_chain.exit_times(tokens, runs=300, max_steps=3000, seed=1, **options)
     for t in (1, 5, 20, 100, 1000):
         assert (times >= t).mean() >= bound.probability(t) - 0.05
-    assert bound.probability(bound.time(0.5)) == pytest.approx(0.5) or bound.time(0.5) < bound.M
+    assert bound.probability(bound.time(0.5)) == pytest.approx(0.5) or bound.time(0.5) == bound.M
+    assert bound.time(1.0) == bound.M
+    assert hm.random_chain.exit_bound(tokens, **options | {"beta": 1e4}).time(0.5) == np.inf
     assert not hm.random_chain.exit_bound(tokens, beta=beta, gamma=0.1, eps=2).applies
 
 

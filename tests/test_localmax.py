@@ -24,6 +24,8 @@ def test_zero_tolerance_is_hardmax() -> None:
         other = hm.simulate(tokens, hm.Hardmax(0.5), layers=1)
         np.testing.assert_allclose(run.array[1], other.array[1], atol=1e-15)
         np.testing.assert_array_equal(run.attention(0) > 0, other.attention(0) > 0)
+        limit, expected = hm.limit(tokens, hm.Localmax(0.5, 0)), hm.limit(tokens, hm.Hardmax(0.5))
+        assert limit.certificate() == expected.certificate()  # an edge's middle has no quiescent group
 
 
 def test_the_threshold_is_rational() -> None:
@@ -91,6 +93,7 @@ def test_a_relative_tolerance_scales_with_the_tokens() -> None:
         (lambda: hm.Localmax(1, np.nan), "eps"),
         (lambda: hm.Localmax(1, 1, decay=2), "decay"),
         (lambda: hm.Localmax(1, 1, [[1, 2]]), "A"),
+        (lambda: hm.Localmax(1, 1, relative=3), "relative"),
     ],
 )
 def test_wrong_parameters_are_named(build, name: str) -> None:

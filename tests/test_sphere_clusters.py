@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.linalg import expm
 
 import hardmax as hm
 
@@ -82,14 +83,64 @@ def test_renyi_centres_are_greedy() -> None:
 
 def test_statements_on_centres() -> None:
     tokens = hm.configuration("sphere", n=30, d=3, seed=2)
-    run = hm.simulate(tokens, hm.Sphere(100, causal=True), times=np.geomspace(0.1, 60, 15), rtol=1e-6)
+    run = hm.simulate(tokens, hm.Sphere(100, causal=True), times=np.geomspace(0.1, 120, 15), rtol=1e-6)
     energy, displacement, capture = hm.theorems.check(run)
     assert energy.outcome == "hypotheses not met"
     assert displacement.holds
     assert capture.holds is not None
     np.testing.assert_allclose(run.array[:, 0], np.broadcast_to(tokens[0], (15, 3)), atol=1e-12)  # never moves
+    short = hm.simulate(tokens, hm.Sphere(100, causal=True), times=[99])
+    assert hm.theorems.renyi_capture(short).outcome == "hypotheses not met"
     other = hm.simulate(tokens, hm.Sphere(100), times=[1])
     assert hm.theorems.renyi_displacement(other).outcome == "hypotheses not met"
+
+
+@pytest.mark.parametrize(("beta", "seed"), [(10, 0), (14, 1)])
+def test_tokens_stay_in_their_caps_until_the_time_of_the_bound(beta: float, seed: int) -> None:
+    eps, n = 0.05, 12  # arXiv 2410.06833: caps of angle eps, which have 2 eps to stay in
+    rng, centres = np.random.default_rng(seed), np.eye(3)[np.arange(n) % 3]
+    tangents = rng.normal(size=(n, 3))
+    tangents -= (tangents * centres).sum(axis=1, keepdims=True) * centres
+    angles = eps * rng.random(n)[:, None]
+    start = np.cos(angles) * centres + np.sin(angles) * tangents / np.linalg.norm(tangents, axis=1, keepdims=True)
+    end = eps / n * np.exp((1 - np.sin(4 * eps)) * beta)  # the largest cosine between caps of 2 eps is sin(4 eps)
+    times = [*np.linspace(0, end, 50)[1:], 200 * end]
+    run = hm.simulate(start, hm.Sphere(beta), times=times, rtol=1e-6, max_steps=50_000).array
+    away = np.arccos(np.clip((run * centres).sum(axis=-1), -1, 1)).max(axis=1)
+    assert away[:-1].max() <= 2 * eps < away[-1]
+    spread = np.linalg.norm(run[-2] - run[-2][np.arange(n) % 3], axis=1)
+    assert spread.max() < 1e-5  # by then each cap has become one point
+
+
+def test_under_full_support_paths_are_those_of_a_linear_flow() -> None:
+    V, B, beta = np.array([[1.0, 0.5], [-0.3, 0.8]]), np.array([[1.2, 0.1], [0.4, 0.7]]), 4000.0
+    circle = 2 * np.pi * np.arange(4000) / 4000
+    keys = np.column_stack([np.cos(circle), np.sin(circle)])  # the density on them matters less than 1/beta
+
+    def mean_field(x):
+        P = np.exp(beta * ((B @ x) @ keys.T - np.linalg.norm(B @ x)))
+        return V @ (P @ keys / P.sum())
+
+    x = x0 = np.array([np.cos(0.4), np.sin(0.4)])
+    s, dt = 0.0, 0.01
+    for _ in range(150):  # midpoint rule for x' = P_x V sum_j P_j y_j, and the time s' = 1/|B x| of the linear flow
+        v = mean_field(x)
+        half = x + dt / 2 * (v - (x @ v) * x)
+        v = mean_field(half / np.linalg.norm(half))
+        s += dt / np.linalg.norm(B @ half) * np.linalg.norm(half)
+        x = x + dt * (v - (half @ v) * half / (half @ half))
+        x /= np.linalg.norm(x)
+    linear = expm(s * V @ B) @ x0
+    assert np.linalg.norm(x - x0) > 0.2
+    np.testing.assert_allclose(x, linear / np.linalg.norm(linear), atol=2e-3)
+
+
+def test_two_opposite_tokens_never_meet() -> None:
+    for scheme in SPEEDS:
+        run = hm.simulate([[1.0, 0], [-1, 0]], hm.NormalizedAttention(scheme, 0.01), times=[1, 20]).array
+        np.testing.assert_allclose(
+            run[-1] / np.linalg.norm(run[-1], axis=1, keepdims=True), [[1, 0], [-1, 0]], atol=1e-9
+        )
 
 
 def test_wrong_parameters_are_named() -> None:

@@ -33,7 +33,7 @@ def test_softmax_follows_hardmax_from_beta_on(seed: int) -> None:
     assert np.isfinite(certificate.beta)
     betas = [certificate.beta, 2 * certificate.beta, 0.1 * certificate.beta]
     measured, bounds = hm.temperature.compare(tokens, rule, 5, betas)
-    assert (measured <= bounds + 1e-12).all()
+    assert (measured <= bounds).all()
     np.testing.assert_array_equal(bounds[0], certificate.distances)
     assert (bounds[1] <= bounds[0]).all()
     hard = hm.simulate(tokens, rule, layers=5)
@@ -56,6 +56,26 @@ def test_two_tokens_have_a_closed_form() -> None:
     assert bounds[0, 1] == pytest.approx(0.5 * 2 * np.exp(-6))
 
 
+def test_bounds_at_a_large_beta_cover_the_rounding_of_both_runs() -> None:
+    tokens = np.random.default_rng(0).normal(size=(20, 3))
+    measured, bounds = hm.temperature.compare(tokens, hm.Hardmax(1.3), 6, [1e6, 1e12])
+    assert (measured <= bounds).all()
+    assert 0 < measured.max() < 1e-14
+    assert bounds.max() < 1e-11
+
+
+@pytest.mark.parametrize("exponent", [-600, -100, 300, 530])
+def test_scaled_tokens_have_the_scaled_certificate(exponent: int) -> None:
+    tokens, scale, rule = np.random.default_rng(1).normal(size=(9, 2)), 2.0**exponent, hm.Hardmax(0.5)
+    one, other = (hm.temperature.certify(z, rule, 4) for z in (tokens, tokens * scale))
+    np.testing.assert_array_equal(other.distances, one.distances * scale)
+    if exponent == -600:  # beta is 4^600 times larger
+        assert other.beta == np.inf
+        assert "precision of floats" in repr(other)
+    else:
+        assert other.beta == max(one.beta * 2.0**-exponent * 2.0**-exponent, 1e-300)
+
+
 def test_ties_and_wrong_rules() -> None:
     tied = hm.temperature.certify([[1, 1], [1, -1], [0.5, 0]], hm.Hardmax(1), layers=2)
     assert tied.beta == np.inf
@@ -63,8 +83,9 @@ def test_ties_and_wrong_rules() -> None:
     for rule in (hm.Softmax(1), hm.Hardmax(1, causal=True), hm.Hardmax(1, normalize=False)):
         with pytest.raises(hm.ParameterError, match="`rule` must"):
             hm.temperature.certify([[1.0]], rule, layers=2)
-    with pytest.raises(hm.ParameterError, match="`betas` must"):
-        hm.temperature.compare([[1.0], [2.0]], hm.Hardmax(1), 2, [0])
+    for betas in ([0], 5):
+        with pytest.raises(hm.ParameterError, match="`betas` must"):
+            hm.temperature.compare([[1.0], [2.0]], hm.Hardmax(1), 2, betas)
     with pytest.raises(hm.ParameterError, match="`layers` must"):
         hm.temperature.certify([[1.0], [2.0]], hm.Hardmax(1), 0)
     with pytest.raises(hm.InputError, match="batch"):

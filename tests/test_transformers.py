@@ -279,13 +279,45 @@ def test_folders_are_read_without_the_network(pair, folder, monkeypatch, capfd, 
     assert json.loads(result.to_json())["layers"] == json.loads(again.to_json())["layers"]
 
 
-def test_a_model_with_a_head_is_read_by_its_body(pair, word_pieces, tmp_path, capfd) -> None:
+@pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel"])
+def test_predictions_of_a_head(word_pieces, byte_pairs, tmp_path, run, kind: str) -> None:
     torch.manual_seed(0)
-    model = transformers.BertForMaskedLM(CONFIGURATIONS["bert"])
+    is_bert, is_classifier = kind.startswith("Bert"), kind.endswith("Classification")
+    model = getattr(transformers, kind)(CONFIGURATIONS["bert" if is_bert else "gpt2"]).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    model.tie_weights()
+    tokenizer = word_pieces if is_bert else byte_pairs
+    write(tmp_path / "saved", model, tokenizer)
+    soft, hard = (inspect(tmp_path / "saved", SENTENCE, hard=pairs) for pairs in ([], [(1, 0), (2, 1)]))
+    ids = tokenizer(SENTENCE)["input_ids"]
+    logits = model.double()(torch.tensor([ids])).logits.reshape(1 if is_classifier else len(ids), -1)
+    np.testing.assert_allclose(soft.predictions, logits.softmax(-1).detach().numpy(), atol=1e-12)
+    tops = logits.argmax(-1).tolist()
+    assert soft.top_predictions == tuple(f"LABEL_{k}" if is_classifier else tokenizer.decode([k]) for k in tops)
+    again = inspect((model, tokenizer), SENTENCE)
+    np.testing.assert_allclose(again.predictions, soft.predictions, atol=1e-6)
+    changes = hard.changes_from(soft)
+    assert changes["distance"] == pytest.approx(abs(hard.predictions - soft.predictions).sum(axis=1).mean() / 2)
+    assert changes["distance"] > 1e-4
+    assert changes["top_changed"] == np.mean([a != b for a, b in zip(tops, hard.predictions.argmax(1), strict=True)])
+    assert soft.changes_from(soft) == {"cosines": pytest.approx([1] * 4), "top_changed": 0, "distance": 0}
+    code, out, _ = run("inspect", str(tmp_path / "saved"), SENTENCE, "--hard", "1:0", "--hard", "2:1", "--json")
+    assert (code, json.loads(out)["changes"]) == (0, changes)
+    assert json.loads(out)["hard"] == [[1, 0], [2, 1]]
+
+
+def test_a_model_without_weights_of_its_head_is_read_by_its_body(pair, word_pieces, tmp_path, capfd) -> None:
+    model, _ = pair("bert")
     write(tmp_path, model, word_pieces)
-    result = inspect(tmp_path, SENTENCE)
-    assert np.array_equal(result.attention, inspect((model, word_pieces), SENTENCE).attention)
-    assert capfd.readouterr() == ("", "")  # nothing about the head that is not used
+    config = tmp_path / "config.json"
+    for name in ("BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"):
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"architectures": [name]}))
+        result = inspect(tmp_path, SENTENCE)
+        assert capfd.readouterr() == ("", "")
+        assert result.predictions is None
+        assert np.array_equal(result.attention, inspect((model, word_pieces), SENTENCE).attention)
+        assert result.changes_from(result).keys() == {"cosines"}
 
 
 def test_names_in_the_cache(folder, tmp_path, monkeypatch) -> None:
@@ -399,10 +431,10 @@ def test_pictures(pair) -> None:
     assert titles == ["layers 1, ..., 3", "layers 2, ..., 4", "layers 5, ..., 7", "layers 6, ..., 8"]
     assert "Boolean distance of attention" in [ax.get_title() for ax in figures[1].subfigs[1].axes]
     single = plot_inspection(inspect(pair("bert"), SENTENCE, layers=2))
-    assert [ax.get_title().split("\n")[0] for ax in single.axes][:3] == ["head 1", "head 2", "head 3"]
+    assert [ax.get_title().split("\n")[0] for ax in single.axes][:3] == ["head 0", "head 1", "head 2"]
     shared = transformers.AlbertConfig(vocab_size=13, embedding_size=8, num_hidden_layers=3, **BERT)
     shared = inspect((transformers.AlbertModel(shared), pair("albert")[1]), SENTENCE)
-    assert [ax.get_title() for ax in plot_inspection(shared).subfigs[0].axes][:3] == ["head 1", "head 2", "head 3"]
+    assert [ax.get_title() for ax in plot_inspection(shared).subfigs[0].axes][:3] == ["head 0", "head 1", "head 2"]
 
 
 def test_spectra_of_any_matrices() -> None:
@@ -432,13 +464,20 @@ def test_command_prints_tables_and_writes_files(run, folder) -> None:
     assert code == 0
     assert "Heads of layer 2; most attended: " in out
     assert f"{result.heads(2).value_eigenvalues[0, 0].real:.3f}" in out
+    code, out, _ = run("inspect", "bert", SENTENCE, "--hard", "2")
+    hard = inspect("bert", SENTENCE, hard=[(2, head) for head in range(3)])
+    assert f"With hard heads the last hidden states have a mean cosine of {hard.cosines_with(result)[-1]:.3f}" in out
+    layer = json.loads(result.to_json())["layers"][1]
+    assert layer["margins"] == result.margins()[0].tolist()
+    assert layer["top_choices"]["special"] == result.top_choices()["special"][0].tolist()
     code, out, _ = run("inspect", "bert", SENTENCE, "--layer", "3", "--layer", "1", "--json")
     assert [row["layer"] for row in json.loads(out)["layers"]] == [0, 1, 3]
 
 
 def test_the_command_names_its_argument(run, folder) -> None:
     folder()
-    cases = {"`--layer`": ("bert", SENTENCE, "--layer", "7"), "`TEXT`": ("bert", " "), "`MODEL`": ("no/such", SENTENCE)}
+    cases = {"`--layer`": ("bert", SENTENCE, "--layer", "7"), "`--hard`": ("bert", SENTENCE, "--hard", "1:x")}
+    cases |= {"`TEXT`": ("bert", " "), "`MODEL`": ("no/such", SENTENCE)}
     for named, arguments in {"`--out`": ("bert", SENTENCE, "--out", "movie.gif"), **cases}.items():
         code, out, err = run("inspect", *arguments)
         assert (code, out) == (2, "")
@@ -460,14 +499,14 @@ def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
     assert cosines[0] == pytest.approx(1)
     assert (cosines[1:3] < 1 - 1e-6).all()  # later layers of random weights collapse
     np.testing.assert_array_equal(inspect(model, SENTENCE).states, soft.states)  # the module is left as it was
-    for wrong in ([(1, 99)], (1, 0)):
+    for wrong in ([(1, 99)], (1, 0), 5, [(1.5, 0)], [(1.0, 0)], [(1, 0, 0)]):
         with pytest.raises(ParameterError, match="`hard` must"):
             inspect(model, SENTENCE, hard=wrong)
 
 
 def test_margins_and_top_choices() -> None:
     P = np.array([[[[0.5, 0.25, 0.25], [0.2, 0.6, 0.2], [0.4, 0.4, 0.2]]]])
-    found = Inspection("m", "bert", "a", ("[CLS]", "word", "."), (1,), (), (), P, np.ones((2, 3, 2)))
+    found = Inspection("m", "bert", "a", ("[CLS]", "word", "."), (1,), (), (), P, np.ones((2, 3, 2)), special=(0,))
     margins = found.margins(mass=0.8)
     assert margins[0, 0, 0] == pytest.approx(3)  # 2^3 = 8: 8/(8 + 1 + 1)
     assert margins[0, 0, 1] == pytest.approx(np.log(8) / np.log(3))

@@ -10,7 +10,7 @@ START = """# Atlas of statements
 
 Every statement that this project tests or relies on. *Read* says how its source was read: in full, in excerpt, as an
 abstract, or in a formal transcription. *Status* is proved in the paper, proved here, repaired, refuted, checked
-(numbers only) or open. Names in code are functions of `hardmax.theorems` unless they begin with `hm.`;
+(numbers only) or open. Names in code are functions of `hardmax.theorems`, unless they begin with `hm.` or are files;
 [Theorems](theorems.md),
 [Causal limits](causal-limits.md), [Control](control.md) and [Newer models](newer-models.md) have the proofs. The
 auxiliary lemmas of the two seed papers (arXiv 2407.01602 and 2305.05465) have no rows of their own.
@@ -18,52 +18,44 @@ auxiliary lemmas of the two seed papers (arXiv 2407.01602 and 2305.05465) have n
 HEAD = "| statement | source | read | hypotheses | status | tested by | figure |\n|---|---|---|---|---|---|---|"
 FULL, EXCERPT, ABSTRACT, FORMAL, OWN = "in full", "excerpt", "abstract", "formal transcription", "this project"
 SPD = "A symmetric positive definite, tokens distinct and nonzero"
-TESTED: dict[str, list[tuple[str, ...]]] = {  # section: function, read, hypotheses, status, example of the gallery
+TESTED: dict[str, list[tuple[str, str, str]]] = {  # section: function, read, example of the gallery
     "Hardmax (arXiv 2407.01602 and this project)": [
-        ("hull", FULL, SPD, "proved in the paper", "gathering"),
-        ("norm", FULL, SPD, "proved in the paper", "gathering"),
-        ("half_space", FULL, SPD, "proved in the paper", "figure1_half_space"),
-        ("leaders", FULL, SPD, "proved in the paper", "leaders_are_vertices"),
-        ("limit", FULL, SPD, "proved in the paper", "converge_to_a_finite_set"),
-        ("theorem1", OWN, "any A, any steps", "proved here", "exact_limits"),
-        ("theorem2", OWN, SPD, "proved here", "exact_limits"),
-        ("theorem3", OWN, SPD, "proved here", "exact_limits"),
-        ("theorem4", OWN, "any A, any steps", "proved here", "exact_ties"),
+        ("hull", FULL, "gathering"),
+        ("norm", FULL, "gathering"),
+        ("half_space", FULL, "figure1_half_space"),
+        ("leaders", FULL, "leaders_are_vertices"),
+        ("limit", FULL, "converge_to_a_finite_set"),
+        ("theorem1", OWN, "exact_limits"),
+        ("theorem2", OWN, "exact_limits"),
+        ("theorem3", OWN, "exact_limits"),
+        ("theorem4", OWN, "exact_ties"),
     ],
     "Causal hardmax (this project)": [
-        ("c0", OWN, "causal mask, A symmetric positive definite", "proved here", "a_decoders_tokens"),
-        ("c1", OWN, "causal mask, any A", "proved here", "a_decoders_tokens"),
-        (
-            "c2",
-            OWN,
-            "causal mask, A symmetric positive definite, almost every start",
-            "proved here",
-            "a_decoders_tokens",
-        ),
+        ("c0", OWN, "a_decoders_tokens"),
+        ("c1", OWN, "a_decoders_tokens"),
+        ("c2", OWN, "a_decoders_tokens"),
     ],
     "Self-attention in time (arXiv 2305.05465)": [
-        ("boolean", FULL, "d = 1, V > 0, QK > 0, tokens distinct", "proved in the paper", "attention_rank"),
-        ("polytope", FULL, "V = I, Q^T K symmetric positive definite", "proved in the paper", "polytope"),
-        ("hyperplanes", FULL, "leading eigenvalue simple and positive", "proved in the paper", "hyperplanes"),
-        ("product", FULL, "leading eigenvalue positive, multiple, semisimple", "proved in the paper", "product"),
-        ("collapse", FULL, "V = -I", "proved in the paper; rate derived here", "spectrum_decides"),
-        ("codimension", FULL, "several eigenvalues with positive real part", "open (conjecture)", "codimension"),
-        ("complex_pair", FULL, "leading eigenvalues a complex pair", "open (conjecture)", "spectrum_decides"),
+        ("boolean", FULL, "attention_rank"),
+        ("polytope", FULL, "polytope"),
+        ("hyperplanes", FULL, "hyperplanes"),
+        ("product", FULL, "product"),
+        ("collapse", FULL, "spectrum_decides"),
+        ("codimension", FULL, "codimension"),
+        ("complex_pair", FULL, "spectrum_decides"),
     ],
     "The sphere (arXiv 2312.10794, 2411.04990)": [
-        ("energy", EXCERPT, "tokens on the sphere, no causal mask", "proved in the paper", "phases_on_the_sphere"),
-        ("renyi_displacement", EXCERPT, "causal, earlier tokens stay away", "repaired, proved here", "renyi_centres"),
-        ("renyi_capture", EXCERPT, "causal", "checked", "renyi_centres"),
+        ("energy", EXCERPT, "phases_on_the_sphere"),
+        ("renyi_displacement", EXCERPT, "renyi_centres"),
+        ("renyi_capture", EXCERPT, "renyi_centres"),
     ],
     "Frank-Wolfe (arXiv 2508.09628)": [
-        ("frank_wolfe_targets", FORMAL, "B invertible, almost every start", "proved in the paper", "frank_wolfe"),
-        ("frank_wolfe_closed_form", FORMAL, "any B", "proved in the paper and by Theorem 1", "frank_wolfe"),
-        ("frank_wolfe_rate_printed", FORMAL, "B negative definite, steps 2/(t+2)", "refuted", "frank_wolfe"),
-        ("frank_wolfe_rate", OWN, "also 0 in the hull at every layer", "repaired, proved here", "frank_wolfe"),
+        ("frank_wolfe_targets", FORMAL, "frank_wolfe"),
+        ("frank_wolfe_closed_form", FORMAL, "frank_wolfe"),
+        ("frank_wolfe_rate_printed", FORMAL, "frank_wolfe"),
+        ("frank_wolfe_rate", OWN, "frank_wolfe"),
     ],
-    "Localmax (arXiv 2509.15958)": [
-        ("quiescent", ABSTRACT, "any A, tolerance that shrinks no faster than groups", "proved here", "exact_ties"),
-    ],
+    "Localmax (arXiv 2509.15958)": [("quiescent", ABSTRACT, "quiescent_groups")],
 }
 OTHERS = [  # statement, source, read, hypotheses, status, function, example
     (
@@ -83,6 +75,24 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "open; checked on tie-rich lattices",
         "hm.limit",
         "exact_limits",
+    ),
+    (
+        "Under a sliding window, leaders lead for ever.",
+        OWN,
+        OWN,
+        "window of at least 2",
+        "refuted; such masks are refused",
+        "hm.limit",
+        "",
+    ),
+    (
+        "C0 to C2 for a matrix that is not symmetric positive definite.",
+        OWN,
+        OWN,
+        "causal mask, any A",
+        "C1 proved here; C0 and C2 open",
+        "hm.limit",
+        "a_decoders_tokens",
     ),
     (
         "Robustness radius: smaller moves of the input change no set.",
@@ -148,6 +158,24 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "",
     ),
     (
+        "A vertex v owns its cell iff <B v, w - v> < 0 for its neighbours w; for B = I: acute angles.",
+        "arXiv 2508.09628",
+        FORMAL,
+        "any B",
+        "proved in the paper",
+        "hm.cells",
+        "frank_wolfe",
+    ),
+    (
+        "Under (b) distances shrink exponentially: Pi_t is at most (1 - c)^t.",
+        "arXiv 2508.09628",
+        FORMAL,
+        "gamma >= c > 0",
+        "proved in the paper",
+        "frank_wolfe_closed_form",
+        "frank_wolfe",
+    ),
+    (
         "Exit times of the random chain are exponential in beta.",
         "arXiv 2508.09628",
         FORMAL,
@@ -184,13 +212,13 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "renyi_centres",
     ),
     (
-        "Tokens in caps of size 2 eps stay for a time exponential in beta.",
+        "Tokens in caps of size 2 eps stay until (eps/n) e^{(1-a) beta}, a the largest cosine between caps.",
         "arXiv 2410.06833",
         EXCERPT,
-        "",
-        "proved in the paper; not tested",
-        "",
-        "",
+        "tokens within eps of the centres of caps",
+        "proved in the paper; checked",
+        "tests/test_sphere_clusters.py",
+        "predictions_on_the_sphere",
     ),
     (
         "Variance under normalisation schemes decays by Var' = -2 Var/s.",
@@ -202,12 +230,21 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "predictions_on_the_sphere",
     ),
     (
-        "On the sphere with full support, beta to infinity: paths are e^{tVB} x, normalised.",
+        "The same decay up to constants from any start, as printed for small beta.",
+        "arXiv 2510.22026",
+        EXCERPT,
+        "none; true from delta < 1/(100 n^2) on, delta the distance from consensus",
+        "refuted: two opposite tokens stand still",
+        "hm.NormalizedAttention",
+        "",
+    ),
+    (
+        "On the sphere, as beta tends to infinity, paths are e^{tVB} x, normalised, up to a change of time.",
         OWN,
         OWN,
         "full support",
-        "derived; not tested",
-        "",
+        "derived; checked on the circle",
+        "tests/test_sphere_clusters.py",
         "",
     ),
     (
@@ -238,8 +275,9 @@ def make() -> str:
     parts = [START]
     for section, rows in TESTED.items():
         parts.append(f"## {section}\n\n{HEAD}")
-        for name, read, hypotheses, status, example in rows:
+        for name, read, example in rows:
             statement: Any = getattr(theorems, name).statement
+            hypotheses, status = statement.hypotheses, statement.status
             words = f"**{_cell(statement.name)}.** {_cell(statement.text)}"
             cells = (words, _cell(statement.reference), read, _cell(hypotheses), status, f"`{name}`", _example(example))
             parts.append(f"| {' | '.join(cells)} |")

@@ -12,7 +12,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.transformers.loading import load
 
 text = "The capital of France is Paris, and the river that flows through it is the Seine."
 soft = hm.inspect("minilm", text)
@@ -49,25 +48,19 @@ for ax in (left, middle, right):
 plt.show()
 sinks = top["special"] > 0.9
 print(f"{sinks.sum()} of {sinks.size} heads have a special token as top choice of more than 90 % of the rows")
+print(
+    "attention received by [CLS]:",
+    soft.attention_shares[:, 0].round(2),
+    "by [SEP]:",
+    soft.attention_shares[:, -1].round(2),
+)
 
 # %%
-# A linear probe, the nearest of two class means without the sentence itself, on the mean of the last states of 20
-# sentences, with softmax and with hardmax in all heads. So few sentences show no small difference.
-
-food = ["bread", "soup", "cheese", "salad", "rice", "fish", "pasta", "cake", "apples", "beans"]
-sky = ["rain", "wind", "snow", "fog", "hail", "thunder", "frost", "clouds", "sunshine", "a storm"]
-sentences = [f"We had {x} for dinner." for x in food] + [f"There was {x} all night." for x in sky]
-labels = np.repeat([0, 1], 10)
-every = [(k, head) for k in range(1, layers + 1) for head in range(heads)]
-_, *loaded = load("minilm")  # once, for all sentences
-for name, chosen in (("softmax", []), ("hardmax", every)):
-    vectors = np.array([hm.inspect(loaded, s, hard=chosen).states[-1].mean(axis=0) for s in sentences])
-    right_answers = 0
-    for i in range(len(labels)):
-        others = np.arange(len(labels)) != i
-        means = [vectors[others & (labels == c)].mean(axis=0) for c in (0, 1)]
-        right_answers += np.argmin([np.linalg.norm(vectors[i] - mean) for mean in means]) == labels[i]
-    print(f"{name}: {right_answers} of {len(labels)} sentences right")
+# The sinks are known from other models: many heads of BERT attend to [SEP], which `Clark et al. 2019
+# <https://arxiv.org/abs/1906.04341>`_ read as doing nothing, and causal models attend to their first tokens (`Xiao et
+# al. 2023 <https://arxiv.org/abs/2309.17453>`_). In MiniLM the sink is the first token, [CLS], with about half of the
+# attention of layers 2 to 5; [SEP] gets at most 6 % in any layer. ``python -m studies.newer_models probe`` measures
+# what hard layers cost a linear probe on labelled sentences.
 
 # %%
 # What to try

@@ -26,11 +26,13 @@ circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 found = [[count_clusters(hm.simulate(z, hm.Sphere(b), times=[25], rtol=1e-5).array[-1]) for z in circle] for b in betas]
 predicted = [hm.circle_clusters(b) for b in betas]
 print("predicted", predicted, "found", found)
+agree = sum(own.count(number) for own, number in zip(found, predicted, strict=True))
+print(f"{agree} of 16 runs agree with the prediction, the others differ by at most one")
+assert all(abs(k - number) <= 1 for own, number in zip(found, predicted, strict=True) for k in own)
 
 # %%
-# Left: clusters formed by 150 nearly uniform tokens (four token sets) and the prediction, which is off by one
-# for some. Middle: the mean cosine of
-# tokens in dimension 400 (dots) and the equation. Right: the variance under six schemes.
+# Left: clusters formed by 150 nearly uniform tokens (four token sets) and the prediction, which is off by one for some.
+# Middle: the mean cosine of tokens in dimension 400 (dots) and the equation. Right: the variance under six schemes.
 
 times = np.linspace(0, 8, 17)
 high = np.random.default_rng(1).normal(size=(16, 400))

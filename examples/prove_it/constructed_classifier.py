@@ -38,7 +38,7 @@ for r, ax in enumerate(axes):
 plt.show()
 
 # %%
-# Floats run it, too, as any rule: here all numbers are integers or halves, so that nothing is rounded.
+# ``simulate`` runs it, as any rule, with Fractions, and rounds the tokens that it returns.
 
 run = hm.simulate(sequences[1], model, layers=len(model.blocks))
 print(run.array[-1])

@@ -13,6 +13,9 @@ from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax._validation import check_matrix, check_tokens
 from hardmax.exact.thresholds import sets_within
+from hardmax.rules.frank_wolfe import FrankWolfe
+from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.localmax import Localmax
 
 Vector: TypeAlias = tuple[Fraction, Fraction]
 
@@ -101,8 +104,9 @@ def cells(tokens: Any, A: Any = None) -> Cells:
     ----------
     tokens : (n, d) array
         Floats, integers or Fractions.
-    A : (d, d) array, optional
-        The matrix of the inner product; the default is the identity. In the plane it must be invertible.
+    A : (d, d) array or rule, optional
+        The matrix of the inner product, or `Hardmax`, `FrankWolfe` or `Localmax` with theirs; the default is the
+        identity. In the plane it must be invertible.
 
     Returns
     -------
@@ -118,6 +122,7 @@ def cells(tokens: Any, A: Any = None) -> Cells:
     array, _ = check_tokens(tokens)
     if array.ndim != 2:
         raise ParameterError("tokens", "be one token set of shape (n, d)", f"shape {array.shape}")
+    A = A.B if isinstance(A, FrankWolfe) else A.A if isinstance(A, Hardmax | Localmax) else A
     matrix = None if A is None else check_matrix(A, any_A=True)
     if matrix is not None and matrix.shape != (array.shape[1],) * 2:
         raise ParameterError("A", f"have the size of the tokens, {array.shape[1]}", f"shape {matrix.shape}")

@@ -7,18 +7,19 @@ each step. Tokens carry (s, code, 0, ...): s > 0 names the token, the code its s
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, count, islice, pairwise
 from typing import Any
 
 import numpy as np
 
 from hardmax import _validation
 from hardmax._errors import ParameterError
-from hardmax._exact import to_fractions
+from hardmax._exact import dot, over_one_denominator, to_fractions
 from hardmax._types import AnyArray, Array
 from hardmax.rules.base import Layered
 
 WIDTH = 4  # ReLUs per block
+N_DIRECTIONS = 32  # that are tried of each kind for the projection of tokens
 Relu = tuple[dict[int, Any], Any, dict[int, Any]]  # weights, bias and out in x[r] += out[r] relu(⟨weights, x⟩ + bias)
 
 
@@ -48,6 +49,7 @@ class Block(Layered):
     W1: AnyArray
     b: AnyArray
     W2: AnyArray
+    is_exact = True
 
     @classmethod
     def _of(cls, d: int, relus: Sequence[Relu], attends_here: bool = False) -> "Block":
@@ -75,7 +77,9 @@ class Block(Layered):
 class ConstructedClassifier(Layered):
     """The transformer that `construct_classifier` returns. It memorises, and prints its size.
 
-    It is a rule that runs block k at layer k: `hm.simulate(sequence, model, layers=len(model.blocks))`.
+    It is a rule that runs block k at layer k: `hm.simulate(sequence, model, layers=len(model.blocks))` computes with
+    Fractions and rounds the tokens that it returns. Blocks alone, or in `Compose` with each other, are exact, too;
+    beside other rules, or in a run that starts from rounded tokens, rounding errors grow by the largest coefficient.
 
     Attributes
     ----------
@@ -101,6 +105,7 @@ class ConstructedClassifier(Layered):
     blocks: tuple[Block, ...]
     labels: tuple[Hashable, ...]
     counts: dict[str, Any]
+    is_exact = True
 
     def __repr__(self) -> str:
         size = f"{self.counts['blocks']} blocks with {self.counts['parameters']} parameters"
@@ -124,7 +129,7 @@ class ConstructedClassifier(Layered):
 
     def predict(self, sequences: Sequence[Array]) -> list[Hashable]:
         """Return the label of each sequence, in rational arithmetic; that of a new sequence means nothing."""
-        outputs = [round(self.run(sequence)[-1][0, 0]) for sequence in sequences]
+        outputs = [round(self.run(sequence)[-1][0, 0]) for sequence in _check_list(sequences, "sequences")]
         return [self.labels[min(max(output, 0), len(self.labels) - 1)] for output in outputs]
 
 
@@ -151,8 +156,8 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
     >>> model.counts["blocks"], model.counts["paper_blocks"]
     (4, 13)
     """
-    arrays = [to_fractions(_check_sequence(sequence)) for sequence in sequences]
-    if not arrays or len(arrays) != len(labels):
+    arrays = [to_fractions(_check_sequence(sequence)) for sequence in _check_list(sequences, "sequences")]
+    if not arrays or len(arrays) != len(_check_list(labels, "labels")):
         raise ParameterError("labels", f"be one for each of {len(arrays)} sequences, at least one", f"{len(labels)}")
     if not all(isinstance(label, Hashable) for label in labels):
         raise ParameterError("labels", "be hashable, such as texts or integers", f"{labels!r:.60}")
@@ -166,11 +171,9 @@ def construct_classifier(sequences: Sequence[Array], labels: Sequence[Hashable])
             got = f"the labels {label_of[tokens]!r} and {label!r} for the same tokens"
             raise ParameterError("sequences", "differ as sets of tokens where labels differ", got)
     points = sorted(set().union(*label_of))
-    v = next(
-        v for v in ([b**r for r in range(d)] for b in count(2)) if len({_dot(v, x) for x in points}) == len(points)
-    )
-    least = min(_dot(v, x) for x in points)
-    s = {x: _dot(v, x) - least + 1 for x in points}  # positive, distinct
+    v = _choose_direction(points)
+    least = min(dot(v, x) for x in points)
+    s = {x: Fraction(dot(v, x) - least + 1) for x in points}  # positive, distinct
     values = sorted(s.values())
     width, M = min([(b - a) / 2 for a, b in pairwise(values)], default=Fraction(1)), 2 * (values[-1] - values[0]) + 1
 
@@ -213,8 +216,27 @@ def _code(tokens: AnyArray, keys: Array | None) -> AnyArray:
     return np.asarray(tokens[..., 1] if keys is None else np.where(keys[..., 0, :], tokens[..., 1], -np.inf))
 
 
-def _dot(v: Sequence[int], x: Sequence[Fraction]) -> Fraction:
-    return sum((a * b for a, b in zip(v, x, strict=True)), start=Fraction(0))
+def _choose_direction(points: Sequence[tuple[Fraction, ...]]) -> list[int]:
+    """Return the integers v, among some, whose products with the points have the largest gap for their range.
+
+    Coefficients grow with range / gap. Mere distinctness may rest on the rounding of the input: 0.1 + 0.2 and 0.3.
+    """
+    rows, _ = over_one_denominator(np.array(points, object))
+
+    def quality(v: list[int]) -> Fraction:
+        values = sorted(dot(v, row) for row in rows)
+        return Fraction(min([b - a for a, b in pairwise(values)], default=1), values[-1] - values[0] or 1)
+
+    powers = ([b**r for r in range(len(rows[0]))] for b in count(2))
+    drawn = np.random.default_rng(0).integers(-9, 10, (N_DIRECTIONS, len(rows[0]))).tolist()
+    best = max([*islice(powers, N_DIRECTIONS), *drawn], key=quality)
+    return best if quality(best) else next(filter(quality, powers))
+
+
+def _check_list(value: Any, name: str) -> Any:
+    if not hasattr(value, "__len__"):
+        raise ParameterError(name, "be a list with one item per sequence", repr(value))
+    return value
 
 
 def _check_sequence(sequence: Array) -> AnyArray:

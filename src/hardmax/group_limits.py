@@ -11,7 +11,7 @@ from hardmax._display import count
 from hardmax._errors import InputError, ParameterError
 from hardmax._exact import apply, dot, over_one_denominator, to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
-from hardmax.exact.thresholds import sets_within
+from hardmax.certificate import GROUP_FORMAT
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.localmax import Localmax
 from hardmax.search.sets import Classes
@@ -85,7 +85,7 @@ class GroupLimit:
         limits = [[str(x) for x in row] for row in self.exact().tolist()]
         positions = [[str(x) for x in row] for row in self._state.tolist()]
         sets = [np.flatnonzero(row).tolist() for row in self.sets]
-        return {"layer": self.layer, "positions": positions, "sets": sets, "limits": limits}
+        return {"format": GROUP_FORMAT, "layer": self.layer, "positions": positions, "sets": sets, "limits": limits}
 
 
 def find_group_limit(
@@ -104,7 +104,7 @@ def find_group_limit(
             classes = Classes.of(Z)
             sets, rows = rule.sets(classes.rows), classes.rows
             means = _means(sets, rows)
-            certified = _follow_leaders(sets, means, rows, rule)
+            certified = _follow_leaders(sets, means, rows, rule, k)
             sets, means = sets[np.ix_(classes.labels, classes.labels)], means[classes.labels]
         else:
             sets = rule.sets(Z, k)
@@ -144,16 +144,19 @@ def _means(sets: BoolArray, Z: AnyArray) -> AnyArray:
     return np.asarray(means[labels.ravel()])
 
 
-def _follow_leaders(sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWolfe) -> bool:
-    """Return whether Theorem 4 decides all points: targets lead, and a point at their mean keeps them as targets."""
+def _follow_leaders(sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWolfe, k: int) -> bool:
+    """Return whether Theorem 4 decides all points: targets lead, and a point at their mean keeps them as targets.
+
+    A step of 1 takes points to that mean, which must then have no other target.
+    """
     leads = sets.diagonal() & (sets.sum(axis=1) == 1)
     if (sets & ~leads).any():
         return False
     tied = np.flatnonzero(sets.sum(axis=1) > 1)
     if not len(tied):
         return True
-    there = sets_within(Z, rule.B, Fraction(0), points=means[tied])  # type: ignore[arg-type]
-    return not (sets[tied] & ~there).any()
+    there = rule.sets(Z, means[tied])
+    return bool((there >= sets[tied]).all() and ((there == sets[tied]).all() or not rule.has_full_step(k)))
 
 
 def are_quiescent(sets: BoolArray, Z: AnyArray, A: Any, eps: Fraction) -> bool:

@@ -111,7 +111,8 @@ def limit(
         Floats, integers or Fractions; a torch tensor gives tensors back.
     rule : Hardmax, FrankWolfe or Localmax
         `Hardmax` with `normalize=True`, as without normalisation tokens grow for ever. With `causal=True` token i sees
-        tokens 0 to i alone; for a prefix that grows use `CausalLimit`. The other two give a `GroupLimit`.
+        tokens 0 to i alone; for a prefix that grows use `CausalLimit`. The other two give a `GroupLimit`, except
+        `Localmax` with eps = 0, which is `Hardmax`.
     max_layers : int
         Stop after this many layers; the result then states what is known.
     mask : (n,) or (batch, n) boolean array, optional
@@ -155,6 +156,8 @@ def limit(
     >>> limit.weights[4]
     array([0.5, 0.5, 0. , 0. ])
     """
+    if isinstance(rule, Localmax) and rule.eps == 0:
+        rule = Hardmax(rule.alpha, rule.A, any_A=True)
     if isinstance(rule, FrankWolfe | Localmax):
         if attention_mask is not None or kernel != "auto":
             name = "kernel" if attention_mask is None else "attention_mask"

@@ -5,7 +5,7 @@ every token (arXiv 2508.09628 with B = I). Tokens near vertices that lead stay f
 """
 
 from dataclasses import dataclass
-from math import ceil, exp, inf, log
+from math import ceil, exp, inf, log, log1p
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy as np
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
+
+MAX_TIME = 1e300  # later steps are inf
 
 
 def exit_times(
@@ -97,16 +99,18 @@ class ExitBound:
 
     def probability(self, t: float) -> float:
         """Return a lower bound of the probability that no token has left before step t; 0 where nothing is proved."""
-        if not self.applies or t < self.M:
+        if not self.applies or t <= self.M:
             return float(self.applies)  # fewer than M steps cannot be enough
         exponent = self.M * (1 + log(t * self.n**2 / self.M) - self.beta * self.c0 / 2)
         return max(0.0, 1 - exp(min(exponent, 1.0)))
 
     def time(self, probability: float = 0.5) -> float:
         """Return the step before which no token leaves with at least this probability; 0 where nothing is proved."""
-        if not self.applies:
-            return 0.0
-        return self.M / self.n**2 * exp(self.beta * self.c0 / 2 - 1 + log(1 - probability) / self.M)
+        probability = _validation.check_range(probability, "probability", 0.0, 1.0, "0.5 gives the median.")
+        if not self.applies or probability == 1:
+            return float(self.M * self.applies)
+        exponent = self.beta * self.c0 / 2 - 1 + log1p(-probability) / self.M + log(self.M / self.n**2)
+        return max(float(self.M), exp(exponent)) if exponent < log(MAX_TIME) else inf
 
 
 def exit_bound(tokens: Any, *, beta: float, gamma: float, eps: float) -> ExitBound:

@@ -6,6 +6,9 @@ of a product, and
 
     e_{k+1} = e_k + b max_i sum_j (|z_l(i) - z_j| + 2 e_k) exp(-beta max(0, g_ij - 2 eta)).    (1)
 
+To each layer is added a bound for the rounding of both runs, of about 4 (n + 16) u R with u = 2^-53. Tokens and A are
+first scaled by powers of two, so that their largest entries lie in [1/2, 1).
+
 While 2 eta < g_ij for all i and j, each token of the softmax run has its largest weight on the target of hardmax.
 """
 
@@ -18,13 +21,13 @@ import numpy as np
 from hardmax import _validation
 from hardmax._display import count
 from hardmax._errors import ParameterError
-from hardmax._exact import format_up
+from hardmax._exact import UNIT, format_up
 from hardmax._types import FloatArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.softmax import Softmax
 from hardmax.simulate import simulate
 
-SAFETY = 1 + 1e-9  # of each layer's bound, for the rounding of its own computation and of both float runs
+SAFETY = 1 + 1e-9  # of each layer's bound, for the rounding of its own computation
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,11 +38,13 @@ class TemperatureCertificate:
     ----------
     beta : number
         From this inverse temperature on softmax has its largest weight where hardmax chooses, at all layers; inf if
-        some layer has a tie.
+        some layer has a tie, if a lead is below the rounding of floats, or if the number exceeds their range.
     distances : (layers + 1,) array
         Bounds of the distance between the two runs at each layer, for `beta` and every larger one.
     layers : int
         The number of layers.
+    tied : bool
+        Whether some layer has a tie, so that no beta is certified.
 
     Examples
     --------
@@ -51,10 +56,12 @@ class TemperatureCertificate:
     beta: float
     distances: FloatArray
     layers: int
+    tied: bool = False
 
     def __repr__(self) -> str:
         if not np.isfinite(self.beta):
-            return f"No beta is certified for {count(self.layers, 'layer')}: a token has several targets."
+            why = "a token has several targets" if self.tied else "a lead or beta is beyond the precision of floats"
+            return f"No beta is certified for {count(self.layers, 'layer')}: {why}."
         ran, distance = count(self.layers, "layer"), format_up(float(self.distances[-1]), 2)
         beta = format_up(self.beta, 3)
         return f"From beta = {beta} on softmax follows hardmax for {ran}, at a distance of at most {distance}."
@@ -69,34 +76,43 @@ class _Layers:
             raise ParameterError("rule", must, repr(rule), "Softmax is compared with it.")
         run = simulate(tokens, rule, layers=_validation.check_count(layers, "layers", least=1))
         run.refuse_batch("hm.temperature for each token set")
-        self.tokens = z = run.array.astype(np.float64)
+        z, n = run.array.astype(np.float64), run.array.shape[1]
         A = np.eye(z.shape[2]) if rule.matrix is None else rule.matrix.astype(np.float64)
+        self.exponent, shift = (int(np.frexp(np.abs(x).max())[1]) for x in (z[0], A))
+        self.tokens, self.A = z, A = np.ldexp(z, -self.exponent), np.ldexp(A, -shift)
+        self.power = 2 * self.exponent + shift  # products are 2^power times those of `tokens` and `A`
         self.norm, self.radius = 1.01 * float(np.linalg.norm(A, 2)), float(np.linalg.norm(z[0], axis=1).max())
-        self.steps, self.parts, self.gap = [], list[tuple[FloatArray, FloatArray]](), np.inf
+        self.steps, self.parts, self.gap, self.tied = [], list[tuple[FloatArray, FloatArray]](), np.inf, False
+        self.rounding = 4 * (n + 16) * UNIT * self.radius  # of one layer of both runs
         eps = 64 * z.shape[2] ** 2 * np.finfo(float).eps * self.norm * self.radius**2 * (layers + 1)
         for k in range(layers):
             alpha = float(rule.step(k))
             self.steps.append(alpha / (1 + alpha))
-            sizes, targets = run.token_sets[0].sets[k].sizes, run.attention(k).argmax(axis=1)
+            P = run.attention(k)
+            targets, self.tied = P.argmax(axis=1), self.tied or bool(((P > 0).sum(axis=1) > 1).any())
             others = ~np.eye(len(z[k]), dtype=bool)[targets]
             products = z[k] @ A.T @ z[k].T
             leads = products[np.arange(len(z[k])), targets][:, None] - products - eps
             far = np.linalg.norm(z[k][targets][:, None] - z[k], axis=2)
-            tied = (sizes > 1).any() or (leads[others] <= 0).any()
-            self.gap = 0.0 if tied else min(self.gap, float(leads[others].min(initial=np.inf)))
+            self.gap = min(self.gap, float(leads[others].min(initial=np.inf)))
             self.parts.append((np.where(others, leads, np.inf), far))
 
     def bounds(self, beta: float) -> tuple[FloatArray, bool]:
-        """Return e_0, ..., e_K by (1), capped at the diameter 2 R, and whether every choice is certified."""
-        bounds, certified = [0.0], self.gap > 0
+        """Return e_0, ..., e_K of `tokens` by (1), at most the diameter 2 R, and whether every choice is certified."""
+        bounds, certified = [0.0], self.gap > 0 and not self.tied
         for b, (leads, far) in zip(self.steps, self.parts, strict=True):
             e = bounds[-1]
             eta = self.norm * (2 * self.radius * e + e * e)
             certified = certified and bool(2 * eta < leads.min())
             weights = np.exp(-beta * np.maximum(leads - 2 * eta, 0.0))
             step = float(np.where(np.isfinite(leads), (far + 2 * e) * weights, 0.0).sum(axis=1).max())
-            bounds.append(min(SAFETY * (e + b * step), 2 * self.radius))
+            bounds.append(min(SAFETY * (e + b * step) + self.rounding, 2 * self.radius))
         return np.array(bounds), certified
+
+    def unscale(self, distances: Any) -> FloatArray:
+        """Return distances in the unit of the input."""
+        with np.errstate(over="ignore"):
+            return np.ldexp(np.array(distances), self.exponent)
 
 
 def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
@@ -124,16 +140,16 @@ def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
     (10.16, [0.0, 0.0417, 0.2231])
     """
     run = _Layers(tokens, rule, layers)
-    if run.gap <= 0:
-        return TemperatureCertificate(np.inf, np.full(layers + 1, 2 * run.radius), layers)
-    low, high = 0.0, 1.0 / max(run.radius**2 * run.norm, 1e-290)
+    low, high = 0.0, 1.0 if run.bounds(1e300)[1] else 1e300
     while not run.bounds(high)[1] and high < 1e300:
         low, high = high, 2 * high
-    for _ in range(40):
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if run.bounds(middle)[1] else (middle, high)
     bounds, certified = run.bounds(high)
-    return TemperatureCertificate(high if certified else np.inf, bounds, layers)
+    with np.errstate(over="ignore", under="ignore"):
+        beta = np.maximum(np.ldexp(high, -run.power), 1e-300) if certified else np.inf  # exact above 1e-300
+    return TemperatureCertificate(float(beta), run.unscale(bounds), layers, run.tied)
 
 
 def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> tuple[FloatArray, FloatArray]:
@@ -160,9 +176,14 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
     ((3, 4), True)
     """
     run = _Layers(tokens, rule, layers)
-    values = [_validation.check_positive(beta, "betas", "Values between 1 and 1000 are usual.") for beta in betas]
-    measured = []
-    for beta in values:
-        soft = simulate(tokens, Softmax(rule.steps, rule.matrix, temperature=1 / beta), layers=layers).array
+    if not np.iterable(betas):
+        raise ParameterError("betas", "be a sequence of positive numbers", repr(betas), "Pass [10, 100, 1000].")
+    measured, bounds = [], []
+    for beta in betas:
+        beta = _validation.check_positive(beta, "betas", "Values between 1 and 1000 are usual.")
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = float(np.clip(np.ldexp(beta, run.power), 1e-300, 1e300))
+        soft = simulate(run.tokens[0], Softmax(rule.steps, run.A, temperature=1 / scaled), layers=layers).array
         measured.append(np.linalg.norm(soft - run.tokens, axis=2).max(axis=1))
-    return np.array(measured), np.array([run.bounds(beta)[0] for beta in values])
+        bounds.append(run.bounds(scaled)[0])
+    return run.unscale(measured), run.unscale(bounds)

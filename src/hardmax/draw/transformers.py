@@ -111,7 +111,7 @@ def plot_inspection(inspection: "Inspection") -> Figure:
     left, right = halves
     if len(inspection.weights) == 1:
         spectra = list(inspection.weights[0].value_eigenvalues)
-        labels, shared = [f"head {a}" for a in range(1, len(spectra) + 1)], "the same in all layers"
+        labels, shared = [f"head {a}" for a in range(len(spectra))], "the same in all layers"
     else:
         spectra = [heads.value_eigenvalues for heads in inspection.weights]
         users, shared = map(inspection.layers_with, range(len(spectra))), "all heads"
@@ -131,7 +131,7 @@ def _headline(inspection: "Inspection", most: int = 80) -> str:
 def _plot_layer(inspection: "Inspection") -> Figure:
     layer = inspection.layers[0]
     facts = zip(inspection.boolean_distance[0], inspection.effective_rank[0], strict=True)
-    labels = [f"head {a}\ndistance {b:.2f}, rank {r:.1f}" for a, (b, r) in enumerate(facts, 1)]
+    labels = [f"head {a}\ndistance {b:.2f}, rank {r:.1f}" for a, (b, r) in enumerate(facts)]
     title = (
         f"{_headline(inspection, 60)}\nLayer {layer}: eigenvalues of each head's value matrix,\n"
         "Boolean distance and effective rank of its attention"

@@ -103,6 +103,7 @@ class Layered(Rule):
     """
 
     continuous = False
+    is_exact = False  # True if `simulate` runs layers on Fractions, and rounds the tokens that it returns
 
     @abstractmethod
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:

@@ -60,6 +60,10 @@ class Compose(Layered):
         return any(part.attends for part in self.parts)
 
     @property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        return all(isinstance(part, Layered) and part.is_exact for part in self.parts)
+
+    @property
     def dimension(self) -> int | None:
         return next((part.dimension for part in self.parts if part.dimension is not None), None)
 

@@ -84,9 +84,15 @@ class FrankWolfe(SetAttention):
             product *= 1 - self.step(layer)
         return product
 
-    def sets(self, tokens: AnyArray) -> BoolArray:
-        """Return which of some distinct points each of them moves towards, (m, m): exact argmax sets of vertices."""
-        sets = sets_within(tokens, self.B, Fraction(0))  # type: ignore[arg-type]
+    def has_full_step(self, k: int) -> bool:
+        """Return whether a step from layer k on is 1: then tokens are at the mean of their targets."""
+        if isinstance(self.steps, str):
+            return k == 0
+        return 1 in (self.steps[min(k, len(self.steps) - 1) :] if isinstance(self.steps, tuple) else (self.steps,))
+
+    def sets(self, tokens: AnyArray, points: AnyArray | None = None) -> BoolArray:
+        """Return which of distinct tokens each of them, or each point, moves towards: exact sets of vertices."""
+        sets = sets_within(tokens, self.B, Fraction(0), points=points)  # type: ignore[arg-type]
         for i in np.flatnonzero(sets.sum(axis=1) > 2):
             tied = np.flatnonzero(sets[i])
             sets[i] = False

@@ -19,7 +19,7 @@ class Localmax(SetAttention):
 
     N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 + alpha) mean_{j in N_i} (z_j - z_i).
 
-    With eps = 0 it is `Hardmax`. The sets are those of real arithmetic on the given numbers.
+    With eps = 0 it is `Hardmax`, and so are its limits. The sets are those of real arithmetic on the given numbers.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ class Localmax(SetAttention):
         _validation.check_positive(self.eps, "eps", "Pass one number.", zero=True)
         if not 0 < _validation.check_number(self.decay, "decay") <= 1:
             raise ParameterError("decay", "lie in (0, 1]", repr(self.decay), "1 keeps the tolerance.")
+        if not isinstance(self.relative, bool):
+            raise ParameterError("relative", "be True or False", repr(self.relative))
         self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=True))

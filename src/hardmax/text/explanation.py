@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain
 from os import PathLike
@@ -33,6 +34,33 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.draw.movies import Movie
+
+
+class MarginSplit(NamedTuple):
+    """Why a word follows another one in a head.
+
+    Attributes
+    ----------
+    leader, other : str
+        The token that it follows, and the runner-up.
+    parts : (d,) array of Fractions
+        The parts of the margin by coordinate of the head; `total` is their sum.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> split = hm.pretrained("imdb").explain("A wonderful film, but far too long.").split_margin("film")[0]
+    >>> split.total == sum(split.parts) > 0
+    True
+    """
+
+    leader: str
+    other: str
+    parts: AnyArray
+
+    @property
+    def total(self) -> Fraction:
+        return Fraction(self.parts.sum())
 
 
 class Highlight(NamedTuple):
@@ -397,12 +425,12 @@ class Explanation:
         known = self._known
         return tuple(simulate_head(weights, self.ids[known], self.counts[known], h) for h in range(weights.heads))
 
-    def split_margin(self, word: str) -> list[tuple[str, str, AnyArray] | None]:
+    def split_margin(self, word: str) -> list[MarginSplit | None]:
         """Return for each head which token a word follows at layer 0, the best other one, and the margin by coordinate.
 
         The parts of ⟨A z_i, z_l - z_j⟩ are exact Fractions, see `hm.split_margin`; None where the word follows all.
         """
-        names, found = self.words[self.rows].tolist(), list[tuple[str, str, AnyArray] | None]()
+        names, found = self.words[self.rows].tolist(), list[MarginSplit | None]()
         if word not in names:
             raise ParameterError("word", "be one of `words`", repr(word), did_you_mean(word, names))
         i = names.index(word)
@@ -412,7 +440,7 @@ class Explanation:
             others = np.setdiff1d(np.arange(len(z)), members)
             if len(others):
                 j = int(others[np.argmax(z[others] @ image)])
-                found.append((names[members[0]], names[j], split_margin(z, i, int(members[0]), j, A)))
+                found.append(MarginSplit(names[members[0]], names[j], split_margin(z, i, int(members[0]), j, A)))
             else:
                 found.append(None)
         return found

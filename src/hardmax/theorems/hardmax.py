@@ -52,6 +52,9 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     return _limits[trajectory]
 
 
+WORDS = {"causal": "causal mask", "distinct": "tokens distinct and nonzero"}
+
+
 def require(
     trajectory: HardmaxTrajectory,
     *,
@@ -84,7 +87,9 @@ def require(
 
 
 def _statements(example: str, **hypotheses: Any) -> "partial[Statement]":
-    return partial(Statement, require=partial(require, **hypotheses), example=example)
+    words = ["any A" if hypotheses.get("any_A") else "A symmetric positive definite"]
+    words += [text for name, text in WORDS.items() if hypotheses.get(name)]
+    return partial(Statement, require=partial(require, **hypotheses), example=example, hypotheses=", ".join(words))
 
 
 paper_statement = _statements(EXAMPLE.format("square"), distinct=True)

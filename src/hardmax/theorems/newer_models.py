@@ -23,7 +23,7 @@ FRANK_WOLFE_PAPER = "arXiv 2508.09628, as transcribed in a public Lean 4 develop
 EXAMPLE = "[[1, 1], [1, -1], [-1, 0], [0.5, 0.25]], hm.FrankWolfe(steps=0.5), layers=10"
 NEGATIVE = "[[1, 1], [-1, -1], [2, -1], [-2, 1]], hm.FrankWolfe([[-1, 0], [0, -2]]), layers=20"
 RENYI_PAPER = "arXiv 2411.04990, read in excerpt"
-RENYI_EXAMPLE = 'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=20'
+RENYI_EXAMPLE = 'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=100'
 SEPARATION = 2.0  # c: centres are separated by c beta^{-1/2}
 TOL = 1e-13  # of a position after one layer, relative to the largest token
 
@@ -59,6 +59,7 @@ def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
     FRANK_WOLFE_PAPER,
     require=require_frank_wolfe,
     example=EXAMPLE,
+    hypotheses="B invertible, almost every start",
 )
 def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
     """Count the targets of each token at each layer, as points."""
@@ -82,6 +83,8 @@ def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
     f"{FRANK_WOLFE_PAPER}; a case of Theorem 1",
     require=require_frank_wolfe,
     example=EXAMPLE,
+    hypotheses="any B; each token's target is its own",
+    proof="proved in the paper and by Theorem 1",
 )
 def frank_wolfe_closed_form(trajectory: SmoothTrajectory) -> Verdict:
     """Compare every saved position with the closed form."""
@@ -123,6 +126,8 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
     conjecture=True,
     require=require_negative,
     example=NEGATIVE,
+    hypotheses="B negative definite, steps 2/(t+2)",
+    proof="refuted",
 )
 def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
     """Compare J with the bound at every layer."""
@@ -135,6 +140,8 @@ def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
     "hardmax, docs/newer-models.md",
     require=require_negative,
     example=NEGATIVE,
+    hypotheses="also 0 in the hull at every layer",
+    proof="repaired, proved here",
 )
 def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     """Decide the hypothesis exactly for the saved positions, and compare J with the bound."""
@@ -152,6 +159,7 @@ def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     "was read",
     require=require_localmax,
     example="[[2, 0], [1.75, 0.5], [0, 2]], hm.Localmax(1, 1), layers=10",
+    hypotheses="any A, tolerance that shrinks no faster than groups",
 )
 def quiescent(trajectory: SmoothTrajectory) -> Verdict:
     """Find the first layer with such a partition, and compare later positions with the closed form."""
@@ -202,6 +210,8 @@ def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
     f"{RENYI_PAPER}; stated there for d = 2 and separated centres, here for each centre (proved here)",
     require=require_causal_sphere,
     example=RENYI_EXAMPLE,
+    hypotheses="causal, earlier tokens stay away",
+    proof="repaired, proved here",
 )
 def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the displacement of each Renyi centre while the angle at saved times is at least 2 beta^{-1/2}."""
@@ -226,18 +236,23 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
 
 @Statement(
     "Renyi capture",
-    "CHECKED ONLY: at a time of order beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
-    RENYI_PAPER,
+    "CHECKED ONLY: at time beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
+    f"{RENYI_PAPER}; stated there for a time of order beta",
     conjecture=True,
     require=require_causal_sphere,
     example=RENYI_EXAMPLE,
+    hypotheses="causal, run until time beta",
+    proof="checked",
 )
 def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the largest angle from a token at the last time to the nearest start of a Renyi centre."""
+    """Measure the largest angle from a token at the first saved time from beta on to a start of a Renyi centre."""
     x, beta = unit_rows(trajectory.array[:, trajectory.mask]), float(trajectory.rule.beta)  # type: ignore[attr-defined]
-    delta = SEPARATION * beta**-0.5
+    delta, k = SEPARATION * beta**-0.5, int(np.searchsorted(trajectory.saved, beta))
+    if k >= trajectory.reached:
+        end = trajectory.saved[trajectory.reached - 1]
+        return report_not_met(f"the trajectory ends at {end:.3g}, before the time beta = {beta:g}")
     centres = x[0, renyi_centres(x[0], delta)]
-    angles = np.arccos(np.clip(x[trajectory.reached - 1] @ centres.T, -1, 1)).min(axis=1)
+    angles = np.arccos(np.clip(x[k] @ centres.T, -1, 1)).min(axis=1)
     worst, captured = float(angles.max()), float((angles <= delta).mean())
     reason = (
         f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the farthest is {format_up(worst, 2)}"

@@ -151,10 +151,11 @@ def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
     return report_not_met(*expected.missing) if expected.missing else None
 
 
-def cover(kind: str, V: str, d: int = 2) -> dict[str, Any]:
+def cover(kind: str, V: str, hypotheses: str, d: int = 2) -> dict[str, Any]:
     """Return the hypotheses and the example of a statement about one kind of spectrum, for `Statement`."""
     tokens = "[[1.0], [-0.5], [0.2]]" if d == 1 else f'hm.configuration("gaussian", n=8, d={d})'
-    return {"require": partial(require_kind, kind), "example": f"{tokens}, hm.SelfAttention(V={V}), times=10"}
+    example = f"{tokens}, hm.SelfAttention(V={V}), times=10"
+    return {"require": partial(require_kind, kind), "example": example, "hypotheses": hypotheses}
 
 
 def check_limit(
@@ -250,7 +251,7 @@ def outer_normals(points: FloatArray) -> FloatArray:
     "For d = 1, V > 0 and QK > 0, rescaled tokens stay between the smallest and the largest one, and P tends to a "
     "Boolean matrix: all rows but at most one tend to the unit vector of the smallest or of the largest token.",
     f"{PAPER}, Theorem 2.1",
-    **cover("boolean", "[[1.0]]", d=1),
+    **cover("boolean", "[[1.0]]", "d = 1, V > 0, QK > 0, tokens distinct", d=1),
 )
 def boolean(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the second largest distance of a row from the unit vectors of the extreme tokens."""
@@ -275,7 +276,7 @@ def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
     "hull, and each tends to a point of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with "
     "B = Q^T K.",
     f"{PAPER}, Theorem 3.1",
-    **cover("polytope", "[[1, 0], [0, 1]]"),
+    **cover("polytope", "[[1, 0], [0, 1]]", "V = I, Q^T K symmetric positive definite"),
 )
 def polytope(trajectory: SmoothTrajectory) -> Verdict:
     """Measure max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
@@ -288,7 +289,7 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
     "the components in that eigenspace stay in their initial hull and tend to points that follow themselves; the "
     "others are free.",
     f"{PAPER}, Theorem 5.2",
-    **cover("product", 'hm.matrix("paper-product")', d=3),
+    **cover("product", 'hm.matrix("paper-product")', "leading eigenvalue positive, multiple, semisimple", d=3),
 )
 def product(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the polytope for the components in the leading eigenspace."""
@@ -317,7 +318,7 @@ def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object
     "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of z_i along phi stay between the first smallest and "
     "largest one, and tend to at most three values.",
     f"{PAPER}, Theorem 4.2",
-    **cover("hyperplanes", 'hm.matrix("paper-2d")'),
+    **cover("hyperplanes", 'hm.matrix("paper-2d")', "leading eigenvalue simple and positive"),
 )
 def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the distance of coordinates from the nearest of at most three values."""
@@ -332,7 +333,7 @@ def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     "eigenspace settle, and there are at most three of them: parallel subspaces of codimension k.",
     f"{PAPER}, section 4, open",
     conjecture=True,
-    **cover("hyperplanes", "[[2, 0], [0, 1]]"),
+    **cover("hyperplanes", "[[2, 0], [0, 1]]", "several eigenvalues with positive real part"),
 )
 def codimension(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the hyperplanes for all coordinates of eigenvalues with positive real part."""
@@ -380,7 +381,7 @@ def label_values(coordinates: FloatArray) -> IntArray:
     "their plane settle.",
     f"{PAPER}, open",
     conjecture=True,
-    **cover("complex", "[[1, -1], [1, 1]]"),
+    **cover("complex", "[[1, -1], [1, 1]]", "leading eigenvalues a complex pair"),
 )
 def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the last move of the components in the leading plane."""
@@ -401,7 +402,8 @@ def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
     "collapse",
     "For V = -I (or a negative multiple) and Q^T K symmetric positive definite, every token tends to 0.",
     f"{PAPER}, on V = -I",
-    **cover("collapse", "[[-1, 0], [0, -1]]"),
+    proof="proved in the paper; rate derived here",
+    **cover("collapse", "[[-1, 0], [0, -1]]", "V = -I"),
 )
 def collapse(trajectory: SmoothTrajectory) -> Verdict:
     """Measure how fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and the last mean.
@@ -447,6 +449,7 @@ def _largest_variance(tokens: FloatArray) -> float:
     "On the unit sphere E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) never decreases, with softmax or without it.",
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794, section 3",
     example='hm.configuration("sphere", n=8, d=3), hm.Sphere(beta=2), times=5',
+    hypotheses="tokens on the sphere, no causal mask",
 )
 def energy(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the smallest growth of E between consecutive saved times, relative to E."""

@@ -165,6 +165,10 @@ class Statement:
         A function from a trajectory to the verdict if hypotheses are not met, or None if the test can run.
     example : str
         Arguments of `hm.simulate` for a trajectory on which it holds: an example in the docstring of the function.
+    hypotheses : str
+        What `require` and the check test of a trajectory, in words.
+    proof : str
+        Who proved or refuted it, if the reference does not tell.
 
     Examples
     --------
@@ -185,6 +189,14 @@ class Statement:
     conjecture: bool = False
     require: Callable[[Any], Verdict | None] | None = None
     example: str = ""
+    hypotheses: str = ""
+    proof: str = ""
+
+    @property
+    def status(self) -> str:
+        """In words: proved here or in the paper, repaired, refuted, checked, or open."""
+        proved = "proved here" if self.reference.startswith("hardmax") else "proved in the paper"
+        return self.proof or ("open (conjecture)" if self.conjecture else proved)
 
     def __call__(self, check: Callable[[T], Verdict]) -> Callable[[T], Verdict]:
         @wraps(check)

