@@ -18,7 +18,8 @@ class CausalLimit:
     """Limits of a sequence of tokens that see themselves and earlier tokens, extended as tokens arrive.
 
     Earlier tokens do not see later ones, so their sets stay valid at every layer. `limit` searches for new tokens alone
-    and moves the others by the stored sets; the result equals `hm.limit` of all tokens so far.
+    and moves the others by the stored sets, which is linear in their number for each call; the result equals `hm.limit`
+    of all tokens so far.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class CausalLimit:
         ParameterError
             If the tokens are not finite numbers, or have another dimension than those before.
         """
-        array = _validation.as_array(tokens, "tokens", "have rows of equal length")
+        array = np.array(_validation.as_array(tokens, "tokens", "have rows of equal length"))  # the caller may reuse it
         array, _ = _validation.check_tokens(array[None] if array.ndim == 1 else array)
         if array.ndim != 2:
             raise ParameterError("tokens", "have shape (d,) or (m, d)", f"shape {array.shape}")
