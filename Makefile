@@ -50,7 +50,7 @@ test-exhaustive: .venv/installed
 
 # Both checkers on the certificate of every certified limit that tests of limits make; Node.js runs the one in JavaScript.
 test-certificates: .venv/installed
-	$(TEST) --certificates -m "not slow and not site" $(shell grep -rlE --include='test_*.py' 'hm\.limit\(|CausalLimit' tests)
+	$(TEST) --certificates -m "not slow and not site" $(shell grep -rlE --include='test_*.py' 'hm[.]limit|CausalLimit' tests)
 
 # As if on other processors, on which OpenBLAS and torch round differently: one without AVX, and one without AVX-512.
 test-blas: .venv/installed
