@@ -12,7 +12,7 @@ marked = $(shell grep -rl --include='*.py' 'mark\.$(1)\b' tests)
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types compiled pytest test-slow test-exhaustive test-blas test-machines test-oldest test-pythons test-wheel try-wheel release \
+.PHONY: demo check test lint types compiled pytest test-slow test-exhaustive test-certificates test-blas test-machines test-oldest test-pythons test-wheel try-wheel release \
 	docs docs-open test-docs app screenshots test-gpu bench bench-gpu proofs clean
 
 demo: .venv/installed
@@ -47,6 +47,10 @@ test-slow: .venv/installed
 # More seeds and sizes of the properties that `make test` tests with some.
 test-exhaustive: .venv/installed
 	$(TEST) -m exhaustive
+
+# Both checkers on the certificate of every certified limit that tests of limits make; Node.js runs the one in JavaScript.
+test-certificates: .venv/installed
+	$(TEST) --certificates -m "not slow and not site" $(shell grep -rlE --include='test_*.py' 'hm[.]limit|CausalLimit' tests)
 
 # As if on other processors, on which OpenBLAS and torch round differently: one without AVX, and one without AVX-512.
 test-blas: .venv/installed

@@ -15,15 +15,15 @@ SCRIPT = f"""
 import {{ check }} from "{MODULE}";
 import {{ createInterface }} from "node:readline";
 const lines = createInterface({{ input: process.stdin }});
-for await (const line of lines) console.log(JSON.stringify(check(JSON.parse(line))));
+for await (const line of lines) console.log(JSON.stringify(check(line)));
 """
 MAX_CLAIMED = 400  # tokens; the checkers compare all pairs
 
 
-def check_with_node(documents):
+def check_with_node(documents, encode=json.dumps):
     """Return the reports of the checker in JavaScript."""
     command = [NODE, "--input-type=module", "--eval", SCRIPT]
-    lines = "\n".join(map(json.dumps, documents))
+    lines = "\n".join(map(encode, documents))
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=240, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -1,6 +1,7 @@
 """Settings for the whole suite."""
 
 import os
+import shutil
 import signal
 import sys
 
@@ -45,7 +46,16 @@ def _check_certificates(request, monkeypatch):
 
     limits = certificates.collect_limits(monkeypatch)
     yield
-    certificates.assert_accepted(limits)
+    request.node.user_properties.append(("certificates", len(certificates.assert_accepted(limits))))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """State how many certificates were checked; the numbers come from the workers with their reports."""
+    if config.getoption("--certificates"):
+        ends = [report for report in terminalreporter.stats.get("", []) if report.when == "teardown"]
+        numbers = [dict(report.user_properties).get("certificates", 0) for report in ends]
+        checkers = "one checker, as there is no Node.js" if shutil.which("node") is None else "both checkers"
+        terminalreporter.line(f"{sum(numbers)} certificates accepted by {checkers}, in {len(numbers)} tests")
 
 
 @pytest.fixture

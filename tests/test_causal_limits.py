@@ -113,6 +113,20 @@ def test_a_stream_gives_the_limit_of_all_tokens_so_far():
     assert stream.limit() is limit
 
 
+def test_a_stream_copies_tokens():
+    stream, row, tokens = hm.CausalLimit(hm.Hardmax(HALF, causal=True)), np.zeros(2), np.eye(2)
+    for row[:] in tokens:
+        stream.append(row)
+    assert stream.limit() == hm.limit(tokens, stream.rule)
+
+
+@pytest.mark.parametrize("tokens", [[[1.0]] * 7 + [[0.5]], [[-2.0]] * 6 + [[-1.0]]])
+def test_weights_are_rounded_once(tokens):
+    """Seven weights of 1/7 on equal leaders are 1."""
+    limit = hm.limit(tokens, hm.Hardmax(HALF, causal=True))
+    assert limit.weights.tolist() == [[1.0]] * 7 + [[1.0]] * (len(tokens) - 7)
+
+
 def test_the_token_that_c1_never_decides():
     """Two leaders have equal products, and the position of a follower of one decides at no finite layer."""
     limit = hm.limit(WAITING, hm.Hardmax(HALF, causal=True))

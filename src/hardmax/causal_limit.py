@@ -18,7 +18,8 @@ class CausalLimit:
     """Limits of a sequence of tokens that see themselves and earlier tokens, extended as tokens arrive.
 
     Earlier tokens do not see later ones, so their sets stay valid at every layer. `limit` searches for new tokens alone
-    and moves the others by the stored sets; the result equals `hm.limit` of all tokens so far.
+    and moves the others by the stored sets, which is linear in their number for each call; the result equals `hm.limit`
+    of all tokens so far.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class CausalLimit:
 
     def append(self, tokens: Array) -> None:
         """Append a token of shape (d,), or several of shape (m, d). The work is done by `limit`."""
-        array = _validation.as_array(tokens, "tokens", "have rows of equal length")
+        array = np.array(_validation.as_array(tokens, "tokens", "have rows of equal length"))  # the caller may reuse it
         array, _ = _validation.check_tokens(array[None] if array.ndim == 1 else array)
         if array.ndim != 2:
             raise ParameterError("tokens", "have shape (d,) or (m, d)", f"shape {array.shape}")

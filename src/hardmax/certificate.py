@@ -5,18 +5,21 @@ All real numbers are strings "p" or "p/q", since JavaScript has no long integers
 format           "hardmax-certificate-1"
 alpha            step size of each layer; the last one also later
 A                rows of the matrix; null is the identity
-mask             null, "causal", or a string of "0" and "1" per token: the tokens that it sees
+mask             null, "causal", or per token the tokens that it sees directly, not through another one
 tokens           distinct tokens at layer 0; under a mask all of them
-labels           index of each input among the distinct tokens; null under a mask
+labels           index of each input among the distinct tokens; null exactly under a mask
 layer            the layer of the last proof
 sets, changes    C_i at layer 0; and for each later layer [i, C_i] where it differs
 proofs           kind and layer of the proof of each token
 positions        at that layer
 leaders, points  tokens that lead, one per position; distinct limits, those of the leaders first
 limits           index of the limit of each token among the points
-weights          [leader, weight] of each limit; null where it is no convex combination of leaders
+weights          [leader, weight] of each limit, by leader; null where it is no convex combination of leaders
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +39,18 @@ GROUP_FORMAT = "hardmax-group-limit-1"  # of `GroupLimit.certificate`
 Document = dict[str, Any]
 
 
+@contextmanager
+def any_digits() -> Iterator[None]:
+    """Convert integers of any length from and to text, in this block or in the function that it decorates."""
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+@any_digits()
 def make_certificate(limit: LimitSet) -> Document:
     """Run the layers of a certified limit again, and write sets, positions and proofs as a document."""
     classes, rule = limit.classes, limit.rule
@@ -45,7 +60,8 @@ def make_certificate(limit: LimitSet) -> Document:
     D, names = history.denominator(run.layer), {int(proof): str(proof) for proof in Proof}
     mask: Any = "causal" if rule.causal and limit.mask is None else None
     if limit.mask is not None:
-        mask = ["".join("01"[bit] for bit in row) for row in limit.mask.astype(int).tolist()]
+        others = (limit.mask & ~np.eye(len(classes), dtype=bool)).astype(np.float32)
+        mask = [np.flatnonzero(row).tolist() for row in others > others @ others]
     return {
         "format": FORMAT,
         "alpha": [str(step) for step in rule.steps],
@@ -61,10 +77,11 @@ def make_certificate(limit: LimitSet) -> Document:
         "leaders": found.leaders.tolist(),
         "points": [list(map(str, point)) for point in found.exact_points()],
         "limits": found.place.tolist(),
-        "weights": [None if own is None else [[j, str(w)] for j, w in own.items()] for own in _weights(found)],
+        "weights": [None if own is None else [[j, str(w)] for j, w in sorted(own.items())] for own in _weights(found)],
     }
 
 
+@any_digits()
 def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
     """Check a certificate by the standalone program `hardmax/certificate_checker.py`, in exact arithmetic.
 

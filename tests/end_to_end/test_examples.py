@@ -16,6 +16,7 @@ import pytest
 from hardmax.draw.movies import Movie
 from hardmax.draw.pages import Page
 from hardmax.figures import FIGURES
+from tests import certificates
 from tests.processes import occupied_port
 
 ROOT = Path(__file__).parents[2]
@@ -64,8 +65,9 @@ def test_an_example_says_why_and_what_to_try(path: Path) -> None:
     "path", [pytest.param(path, marks=GALLERY if path.stem in SLOW else []) for path in EXAMPLES], ids=_name
 )
 def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """Run an example in this process, where torch and Matplotlib are already loaded."""
+    """Run an example in this process, where torch and Matplotlib are loaded; check the certificates of its limits."""
     mpl.use("Agg")
+    limits = certificates.collect_limits(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path), *ARGUMENTS.get(path.stem, [])])
     monkeypatch.setattr(plt, "show", lambda: None)
@@ -76,6 +78,7 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert plt.get_fignums() or shown
     finally:
         plt.close("all")
+    certificates.assert_accepted(limits)
     out = capsys.readouterr().out
     assert out
     files = re.findall(r"[\w./-]+\.(?:png|svg|gif|mp4|html|npz|json)\b", out)

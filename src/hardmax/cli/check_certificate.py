@@ -11,6 +11,7 @@ import typer
 import hardmax as hm
 from hardmax._errors import ParameterError
 from hardmax._files import written_whole
+from hardmax.certificate_checker import read_object
 from hardmax.cli import options, output
 from hardmax.cli.options import option
 
@@ -31,7 +32,7 @@ def check_certificate(
     """
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as stream:
-            document = json_format.load(stream)
+            document = json_format.load(stream, object_pairs_hook=read_object)
     except (ValueError, RecursionError, EOFError, gzip.BadGzipFile, zlib.error) as problem:
         raise ParameterError("file", "be a JSON document", f"{str(file)!r} ({problem})") from None
     report = hm.check_certificate(document, sample=sample)

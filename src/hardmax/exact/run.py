@@ -311,7 +311,9 @@ class LimitSet:
         leads, shape = np.flatnonzero(self.column >= 0), (len(self.classes), len(self.leaders))
         onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=shape)
         one_step = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)  # all their members lead
-        W = scipy.sparse.diags_array(one_step.astype(np.float64)) @ (self.sets.matrix(self.classes.counts) @ onto)
+        counts = np.where(np.repeat(one_step, self.sets.sizes), self.classes.counts[self.sets.members], 0).astype(float)
+        W = scipy.sparse.csr_array((counts, self.sets.members, self.sets.starts), (shape[0], shape[0])) @ onto
+        W.data /= np.repeat(np.maximum(W.sum(axis=1), 1), np.diff(W.indptr))  # integers until here, so rounded once
         entries = [(i, c, float(w)) for i, row in self.absorbed().items() for c, w in row.items()]
         if entries:
             rows, columns, values = zip(*entries, strict=True)

@@ -16,7 +16,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
 from hardmax._validation import to_numpy
-from hardmax.certificate import check_certificate, make_certificate
+from hardmax.certificate import any_digits, check_certificate, make_certificate
 from hardmax.exact.certificates import Point
 from hardmax.exact.run import LimitSet
 from hardmax.polytope import Polytope
@@ -283,8 +283,9 @@ def _read_limit(file: storage.Arrays) -> Limit:
     return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
 
 
+@any_digits()
 def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
-    labels = np.array(document["labels"] or range(len(document["tokens"])))
+    labels = np.array(range(len(document["tokens"])) if document["labels"] is None else document["labels"])
     points = [tuple(map(Fraction, row)) for row in document["points"]]
     clusters, floats = np.array(document["limits"])[labels], np.array([list(map(float, row)) for row in points])
     column = {row: c for c, row in enumerate(document["leaders"])}

@@ -26,7 +26,7 @@ function fraction(p, q = 1n) {
   return q < 0n ? [-p / common, -q / common] : [p / common, q / common];
 }
 
-const ZERO = [0n, 1n];
+const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
 const add = ([a, b], [c, d]) => fraction(a * d + c * b, b * d);
 const negate = ([a, b]) => [-a, b];
 const times = ([a, b], [c, d]) => fraction(a * c, b * d);
@@ -50,30 +50,61 @@ function choose(n, k) {
 
 // Reading
 
+function readList(values, size = null) {
+  const good = Array.isArray(values) && (size === null || values.length === size);
+  require(good, "a list is missing, or has the wrong length");
+  return values;
+}
+
 function readRows(rows, width = null) {
-  require(Array.isArray(rows) && rows.length > 0, "rows of numbers are malformed");
-  width ??= rows[0].length;
-  for (const row of rows) {
-    const good = Array.isArray(row) && row.length === width && width > 0;
-    require(good && row.every((x) => typeof x === "string" && NUMBER.test(x)), "rows of numbers are malformed");
-  }
+  width ??= Math.max(readList(readList(rows)[0]).length, 1);
+  for (const row of rows)
+    for (const x of readList(row, width))
+      require(typeof x === "string" && NUMBER.test(x), "a number is malformed");
   return rows.map((row) => row.map((x) => fraction(...x.split("/").map(BigInt))));
 }
 
 function readIndices(values, stop) {
-  const good = Array.isArray(values) && values.every((x) => Number.isInteger(x) && x >= 0 && x < stop);
+  const good = readList(values).every((x) => Number.isInteger(x) && x >= 0 && x < stop);
   require(good, "an index is wrong");
   return values;
 }
+
+const readSet = (values, stop) => [...new Set(readIndices(values, stop))].sort((x, y) => x - y);
 
 function toIntegers(rows) {
   const D = rows.flat().reduce((common, [, q]) => lcm(common, q), 1n);
   return [rows.map((row) => row.map(([p, q]) => p * (D / q))), D];
 }
 
+// Read a JSON text. JSON.parse accepts duplicate keys, and 1.0 for 1; a certificate has no numbers but integers.
+function readText(text) {
+  const document = JSON.parse(text);
+  const bare = text.replace(/"(?:[^"\\]|\\.)*"/g, "");
+  require(!/[0-9][.eE]/.test(bare), "a number is no integer");
+  require(bare.split(":").length - 1 === Object.keys(document ?? []).length, "a key occurs twice");
+  return document;
+}
+
+// Yield indices, each after those that it needs; cycles, and what needs them, are left out.
+function* inOrder(needs) {
+  const done = new Set();
+  for (let left = [...needs.keys()], before = 0; left.length !== before; ) {
+    before = left.length;
+    const later = [];
+    for (const i of left)
+      if (needs[i].every((j) => done.has(j))) {
+        done.add(i);
+        yield i;
+      } else later.push(i);
+    left = later;
+  }
+}
+
 class Proof {
   constructor(document) {
-    require(document !== null && document?.format === FORMAT, `the format is not ${FORMAT}`);
+    const good = document?.format === FORMAT && Object.keys(document).length === 15;
+    require(good, `the format is not ${FORMAT} with 15 fields`);
     this.document = document;
     this.tested = 0;
     [this.alpha] = readRows([document.alpha]);
@@ -84,25 +115,26 @@ class Proof {
     require(this.A === null || this.A.length === this.d, "A is not square");
     this.masked = document.mask !== null;
     this.seen = this.readMask(document.mask);
+    require(this.masked === (document.labels === null), "labels are wrong");
     const labels = this.masked ? [...this.rows.keys()] : readIndices(document.labels, this.n);
     this.tokens = labels.length;
     this.counts = new Array(this.n).fill(0n);
     for (const label of labels) this.counts[label] += 1n;
     require(this.counts.every((count) => count > 0n), "a token has no label");
-    this.sets = document.sets.map((members) => this.readSet(members));
-    this.layer = document.changes.length;
-    this.kinds = document.proofs.map(([kind]) => kind);
-    this.since = readIndices(document.proofs.map((proof) => proof[1]), this.layer + 1);
-    const complete = this.sets.length === this.n && this.kinds.length === this.n;
-    require(complete, "there is not one set and one proof per token");
+    this.sets = readList(document.sets, this.n).map((members) => readSet(members, this.n));
+    this.layer = readList(document.changes).length;
+    const proofs = readList(document.proofs, this.n).map((proof) => readList(proof, 2));
+    this.kinds = proofs.map(([kind]) => kind);
+    this.since = readIndices(proofs.map((proof) => proof[1]), this.layer + 1);
     const last = this.since.reduce((x, y) => Math.max(x, y), 0);
     require(this.layer === document.layer && last === this.layer, "the layer is not that of the last proof");
     const known = ["Theorem 1", "Theorem 4", "C1", ...CLOSED];
     require(this.kinds.every((kind) => known.includes(kind)), "a kind of proof is not known");
     this.points = readRows(document.points, this.d);
-    const used = new Set(readIndices(document.limits, this.points.length));
-    require(used.size === this.points.length && document.limits.length === this.n, "a point is no limit");
-    this.limits = document.limits.map((p) => this.points[p]);
+    const limits = readList(readIndices(document.limits, this.points.length), this.n);
+    const distinct = new Set(this.points.map(key)).size === this.points.length;
+    require(distinct && new Set(limits).size === this.points.length, "points are equal, or a point is no limit");
+    this.limits = limits.map((p) => this.points[p]);
     this.leads = new Set();
     this.proved = new Set();
   }
@@ -111,33 +143,21 @@ class Proof {
     const every = [...this.rows.keys()];
     if (mask === null) return every.map(() => every);
     if (mask === "causal") return every.map((i) => every.slice(0, i + 1));
-    const good = Array.isArray(mask) && mask.length === this.n;
-    require(good && mask.every((row) => /^[01]+$/.test(row) && row.length === this.n), "the mask is malformed");
-    const sees = (i, j) => mask[i][j] === "1";
-    for (const i of every)
-      for (const j of every)
-        if (i === j) require(sees(i, i), `the mask is no partial order at token ${i}`);
-        else if (sees(i, j)) {
-          const order = !sees(j, i) && every.every((k) => !sees(j, k) || sees(i, k));
-          require(order, `the mask is no partial order at token ${i}`);
-        }
-    return every.map((i) => every.filter((j) => sees(i, j)));
-  }
-
-  readSet(given) {
-    const members = readIndices(given, this.n);
-    const sorted = members.length > 0 && members.every((j, k) => k === 0 || members[k - 1] < j);
-    require(sorted, "a set is empty or not sorted");
-    return members;
+    const direct = readList(mask, this.n).map((row) => readIndices(row, this.n));
+    const seen = new Array(this.n);
+    for (const i of inOrder(direct)) seen[i] = new Set([i, ...direct[i].flatMap((j) => [...seen[j]])]);
+    require(every.every((i) => seen[i]), "the mask has a cycle");
+    return seen.map((own) => [...own]);
   }
 
   replay() {
     for (let k = 0; k <= this.layer; k++) {
       if (k) {
         this.move(this.alpha[Math.min(k, this.alpha.length) - 1]);
-        for (const [i, members] of this.document.changes[k - 1]) {
+        for (const change of readList(this.document.changes[k - 1])) {
+          const [i, members] = readList(change, 2);
           require(!this.proved.has(i), `the set of token ${i} changes after its proof`);
-          this.sets[readIndices([i], this.n)[0]] = this.readSet(members);
+          this.sets[readIndices([i], this.n)[0]] = readSet(members, this.n);
         }
       }
       for (let i = 0; i < this.n; i++) {
@@ -253,29 +273,39 @@ class Proof {
   }
 
   checkLimits() {
-    const { leaders, weights, positions: given } = this.document;
-    const positions = readRows(given, this.d);
+    const { document } = this;
+    const leaders = readIndices(document.leaders, this.n);
+    const positions = readRows(document.positions, this.d);
     const right = positions.length === this.n && positions.every((row, i) => key(row) === this.place(i));
     require(right, "positions are wrong");
-    const led = readIndices(leaders, this.n).every((i) => this.leads.has(i));
+    const led = leaders.every((i) => this.leads.has(i));
     require(led, "a token that does not lead is among the leaders");
     const first = leaders.every((i, p) => p < this.points.length && key(this.points[p]) === key(positions[i]));
     require(first, "the first points are not those of the leaders");
-    const places = new Set(leaders.map((i) => key(positions[i])));
-    require([...this.leads].every((i) => places.has(key(positions[i]))), "a leader is missing");
-    const distinct = new Set(this.points.map(key)).size === this.points.length;
-    require(distinct && weights.length === this.n, "points are equal");
-    weights.forEach((own, i) => {
+    const at = new Map(leaders.map((i) => [key(positions[i]), i]));
+    require([...this.leads].every((i) => at.has(key(positions[i]))), "a leader is missing");
+    const others = this.sets.map((members, i) => (this.leads.has(i) ? [] : members.filter((j) => j !== i)));
+    const known = new Array(this.n);
+    for (const i of inOrder(others)) {
+      if (this.leads.has(i)) known[i] = new Map([[at.get(key(positions[i])), ONE]]);
+      else known[i] = this.meanWeights(others[i], known);
+    }
+    readList(document.weights, this.n).forEach((own, i) => {
       const expected = this.leads.has(i) ? positions[i] : this.mean(i, this.limits);
       require(key(this.limits[i]) === key(expected), `the limit of token ${i} is wrong`);
-      if (own === null && CLOSED.includes(this.kinds[i])) return;
-      const on = readIndices(own.map(([j]) => j), this.n);
-      const [shares] = readRows([own.map(([, w]) => w)]);
-      const convex = shares.every((w) => sign(w) >= 0) && compare(shares.reduce(add, ZERO), [1n, 1n]) === 0;
-      const known = new Set(on).size === on.length && on.every((j) => leaders.includes(j));
-      const sums = positions[i].map((_, c) => dotFractions(shares, on.map((j) => positions[j][c])));
-      require(convex && known && key(sums) === key(this.limits[i]), `weights of token ${i} are wrong`);
+      const write = ([leader, [p, q]]) => [leader, q === 1n ? `${p}` : `${p}/${q}`];
+      const weights = known[i] ? [...known[i]].sort(([x], [y]) => x - y).map(write) : null;
+      require(JSON.stringify(own) === JSON.stringify(weights), `weights of token ${i} are wrong`);
     });
+  }
+
+  meanWeights(members, known) {
+    const total = members.reduce((sum, j) => sum + this.counts[j], 0n);
+    const sums = new Map();
+    for (const j of members)
+      for (const [leader, weight] of known[j])
+        sums.set(leader, add(sums.get(leader) ?? ZERO, times([this.counts[j], total], weight)));
+    return sums;
   }
 
   place(i) {
@@ -305,9 +335,10 @@ function isPositive(F0, F1, F2, rho) {
   return F2.every((x) => sign(x) >= 0) && sign(F2[0]) > 0;
 }
 
-export function check(document) {
+// Check a document, or the text of one.
+export function check(given) {
   try {
-    const proof = new Proof(document);
+    const proof = new Proof(typeof given === "string" ? readText(given) : given);
     proof.replay();
     proof.checkLimits();
     return { accepted: true, reason: "", tokens: proof.tokens, layers: proof.layer, inequalities: proof.tested };
