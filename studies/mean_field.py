@@ -30,7 +30,7 @@ FLOWS: dict[str, tuple[int, Flow]] = {  # dimension and rule
 }
 LARGEST = {"cpu": 30_000, "cuda": 1_000_000}
 SIZES = [m * 10**k for k in range(2, 6) for m in (1, 3)]
-TIMES, RTOL, DIRECTIONS, MAX_RUNS = (0.0, 1.0, 2.0, 4.0), 1e-4, 64, 20
+TIMES, RTOL, DIRECTIONS, MIN_RUNS, MAX_RUNS = (0.0, 1.0, 2.0, 4.0), 1e-4, 64, 4, 20
 
 
 def draw_tokens(flow: str, n: int, seed: int) -> FloatArray:
@@ -62,7 +62,7 @@ def measure(largest: int, device: str = "cpu") -> dict[str, Any]:
     for flow in FLOWS:
         many = run(flow, largest, 0, device)
         for n in (n for n in SIZES if n < largest and largest % n == 0):
-            runs = min(MAX_RUNS, max(2, largest // (2 * n)))
+            runs = min(MAX_RUNS, max(MIN_RUNS, largest // (2 * n)))
             found = [list(map(sliced_distance, run(flow, n, seed, device), many)) for seed in range(runs)]
             rows.append({"flow": flow, "n": n, "runs": runs, "distances": np.mean(found, axis=0).round(6).tolist()})
             print(f"{flow}, n = {n}: {rows[-1]['distances']}, {time.perf_counter() - began:.0f} s", flush=True)
