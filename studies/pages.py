@@ -13,7 +13,7 @@ from benchmarks.registry import Result, Row
 from pandas import read_csv
 
 from hardmax.figures.shared import read_results
-from studies import attention, classifier_page, encoders
+from studies import attention, classifier_page, encoders, mean_field
 from studies.measure import STUDIES, mark
 
 EXPLAINERS = ("hardmax", "hardmax-even", "lime", "shap-partition", "shap-permutation", "leave-one-out", "random")
@@ -212,6 +212,9 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
     "docs/how-to/torch.md": {"hull cache": lambda: hull_cache.markdown(record("hull_cache"))},
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": {"settings": classifier_page.settings_table},
+    "docs/studies/mean_field.md": {
+        "mean_field": lambda: mean_field.markdown(json.loads(mean_field.RECORD.read_text(encoding="utf-8")))
+    },
     "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},
 }
 

@@ -127,7 +127,10 @@ def test_a_token_set_does_not_depend_on_its_batch(method):
     for b in range(30):
         n = 6 + b // 3  # fewer tokens are left to NumPy where they are alone
         batch[b, :n], mask[b, :n] = gaussian(n, 3) / (1 + b), True
-    for rule in (hm.SelfAttention(V=JORDAN), hm.SelfAttention(V=lambda t: np.eye(3) * np.cos(t))):
+    varying = hm.SelfAttention(V=lambda t: np.eye(3) * np.cos(t)), hm.Sphere(lambda t: 1 + t)
+    for rule in (hm.SelfAttention(V=JORDAN), *varying):
+        if isinstance(rule, hm.Sphere):
+            batch /= np.linalg.norm(batch, axis=-1, keepdims=True)
         options = {"times": [0, 0.5, 1], "method": method, "rtol": 1e-6}
         run = hm.simulate(batch, rule, mask=mask, **options)
         steps = 0

@@ -358,7 +358,7 @@ def test_clusters_over_time_and_their_exit_times():
     run = replace(run, tokens=moved)
     assert run.clusters_at(0).tolist() == [0, 0, 1, 2]
     assert run.clusters_at(0, tol=0.5).tolist() == [0, 0, 0, 1]
-    assert run.clusters_at(2).tolist() == [0, 1, 2, 3]
+    assert run.clusters_at(2).tolist() == run.clusters_at(1.6).tolist() == [0, 1, 2, 3]
     assert run.n_clusters.tolist() == [3, 3, 4, 1]
     assert run.exit_times(0).tolist() == [2, 3, 3]
     assert run.exit_times(3).tolist() == [np.inf]
@@ -366,6 +366,15 @@ def test_clusters_over_time_and_their_exit_times():
     assert [line.get_ydata().tolist() for line in lines] == [[3, 3, 4, 1], [2, 2, 1, 1]]
     with pytest.raises(hm.ParameterError, match="`tol`"):
         run.clusters_at(0, tol=-1)
+    with pytest.raises(hm.ParameterError, match="`tols`"):
+        run.plot_clusters(tols=[])
+    spaced = replace(run, saved=np.array([1, 2, 4, 8]))
+    assert [int(spaced.clusters_at(t).max()) + 1 for t in (1, 3, 3.1, 8)] == [3, 3, 4, 1]
+    assert spaced.exit_times(1.4).tolist() == [4, 8, 8]
+    for t in (0.9, 8.1, -1, np.nan, "1"):
+        for method in (spaced.clusters_at, spaced.exit_times):
+            with pytest.raises(hm.ParameterError, match="`t`"):
+                method(t)
     batch = hm.simulate(np.stack([tokens, tokens * 2]), hm.Softmax(1), layers=1)
     assert batch.n_clusters.shape == (2, 2)
     with pytest.raises(hm.InputError, match="exit_times"):
@@ -375,4 +384,4 @@ def test_clusters_over_time_and_their_exit_times():
 def test_clusters_at_times_that_were_not_reached():
     run = hm.simulate(np.eye(2), hm.SelfAttention(), times=[0, 50], max_steps=2)
     assert run.n_clusters[1] == 0
-    assert (run.clusters_at(1) == -1).all()
+    assert (run.clusters_at(50) == -1).all()

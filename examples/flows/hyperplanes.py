@@ -49,4 +49,4 @@ for name, panel in panels.items():
 # What to try
 # -----------
 # ``hm.matrix("positive", d=3, seed=4)`` has a simple positive leading eigenvalue, by Perron and Frobenius: any seed
-# does. Look for a start with three planes instead of two: the third goes through 0, and few tokens stay on it.
+# does. ``boolean_limit_and_three_hyperplanes.py`` has a start with three planes instead of two.

@@ -11,9 +11,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 from mpl_toolkits.mplot3d import Axes3D
 
-from hardmax._errors import InputError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.draw import style
@@ -67,15 +68,19 @@ def draw_flow(
 @style.shows_once
 def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figure:
     """Draw the number of clusters over layers or times for several tolerances; metastable clusters are plateaus."""
+    if not len(tols):
+        raise ParameterError("tols", "have at least one tolerance", "none", "Use `tols=[1e-3]`.")
     figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    saved = trajectory.saved[: trajectory.reached]
     for tol in tols:
-        counts = [int(trajectory.clusters_at(k, tol=tol).max()) + 1 for k in range(trajectory.reached)]
-        ax.step(trajectory.saved[: trajectory.reached], counts, where="post", label=f"tolerance {tol:g}")
+        counts = [int(trajectory.clusters_at(t, tol=tol).max()) + 1 for t in saved]
+        ax.step(saved, counts, where="post", label=f"tolerance {tol:g}")
     spaced = np.median(trajectory.saved) < LOG_SHARE * trajectory.saved[-1]  # as by `np.geomspace`
     ax.set(xlabel="t" if trajectory.rule.continuous else "layer", ylabel="clusters", yscale="log")
     ax.set_xscale("log" if spaced else "linear")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter("{x:g}")
+    ticks = FixedLocator([k * 10**e for e in range(7) for k in (1, 2, 5)])
+    ax.yaxis.set(major_locator=ticks, major_formatter="{x:g}", minor_locator=NullLocator())
+    ax.set_ylim(0.9, 1.1 * ax.dataLim.y1)
     ax.legend()
     return figure
 

@@ -135,22 +135,25 @@ class Coordinates:
         """Correct the state after each fixed step, or before `read` in an adaptive integration."""
         return on_sphere(state) if isinstance(self._rule, Sphere) else state
 
-    varies = False  # whether Q, K, V or beta depends on time
+    @property
+    def varies(self) -> bool:
+        """Whether Q, K, V or beta depends on time."""
+        return any(map(callable, self._rule.weights))
+
     is_held = False  # whether attention is held constant
 
     def terms(self, d: int) -> Terms | None:
         """Return what compiled steps need; None if only `rate` gives the derivative."""
-        if type(self._rule) is not Sphere or not self._rule.has_constant_beta:
+        if type(self._rule) is not Sphere:
             return None
-        return _make_terms(np.eye(d) * float(to_numpy(self._rule.beta)), np.eye(d), self._rule.causal)._replace(
-            sphere=1 if self._rule.normalized else 2
-        )
+        forms = np.eye(d) * float(to_numpy(self._rule.find_beta(0.0)))
+        return _make_terms(forms, np.eye(d), self._rule.causal)._replace(sphere=1 if self._rule.normalized else 2)
 
-    def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
+    def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
         """Return Q^T K and V at time t, if one depends on time."""
+        if isinstance(self._rule, Sphere):
+            return np.eye(d) * float(to_numpy(self._rule.find_beta(t))), np.eye(d)
         assert isinstance(self._rule, SelfAttention)
-        d = self._rule.dimension
-        assert d is not None
         return self._rule.form(d, t), self._rule.value_matrix(d, t)
 
     @property
@@ -186,10 +189,6 @@ class Attending(Coordinates):
     """Coordinates of self-attention."""
 
     _rule: SelfAttention
-
-    @property
-    def varies(self) -> bool:  # type: ignore[override]
-        return any(callable(weight) for weight in self._rule.weights)
 
     def terms(self, d: int) -> Terms | None:
         if type(self._rule) is not SelfAttention:
@@ -270,8 +269,8 @@ class Rescaled(Attending):
             return made._replace(exponent=exponent)
         return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
 
-    def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
-        return self._in_basis(super().matrices(t)[0]), self._growth.blocks
+    def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
+        return self._in_basis(super().matrices(t, d)[0]), self._growth.blocks
 
     def _in_basis(self, form: FloatArray) -> FloatArray:
         return np.asarray(self._growth.basis.T @ form @ self._growth.basis)

@@ -39,7 +39,7 @@ def runs_on_device(rule: Flow | MultiHead, tokens: Array, method: Method) -> boo
         return False
     if type(rule) is SelfAttention:
         return rule.has_constant_values
-    return type(rule) is Sphere and rule.normalized and rule.has_constant_beta
+    return type(rule) is Sphere and rule.normalized
 
 
 def integrate_on_device(
@@ -99,7 +99,7 @@ class SphereOnDevice(_OnDevice):
 
     def rate(self, state: Array, t: float) -> Array:
         points = on_sphere(state)
-        pull = self.means(points * float(to_numpy(self._rule.beta)), points)
+        pull = self.means(points * float(to_numpy(self._rule.find_beta(t))), points)
         return pull - (points * pull).sum(-1)[:, None] * points
 
 
@@ -107,7 +107,7 @@ class DecayingOnDevice(_OnDevice, Decaying):
     """x itself if every eigenvalue of V has a real part of at most 0."""
 
     def rate(self, state: Array, t: float) -> Array:
-        form, V = _upload(self.matrices(t), state)
+        form, V = _upload(self.matrices(t, state.shape[-1]), state)
         return self.means(state @ form, state) @ V.T
 
 

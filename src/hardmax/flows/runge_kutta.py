@@ -161,7 +161,7 @@ class RungeKutta:
         state, terms, pair, rows = self.state, self._terms, self.pair, int(self.state.rows[b])
         assert terms is not None
         if self.coordinates[b].varies:
-            terms.forms[b, s], terms.values[b, s] = self.coordinates[b].matrices(t)
+            terms.forms[b, s], terms.values[b, s] = self.coordinates[b].matrices(t, state.y.shape[2])
         if b not in self._spaces:
             self._spaces = {b: compiled.make_space(state.tokens[b], rows, state.y.shape[2])}
         space = self._spaces[b]

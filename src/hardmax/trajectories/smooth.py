@@ -240,23 +240,29 @@ class SmoothTrajectory(Trajectory):
         """
         return self._labels(self.reached - 1) if self.reached else np.full(self.real.shape, -1)
 
-    def clusters_at(self, k: int, *, tol: float = CLUSTER_TOL) -> IntArray:
-        """Return the cluster labels of `clusters` at position k, with another tolerance `tol` relative to the spread.
+    def clusters_at(self, t: float, *, tol: float = CLUSTER_TOL) -> IntArray:
+        """Return the labels of `clusters` at the saved time or layer nearest to t, the earlier of two equally near.
+
+        The tolerance `tol` is relative to the spread. Labels at a time that was not reached are -1.
 
         Examples
         --------
         >>> import hardmax as hm
         >>> tokens = hm.configuration("sphere", n=20, d=2)
         >>> trajectory = hm.simulate(tokens, hm.Sphere(beta=9), times=[0, 5, 400])
-        >>> trajectory.clusters_at(1, tol=0.1)[:10]
+        >>> trajectory.clusters_at(5, tol=0.1)[:10]
         array([0, 1, 2, 1, 2, 2, 2, 2, 2, 1])
         >>> trajectory.n_clusters
         array([20, 17,  3])
         """
-        if self.index(k) >= self.reached:
-            return np.full(self.real.shape, -1)
         check_range(tol, "tol", 0.0, 1.0, "1e-3 is the default.")
-        return self._labels(self.index(k), tol)
+        at = self._nearest(t)
+        return self._labels(at, tol) if at < self.reached else np.full(self.real.shape, -1)
+
+    def _nearest(self, t: float) -> int:
+        """Return the position of the saved time or layer nearest to t."""
+        t = check_range(t, "t", float(self.saved[0]), float(self.saved[-1]), "`saved` has the times or layers.")
+        return int(np.abs(self.saved - t).argmin())
 
     @cached_property
     def n_clusters(self) -> IntArray:
@@ -264,17 +270,17 @@ class SmoothTrajectory(Trajectory):
 
         The tolerance is that of `clusters`. Metastable clusters are plateaus: `plot_clusters` draws them.
         """
-        return np.stack([self.clusters_at(k).max(axis=-1) + 1 for k in range(len(self.saved))])
+        return np.stack([self.clusters_at(t).max(axis=-1) + 1 for t in self.saved])
 
-    def exit_times(self, k: int, *, tol: float = CLUSTER_TOL) -> FloatArray:
-        """Return for each cluster at position k the first later saved layer or time at which its tokens differ from it.
+    def exit_times(self, t: float, *, tol: float = CLUSTER_TOL) -> FloatArray:
+        """Return for each cluster of `clusters_at(t)` the first later saved time or layer at which its tokens differ.
 
         That is when one of them has left, or another token has joined; infinity if neither happens.
         """
-        self.refuse_batch("trajectory[b].exit_times(k)")
-        at = self.index(k)
-        first, exits = self.clusters_at(at, tol=tol), list[float]()
-        later = [self.clusters_at(j, tol=tol) for j in range(at, self.reached)]
+        self.refuse_batch("trajectory[b].exit_times(t)")
+        at = self._nearest(t)
+        first, exits = self.clusters_at(t, tol=tol), list[float]()
+        later = [self._labels(j, tol) for j in range(at, self.reached)]
         for cluster in range(first.max() + 1):
             members = first == cluster
             changed = [j for j, labels in enumerate(later) if ((labels == labels[members][0]) != members).any()]
