@@ -3,6 +3,7 @@
 `python -m studies.encoders --data-source DATA --cache FOLDER` prints the table and writes docs/studies/encoders.json.
 Sentences are the first and the last of training reviews of IMDb, with the label of the review; they are measured on
 sentences of test reviews, so nothing may be chosen by this table. Vectors are computed once and kept in FOLDER.
+`--negation` measures phrases with a negation instead, with models of NEGATION_ROWS sentences.
 """
 
 import argparse
@@ -26,7 +27,18 @@ from studies.study import DOCS
 DRAWS = {50: 4, 100: 2, 300: 2, 1000: 1, 4000: 1}
 MOST, MEASURED = 4000, 1500  # training and test texts
 KIND = Kind("sentences", 2, False)
-TABLE = DOCS / "studies" / "encoders.json"
+TABLE, NEGATION_TABLE = DOCS / "studies" / "encoders.json", DOCS / "studies" / "negation.json"
+NEGATION_ROWS = 1000
+PHRASES = {  # phrase, its word of sentiment, and its label
+    "a wonderful film": ("wonderful", "pos"),
+    "not at all wonderful": ("wonderful", "neg"),
+    "anything but wonderful": ("wonderful", "neg"),
+    "a boring film": ("boring", "neg"),
+    "not boring": ("boring", "pos"),
+    "anything but boring": ("boring", "pos"),
+    "never boring for a second": ("boring", "pos"),
+    "I expected a masterpiece and got a mess": ("masterpiece", "neg"),
+}
 HEAD = "| rows | model | accuracy | log loss | ECE | seconds |\n|---:|---|---:|---:|---:|---:|"
 
 
@@ -139,6 +151,33 @@ def rows(source: str, cache: str) -> list[dict[str, Any]]:
     return found
 
 
+def measure_negation(source: str, cache: str) -> list[dict[str, Any]]:
+    """Return for each phrase the probability of "pos" and the contribution of its word, without and with MiniLM."""
+    splits = load_imdb(source=source, ratings=True)
+    texts, labels = drawn(pool(splits["train"], KIND), KIND, MOST, np.random.default_rng(0))
+    part = np.random.default_rng(NEGATION_ROWS).permutation(len(texts))[:NEGATION_ROWS]
+    known, names = [texts[i] for i in part], labels[part]
+    found = [{"phrase": phrase, "label": label} for phrase, (_, label) in PHRASES.items()]
+    for name, options in (("n-grams", {}), ("minilm", {"encoder": "minilm", "encoder_cache": cache})):
+        model = HardmaxClassifier(**options).fit(known, names)
+        for row, probability in zip(found, model.predict_proba(list(PHRASES))[:, 1], strict=True):
+            word = PHRASES[str(row["phrase"])][0]
+            parts = [part.value for part in model.explain(str(row["phrase"])).by_word() if part.text == word]
+            row[name] = {"pos": round(float(probability), 3), "word": round(float(np.sum(parts)), 2)}
+    save_text(json.dumps(found, indent=1) + "\n", NEGATION_TABLE)
+    return found
+
+
+def negation_table(found: list[dict[str, Any]]) -> str:
+    """Return the table of phrases with a negation."""
+    lines = ["| phrase | label | P(pos), n-grams | its word adds | P(pos), MiniLM | its word adds |"]
+    lines.append("|---|---|---:|---:|---:|---:|")
+    for row in found:
+        cells = [f"{row[name]['pos']:.3f} | {row[name]['word']:+.2f}" for name in ("n-grams", "minilm")]
+        lines.append(f"| {row['phrase']} | {row['label']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def markdown(found: list[dict[str, Any]]) -> str:
     """Return the table."""
     lines = [HEAD]
@@ -153,7 +192,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.encoders", description=__doc__)
     parser.add_argument("--data-source", help="Archive or folder of the IMDb reviews.")
     parser.add_argument("--cache", help="Folder of vectors; without it the recorded table is printed.")
+    parser.add_argument("--negation", action="store_true", help="Measure phrases with a negation.")
     given = parser.parse_args()
+    if given.negation:
+        print(negation_table(measure_negation(given.data_source, given.cache)))
+        return
     if given.cache:
         rows(given.data_source, given.cache)
     print(markdown(json.loads(TABLE.read_text(encoding="utf-8"))))

@@ -198,6 +198,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "even": lambda: small_files("even", EVEN, ("hardmax", "TF-IDF", "NB-SVM", "embeddings")),
         "uneven": lambda: small_files("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
         "encoders": lambda: encoders.markdown(json.loads(encoders.TABLE.read_text(encoding="utf-8"))),
+        "negation": lambda: encoders.negation_table(json.loads(encoders.NEGATION_TABLE.read_text(encoding="utf-8"))),
         "ablations": lambda: classifier_page.ablation_table(read_results("ablations")),
         "paper": lambda: classifier_page.paper_table(read_results("paper")),
         "answers": answers,
