@@ -2,11 +2,11 @@
 
 export class Tokens {
   // `positions` has shape (frames, n, dimension); `faces`, `edges` and `marks` have shape (frames, n): indices of the
-  // palette, and 1 for stars, 2 for tokens hidden behind a star.
-  constructor({ positions, dimension, palette, faces, edges, marks, texts, hull = null, size = 1, trail_step = 1, n }) {
-    this.n = n ?? texts.length;
-    this.frames = positions.length / (this.n * dimension);
-    Object.assign(this, { positions, dimension, palette, faces, edges, marks, texts, hull, size, trail_step });
+  // palette, and 1 for stars, 2 for tokens hidden behind a star, 3 for tokens with a ring around them.
+  constructor({ hull = null, size = 1, star = 1, trail_step = 1, ...values }) {
+    Object.assign(this, { hull, size, star, trail_step, ...values });
+    this.n = this.texts.length;
+    this.frames = this.positions.length / (this.n * this.dimension);
     this.all = [...Array(this.n).keys()];
   }
 
@@ -41,11 +41,15 @@ export class Tokens {
       hidden: this.all.map((i) => marks[i] === 2),
       texts: this.texts,
       size: this.size,
+      star: this.star,
     };
   }
 
   shapes(frame) {
     const hull = this.hull && frame >= this.frames - 1 ? [{ kind: "polygon", ...this.hull }] : [];
-    return [...hull, ...this.trails(frame), this.points(frame)];
+    const marks = this.row(this.marks, frame);
+    const ringed = this.all.filter((i) => marks[i] === 3).map((i) => this.at(frame, i));
+    const rings = { kind: "rings", points: ringed, radius: 4.6 * this.size + 3.5, width: 1.2 };
+    return [...hull, ...this.trails(frame), rings, this.points(frame)];
   }
 }
