@@ -159,7 +159,7 @@ def _describe_rule(rule: Rule | None) -> dict[str, Any]:
 
 
 def _list_matrix(matrix: ArrayLike | None) -> list[list[float]] | None:
-    return None if matrix is None else np.asarray(matrix, np.float64).tolist()  # type: ignore[no-any-return]
+    return None if matrix is None else np.asarray(matrix, np.float64).tolist()
 
 
 def explanation_widget(explanation: Explanation) -> ExplanationWidget:
