@@ -119,10 +119,10 @@ function makeShow(p) {
 }
 
 function makeControl(p) {
-  p.lead = button("", () => p.toggleWanted());
+  p.leadButton = button("", () => p.toggleWanted());
   const find = button("Find A", () => p.findA(), { className: "hm-find" });
   const about = h("p", {}, "Select tokens that shall lead, and find a matrix A under which they do.");
-  return group("Choose the leaders", false, about, p.lead, find);
+  return group("Choose the leaders", false, about, p.leadButton, find);
 }
 
 function makeOutput(p) {

@@ -27,15 +27,15 @@ export function percent(value) {
 
 export class Explanation {
   // One text with its explanation; used in the app for each text, and alone in notebooks.
-  constructor(host, { call, text, edits = [], model, head = 0, editable = true, onchange = () => {} }) {
-    Object.assign(this, { host, call, model, head, onchange, state: { text, edits } });
+  constructor(host, { call, text, edits = [], model, head = 0, editable = true, onedit = () => {}, onchange = () => {} }) {
+    Object.assign(this, { host, call, model, head, onedit, onchange, state: { text, edits } });
     this.area = h("textarea", {
       rows: 5,
       value: text,
       ariaLabel: "Text",
       spellcheck: true,
       maxLength: 20000,
-      oninput: () => this.type(),
+      oninput: () => this.update(this.area.value, [], TYPING_MS),
     });
     this.sentence = h("p", { className: "hm-answer", role: "status" });
     this.change = h("p", { className: "hm-note" });
@@ -43,29 +43,24 @@ export class Explanation {
     const words = h("div");
     this.words = new Words(words, {
       label: "Words of the text",
-      onedit: (start, end, replacement) => this.edit(start, end, replacement),
+      onedit: (...place) => this.edit([place]),
     });
     this.details = h("div", { className: "hm-details" });
     fill(host, editable ? this.area : null, this.problem, this.sentence, this.change, words, this.details);
     this.ask();
   }
 
-  type() {
-    this.state = { text: this.area.value, edits: [] };
+  update(text, edits, delay = 0) {
+    this.state = { text, edits: edits.sort((a, b) => a[0] - b[0]) };
+    this.onedit();
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => this.ask(), TYPING_MS);
+    this.typing = setTimeout(() => this.ask(), delay);
   }
 
-  set(text) {
-    this.area.value = text;
-    this.type();
-  }
-
-  edit(start, end, replacement) {
-    const edits = this.state.edits.filter(([first]) => first !== start);
-    if (replacement !== null) edits.push([start, end, replacement]);
-    this.state = { ...this.state, edits: edits.sort((a, b) => a[0] - b[0]) };
-    this.ask();
+  edit(places) {
+    // Replace words of the text as typed: places of [start, end, replacement], with null to restore the word.
+    const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
+    this.update(this.state.text, [...others, ...places.filter(([, , replacement]) => replacement !== null)]);
   }
 
   body(more = {}) {
@@ -75,11 +70,11 @@ export class Explanation {
   async ask() {
     if (this.pending) this.pending.abort();
     const control = (this.pending = new AbortController());
+    this.problem.hidden = true;
     try {
       const answer = await this.call("explain", this.body(), control.signal);
       if (this.pending !== control) return;
       this.pending = null;
-      this.problem.hidden = true;
       this.show(answer);
       this.onchange(this);
     } catch (error) {
@@ -165,16 +160,13 @@ export class Explanation {
     const remove = button("Remove these words", () => {}, { hidden: true });
     const search = async () => {
       found.textContent = "Searching …";
+      const { state } = this;
       try {
         const { sentence, flips, places } = await this.call("flip", this.body());
+        if (this.state !== state) return;
         found.textContent = sentence;
         remove.hidden = !flips;
-        remove.onclick = () => {
-          const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
-          const edits = [...others, ...places.map(([start, end]) => [start, end, ""])];
-          this.state = { ...this.state, edits: edits.sort((a, b) => a[0] - b[0]) };
-          this.ask();
-        };
+        remove.onclick = () => this.edit(places.map(([start, end]) => [start, end, ""]));
       } catch (error) {
         found.textContent = error.message;
       }
@@ -297,7 +289,10 @@ export class Reviews {
     this.texts = h("div", { className: "hm-texts" });
     this.compared = h("div", { className: "hm-card", hidden: true });
     const names = models.map((name) => [name, name]);
-    this.model = choices(names, this.state.model, (model) => this.rebuild({ model, texts: this.plain().texts }));
+    this.model = choices(names, this.state.model, (model) => {
+      this.rebuild({ model, texts: this.plain().texts });
+      if (this.file) this.read(...this.file);
+    });
     this.key = h("span", { className: "hm-key" });
     const bar = h(
       "div",
@@ -327,6 +322,7 @@ export class Reviews {
 
   rebuild(values) {
     Object.assign(this.state, values);
+    this.forget();
     this.views = this.state.texts.map((text) => this.makeView(text));
     fill(this.texts, ...this.views.map(({ element }) => element));
   }
@@ -337,8 +333,8 @@ export class Reviews {
     const remove = button("×", () => this.remove(view), { className: "hm-remove", ariaLabel: title, title });
     const element = h("article", { className: "hm-card hm-text" }, remove, body);
     const { model } = this.state;
-    const onchange = (one) => this.changed(one);
-    const view = { element, explanation: new Explanation(body, { call: post, text, edits, model, onchange }) };
+    const [onchange, onedit] = [(one) => this.changed(one), () => this.forget()];
+    const view = { element, explanation: new Explanation(body, { call: post, text, edits, model, onedit, onchange }) };
     return view;
   }
 
@@ -374,7 +370,11 @@ export class Reviews {
   }
 
   remove(view) {
-    if (this.views.length === 1) return view.explanation.set("");
+    this.forget();
+    if (this.views.length === 1) {
+      view.explanation.area.value = "";
+      return view.explanation.update("", []);
+    }
     this.views = this.views.filter((other) => other !== view);
     view.element.remove();
     this.remember();
@@ -394,22 +394,31 @@ export class Reviews {
     }
   }
 
+  forget() {
+    // The comparison does not belong to other texts or to another model.
+    this.compared.hidden = true;
+    this.comparing = null;
+  }
+
   async compare() {
     if (this.views.length < 2) return this.warn("Add a second text to compare it with the first.");
     await this.attempt(async () => {
       const [first, second] = this.views.map(({ explanation }) => explanation.state);
+      const asked = (this.comparing = {});
       const { sentence, rows, towards } = await post("compare", { first, second, model: this.state.model });
+      if (this.comparing !== asked) return;
       this.compared.hidden = false;
       fill(
         this.compared,
         h("h2", {}, "The first two texts compared"),
         h("p", {}, sentence),
-        h("p", { className: "hm-note" }, `Contributions towards ${towards}:`),
+        h("p", { className: "hm-note" }, `Contributions to ${towards}:`),
         table(
-          ["token", "in", "first", "second", "change"],
+          ["token", "in text", "first", "second", "change"],
           rows.map((row) => [row.token, row.where, signed(row.before), signed(row.after), signed(row.change)]),
         ),
       );
+      this.compared.scrollIntoView({ block: "nearest" });
     });
   }
 
@@ -453,21 +462,16 @@ export class Reviews {
     );
   }
 
-  async read(name, bytes) {
+  async read(...file) {
+    const [name, bytes] = (this.file = file); // read again by another model
+    const body = { name, data: encodeBase64(bytes), column: this.column.value || null, model: this.state.model };
     await this.attempt(async () => {
       fill(this.table, h("p", { role: "status" }, "Classifying …"));
-      this.rows = null;
-      try {
-        this.rows = await post("table", {
-          name,
-          data: encodeBase64(bytes),
-          column: this.column.value || null,
-          model: this.state.model,
-        });
-      } catch (error) {
-        fill(this.table);
-        throw error;
-      }
+      const rows = await post("table", body).catch((error) => error);
+      if (this.file !== file || this.state.model !== body.model) return; // a newer table is on its way
+      fill(this.table);
+      if (rows instanceof Error) throw rows;
+      this.rows = rows;
       this.order = ["row", 1];
       this.showRows();
     });
@@ -525,7 +529,7 @@ export class Reviews {
   async downloadRows() {
     await this.attempt(async () =>
       download(
-        await post("export-table", { rows: this.rows.rows.map(({ text }) => ({ text })), model: this.state.model }),
+        await post("export-table", { rows: this.rows.rows.map(({ text }) => ({ text })), model: this.rows.model }),
         "predictions.csv",
       ),
     );
