@@ -21,11 +21,9 @@ with needed_for("A widget in a notebook", "anywidget", "notebook"):
     import anywidget
     import traitlets
 
-PLAYGROUND = (
-    *("data", "dom", "picture", "svg", "tokens", "messages", "scene", "shapes", "panels", "controls"),
-    *("playground", "notebook-playground"),
-)
-EXPLANATION = ("data", "dom", "picture", "words", "messages", "reviews", "notebook-explanation")
+DRAWING = ("data", "dom", "picture", "tokens", "messages")  # modules, each importing only from those before it
+PLAYGROUND = (*DRAWING, "svg", "scene", "shapes", "panels", "controls", "playground", "notebook-playground")
+EXPLANATION = (*DRAWING, "charts", "player", "words", "reviews", "notebook-explanation")
 STYLE = "\n".join(read_style(name) for name in ("viewer", "components"))
 
 

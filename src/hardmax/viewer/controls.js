@@ -1,6 +1,6 @@
 // Controls of the playground: the bar below the plane, and the groups beside it. `p` is the playground.
 
-import { download } from "./data.js";
+import { copyLink, download } from "./data.js";
 import { button, choices, field, fill, group, h } from "./dom.js";
 import { showMultiples, showTour } from "./panels.js";
 import { UNMASKED } from "./scene.js";
@@ -130,11 +130,13 @@ function makeOutput(p) {
   p.code = h("textarea", hidden);
   const save = () => download(new Blob([JSON.stringify(p.plain())], { type: "application/json" }), "scene.json");
   const buttons = Object.entries(EXPORTS).map(([name, text]) => button(text, () => p.export(name)));
-  const copy = button("Copy link", (event) => p.copyLink(event.target), { className: "hm-copy" });
+  const copy = button("Copy link", ({ target }) => copyLink(target, "s", p.plain(), (message) => p.warn(message)));
+  const about = h("p", { className: "hm-note" }, "PNG and SVG show what the plane shows. GIF movie and Page leave out overlays.");
   return group(
     "Export and share",
     false,
     h("div", { className: "hm-buttons" }, ...buttons, button("Scene", save), copy),
+    about,
     p.code,
   );
 }

@@ -284,18 +284,7 @@ export class Picture {
         const [x, y] = this.project(r ? [this.shown[0][0], value] : [value, this.shown[1][0]]);
         if (r ? y < MARGIN.top - 1 || y > bottom + 1 : x < MARGIN.left - 1 || x > right + 1) continue;
         context.globalAlpha = value === 0 ? 1 : 0.45;
-        line(
-          context,
-          r
-            ? [
-                [MARGIN.left, y],
-                [right, y],
-              ]
-            : [
-                [x, MARGIN.top],
-                [x, bottom],
-              ],
-        );
+        line(context, r ? [[MARGIN.left, y], [right, y]] : [[x, MARGIN.top], [x, bottom]]);
         context.globalAlpha = 1;
         context.textAlign = r ? "right" : "center";
         context.textBaseline = r ? "middle" : "top";
@@ -429,14 +418,7 @@ export class Picture {
     this.context.lineWidth = 1.2;
     for (const point of points) {
       const [x, y] = this.project(point);
-      line(this.context, [
-        [x - size, y - size],
-        [x + size, y + size],
-      ]);
-      line(this.context, [
-        [x + size, y - size],
-        [x - size, y + size],
-      ]);
+      for (const s of [-size, size]) line(this.context, [[x - s, y - size], [x + s, y + size]]);
     }
   }
 

@@ -26,7 +26,7 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
   const range = element(controls, "input", { type: "range", min: 0, max: frames.length - 1, step: 1 });
   const output = element(controls, "output");
   range.setAttribute("aria-label", slider.trim() || "frame");
-  const moving = tokens && new Tokens({ ...tokens, ...unpackTokens(tokens) });
+  const moving = tokens instanceof Tokens ? tokens : tokens && new Tokens({ ...tokens, ...unpackTokens(tokens) });
   const smooth = moving && !matchMedia("(prefers-reduced-motion: reduce)").matches;
   let [at, timer, marked] = [start, null, -1];
 

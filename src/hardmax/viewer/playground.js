@@ -4,7 +4,7 @@
 // a request and returns the reply: over HTTP in the app, as a message in a notebook.
 
 import { makeBar, makeControls } from "./controls.js";
-import { download, toLink } from "./data.js";
+import { download } from "./data.js";
 import { fill, h } from "./dom.js";
 import { showMatrix, showToken, showVerdict } from "./panels.js";
 import { Picture } from "./picture.js";
@@ -15,7 +15,6 @@ import { toPng, toSvg } from "./svg.js";
 const STEP_MS = 420; // milliseconds per layer at speed 1
 const STALE_MS = 150; // after which a missing answer is shown as pending
 const MAX_UNDO = 200;
-const MAX_LINK = 6000; // characters that browsers and mail programs keep
 const MOTION = {
   hardmax: "toward the dot it attends to most.",
   softmax: "toward a mean of all dots, weighted by attention.",
@@ -534,21 +533,6 @@ export class Playground {
       this.code.focus();
       this.code.select();
     });
-  }
-
-  async copyLink(button) {
-    const link = await toLink(this.plain());
-    if (link.length > MAX_LINK)
-      return this.warn("This scene is too large for a link. Export it as a scene, which “Or open a file” opens again.");
-    const url = new URL(location.href);
-    url.hash = `s=${link}`;
-    try {
-      await navigator.clipboard.writeText(url.href);
-      button.textContent = "Copied";
-    } catch {
-      this.warn(`Copy the address of this page: ${url.href}`);
-    }
-    setTimeout(() => (button.textContent = "Copy link"), 2000);
   }
 
   key(event) {

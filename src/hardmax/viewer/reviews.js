@@ -1,14 +1,14 @@
 // The explorer of texts: type a text, see its prediction and the contribution of each word.
 
-import { download, encodeBase64, fromLink, post, toLink } from "./data.js";
+import { copyLink, download, encodeBase64, keepLink, post } from "./data.js";
 import { button, choices, field, fill, group, h, signed, table } from "./dom.js";
-import { Picture } from "./picture.js";
+import { mount } from "./player.js";
+import { CROSS, Tokens } from "./tokens.js";
 import { Words } from "./words.js";
 
 const TYPING_MS = 120; // of silence before a text is sent
 const HEAD_STEP_MS = 500; // milliseconds per layer of a head
 const MAX_TEXTS = 6;
-const MAX_LINK = 6000;
 const SHOWN_ROWS = 200;
 const LEADER_COLOURS = ["#009E73", "#CC79A7", "#882255", "#F0E442", "#332288", "#56B4E9", "#E69F00", "#117733"]; // not those of the classes
 const EXPORTS = {
@@ -210,75 +210,43 @@ function bars(rows, classes) {
 }
 
 function showPlane(host, { head: { plane } }) {
-  const needs = "Only heads with two coordinates, of a model with two classes, are drawn.";
-  if (!plane) return fill(host, h("p", { className: "hm-note" }, needs));
-  const all = plane.positions.flat().concat(plane.means);
-  const ends = [0, 1].map((r) => [Math.min(...all.map((p) => p[r])), Math.max(...all.map((p) => p[r]))]);
-  const pad = 0.08 * Math.max(...ends.map(([low, high]) => high - low), 1e-6);
-  const axes = ends.map(([low, high], r) => ({ label: ["z₁", "z₂"][r], low: low - pad, high: high + pad }));
-  const stage = h("div", { className: "hm-head-plane" });
-  const last = plane.layers.length - 1;
-  const range = h("input", { type: "range", min: 0, max: last, step: "any", value: last, ariaLabel: "Layer" });
-  const label = h("output");
-  const about =
-    "Stars lead; words have the colour of the leader they follow. The cross is the mean of all words: its side of the dashed line is the prediction. The line contains the contributions of the other heads.";
-  const play = button("▶ Play", () => (timer ? stop() : start()), { className: "hm-play" });
-  const controls = h("div", { className: "hm-playback" }, play, range, label);
-  fill(host, stage, controls, h("p", { className: "hm-note" }, about));
-  const picture = new Picture(stage, { axes, label: "Words in the plane of the head" });
-  const leaders = plane.leads.flatMap((leads, i) => (leads ? [i] : []));
-  const colour = (i) => (leaders.includes(i) ? LEADER_COLOURS[leaders.indexOf(i) % LEADER_COLOURS.length] : "shade");
+  const note = (text) => h("p", { className: "hm-note" }, text);
+  if (!plane) return fill(host, note("Only heads with two coordinates, of a model with two classes, are drawn."));
+  const layers = plane.positions.map((points, k) => [...points, plane.means[k]]); // the mean is the last point
+  const ends = [0, 1].map((r) => layers.flat().map((point) => point[r]));
+  const ranges = ends.map((values) => [Math.min(...values), Math.max(...values)]);
+  const pad = 0.08 * Math.max(...ranges.map(([low, high]) => high - low), 1e-6);
+  const axes = ranges.map(([low, high], r) => ({ label: ["z₁", "z₂"][r], low: low - pad, high: high + pad }));
   const [a, b] = plane.normal;
   const size = a * a + b * b || 1;
   const foot = [(-a * plane.offset) / size, (-b * plane.offset) / size];
   const far = (100 * pad) / Math.sqrt(size);
-  const line = [-1, 1].map((s) => [foot[0] - s * far * b, foot[1] + s * far * a]);
-  const between = (layers, at) => {
-    // Positions between two layers; `layers[k]` is a list of points.
-    const [k, share] = [Math.floor(at), at % 1];
-    const next = layers[Math.min(k + 1, last)];
-    return layers[k].map((point, i) => point.map((x, r) => (1 - share) * x + share * next[i][r]));
-  };
-  const show = () => {
-    const at = Number(range.value);
-    const points = between(plane.positions, at);
-    const before = plane.positions.slice(0, Math.ceil(at));
-    label.textContent = plane.layers[Math.round(at)];
-    picture.show([
-      { kind: "lines", paths: [line], colour: "ink", dash: [6, 5], alpha: 0.8 },
-      { kind: "lines", paths: points.map((end, i) => [...before.map((layer) => layer[i]), end]), alpha: 0.25 },
-      {
-        kind: "points",
-        points,
-        colours: plane.words.map((_, i) => colour(plane.follows[i] >= 0 ? plane.follows[i] : i)),
-        stars: plane.leads.map(Number),
-        texts: plane.words,
-        names: plane.words.map((word, i) => (plane.leads[i] ? word : "")),
-      },
-      { kind: "crosses", points: between(plane.means.map((mean) => [mean]), at), size: 8 },
-    ]);
-  };
-  let timer = null;
-  const stop = () => {
-    cancelAnimationFrame(timer);
-    timer = null;
-    play.textContent = "▶ Play";
-  };
-  const start = () => {
-    let from = Number(range.value) >= last ? 0 : Number(range.value);
-    let before = performance.now();
-    play.textContent = "❚❚ Pause";
-    const step = (now) => {
-      from = Math.min(last, from + Math.max(0, now - before) / HEAD_STEP_MS);
-      [before, range.value] = [now, from];
-      show();
-      if (from < last && host.isConnected) timer = requestAnimationFrame(step);
-      else stop();
-    };
-    timer = requestAnimationFrame(step);
-  };
-  range.addEventListener("input", show);
-  show();
+  const path = [-1, 1].map((s) => [foot[0] - s * far * b, foot[1] + s * far * a]);
+  const leaders = plane.leads.flatMap((leads, i) => (leads ? [i] : []));
+  const [grey, ink] = [LEADER_COLOURS.length, LEADER_COLOURS.length + 1];
+  const faces = plane.follows.map((followed, i) => {
+    const k = leaders.indexOf(followed >= 0 ? followed : i);
+    return k < 0 ? grey : k % grey;
+  });
+  const inEveryLayer = (values) => Uint8Array.from(layers.flatMap(() => values));
+  const tokens = new Tokens({
+    positions: Float32Array.from(layers.flat(2)),
+    dimension: 2,
+    palette: [...LEADER_COLOURS, "shade", "ink"],
+    faces: inEveryLayer([...faces, ink]),
+    edges: inEveryLayer([...faces, 0].map(() => ink)),
+    marks: inEveryLayer([...plane.leads.map(Number), CROSS]),
+    texts: [...plane.words, "mean of all words"],
+    names: [...plane.words.map((word, i) => (plane.leads[i] ? word : "")), ""],
+  });
+  const about =
+    "Stars lead; words have the colour of the leader they follow. The cross is the mean of all words: its side of the dashed line is the prediction. The line contains the contributions of the other heads.";
+  const stage = h("div");
+  fill(host, stage, note(about));
+  const line = { kind: "lines", paths: [path], colour: "ink", dash: [6, 5], alpha: 0.8 };
+  const panels = [{ kind: "picture", axes, label: "Words in the plane of the head", shapes: [line] }];
+  const frames = layers.map((_, k) => ({ label: `${k}` }));
+  mount(stage, { panels, frames, tokens, start: layers.length - 1, slider: "Layer ", interval: HEAD_STEP_MS });
 }
 
 export class Reviews {
@@ -301,7 +269,7 @@ export class Reviews {
       this.key,
       button("Add a text", () => this.add()),
       button("Compare the first two", () => this.compare()),
-      button("Copy link", (event) => this.copyLink(event.target), { className: "hm-copy" }),
+      button("Copy link", ({ target }) => copyLink(target, "r", this.plain(), (message) => this.warn(message))),
     );
     fill(
       host,
@@ -356,8 +324,7 @@ export class Reviews {
 
   async remember() {
     if (this.views.some(({ explanation }) => !explanation.answer)) return;
-    const link = await toLink(this.plain());
-    history.replaceState(null, "", link.length <= MAX_LINK ? `#r=${link}` : location.pathname);
+    await keepLink("r", this.plain());
   }
 
   add(text = "") {
@@ -420,16 +387,6 @@ export class Reviews {
       );
       this.compared.scrollIntoView({ block: "nearest" });
     });
-  }
-
-  async copyLink(button) {
-    const link = await toLink(this.plain());
-    if (link.length > MAX_LINK) return this.warn("These texts are too long for a link. Export them.");
-    const url = new URL(location.href);
-    url.hash = `r=${link}`;
-    await navigator.clipboard.writeText(url.href).catch(() => this.warn(`Copy the address of this page: ${url.href}`));
-    button.textContent = "Copied";
-    setTimeout(() => (button.textContent = "Copy link"), 2000);
   }
 
   // Tables of texts.
@@ -534,9 +491,4 @@ export class Reviews {
       ),
     );
   }
-}
-
-export async function textsFromAddress() {
-  const found = location.hash.match(/^#r=([\w-]+)$/);
-  return found ? fromLink(found[1]) : null;
 }
