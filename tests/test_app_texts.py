@@ -34,7 +34,7 @@ def test_words_and_sentences_sum_to_the_logit(model, text):
     assert why.bias + sum(part["value"] for part in found["sentences"]) == pytest.approx(why.logit, abs=0.01)
     assert sum(piece.get("value", 0) for piece in found["pieces"]) == pytest.approx(why.logit - why.bias, abs=0.01)
     assert "".join(piece["text"] for piece in found["pieces"]) == text
-    assert found["classes"][found["prediction"]]["label"] == why.prediction
+    assert found["classes"][found["prediction"]]["name"].startswith(why.prediction)  # pos is positive
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
@@ -187,4 +187,6 @@ def test_an_excel_file_that_unpacks_to_much_is_refused(monkeypatch):
     [("png", b"\x89PNG"), ("html", b"<!doctype"), ("json", b"{"), ("csv", b"word"), ("py", b"import hardmax")],
 )
 def test_exports(kind, start):
-    assert ask("export-text", text=EXAMPLES[0], kind=kind).file.startswith(start)
+    file = ask("export-text", text=EXAMPLES[0], kind=kind).file
+    assert file.startswith(start)
+    assert kind not in ("html", "json") or b"positive" in file  # the names of the page

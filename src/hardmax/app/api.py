@@ -56,12 +56,12 @@ class Context(NamedTuple):
 
     def find_model(self, body: Mapping[str, Any]) -> tuple[str, Any]:
         """Return the name of the requested model, and the model."""
-        from hardmax.app.texts import load
+        from hardmax.app.texts import load, name_classes
 
         name = body.get("model", self.models[0])
         if name not in self.models:
             raise ParameterError("model", f"be one of {', '.join(self.models)}", repr(name)[:60])
-        return name, self.loaded.get(name) or load(name)
+        return name, name_classes(self.loaded[name]) if name in self.loaded else load(name)
 
 
 Handler = Callable[[Mapping[str, Any], Context], Reply]

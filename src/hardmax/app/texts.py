@@ -42,7 +42,12 @@ READABLE = {"pos": "positive", "neg": "negative"}
 @lru_cache(maxsize=8)
 def load(name: str) -> Model:
     """Return a model by name or folder; it is read once."""
-    return HardmaxClassifier.load(name).model_
+    return name_classes(HardmaxClassifier.load(name).model_)
+
+
+def name_classes(model: Model) -> Model:
+    """Return the model with class names that people read in place of its labels."""
+    return replace(model, classes=np.array([READABLE.get(str(label), str(label)) for label in model.classes.tolist()]))
 
 
 class Edit(NamedTuple):
@@ -111,16 +116,9 @@ def _is_edit(edit: Any) -> bool:
 
 def describe_model(name: str, model: Model) -> dict[str, Any]:
     """Return the classes of a model with their colours, and its number of heads."""
-    classes = [
-        {"label": str(label), "name": name_class(label), "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]}
-        for k, label in enumerate(model.classes.tolist())
-    ]
+    labels = model.classes.tolist()
+    classes = [{"name": label, "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]} for k, label in enumerate(labels)]
     return {"model": name, "classes": classes, "heads": model.heads}
-
-
-def name_class(label: object) -> str:
-    """Return a class as people read it."""
-    return READABLE.get(str(label), str(label))
 
 
 def check_head(head: Any, model: Model) -> int:
@@ -164,7 +162,7 @@ def describe(explanation: Explanation) -> str:
     """Return the prediction in one sentence."""
     if not explanation.text.strip():
         return "Type a text: it is classified while you type."
-    label, probability = name_class(explanation.prediction), explanation.probability
+    label, probability = explanation.prediction, explanation.probability
     shown = f"{probability:.1%}" if probability < 0.9995 else "over 99.9%"
     if not len(explanation.ids):
         return f"{label.capitalize()}, probability {shown}: the text has no word that the model knows."
@@ -179,7 +177,7 @@ def describe_change(model: Model, text: Text) -> str:
     same = "still" if before.prediction == after.prediction else "now"
     count = f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} removed or replaced"
     change = f"the logit changes from {_along(before, before.logits):+.2f} to {_along(after, after.logits):+.2f}"
-    return f"{count}: {change}, {same} {name_class(after.prediction)}."
+    return f"{count}: {change}, {same} {after.prediction}."
 
 
 def _along(explanation: Explanation, value: Any) -> float:
@@ -289,8 +287,7 @@ def flip(model: Model, text: Text, progress: Progress) -> dict[str, Any]:
     """Return words whose removal changes the prediction, by their offsets in the text as typed."""
     found = explain(model, text.read).minimal_flip(progress=progress)
     places = dict.fromkeys(text.find_typed(start, end) for start, end in found.places)
-    named = replace(found, before=name_class(found.before), after=name_class(found.after))
-    return {"sentence": str(named), "flips": found.flips, "places": list(places)}
+    return {"sentence": str(found), "flips": found.flips, "places": list(places)}
 
 
 def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
@@ -301,10 +298,10 @@ def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
     rows, rest = changes[:MAX_CHANGES].to_dict("records"), changes[MAX_CHANGES:]
     if len(rest):
         rows.append({"token": f"{len(rest)} others", "where": "", **rest[["before", "after", "change"]].sum()})
-    label, total = name_class(one.prediction), float(one.signed(found.change))
+    label, total = str(one.prediction), float(one.signed(found.change))
     verb = "Both texts are" if one.prediction == other.prediction else f"The first text is {label}, the second"
     change = f"From the first to the second, the logit for {label} changes by {total:+.2f}: the sum of the last column."
-    return {"sentence": f"{verb} {name_class(other.prediction)}. {change}", "rows": rows, "towards": label}
+    return {"sentence": f"{verb} {other.prediction}. {change}", "rows": rows, "towards": label}
 
 
 def read_table(
@@ -371,7 +368,7 @@ def write_table(model: Model, rows: Any, progress: Progress) -> bytes:
     writer.writerow(["row", "text", "prediction", "probability", "strongest words"])
     for number, found in enumerate(_explain(model, texts, progress), 1):
         words = ", ".join(f"{part.text} {_along(found, part.value):+.2f}" for part in found.by_word()[:STRONGEST_WORDS])
-        cells = (number, found.text, name_class(found.prediction), f"{found.probability:.6f}", words)
+        cells = (number, found.text, str(found.prediction), f"{found.probability:.6f}", words)
         writer.writerow(map(escape_formula, cells))
     return out.getvalue().encode()
 
