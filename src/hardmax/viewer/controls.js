@@ -131,12 +131,12 @@ function makeOutput(p) {
   const save = () => download(new Blob([JSON.stringify(p.plain())], { type: "application/json" }), "scene.json");
   const buttons = Object.entries(EXPORTS).map(([name, text]) => button(text, () => p.export(name)));
   const copy = button("Copy link", ({ target }) => copyLink(target, "s", p.plain(), (message) => p.warn(message)));
-  const about = h("p", { className: "hm-note" }, "PNG and SVG show what the plane shows. GIF movie and Page leave out overlays.");
+  const note = "PNG and SVG show what the plane shows. GIF movie and Page leave out overlays.";
   return group(
     "Export and share",
     false,
     h("div", { className: "hm-buttons" }, ...buttons, button("Scene", save), copy),
-    about,
+    h("p", { className: "hm-note" }, note),
     p.code,
   );
 }

@@ -18,11 +18,8 @@ export function unpack(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const { arrays, ...header } = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   for (const { name, kind, shape, at } of arrays) {
-    header[name] = new KINDS[kind](
-      buffer,
-      4 + length + at,
-      shape.reduce((a, b) => a * b, 1),
-    );
+    const size = shape.reduce((a, b) => a * b, 1);
+    header[name] = new KINDS[kind](buffer, 4 + length + at, size);
   }
   return header;
 }

@@ -51,10 +51,7 @@ export class Playground {
       hover: (target) => this.hover(target && target.index !== undefined ? [target.index] : []),
     };
     this.picture = new Picture(stage, {
-      axes: [
-        { label: "z₁", low: -1, high: 1 },
-        { label: "z₂", low: -1, high: 1 },
-      ],
+      axes: ["z₁", "z₂"].map((label) => ({ label, low: -1, high: 1 })),
       label: HELP,
       edit,
     });
@@ -108,18 +105,15 @@ export class Playground {
     this.change({ ...DEFAULTS, ...scene });
   }
 
-  undo() {
-    if (!this.past.length) return;
-    this.future.push(this.scene);
-    this.scene = this.past.pop();
+  undo(from = this.past, to = this.future) {
+    if (!from.length) return;
+    to.push(this.scene);
+    this.scene = from.pop();
     this.ask();
   }
 
   redo() {
-    if (!this.future.length) return;
-    this.past.push(this.scene);
-    this.scene = this.future.pop();
-    this.ask();
+    this.undo(this.future, this.past);
   }
 
   move(target, point, final) {

@@ -8,18 +8,12 @@ import { Words } from "./words.js";
 
 const TYPING_MS = 120; // of silence before a text is sent
 const HEAD_STEP_MS = 500; // milliseconds per layer of a head
+const LEAD =
+  "Type a text. Each word has the colour of the class it supports, stronger for a larger contribution. Click a word to remove it.";
 const MAX_TEXTS = 6;
 const SHOWN_ROWS = 200;
 const LEADER_COLOURS = ["#009E73", "#CC79A7", "#882255", "#F0E442", "#332288", "#56B4E9", "#E69F00", "#117733"]; // not those of the classes
-const EXPORTS = {
-  html: "Page",
-  png: "PNG",
-  svg: "SVG",
-  gif: "Movie of the head",
-  csv: "CSV",
-  json: "JSON",
-  py: "Python",
-};
+const EXPORTS = { html: "Page", png: "PNG", svg: "SVG", gif: "Movie of the head", csv: "CSV", json: "JSON", py: "Python" };
 
 export function percent(value) {
   return value > 0.9995 ? "over 99.9%" : `${(100 * value).toFixed(1)}%`;
@@ -63,8 +57,8 @@ export class Explanation {
     this.update(this.state.text, [...others, ...places.filter(([, , replacement]) => replacement !== null)]);
   }
 
-  body(more = {}) {
-    return { ...this.state, model: this.model, head: this.head, ...more };
+  body() {
+    return { ...this.state, model: this.model, head: this.head };
   }
 
   async ask() {
@@ -79,10 +73,14 @@ export class Explanation {
       this.onchange(this);
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.problem.hidden = false;
-      this.problem.textContent = error.message;
+      this.warn(error);
       this.host.classList.add("hm-stale");
     }
+  }
+
+  warn({ message }) {
+    this.problem.hidden = false;
+    this.problem.textContent = message;
   }
 
   show(answer) {
@@ -113,6 +111,7 @@ export class Explanation {
       this.head = Number(value);
       this.ask();
     });
+    const exports = Object.entries(EXPORTS).map(([kind, name]) => button(name, () => this.export(kind)));
     const plane = h("div");
     const result = [
       group("Sum of the contributions", true, bars([...answer.waterfall, sum], answer.classes)),
@@ -141,15 +140,7 @@ export class Explanation {
         ),
         plane,
       ),
-      group(
-        "Export",
-        false,
-        h(
-          "div",
-          { className: "hm-buttons" },
-          ...Object.entries(EXPORTS).map(([kind, name]) => button(name, () => this.export(kind))),
-        ),
-      ),
+      group("Export", false, h("div", { className: "hm-buttons" }, ...exports)),
     ];
     result[4].addEventListener("toggle", () => result[4].open && !plane.hasChildNodes() && showPlane(plane, answer));
     return result;
@@ -161,27 +152,18 @@ export class Explanation {
     const search = async () => {
       found.textContent = "Searching …";
       const { state } = this;
-      try {
-        const { sentence, flips, places } = await this.call("flip", this.body());
-        if (this.state !== state) return;
-        found.textContent = sentence;
-        remove.hidden = !flips;
-        remove.onclick = () => this.edit(places.map(([start, end]) => [start, end, ""]));
-      } catch (error) {
-        found.textContent = error.message;
-      }
+      const { message, sentence, flips, places } = await this.call("flip", this.body()).catch((error) => error);
+      if (this.state !== state) return;
+      found.textContent = message || sentence;
+      remove.hidden = !flips;
+      remove.onclick = () => this.edit(places.map(([start, end]) => [start, end, ""]));
     };
     return h("div", {}, button("Find a small set of words", search), found, remove);
   }
 
   async export(kind) {
-    try {
-      const blob = await this.call("export-text", this.body({ kind }));
-      download(blob, `explanation.${kind}`);
-    } catch (error) {
-      this.problem.hidden = false;
-      this.problem.textContent = error.message;
-    }
+    const blob = await this.call("export-text", { ...this.body(), kind }).catch((error) => this.warn(error));
+    if (blob) download(blob, `explanation.${kind}`);
   }
 }
 
@@ -271,19 +253,7 @@ export class Reviews {
       button("Compare the first two", () => this.compare()),
       button("Copy link", ({ target }) => copyLink(target, "r", this.plain(), (message) => this.warn(message))),
     );
-    fill(
-      host,
-      h(
-        "p",
-        { className: "hm-lead" },
-        "Type a text. Each word has the colour of the class it supports, stronger for a larger contribution. Click a word to remove it.",
-      ),
-      this.problem,
-      bar,
-      this.texts,
-      this.compared,
-      this.makeTable(),
-    );
+    fill(host, h("p", { className: "hm-lead" }, LEAD), this.problem, bar, this.texts, this.compared, this.makeTable());
     host.classList.add("hm-reviews");
     this.rebuild({});
   }
@@ -375,16 +345,12 @@ export class Reviews {
       const { sentence, rows, towards } = await post("compare", { first, second, model: this.state.model });
       if (this.comparing !== asked) return;
       this.compared.hidden = false;
-      fill(
-        this.compared,
-        h("h2", {}, "The first two texts compared"),
-        h("p", {}, sentence),
-        h("p", { className: "hm-note" }, `Contributions to ${towards}:`),
-        table(
-          ["token", "in text", "first", "second", "change"],
-          rows.map((row) => [row.token, row.where, signed(row.before), signed(row.after), signed(row.change)]),
-        ),
-      );
+      const cells = rows.map(({ token, where, before, after, change }) => {
+        return [token, where, signed(before), signed(after), signed(change)];
+      });
+      const changes = table(["token", "in text", "first", "second", "change"], cells);
+      const note = h("p", { className: "hm-note" }, `Contributions to ${towards}:`);
+      fill(this.compared, h("h2", {}, "The first two texts compared"), h("p", {}, sentence), note, changes);
       this.compared.scrollIntoView({ block: "nearest" });
     });
   }
@@ -442,20 +408,14 @@ export class Reviews {
       (row) => row.text.toLowerCase().includes(wanted) || classes[row.class].name.includes(wanted),
     );
     found.sort((a, b) => direction * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : a.row - b.row));
-    const heads = [
-      ["row", "row"],
-      ["text", "text"],
-      ["class", "prediction"],
-      ["probability", "probability"],
-      [null, "strongest words"],
-    ];
+    const heads = Object.entries({ row: "row", text: "text", class: "prediction", probability: "probability" });
     const sortBy = (column) => {
       this.order = [column, key === column ? -direction : 1];
       this.showRows();
     };
     const head = heads.map(([column, title]) => {
       const ariaSort = column === key ? (direction > 0 ? "ascending" : "descending") : undefined;
-      return h("th", { scope: "col", ariaSort }, column ? button(title, () => sortBy(column)) : title);
+      return h("th", { scope: "col", ariaSort }, button(title, () => sortBy(column)));
     });
     const counts = classes
       .map(({ name: label }, k) => `${rows.filter((row) => row.class === k).length} ${label}`)
@@ -467,28 +427,21 @@ export class Reviews {
       return [`${row.row}`, open, classes[row.class].name, percent(row.probability), words];
     });
     const shown = `The first ${SHOWN_ROWS} of ${found.length} rows are shown; the CSV has all.`;
+    const save = button("Download as CSV", () => this.downloadRows());
     const more = found.length > SHOWN_ROWS ? h("p", { className: "hm-note" }, shown) : null;
     fill(
       this.table,
       h("p", { role: "status" }, `${name}: ${rows.length} texts, ${counts}. ${note}`),
-      h(
-        "div",
-        { className: "hm-review-bar" },
-        this.filter,
-        button("Download as CSV", () => this.downloadRows()),
-      ),
-      table(head, body),
+      h("div", { className: "hm-review-bar" }, this.filter, save),
+      table([...head, "strongest words"], body),
       more,
     );
     if (document.activeElement === document.body && wanted) this.filter.focus();
   }
 
   async downloadRows() {
-    await this.attempt(async () =>
-      download(
-        await post("export-table", { rows: this.rows.rows.map(({ text }) => ({ text })), model: this.rows.model }),
-        "predictions.csv",
-      ),
-    );
+    const { rows, model } = this.rows;
+    const body = { rows: rows.map(({ text }) => ({ text })), model };
+    await this.attempt(async () => download(await post("export-table", body), "predictions.csv"));
   }
 }
