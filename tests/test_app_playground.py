@@ -146,7 +146,8 @@ def test_a_quick_answer_has_no_verdicts_and_work_can_be_stopped():
         answer(scene(), stopped=lambda: True)
     assert choose_pool("scene", {"scene": {"tokens": TRIANGLE}, "quick": True}) == "quick"
     assert choose_pool("scene", {"scene": {"tokens": TRIANGLE, "rule": "sphere"}, "quick": True}) == "long"
-    assert choose_pool("export", {}) == "files"
+    assert [choose_pool(*asked) for asked in (("export", {}), ("explain", {"text": "good"}))] == ["files", "quick"]
+    assert choose_pool("explain", {"text": "good " * 1100}) == "long"
     many = {"tokens": hm.configuration("gaussian", n=400).tolist(), "overlays": ["cells"], "layers": 5}
     assert choose_pool("scene", {"scene": many, "quick": True}) == "long"
     gone = Context(stopped=lambda: True)

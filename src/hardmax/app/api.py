@@ -23,6 +23,7 @@ from hardmax.text.storage import shipped_models
 KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
 MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
 MAX_FILE_BYTES = 20_000_000  # of a table of texts
+MAX_QUICK_TEXT = 5_000  # characters of a text that is explained within about a tenth of a second
 
 
 class Reply(NamedTuple):
@@ -84,6 +85,8 @@ def choose_pool(path: str, body: Any) -> str:
 
 
 def _takes_long(path: str, body: Any) -> bool:
+    if path == "explain" and isinstance(body, Mapping):
+        return len(str(body.get("text"))) > MAX_QUICK_TEXT
     if path != "scene" or not isinstance(body, Mapping) or not isinstance(body.get("scene"), Mapping):
         return path not in ("scene", "options", "configuration", "explain")
     scene = body["scene"]
