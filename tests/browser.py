@@ -3,12 +3,15 @@
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +47,30 @@ def served(*options: str) -> Iterator[str]:
         log.seek(0)
         errors = log.read()
     assert "Traceback" not in errors, errors
+
+
+@contextmanager
+def jupyter(folder: Path) -> Iterator[str]:
+    """Start JupyterLab in a folder, and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = [f"--ServerApp.root_dir={folder}", f"--port={port}", "--IdentityProvider.token=", "--allow-root"]
+    options += ["--no-browser", "--expose-app-in-browser", "--LabApp.news_url=None", "--ServerApp.port_retries=0"]
+    command = [sys.executable, "-m", "jupyterlab", *options]
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as server,
+    ):
+        try:
+            end = time.monotonic() + LATE
+            while not _is_open(port):
+                late = server.poll() is not None or time.monotonic() > end
+                assert not late, f"JupyterLab did not start: {log.seek(0) or log.read()}"
+                time.sleep(0.2)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
 
 
 @contextmanager
@@ -92,6 +119,11 @@ def unfriendly(page: Any) -> list[str]:
 def reopen(page: Any, link: str) -> None:
     page.goto("about:blank")
     page.goto(link)
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _is_foreign(url: str) -> bool:

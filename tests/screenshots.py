@@ -1,6 +1,6 @@
 """Screenshots of the app: `make screenshots` writes those of the docs.
 
-`python -m tests.screenshots FOLDER` writes every page in light and dark, wide and narrow.
+`python -m tests.screenshots FOLDER` writes every page in light and dark, wide, narrow and small.
 """
 
 import sys
@@ -11,10 +11,11 @@ from typing import Any
 from benchmarks.app_load import make_link
 
 import hardmax as hm
+from hardmax.draw.pages import trajectory_page
 from tests import browser
 
 DOCS = Path(__file__).parents[1] / "docs" / "images"
-SIZES = {"": (1280, 800), "-narrow": (800, 1000)}
+SIZES = {"": (1280, 800), "-narrow": (800, 1000), "-small": (800, 600)}
 
 
 def make_scene(name: str, overlays: tuple[str, ...] = ("trails", "polytope"), **values: Any) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def make_scene(name: str, overlays: tuple[str, ...] = ("trails", "polytope"), **
     return {"tokens": hm.configuration(name, **random).round(4).tolist(), "overlays": list(overlays), **values}
 
 
-PAGES = {  # with the hash of the address
+PAGES = {  # with the hash of the address; "page" is an exported one
     "playground": make_link(make_scene("ball", ("trails", "polytope", "cells"), n=60, seed=3, shown=2)),
     "attention": make_link(
         make_scene(
@@ -32,16 +33,25 @@ PAGES = {  # with the hash of the address
     ),
     "turning": make_link(make_scene("ball", n=60, d=3, seed=1)),
     "softmax": make_link(make_scene("square", rule="softmax", temperature=0.3, shown=4)),
+    "presenter": make_link(make_scene("emerging-leader", shown=3)),
+    "page": "",
     "reviews": "",
 }
 
 
 def take(chromium: Any, address: str, folder: Path, name: str, size: str = "", scheme: str = "light") -> None:
     """Write one screenshot of one page."""
-    path = f"reviews{PAGES[name]}" if name == "reviews" else f"playground{PAGES[name]}"
+    path = f"{address}/{'reviews' if name == 'reviews' else 'playground'}{PAGES[name]}"
+    if name == "page":
+        exported = folder / "page.html"
+        run = hm.simulate(hm.configuration("ball", n=60, d=3), hm.Hardmax(0.5), layers=30)
+        exported.write_text(trajectory_page(run, "ball"), encoding="utf-8")
+        path = exported.resolve().as_uri()
     with browser.opened(chromium, SIZES[size], scheme) as page:
-        page.goto(f"{address}/{path}")
-        page.locator(".hm-word, .hm-verdict h2").first.wait_for()
+        page.goto(path)
+        page.locator(".hm-word, .hm-verdict h2, .hm-player .hm-play").first.wait_for()
+        if name == "presenter":
+            page.keyboard.press("f")
         time.sleep(0.5)  # until the picture is drawn
         if name == "attention":
             page.locator(".hm-attention canvas").scroll_into_view_if_needed()

@@ -261,7 +261,7 @@ def test_tokens_are_pasted_and_three_dimensions_turn(page, address):
     page.get_by_label("Rows of numbers").fill("1, x\n2, 3")
     page.get_by_role("button", name="Use these tokens").click()
     assert "x' in line 1" in page.get_by_role("alert").inner_text()
-    assert "hm-stale" in page.locator(".hm-verdict").get_attribute("class")
+    assert "hm-stale" not in page.locator(".hm-verdict").get_attribute("class")  # the tokens stay
     page.get_by_label("Rows of numbers").fill("1, 0, 0\n0, 1, 0\n0, 0, 1\n0.2, 0.1, 0.3")
     page.get_by_role("button", name="Use these tokens").click()
     until(page, "p.answer.dimension === 3 && !p.pending")
@@ -271,6 +271,42 @@ def test_tokens_are_pasted_and_three_dimensions_turn(page, address):
     page.mouse.move(700, 420)
     page.mouse.up()
     assert page.evaluate("() => playground.picture.eye.yaw") != before
+
+
+def test_what_belongs_to_other_tokens_or_another_request_goes(page, address):
+    open_playground(page, address, make_link({"tokens": hm.configuration("triangle").tolist(), "wanted": [13]}))
+    page.evaluate("() => playground.findA()")
+    page.get_by_text("There is no such matrix").wait_for()
+    rings = "playground.picture.shapes.filter((s) => s.colour === '#D55E00' && s.kind === 'rings' && s.points.length)"
+    assert page.evaluate(f"() => {rings}.length") == 1
+    page.evaluate("() => { playground.configure('square'); }")
+    until(page, "!p.scene.wanted.length && !p.pending")
+    assert page.locator(".hm-found").is_hidden()
+    assert page.evaluate(f"() => {rings}.length") == 0
+    page.evaluate("() => { playground.ask(); playground.warn('fresh'); }")  # the answer is that to an earlier request
+    settle(page)
+    assert page.get_by_role("alert").inner_text() == "fresh"
+    page.get_by_label("A₁₁").fill("")
+    page.get_by_label("A₁₁").press("Enter")
+    page.get_by_role("alert").get_by_text("A must be 2 x 2 numbers").wait_for()
+
+
+@pytest.mark.parametrize(("size", "d"), [((1280, 800), 3), ((800, 600), 2)])
+def test_panels_fit_and_answers_are_seen(chromium, address, size, d):
+    tokens = hm.configuration("ball", n=60, d=d, seed=3).round(4).tolist()
+    with browser.opened(chromium, size) as page:
+        open_playground(page, address, make_link({"tokens": tokens, "wanted": [1]}))
+        widths = page.evaluate("() => ['scrollWidth', 'clientWidth'].map((n) => document.querySelector('.hm-wide')[n])")
+        assert widths[0] == widths[1]
+        for act, panel in (("select(1)", ".hm-token"), ("findA()", ".hm-found h3")):
+            page.evaluate(f"() => {{ playground.{act}; }}")
+            page.locator(panel).wait_for()
+            until(page, f"document.querySelector('{panel}').getBoundingClientRect().top >= 0")
+            box = page.locator(panel).bounding_box()
+            assert box["y"] + box["height"] <= size[1] + 1
+        page.keyboard.press("f")
+        bar = page.locator(".hm-bar").bounding_box()
+        assert 0 <= size[1] - bar["y"] - bar["height"] < 20  # the plane takes the height that is left
 
 
 def test_exports_are_downloaded(page, address, tmp_path: Path):
@@ -306,10 +342,12 @@ def test_the_keyboard_alone(page, address):
     page.keyboard.press(".")
     until(page, "p.at === 1")
     settle(page)
-    page.keyboard.press("f")
-    assert page.locator(".hm-head").is_hidden()
-    page.keyboard.press("f")
-    assert page.locator(".hm-head").is_visible()
+    page.get_by_label("Layer", exact=True).press("f")  # sliders do not take letters
+    assert page.locator(".hm-head nav").is_hidden()
+    page.keyboard.press("Escape")
+    assert page.locator(".hm-head nav").is_visible()
+    page.get_by_label("A₁₁").press("f")  # but entries do
+    assert page.locator(".hm-head nav").is_visible()
 
 
 def test_the_tour_goes_step_by_step(page, address):
@@ -419,6 +457,11 @@ def test_a_file_is_classified_filtered_and_downloaded(page, address, tmp_path: P
     assert page.locator(".hm-text").count() == 3
     page.get_by_role("button", name="Compare the first two").click()
     page.get_by_text("The first two texts compared").wait_for()
+    page.get_by_label("Text", exact=True).first.fill("Another text")
+    page.get_by_text("The first two texts compared").wait_for(state="hidden")
+    page.get_by_label("Model").select_option("imdb-2d")
+    page.get_by_text("<b>x.csv: 2 texts").wait_for()  # classified again
+    assert page.evaluate("() => reviews.rows.model") == "imdb-2d"
 
 
 def test_the_words_of_a_head_move(page, address):

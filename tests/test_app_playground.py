@@ -1,5 +1,6 @@
 """The playground without a server: scenes, answers, control and exports."""
 
+import base64
 import io
 import json
 import runpy
@@ -11,9 +12,10 @@ pytest.importorskip("starlette")
 
 import hardmax as hm
 from hardmax.app import exports, playground
-from hardmax.app.api import Context, handle, takes_long
+from hardmax.app.api import Context, choose_pool, handle
 from hardmax.app.playground import Cancelled, answer
 from hardmax.app.scene import OVERLAYS, RULES, UNMASKED, Scene
+from hardmax.draw.player import make_frames
 from hardmax.draw.style import COLOURS
 
 TRIANGLE = hm.configuration("triangle").tolist()
@@ -31,7 +33,8 @@ def test_every_rule_is_answered(rule):
     frames = len(header["layers"])
     assert arrays["positions"].shape == (frames, 15, 2)
     assert arrays["emerged"].shape == arrays["token_colours"].shape == (15,)
-    assert header["status"]
+    assert header["sentence"].endswith(".")
+    assert len(header["columns"]) in {len(row["cells"]) for row in header["points"]} or not header["leaders"]
     json.dumps(header, allow_nan=False)
 
 
@@ -39,7 +42,9 @@ def test_the_answer_is_that_of_the_library():
     header, arrays = answer(scene(overlays=["limit", "polytope"]))
     trajectory, limit = hm.simulate(TRIANGLE, hm.Hardmax(0.5), layers=30), hm.limit(TRIANGLE, hm.Hardmax(0.5))
     assert header["leaders"] == trajectory.leaders.tolist()
-    assert (header["status"], header["certified"]) == (limit.status, True)
+    assert (header["details"], header["certified"]) == ([limit.status], True)
+    assert header["sentence"] == "Certified at layer 0, by Theorem 1 for 15 tokens."
+    assert header["points"][1]["cells"] == ["1", "0.50, \N{MINUS SIGN}0.50", "0", "3"]
     np.testing.assert_allclose(arrays["positions"], trajectory.array, atol=1e-6)
     np.testing.assert_allclose(arrays["limit"], limit.tokens, atol=1e-6)
     for k in (0, 3, 30):
@@ -51,7 +56,7 @@ def test_the_answer_is_that_of_the_library():
 def test_causal_scenes_have_limits_and_verdicts():
     header, arrays = answer(scene(causal=True, overlays=["limit"]))
     limit = hm.limit(TRIANGLE, hm.Hardmax(0.5, causal=True))
-    assert (header["status"], header["certified"]) == (limit.status, True)
+    assert (header["details"], header["certified"]) == ([limit.status], True)
     np.testing.assert_allclose(arrays["limit"], limit.tokens, atol=1e-6)
     assert {v["name"]: v["outcome"] for v in header["verdicts"]} == dict.fromkeys(("C0 limit", "C1", "C2"), "holds")
 
@@ -116,7 +121,7 @@ def test_scores_of_a_token_that_is_tied_between_two():
 def test_causal_limits_are_proved_and_the_polytope_is_that_of_the_last_layer():
     header = answer(scene(causal=True, shown=1))[0]
     result = hm.limit(TRIANGLE, hm.Hardmax(0.5, causal=True))
-    assert (header["certified"], header["status"]) == (True, result.status)
+    assert (header["certified"], header["details"]) == (True, [result.status])
     assert [row["leader"] for row in header["points"]][: len(result.leaders)] == result.leaders.tolist()
     assert [row["members"] for row in header["points"]] == [
         np.flatnonzero(result.clusters == p).tolist() for p in range(len(header["points"]))
@@ -139,11 +144,12 @@ def test_a_quick_answer_has_no_verdicts_and_work_can_be_stopped():
     assert "verdicts" not in answer(scene(), quick=True)[0]
     with pytest.raises(Cancelled):
         answer(scene(), stopped=lambda: True)
-    assert not takes_long("scene", {"scene": {"tokens": TRIANGLE}, "quick": True})
-    assert takes_long("scene", {"scene": {"tokens": TRIANGLE, "rule": "sphere"}, "quick": True})
-    assert takes_long("export", {})
+    assert choose_pool("scene", {"scene": {"tokens": TRIANGLE}, "quick": True}) == "quick"
+    assert choose_pool("scene", {"scene": {"tokens": TRIANGLE, "rule": "sphere"}, "quick": True}) == "long"
+    assert [choose_pool(*asked) for asked in (("export", {}), ("explain", {"text": "good"}))] == ["files", "quick"]
+    assert choose_pool("explain", {"text": "good " * 1100}) == "long"
     many = {"tokens": hm.configuration("gaussian", n=400).tolist(), "overlays": ["cells"], "layers": 5}
-    assert takes_long("scene", {"scene": many, "quick": True})
+    assert choose_pool("scene", {"scene": many, "quick": True}) == "long"
     gone = Context(stopped=lambda: True)
     for path, more in (("export", {"kind": "json"}), ("export", {"kind": "gif"}), ("multiples", {})):
         with pytest.raises(Cancelled):
@@ -187,6 +193,21 @@ def test_exports(kind, start):
     assert exports.to_file(scene(layers=3, shown=2), kind).startswith(start)
 
 
+@pytest.mark.parametrize(("rule", "n"), [("hardmax", 60), ("sphere", 12)])
+def test_an_exported_page_has_the_colours_of_the_screen(rule, n):
+    data = {"tokens": hm.configuration("ball", n=n, seed=3).tolist(), "rule": rule, "layers": 2, "time": 0.1}
+    shown = Scene.from_data(data | {"colours": [[5, 3], [7, 200]]})
+    header, arrays = answer(shown)
+    assert len({*arrays["token_colours"].tolist()}) > len(COLOURS)
+    trajectory = playground.run(shown)
+    tokens = make_frames(trajectory, exports.choose_palette(shown, trajectory))["tokens"]
+    faces = np.frombuffer(base64.b64decode(tokens["faces"]), np.uint8).reshape(-1, n)[0]
+    found = [tokens["palette"][k] for k in faces]
+    followed = arrays["follows"][0] if rule == "hardmax" else np.arange(n)
+    expected = [header["palette"][arrays["token_colours"][i]] for i in followed]
+    assert found == expected
+
+
 def test_exported_csv_is_read_again():
     text = exports.to_file(scene(), "csv").decode()
     assert handle("tokens", {"text": text}, Context()).header["tokens"] == TRIANGLE
@@ -221,6 +242,10 @@ def test_the_tour_and_configurations_are_valid_scenes():
         ({"alpha": 0}, "alpha"),
         ({"alpha": True}, "alpha"),
         ({"layers": 1e9}, "layers"),
+        ({"layers": 2.5}, "layers"),
+        ({"tokens": [["1", "2"]]}, "tokens"),
+        ({"tokens": [[True, 1.5]]}, "tokens"),
+        ({"A": [[None, 0], [0, 1]]}, "A"),
         ({"rule": "x"}, "rule"),
         ({"rule": ["hardmax"]}, "rule"),
         ({"A": [[1]]}, "A"),

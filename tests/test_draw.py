@@ -154,7 +154,7 @@ def test_a_movie_has_a_legend() -> None:
     run = hm.simulate(hm.configuration("ball", n=60), RULE, layers=2)
     legends: list[str] = []
     movies.movie(run, steps=1, fps=1, overlay=lambda ax: legends.append(ax.figure.get_supxlabel()))
-    line = "stars lead; colours: the leader of each token; grey: beyond eight colours; shaded: hull of the leaders"
+    line = "stars lead; colours: the leader of each token; shaded: hull of the leaders"
     assert {" ".join(legend.split()) for legend in legends} == {line}
 
 
@@ -189,11 +189,13 @@ def test_leaders_have_one_colour_in_every_picture() -> None:
     seen = []
     for ax in (plot_tokens(trajectory), plot_limit(limit)):
         seen.append(faces(drawn(ax)[-1]))
-        assert [colour for colour in seen[-1] if colour != REST] == COLOURS  # each once, by the number of the leader
-        assert "grey: " in ax.figure.get_supxlabel()
+        assert [colour for colour in seen[-1] if colour in COLOURS] == COLOURS  # each once, by the number of the leader
+        assert len(set(seen[-1])) == len(limit.leaders)  # the others have hues
     assert seen[0] == seen[1]
-    coloured = np.array([Palette(trajectory)(i) != REST for i in limit.leaders])
+    coloured = np.array([Palette(trajectory)(i) in COLOURS for i in limit.leaders])
     assert sizes[coloured].min() >= sizes[~coloured].max()
+    chosen = Palette(trajectory, chosen={int(i): "#123456" for i in limit.leaders})
+    assert {*faces(drawn(plot_limit(limit, palette=chosen))[-1])} == {"#123456"}
 
 
 def test_requested_leaders_have_colours_and_no_two_leaders_share_one() -> None:
@@ -205,7 +207,8 @@ def test_requested_leaders_have_colours_and_no_two_leaders_share_one() -> None:
         assert len(colours) == len(set(colours))
     after = dict(zip(map(tuple, stars.get_offsets()), faces(stars), strict=True))
     assert REST not in {after[tuple(result.tokens[i])] for i in (45, 47)}
-    assert "follows a token without a colour" in [text.get_text() for text in figure.legends[0].get_texts()]
+    named = plot_control(result, names=[f"word {i}" for i in range(50)])  # fewer colours, and no hues
+    assert "follows a token without a colour" in [text.get_text() for text in named.legends[0].get_texts()]
 
 
 def test_a_colour_means_the_same_in_every_frame(tmp_path: Path) -> None:
@@ -227,10 +230,9 @@ def test_coloured_stars_are_above_grey_ones() -> None:
     tokens = hm.configuration("sphere", n=30)
     run = hm.simulate(tokens, RULE, layers=0)
     expected = [REST] * 22 + [Palette(run)(i) for i in run.leaders[:8]]  # no token is followed: the first have colours
-    assert faces(plot_tokens(run).collections[-1]) == expected
-    ax = plot_limit(hm.limit(tokens, RULE))
+    ax = plot_tokens(run, palette=Palette(run, colours=[*COLOURS]))  # an own list of colours has no hues
     assert faces(ax.collections[-1]) == expected
-    assert ax.figure.get_supxlabel() == "grey: beyond eight colours"
+    assert "grey: without a colour" in ax.figure.get_supxlabel()
 
 
 def test_of_many_clusters_the_largest_have_the_colours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +241,10 @@ def test_of_many_clusters_the_largest_have_the_colours(monkeypatch: pytest.Monke
     leaders = np.searchsorted(labels, np.arange(10))
     figure = plot_clusters(X, labels, leaders)
     points, stars = figure.axes[0].collections
-    assert faces(points) == [REST] * 3 + np.repeat(COLOURS, 9).tolist()
-    assert faces(stars) == [REST] * 2 + COLOURS
-    assert figure.get_supxlabel() == "grey: the smaller clusters"
+    assert faces(points)[3:] == np.repeat(COLOURS, 9).tolist()
+    hues = [style.hue_colour(style.find_hue(X[i] - X.mean(axis=0))).upper() for i in leaders[:2]]
+    assert faces(points)[:3] == [hues[0], hues[1], hues[1]]
+    assert faces(stars) == [*hues, *COLOURS]
     few = plot_clusters(X[labels < 5], labels[labels < 5], leaders[:5])
     assert few.get_supxlabel() == ""
     monkeypatch.setattr(style, "MAX_DRAWN", 40)
@@ -338,6 +341,10 @@ def test_the_largest_have_colours_in_the_order_of_their_numbers() -> None:
     assert style.rank_colours([1, 5, 2, 5, 5], ["a", "b", "c"]) == [REST, "a", REST, "b", "c"]
     assert style.rank_colours([1, 1, 1], ["a", "b"]) == ["a", "b", REST]
     assert style.rank_colours([4, 2], []) == [REST, REST]
+    around = np.array([[1.0, 0.0], [0.0, 3.0], [-2.0, 0.0]])
+    assert [style.find_hue(point) for point in around] == [0, 90, 180]
+    assert style.rank_colours([1, 5, 1], ["a"], around) == [style.hue_colour(0), "a", style.hue_colour(180)]
+    assert style.cluster_colours(np.array([0, 8, -1]), around) == [COLOURS[0], style.hue_colour(90), REST]
     # Other points get the colours that leaders leave.
     assert style.point_colours([1, 1], [5, 9], ["a", "b", "c"]) == ["a", "b", REST, "c"]
     assert style.point_colours([1, 2, 3], [9], ["a", "b"]) == [REST, "a", "b", REST]

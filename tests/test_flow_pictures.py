@@ -230,7 +230,7 @@ def test_the_legend_describes_the_picture(plane) -> None:
     assert plot_layers(free_axis(3)).get_supxlabel() == whole.removesuffix("; shaded: hull")
     _, ax = plt.subplots()
     assert plot_tokens(plane, ax=ax).figure.get_supxlabel() == ""  # the caller adds the legend
-    assert flows.make_flow_legend(np.array([-1, -1]), stars=False, hull=False) == "grey: alone"
+    assert flows.make_flow_legend([REST], stars=False, hull=False) == "grey: alone"
 
 
 def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:

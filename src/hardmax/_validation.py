@@ -198,7 +198,8 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
         smallest, least = float(size * np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
-        got = f"{kind} whose smallest eigenvalue is {smallest:.3g}, not above {least:.2g} of its largest entry"
+        is_zero = abs(smallest) <= 10 * least * float(size)
+        got = f"{kind} whose smallest eigenvalue is {'0 up to rounding' if is_zero else f'{smallest:.3g}'}"
         advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
         raise ParameterError("A", must, got, advice)
     return symmetric

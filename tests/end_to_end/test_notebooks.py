@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import re
+import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -241,6 +242,8 @@ def test_edits_in_the_browser_are_attributes_in_python():
         hm.Softmax(0.3, [[2.0, 0.5], [0.5, 1.0]], temperature=0.2),
         hm.SelfAttention(V=np.diag([1.0, -1.0])),
         hm.Sphere(4.0),
+        hm.Localmax(0.5, eps=0.25, A=np.diag([1.0, 2.0])),
+        hm.FrankWolfe(np.diag([1.0, 2.0]), steps=0.5),
     ],
 )
 def test_the_playground_keeps_a_rule(rule):
@@ -251,6 +254,8 @@ def test_the_playground_keeps_a_rule(rule):
     ("tokens", "options", "name"),
     [
         (TOKENS, {"rule": hm.Normalize()}, "rule"),
+        (TOKENS, {"rule": hm.Localmax(0.5, eps=0.25, decay=0.5)}, "rule"),
+        (TOKENS, {"rule": hm.FrankWolfe()}, "rule"),
         (TOKENS, {"rule": hm.SelfAttention(Q=np.eye(2))}, "rule"),
         (np.zeros((3, 40)), {}, "tokens"),
         (TOKENS, {"layers": 0}, "layers"),
@@ -331,3 +336,60 @@ def test_widgets_draw_and_answer_in_a_browser(classifier):
             page.locator(".hm-word", has_text="dreadful").click()
             page.get_by_text("1 word removed or replaced").wait_for()
             assert page.problems == []
+
+
+CELLS = [
+    "import json, pathlib\nimport hardmax as hm\nwidget = hm.playground([[1.0, 0.2], [0.1, 0.9], [-0.8, -0.6]])",
+    "def save(change):\n    pathlib.Path('seen.json').write_text(json.dumps(widget.tokens.tolist()))\n"
+    "widget.observe(save, 'scene')\nwidget",
+    "hm.pretrained('imdb-2d').explain('a dreadful film').show()",
+]
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch) -> Path:
+    """A notebook that shows both widgets, in a folder with the settings of Jupyter."""
+    nbformat = pytest.importorskip("nbformat")
+    for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    path = tmp_path / "work" / "widgets.ipynb"
+    path.parent.mkdir()
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    content = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS], metadata={"kernelspec": kernel}
+    )
+    nbformat.write(content, path)
+    return path
+
+
+@pytest.mark.slow
+def test_a_notebook_with_both_widgets_runs(notebook: Path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    content = nbformat.read(notebook, as_version=4)
+    nbclient.NotebookClient(content, timeout=120, resources={"metadata": {"path": str(notebook.parent)}}).execute()
+    states = content.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
+    views = [content.cells[k].outputs[0].data["application/vnd.jupyter.widget-view+json"] for k in (1, 2)]
+    playground, explanation = (states[view["model_id"]]["state"] for view in views)
+    assert playground["scene"]["tokens"] == [[1.0, 0.2], [0.1, 0.9], [-0.8, -0.6]]
+    assert explanation["text"] == "a dreadful film"
+
+
+@browser.needed
+@pytest.mark.slow
+def test_python_gets_the_edits_made_in_jupyterlab(notebook: Path):
+    pytest.importorskip("jupyterlab")
+    with browser.jupyter(notebook.parent) as address, browser.started() as chromium, browser.opened(chromium) as page:
+        page.goto(f"{address}/lab/tree/{notebook.name}")
+        page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady")
+        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.locator(".hm-playground canvas").first.focus()
+        page.get_by_role("heading", name="Proved").wait_for()
+        page.keyboard.press("n")
+        page.get_by_role("heading", name="Token 0 at layer 0").wait_for()
+        page.keyboard.press("ArrowRight")
+        seen, end = notebook.parent / "seen.json", time.monotonic() + browser.LATE
+        while not seen.exists() or json.loads(seen.read_text())[0][0] <= 1.0:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        page.locator(".hm-word", has_text="dreadful").click()
+        page.get_by_text("1 word removed or replaced").wait_for()

@@ -53,7 +53,7 @@ def test_a_page_loads_nothing(solid, tmp_path: Path) -> None:
     assert "<h1>a &lt; b</h1>" in page
     assert solid.status in page
     assert repr(hm.classify(V=np.eye(3))) in page
-    assert "Stars lead at the end; colours: clusters at the end of the run; grey: alone, or in a " in page
+    assert "Stars lead at the end; colours: clusters at the end of the run" in page
     assert "shaded: hull. Drag to turn, point at a token for its number, cluster and leader." in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
@@ -67,8 +67,9 @@ def test_reports_escape_their_title_and_load_nothing(solid) -> None:
     for run in runs:
         page = trajectory_page(run, "<b>x</b>")
         assert page.startswith("<!doctype html>")
-        assert page.count('<h2 id="b-x-b">&lt;b&gt;x&lt;/b&gt;</h2>') == 1
-        assert "<nav>" not in page  # there is one section
+        assert page.count("<h1>hardmax: &lt;b&gt;x&lt;/b&gt;</h1>") == 1
+        assert "<nav>" not in page  # there is one section,
+        assert "<h2" not in page  # whose title is that of the page
         assert "<b>" not in page
         assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"""(src|href)=["'](?!data:)""", page)
@@ -254,4 +255,44 @@ def test_the_cut_of_a_tree_of_clusters_is_dragged(tmp_path: Path) -> None:
         page.mouse.move(x, height(cuts[start + 2]), steps=4)
         page.mouse.up()
         assert player.get_attribute("data-frame") == str(start + 2)
+        assert page.problems == []
+
+
+WATCH = """() => {
+  const [pen, seen] = [CanvasRenderingContext2D.prototype, (window.seen = { rings: 0, heights: [] })];
+  const { arc, lineTo } = pen;
+  pen.arc = function (x, y, radius, ...rest) { seen.rings += radius === 7; arc.call(this, x, y, radius, ...rest); };
+  pen.lineTo = function (x, y) { seen.heights.push(y); lineTo.call(this, x, y); };
+}"""
+
+
+@browser.needed
+def test_members_of_every_cluster_are_marked_and_pages_fit_the_window(tmp_path: Path) -> None:
+    pytest.importorskip("playwright")
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    angles = np.repeat(np.arange(12) * np.pi / 6, 15)
+    points = 5 * np.column_stack([np.cos(angles), np.sin(angles)]) + 0.1 * rng.normal(size=(180, 2))
+    clustering = hm.HardmaxClustering(n_clusters=12).fit(points)
+    (tmp_path / "clusters.html").write_text(clusters_page(clustering, points, "Rings"), encoding="utf-8")
+    solid = hm.simulate(uniform(30, 3), hm.Hardmax(0.5), layers=4)
+    (tmp_path / "solid.html").write_text(trajectory_page(solid, "Solid"), encoding="utf-8")
+    with browser.started() as chromium, browser.opened(chromium, (1280, 800)) as page:
+        page.goto((tmp_path / "clusters.html").as_uri())
+        box = page.locator("canvas").first.bounding_box()
+        axes = json.loads(page.locator("script[type='application/json']").text_content())["panels"][0]["axes"]
+        inner = box["width"] - 66, box["height"] - 54
+        scale = min(side / (axis["high"] - axis["low"]) for side, axis in zip(inner, axes, strict=True))
+        x, y = (points[170] - [(axis["low"] + axis["high"]) / 2 for axis in axes]) * [scale, -scale]
+        page.evaluate(WATCH)
+        page.mouse.move(box["x"] + 52 + inner[0] / 2 + x, box["y"] + 12 + inner[1] / 2 + y)
+        members = int((clustering.labels_ == clustering.labels_[170]).sum())
+        assert page.evaluate("() => window.seen.rings") == members == 15
+        page.goto((tmp_path / "solid.html").as_uri())
+        page.evaluate(WATCH)
+        page.locator("canvas").press("0")  # draws again
+        heights, size = page.evaluate("() => [window.seen.heights, document.querySelector('canvas').clientHeight]")
+        assert 0 < min(heights) < max(heights) < size
+        controls = page.locator(".hm-controls").bounding_box()
+        assert controls["y"] + controls["height"] <= 800
         assert page.problems == []

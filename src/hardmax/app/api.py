@@ -15,7 +15,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
 from hardmax.app import exports, playground
 from hardmax.app.playground import Stopped
-from hardmax.app.scene import OVERLAYS, RULES, Scene, check_tokens, make_value_matrix
+from hardmax.app.scene import MAX_COORDINATE, OVERLAYS, RULES, Scene, check_number, check_tokens, make_value_matrix
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 from hardmax.draw.text_page import EXAMPLES
 from hardmax.text.storage import shipped_models
@@ -23,6 +23,7 @@ from hardmax.text.storage import shipped_models
 KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
 MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
 MAX_FILE_BYTES = 20_000_000  # of a table of texts
+MAX_QUICK_TEXT = 5_000  # characters of a text that is explained within about a tenth of a second
 
 
 class Reply(NamedTuple):
@@ -56,12 +57,12 @@ class Context(NamedTuple):
 
     def find_model(self, body: Mapping[str, Any]) -> tuple[str, Any]:
         """Return the name of the requested model, and the model."""
-        from hardmax.app.texts import load
+        from hardmax.app.texts import load, name_classes
 
         name = body.get("model", self.models[0])
         if name not in self.models:
             raise ParameterError("model", f"be one of {', '.join(self.models)}", repr(name)[:60])
-        return name, self.loaded.get(name) or load(name)
+        return name, name_classes(self.loaded[name]) if name in self.loaded else load(name)
 
 
 Handler = Callable[[Mapping[str, Any], Context], Reply]
@@ -76,8 +77,16 @@ def handle(path: str, body: Any, context: Context) -> Reply:
     return HANDLERS[path](body, context)
 
 
-def takes_long(path: str, body: Any) -> bool:
-    """Return whether a request may take more than about a tenth of a second, so that it does not delay quick ones."""
+def choose_pool(path: str, body: Any) -> str:
+    """Return "quick", "long" above about a tenth of a second, or "files", so that no request delays quicker ones."""
+    if path in ("export", "export-text", "export-table", "table"):
+        return "files"
+    return "long" if _takes_long(path, body) else "quick"
+
+
+def _takes_long(path: str, body: Any) -> bool:
+    if path == "explain" and isinstance(body, Mapping):
+        return len(str(body.get("text"))) > MAX_QUICK_TEXT
     if path != "scene" or not isinstance(body, Mapping) or not isinstance(body.get("scene"), Mapping):
         return path not in ("scene", "options", "configuration", "explain")
     scene = body["scene"]
@@ -137,8 +146,9 @@ def _pull(body: Mapping[str, Any], context: Context) -> Reply:
 
 
 def _values(body: Mapping[str, Any], context: Context) -> Reply:
-    first, second, degrees = check_tokens([[body.get(name) for name in ("first", "second", "degrees")]])[0]
-    return Reply({"V": make_value_matrix(first, second, degrees).tolist()})
+    most = MAX_COORDINATE
+    given = {name: check_number(body.get(name), name, -most, most) for name in ("first", "second", "degrees")}
+    return Reply({"V": make_value_matrix(**given).tolist()})
 
 
 def _control(body: Mapping[str, Any], context: Context) -> Reply:
@@ -166,22 +176,23 @@ def _answer_text(path: str, body: Mapping[str, Any], context: Context) -> Reply:
     """Return the reply to a request about texts; its module loads the classifier, so it is imported here."""
     from hardmax.app import texts
 
-    name, model = context.find_model(body)
+    (name, model), progress = context.find_model(body), playground.watch(context.stopped)
+    progress(0, 1)
     if path == "compare":
         return Reply(texts.compare(model, *(texts.Text.from_data(body.get(key)) for key in ("first", "second"))))
     if path == "table":
-        return Reply(texts.read_table(name, model, *_read_file(body)))
+        return Reply(texts.read_table(name, model, *_read_file(body), progress=progress))
     if path == "export-table":
-        data = texts.write_table(model, body.get("rows"))
+        data = texts.write_table(model, body.get("rows"), progress)
         return Reply({}, file=data, media_type="text/csv", name="predictions.csv")
     text = texts.Text.from_data(body)
     if path == "flip":
-        return Reply(texts.flip(model, text))
+        return Reply(texts.flip(model, text, progress))
     head = texts.check_head(body.get("head", 0), model)
     if path == "explain":
         return Reply(texts.answer(name, model, text, head))
     kind = _check_kind(body)
-    data = texts.to_file(name, model, text, head, kind)
+    data = texts.to_file(name, model, text, head, kind, progress)
     return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"explanation.{kind}")
 
 

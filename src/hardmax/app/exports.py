@@ -2,14 +2,18 @@
 
 import json
 from threading import Lock
+from typing import Any
+
+import numpy as np
 
 import hardmax as hm
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, Progress
-from hardmax.app.playground import RTOL, TIMES, run
+from hardmax.app.playground import RTOL, TIMES, add_colours, run
 from hardmax.app.scene import Scene
 from hardmax.draw.movies import movie
 from hardmax.draw.pages import trajectory_page
+from hardmax.draw.tokens import Palette
 
 MEDIA_TYPES = {
     "png": "image/png",
@@ -76,10 +80,21 @@ def to_file(scene: Scene, kind: str, progress: Progress | None = None) -> bytes:
         return _write_rows(trajectory.array[min(scene.shown, len(trajectory.saved) - 1)])
     if kind == "json":
         return bytes(trajectory.to_json().encode())
+    palette, steps = choose_palette(scene, trajectory), max(1, min(4, MAX_FRAMES // len(trajectory.saved)))
     with DRAWING:
         if kind == "html":
-            return trajectory_page(trajectory, "Tokens and their leaders").encode()
-        return movie(trajectory, steps=max(1, min(4, MAX_FRAMES // len(trajectory.saved))), progress=progress).data
+            return trajectory_page(trajectory, "Tokens and their leaders", palette=palette).encode()
+        return movie(trajectory, steps=steps, progress=progress, palette=palette).data
+
+
+def choose_palette(scene: Scene, trajectory: Any) -> Any:
+    """Return the colours of the tokens on the screen, for movies and pages."""
+    header, arrays = dict[str, Any](), dict[str, AnyArray]()
+    add_colours(scene, trajectory, header, arrays)
+    colours = [header["palette"][k] if k >= 0 else None for k in arrays["token_colours"].tolist()]
+    if not isinstance(trajectory, hm.HardmaxTrajectory):
+        return np.array(colours)
+    return Palette(trajectory, chosen={i: colour for i, colour in enumerate(colours) if colour})
 
 
 def _write_rows(tokens: AnyArray) -> bytes:

@@ -1,6 +1,7 @@
 """The playground and the explanation of a text as widgets of a notebook."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,9 @@ with needed_for("A widget in a notebook", "anywidget", "notebook"):
     import anywidget
     import traitlets
 
-PLAYGROUND = (
-    *("data", "dom", "picture", "svg", "tokens", "messages", "scene", "shapes", "panels", "controls"),
-    *("playground", "notebook-playground"),
-)
-EXPLANATION = ("data", "dom", "picture", "words", "messages", "reviews", "notebook-explanation")
+DRAWING = ("data", "dom", "picture", "tokens", "messages")  # modules, each importing only from those before it
+PLAYGROUND = (*DRAWING, "svg", "scene", "shapes", "panels", "controls", "playground", "notebook-playground")
+EXPLANATION = (*DRAWING, "charts", "player", "words", "reviews", "notebook-explanation")
 STYLE = "\n".join(read_style(name) for name in ("viewer", "components"))
 
 
@@ -98,8 +97,9 @@ def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *
     ----------
     tokens : (n, d) array, or the name of a configuration
         At most 20,000 tokens of at most 16 dimensions; tokens of more than two dimensions cannot be dragged.
-    rule : Hardmax, Softmax, SelfAttention or Sphere, optional
-        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only.
+    rule : Hardmax, Softmax, Localmax, FrankWolfe, SelfAttention or Sphere, optional
+        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only, a Localmax a constant absolute tolerance, and
+        a FrankWolfe one step size below 1.
     layers : int
         Number of layers.
 
@@ -125,19 +125,32 @@ def _describe_rule(rule: Rule | None) -> dict[str, Any]:
     """Return the entries of a scene that describe a rule."""
     if rule is None:
         return {}
-    if isinstance(rule, hm.Softmax | hm.Hardmax):
-        A = None if rule.A is None else np.asarray(rule.A, np.float64).tolist()
+    if isinstance(rule, hm.Softmax | hm.Hardmax | hm.Localmax):
         if isinstance(rule.alpha, Sequence):
             raise ParameterError("rule", "have one step size for all layers", f"{len(rule.alpha)} step sizes")
-        values = {"rule": type(rule).__name__.lower(), "alpha": float(rule.alpha), "A": A, "causal": rule.causal}
-        return values | ({"temperature": rule.temperature} if isinstance(rule, hm.Softmax) else {})
+        values = {"rule": type(rule).__name__.lower(), "alpha": float(rule.alpha), "A": _list_matrix(rule.A)}
+        if isinstance(rule, hm.Softmax):
+            return values | {"causal": rule.causal, "temperature": rule.temperature}
+        if isinstance(rule, hm.Hardmax):
+            return values | {"causal": rule.causal}
+        if rule.decay == 1 and not rule.relative:
+            return values | {"eps": float(rule.eps)}
+    if isinstance(rule, hm.FrankWolfe) and isinstance(rule.steps, float | int | Fraction) and rule.steps < 1:
+        gamma = Fraction(rule.steps)
+        return {"rule": "frank-wolfe", "alpha": float(gamma / (1 - gamma)), "A": _list_matrix(rule.B)}
     if isinstance(rule, hm.Sphere) and rule.normalized and rule.has_constant_beta:
         return {"rule": "sphere", "beta": rule.beta, "causal": rule.causal}
     if isinstance(rule, hm.SelfAttention) and rule.Q is None and rule.K is None and not callable(rule.V):
-        V = None if rule.V is None else np.asarray(rule.V, np.float64).tolist()
-        return {"rule": "self-attention", "V": V, "causal": rule.causal}
-    must = "be Hardmax, Softmax, SelfAttention with V only, or a normalised Sphere with a constant beta"
+        return {"rule": "self-attention", "V": _list_matrix(rule.V), "causal": rule.causal}
+    must = (
+        "be Hardmax, Softmax, Localmax with a constant absolute tolerance, FrankWolfe with one step below 1, "
+        "SelfAttention with V only, or a normalised Sphere with a constant beta"
+    )
     raise ParameterError("rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others.")
+
+
+def _list_matrix(matrix: ArrayLike | None) -> list[list[float]] | None:
+    return None if matrix is None else np.asarray(matrix, np.float64).tolist()
 
 
 def explanation_widget(explanation: Explanation) -> ExplanationWidget:

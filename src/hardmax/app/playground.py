@@ -14,7 +14,7 @@ from hardmax.app.scene import MAX_PAIRED_TOKENS, Scene
 from hardmax.draw.pages import list_limit_points
 from hardmax.draw.player import describe_axes, describe_hull, describe_sphere
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS
+from hardmax.draw.style import COLOURS, find_hue, hue_colour
 from hardmax.flows.classify import classify_rule
 
 MANY_TOKENS = 2000  # above this number a drag is answered when it ends
@@ -78,17 +78,17 @@ def answer(scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: Fals
         "axes": describe_axes(view),
         "equal": view.equal,
         "movable": scene.d <= 2 and view.basis is None and view.unit == 1 and view.log_beyond is None,
-        "status": trajectory.status,
         "many": scene.n > MANY_TOKENS,
         "notes": [],
         "sphere": describe_sphere(scene.d) if scene.rule == "sphere" else [],
     }
     if view.basis is not None:
         header["notes"].append(f"The axes are {' and '.join(axis['label'] for axis in header['axes'])}.")
+    add_colours(scene, trajectory, header, arrays)
     if isinstance(trajectory, hm.HardmaxTrajectory):
-        _add_hardmax(scene, trajectory, shown, header, arrays, progress)
+        _add_limit(scene, trajectory, header, arrays, progress)
     else:
-        _add_clusters(scene, trajectory, header, arrays)
+        _add_simulation(trajectory, header)
     _add_overlays(scene, trajectory, shown, header, arrays)
     if 0 <= scene.selected < scene.n and (scores := score_token(scene, trajectory, shown)):
         ends = view(np.array([[scores["from"]], [scores["to"]]]))[:, 0].tolist()
@@ -105,22 +105,41 @@ def answer(scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: Fals
     return header, arrays
 
 
-def _add_hardmax(
-    scene: Scene, trajectory: Any, shown: int, header: dict[str, Any], arrays: dict[str, AnyArray], progress: Progress
+def add_colours(scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
+    """Add leaders and colours: under hardmax that of the followed token, else that of the cluster at the end."""
+    leaders = header["leaders"] = np.asarray(trajectory.leaders).tolist()
+    if isinstance(trajectory, hm.HardmaxTrajectory):
+        token_set = trajectory.token_sets[0]
+        labels, first = token_set.classes.labels, token_set.classes.first
+        follows = np.stack([np.where(sets.sizes == 1, first[sets.targets], -1) for sets in token_set.sets])[:, labels]
+        arrays["follows"] = follows.astype(np.int32)  # (layers, n); -1 for several tokens
+        arrays["emerged"] = trajectory.emerged.astype(np.int32)
+        group, order = np.arange(scene.n), [*leaders, *np.setdiff1d(follows[follows >= 0], leaders).tolist()]
+    else:  # the first token of a cluster represents it
+        arrays["emerged"] = np.where(np.isin(np.arange(scene.n), leaders), 0, -1).astype(np.int32)
+        _, first, inverse = np.unique(trajectory.clusters, return_index=True, return_inverse=True)
+        group, order = first[inverse], first[np.argsort(-np.bincount(inverse), kind="stable")].tolist()
+    _add_palette(scene, order, group, header, arrays)
+
+
+def _add_limit(
+    scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray], progress: Progress
 ) -> None:
-    """Add followed tokens, leaders, colours, the limit and the polytope."""
-    token_set = trajectory.token_sets[0]
-    labels, first = token_set.classes.labels, token_set.classes.first
-    follows = np.stack([np.where(sets.sizes == 1, first[sets.targets], -1) for sets in token_set.sets])[:, labels]
-    arrays["follows"] = follows.astype(np.int32)  # (layers, n); -1 for several tokens
-    arrays["emerged"] = trajectory.emerged.astype(np.int32)
-    leaders = trajectory.leaders
-    followed = np.setdiff1d(follows[follows >= 0], leaders)
-    header["leaders"] = leaders.tolist()
-    _add_colours(scene, [*leaders.tolist(), *followed.tolist()], np.arange(scene.n), header, arrays)
+    """Add the limit of hardmax and the polytope."""
+    leaders, points = trajectory.leaders, list[dict[str, Any]]()
     result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
-    header |= {"status": result.status, "certified": bool(result.certified)}
-    header["points"] = [_describe_point(result, p, *row) for p, row in enumerate(list_limit_points(result, MAX_ROWS))]
+    first, _, why = result.status.partition(". ")
+    sentence = f"{first}, by {why.rpartition('Proved by ')[2]}" if result.certified else f"{first}. {result.reason}"
+    header |= {"sentence": sentence, "details": [result.status], "certified": bool(result.certified)}
+    header |= {"columns": ["leader", "coordinates", "since", "tokens"], "points": points}
+    written = _write_points(result.points[:MAX_ROWS])
+    for p, (at, name, since, tokens) in enumerate(list_limit_points(result, MAX_ROWS)):
+        is_point = p < len(written)  # later rows are remarks: the number of further points, and undecided tokens
+        leader = int(result.leaders[p]) if is_point and p < len(result.leaders) else None
+        members = np.flatnonzero(result.clusters == (p if is_point else -2 if at else -1))[:MAX_MEMBERS].tolist()
+        name = f"■ {name}" if is_point and leader is None else name.removeprefix("leader ")
+        cells = [name, written[p] if is_point else "", since, tokens]
+        points.append({"leader": leader, "cells": cells, "members": members})
     if "limit" in scene.overlays and scene.d <= 3:
         view = np.asarray(result.tokens, np.float64)
         arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
@@ -128,34 +147,28 @@ def _add_hardmax(
         header["polytope"] = describe_hull(trajectory.array[-1, leaders].astype(np.float64))
 
 
-def _describe_point(result: Any, p: int, at: str, name: str, since: str, tokens: str) -> dict[str, Any]:
-    """Return a row of the table of limit points; rows after the points are remarks."""
-    row: dict[str, Any] = {"name": name, "leader": None, "at": at, "since": since, "tokens": tokens}
-    if p >= min(len(result.points), MAX_ROWS):
-        return row | {"members": np.flatnonzero(result.clusters < 0)[:MAX_MEMBERS].tolist() if not at else []}
-    shown = ", ".join(f"{float(x):.3g}" for x in result.points[p][:3]) + (", …" if len(result.points[p]) > 3 else "")
-    minus = "\N{MINUS SIGN}"
-    row |= {"leader": int(result.leaders[p]) if p < len(result.leaders) else None, "at": shown.replace("-", minus)}
-    return row | {"members": np.flatnonzero(result.clusters == p)[:MAX_MEMBERS].tolist()}
+def _write_points(points: AnyArray) -> list[str]:
+    """Write coordinates with two or three digits of the largest one; of more than three coordinates the first."""
+    digits = int(np.clip(2 - np.round(np.log10(float(np.abs(points).max(initial=0.0)) or 1.0)), 0, 12))
+    shown = [", ".join(f"{round(x, digits) + 0.0:.{digits}f}" for x in point[:3]) for point in points.tolist()]
+    return [text.replace("-", "\N{MINUS SIGN}") + (", …" if points.shape[1] > 3 else "") for text in shown]
 
 
-def _add_clusters(scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
-    """Add leaders, and colours by the cluster at the end; the first token of a cluster represents it."""
-    labels = np.asarray(trajectory.clusters)
-    first = {int(label): i for i, label in reversed(list(enumerate(labels.tolist())))}
-    group = np.array([first[int(label)] for label in labels])
-    emerged = np.full(scene.n, -1, np.int32)
-    emerged[trajectory.leaders] = 0
-    arrays["emerged"] = emerged
-    header["leaders"] = np.asarray(trajectory.leaders).tolist()
-    sizes = np.bincount(group, minlength=scene.n)
-    order = sorted(set(group.tolist()), key=lambda i: -sizes[i])
-    _add_colours(scene, order, group, header, arrays)
+def _add_simulation(trajectory: Any, header: dict[str, Any]) -> None:
+    """Add the leaders at the end of a rule whose limit is not proved."""
+    _, _, found = trajectory.status.partition(". ")
+    header |= {"sentence": f"A simulation, not a proof: {found.partition('.')[0]}.", "details": [trajectory.status]}
+    labels, end = np.asarray(trajectory.clusters), trajectory.drawn[trajectory.reached - 1]
+    header["columns"], header["points"], leaders = ["leader", "at the end", "tokens"], [], header["leaders"][:MAX_ROWS]
+    for i, place in zip(leaders, _write_points(end[leaders]), strict=True):
+        members = np.flatnonzero(labels == labels[i]).tolist()
+        cells = [str(i), place, str(len(members))]
+        header["points"].append({"leader": i, "cells": cells, "members": members[:MAX_MEMBERS]})
     if isinstance(trajectory.rule, hm.SelfAttention):
-        header["notes"].append(repr(classify_rule(trajectory.rule, scene.d)))
+        header["details"].append(repr(classify_rule(trajectory.rule, end.shape[1])))
 
 
-def _add_colours(
+def _add_palette(
     scene: Scene, tokens: list[int], group: IntArray, header: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
     """Add a palette and the index of each token's colour; -1 for tokens without one.
@@ -171,13 +184,12 @@ def _add_colours(
     palette, of_token = list(COLOURS), np.full(scene.n, -1, np.int32)
     for token in tokens:
         if token not in kept:
-            x, y = [*scene.tokens[token].tolist(), 0.0][:2]
-            hue = number + round(np.degrees(np.arctan2(y, x))) % 360
+            hue = number + find_hue(scene.tokens[token].tolist())
             kept[token] = free.pop(0) if free else kept.pop(former.pop(0)) if former else hue
         of_token[token] = kept[token]
         if kept[token] >= number:
             of_token[token] = len(palette)
-            palette.append(f"hsl({kept[token] - number} 55% 55%)")
+            palette.append(hue_colour(kept[token] - number))
     header["palette"] = palette
     header["colours"] = sorted(kept.items())
     arrays["token_colours"] = of_token[group]
@@ -241,9 +253,7 @@ def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
     radius = 0.5 * float(np.abs(scene.tokens).max() or 1.0)
     length = float(np.linalg.norm(end))
     if not 1e-3 * radius <= length <= 1e3 * radius:
-        raise InputError(
-            "The handle must stay near the ellipse. Got a point that is too near or too far. Drag it less."
-        )
+        raise InputError("The handle must stay near the ellipse. Got a point too near or too far. Drag it less.")
     direction = end / length
     frame = np.stack([direction, [-direction[1], direction[0]]], axis=1)
     A = frame @ np.diag([(radius / length) ** 2, float(values[1 - axis])]) @ frame.T

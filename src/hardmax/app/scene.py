@@ -83,9 +83,9 @@ class Scene:
             raise ParameterError("name", "be the name of a configuration", type(name).__name__)
         if name not in RANDOM_CONFIGURATIONS:
             return cls(check_tokens(hm.configuration(name)))
-        n = int(_check_number(n, "n", 1, MAX_TOKENS))
-        d = int(_check_number(d, "d", 1, MAX_DIMENSION))
-        seed = int(_check_number(seed, "seed", 0, 2**31))
+        n = check_number(n, "n", 1, MAX_TOKENS, integer=True)
+        d = check_number(d, "d", 1, MAX_DIMENSION, integer=True)
+        seed = check_number(seed, "seed", 0, 2**31, integer=True)
         return cls(check_tokens(np.round(hm.configuration(name, n=n, d=d, seed=seed), DIGITS)))
 
     @classmethod
@@ -105,8 +105,7 @@ class Scene:
             raise ParameterError("rule", f"be one of {', '.join(RULES)}", repr(values["rule"])[:40])
         for name, (least, most) in BOUNDS.items():
             if name in values:
-                number = _check_number(values[name], name, least, most)
-                values[name] = int(number) if name in INTEGERS else number
+                values[name] = check_number(values[name], name, least, most, integer=name in INTEGERS)
         layers, rule = values.get("layers", cls.layers), values.get("rule", "hardmax")
         if rule != "hardmax" and len(tokens) > MAX_PAIRED_TOKENS:
             must = f"be at most {MAX_PAIRED_TOKENS:,} under the rule {rule}"
@@ -180,6 +179,9 @@ def check_tokens(value: Any) -> FloatArray:
 
 
 def _to_floats(value: Any, name: str, must: str) -> FloatArray:
+    rows = value if isinstance(value, list) else []
+    if not {type(x) for row in rows if isinstance(row, list) for x in row} <= {int, float}:
+        raise ParameterError(name, must, "entries that are not numbers")
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -200,7 +202,9 @@ def _check_indices(value: Any, name: str) -> list[int]:
     return list(value)
 
 
-def _check_number(value: Any, name: str, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise ParameterError(name, f"be a number from {least:g} to {most:g}", repr(value)[:40])
-    return float(value)
+def check_number(value: Any, name: str, least: float, most: float, *, integer: bool = False) -> Any:
+    """Return a float, or an integer, within bounds."""
+    kind, kinds = ("an integer", int) if integer else ("a number", int | float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+        raise ParameterError(name, f"be {kind} from {least:,g} to {most:,g}", repr(value)[:40])
+    return value if integer else float(value)

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardmax._errors import InputError, MissingExtra
-from hardmax.app.api import Context, Reply, handle, takes_long
+from hardmax.app.api import Context, Reply, choose_pool, handle
 from hardmax.app.playground import Cancelled
 from hardmax.app.problems import describe_problem
 from hardmax.text.storage import shipped_models
@@ -31,7 +31,7 @@ from hardmax.text.storage import shipped_models
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
-QUICK_THREADS, LONG_THREADS = 1, 2  # Python computes in one thread at a time: more threads only take turns
+THREADS = {"quick": 1, "long": 2, "files": 1}  # Python computes in one thread at a time: more only take turns
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -104,12 +104,11 @@ class Guard:
 
 
 class Server:
-    """The application: static files, pages, and requests in two thread pools."""
+    """The application: static files, pages, and requests in three thread pools."""
 
     def __init__(self, models: tuple[str, ...]) -> None:
         self.models = models
-        self.quick = ThreadPoolExecutor(QUICK_THREADS, "hardmax-quick")
-        self.long = ThreadPoolExecutor(LONG_THREADS, "hardmax-long")
+        self.pools = {name: ThreadPoolExecutor(number, f"hardmax-{name}") for name, number in THREADS.items()}
         self.static = _read_static()
 
     async def send_static(self, request: Request) -> Response:
@@ -131,7 +130,7 @@ class Server:
         except InputError as problem:
             return _send_problem(problem)
         context = Context(self.models, gone.is_set)
-        pool = self.long if takes_long(path, body) else self.quick
+        pool = self.pools[choose_pool(path, body)]
         work = asyncio.get_running_loop().run_in_executor(pool, _run, path, body, context)
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
         try:

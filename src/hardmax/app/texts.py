@@ -3,8 +3,8 @@
 import csv
 import io
 import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._types import Progress
 from hardmax.app.exports import DRAWING
 from hardmax.app.problems import describe_problem, keep_followable
 from hardmax.draw.text_page import CLASS_COLOURS, shorten
@@ -27,7 +28,7 @@ MAX_CHARACTERS = 20_000  # of a text
 MAX_REPLACEMENT = 200  # characters
 MAX_EDITS = 5_000
 MAX_UNPACKED_BYTES = 100_000_000  # of an Excel file
-MAX_ROWS = 5_000  # of a table
+MAX_ROWS, ROWS_AT_ONCE = 5_000, 50  # of a table
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".xlsx")
 STRONGEST_WORDS = 3  # of a row of a table
 STEPS = 8  # words of a waterfall
@@ -41,7 +42,12 @@ READABLE = {"pos": "positive", "neg": "negative"}
 @lru_cache(maxsize=8)
 def load(name: str) -> Model:
     """Return a model by name or folder; it is read once."""
-    return HardmaxClassifier.load(name).model_
+    return name_classes(HardmaxClassifier.load(name).model_)
+
+
+def name_classes(model: Model) -> Model:
+    """Return the model with class names that people read in place of its labels."""
+    return replace(model, classes=np.array([READABLE.get(str(label), str(label)) for label in model.classes.tolist()]))
 
 
 class Edit(NamedTuple):
@@ -63,7 +69,9 @@ class Text:
     def from_data(cls, data: Any) -> "Text":
         """Return the text of a request, {"text": ..., "edits": [[start, end, replacement], ...]}, checked."""
         if not isinstance(data, Mapping) or not isinstance(data.get("text"), str):
-            raise ParameterError("text", "be a string", type(data).__name__)
+            raise ParameterError(
+                "text", "be a string", repr(data.get("text") if isinstance(data, Mapping) else data)[:40]
+            )
         typed, edits, at = data["text"], data.get("edits") or [], 0
         if len(typed) > MAX_CHARACTERS:
             must = f"have at most {MAX_CHARACTERS:,} characters"
@@ -108,16 +116,9 @@ def _is_edit(edit: Any) -> bool:
 
 def describe_model(name: str, model: Model) -> dict[str, Any]:
     """Return the classes of a model with their colours, and its number of heads."""
-    classes = [
-        {"label": str(label), "name": name_class(label), "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]}
-        for k, label in enumerate(model.classes.tolist())
-    ]
+    labels = model.classes.tolist()
+    classes = [{"name": label, "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]} for k, label in enumerate(labels)]
     return {"model": name, "classes": classes, "heads": model.heads}
-
-
-def name_class(label: object) -> str:
-    """Return a class as people read it."""
-    return READABLE.get(str(label), str(label))
 
 
 def check_head(head: Any, model: Model) -> int:
@@ -161,7 +162,7 @@ def describe(explanation: Explanation) -> str:
     """Return the prediction in one sentence."""
     if not explanation.text.strip():
         return "Type a text: it is classified while you type."
-    label, probability = name_class(explanation.prediction), explanation.probability
+    label, probability = explanation.prediction, explanation.probability
     shown = f"{probability:.1%}" if probability < 0.9995 else "over 99.9%"
     if not len(explanation.ids):
         return f"{label.capitalize()}, probability {shown}: the text has no word that the model knows."
@@ -176,7 +177,7 @@ def describe_change(model: Model, text: Text) -> str:
     same = "still" if before.prediction == after.prediction else "now"
     count = f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} removed or replaced"
     change = f"the logit changes from {_along(before, before.logits):+.2f} to {_along(after, after.logits):+.2f}"
-    return f"{count}: {change}, {same} {name_class(after.prediction)}."
+    return f"{count}: {change}, {same} {after.prediction}."
 
 
 def _along(explanation: Explanation, value: Any) -> float:
@@ -282,21 +283,30 @@ def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None
     }
 
 
-def flip(model: Model, text: Text) -> dict[str, Any]:
+def flip(model: Model, text: Text, progress: Progress) -> dict[str, Any]:
     """Return words whose removal changes the prediction, by their offsets in the text as typed."""
-    found = explain(model, text.read).minimal_flip()
+    found = explain(model, text.read).minimal_flip(progress=progress)
     places = dict.fromkeys(text.find_typed(start, end) for start, end in found.places)
-    return {"sentence": str(found), "flips": bool(found.flips), "places": list(places)}
+    return {"sentence": str(found), "flips": found.flips, "places": list(places)}
 
 
 def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
     """Return the changes of all tokens between two texts, which sum to the change of the logit."""
     found = explain(model, first.read).counterfactual(second.read)
-    rows = found.changes.head(MAX_CHANGES).to_dict("records")
-    return {"sentence": repr(found), "rows": rows, "towards": name_class(found.first.prediction)}
+    one, other = found.first, found.second
+    changes = found.changes.replace({"token": other.as_written | one.as_written})
+    rows, rest = changes[:MAX_CHANGES].to_dict("records"), changes[MAX_CHANGES:]
+    if len(rest):
+        rows.append({"token": f"{len(rest)} others", "where": "", **rest[["before", "after", "change"]].sum()})
+    label, total = str(one.prediction), float(one.signed(found.change))
+    verb = "Both texts are" if one.prediction == other.prediction else f"The first text is {label}, the second"
+    change = f"From the first to the second, the logit for {label} changes by {total:+.2f}: the sum of the last column."
+    return {"sentence": f"{verb} {other.prediction}. {change}", "rows": rows, "towards": label}
 
 
-def read_table(name: str, model: Model, file: str, data: bytes, column: str | None = None) -> dict[str, Any]:
+def read_table(
+    name: str, model: Model, file: str, data: bytes, column: str | None = None, *, progress: Progress
+) -> dict[str, Any]:
     """Return the predictions for all texts of a file: row, text, class, probability and strongest words."""
     shown, ending = Path(file).name or "The file", Path(file).suffix.lower()
     if ending not in TABLE_ENDINGS:
@@ -313,9 +323,15 @@ def read_table(name: str, model: Model, file: str, data: bytes, column: str | No
     if len(table.texts) > MAX_ROWS:
         advice = "Split it, or use the command hardmax predict."
         raise ParameterError("file", f"hold at most {MAX_ROWS:,} texts", f"{len(table.texts):,}", advice)
-    rows = [_describe_row(number, found) for number, found in enumerate(explain_many(model, table.texts), 1)]
+    rows = [_describe_row(number, found) for number, found in enumerate(_explain(model, table.texts, progress), 1)]
     note = keep_followable(table.note.replace(str(path), shown), lambda name, value: None).replace("`", "")
     return {"name": shown, "rows": rows, "note": note, **describe_model(name, model)}
+
+
+def _explain(model: Model, texts: Sequence[str], progress: Progress) -> Iterator[Explanation]:
+    for at in range(0, len(texts), ROWS_AT_ONCE):
+        progress(at, len(texts))
+        yield from explain_many(model, texts[at : at + ROWS_AT_ONCE])
 
 
 def _describe_row(number: int, found: Explanation) -> dict[str, Any]:
@@ -340,7 +356,7 @@ def _check_unpacked_size(shown: str, data: bytes) -> None:
         raise ParameterError("file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files.")
 
 
-def write_table(model: Model, rows: Any) -> bytes:
+def write_table(model: Model, rows: Any, progress: Progress) -> bytes:
     """Return rows of a table as CSV, with cells that a spreadsheet would run as formulas escaped."""
     if not isinstance(rows, list) or not all(
         isinstance(row, Mapping) and isinstance(row.get("text"), str) for row in rows
@@ -350,7 +366,7 @@ def write_table(model: Model, rows: Any) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", "text", "prediction", "probability", "strongest words"])
-    for number, found in enumerate(explain_many(model, texts) if texts else [], 1):
+    for number, found in enumerate(_explain(model, texts, progress), 1):
         words = ", ".join(f"{part.text} {_along(found, part.value):+.2f}" for part in found.by_word()[:STRONGEST_WORDS])
         cells = (number, found.text, str(found.prediction), f"{found.probability:.6f}", words)
         writer.writerow(map(escape_formula, cells))
@@ -365,7 +381,7 @@ def to_python(name: str, text: str) -> str:
     return "\n".join([*lines, "print(explanation)", "print(explanation.to_frame())", ""])
 
 
-def to_file(name: str, model: Model, text: Text, head: int, kind: str) -> bytes:
+def to_file(name: str, model: Model, text: Text, head: int, kind: str, progress: Progress) -> bytes:
     """Return the explanation as a page, a picture, a movie of one head, a table of words, JSON, or Python."""
     if kind == "py":
         return to_python(name, text.read).encode()
@@ -378,7 +394,7 @@ def to_file(name: str, model: Model, text: Text, head: int, kind: str) -> bytes:
         return bytes(escape_formulas(found.to_frame()).to_csv(index=False).encode())
     with DRAWING:
         if kind == "gif":
-            return found.movie(head=head).data
+            return found.movie(head=head, progress=progress).data
         import matplotlib.pyplot as plt
 
         figure, data = found.plot(), io.BytesIO()

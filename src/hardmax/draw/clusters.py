@@ -11,7 +11,7 @@ from hardmax._display import count
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.pages import Section, Table, render
-from hardmax.draw.player import CIRCLE, STAR, describe_axes, embed, encode_tokens
+from hardmax.draw.player import CIRCLE, RINGED, STAR, describe_axes, embed, encode, encode_tokens
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 
@@ -27,7 +27,8 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     """Draw the figure of `HardmaxClustering.plot`: points in the colours of their clusters, -1 for noise."""
     projection = Projection.of(X, letter=letter)
     ax = style.prepare_axes(projection)
-    points, colours = projection(X), _colour_points(labels)
+    points = projection(X)
+    colours = _colour_points(labels, points[leaders] - points.mean(axis=0))
     shown = choose_rows(points, leaders)
     small = 0.4 * style.marker_size(len(X))
     is_noise = labels[shown] < 0
@@ -37,15 +38,14 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
         style.scatter(ax, points[shown[is_noise]], s=small, c=style.REST, marker="x", linewidths=0.7, zorder=1)
     style.draw_stars(ax, points[leaders], list(colours[leaders]), zorder=4)
     ax.set_title(f"{len(leaders)} clusters; stars: leaders", fontsize=10)
-    parts = ["grey: the smaller clusters"] if style.REST in colours[leaders] else []
-    parts += ["crosses: noise"] if is_noise.any() else []
+    parts = ["crosses: noise"] if is_noise.any() else []
     style.add_legend(ax.figure, "; ".join([*parts, *describe_thinning(len(shown), len(X), "points")]))
     return cast(Figure, ax.figure)
 
 
-def _colour_points(labels: IntArray) -> AnyArray:
-    """Return the colour of each point: that of its cluster, the largest clusters first; REST for noise."""
-    return np.array([*style.rank_colours(np.bincount(labels[labels >= 0])), style.REST], object)[labels]
+def _colour_points(labels: IntArray, leaders: FloatArray) -> AnyArray:
+    """Return the colour of each point: that of its cluster, of small clusters by the angle of the leader; or REST."""
+    return np.array([*style.rank_colours(np.bincount(labels[labels >= 0]), points=leaders), style.REST], object)[labels]
 
 
 @shows_once
@@ -76,7 +76,10 @@ def _find_level(links: FloatArray, k: int) -> float:
 
 
 def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
-    """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut."""
+    """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut.
+
+    A tree has no angles, so that clusters beyond the list of colours are REST, too.
+    """
     labels, _ = tree.cut(n_clusters)
     named = style.rank_colours(np.bincount(labels))
     colours = [named[label] for label in labels[tree.leaders]]
@@ -98,11 +101,11 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
     cuts = dict(sorted((cuts | {fitted: (clustering.labels_, clustering.leaders_)}).items()))
     exemplars = np.concatenate([each[:MAX_EXEMPLARS] for each in clustering.exemplars_])
     ringed = list(cuts).index(fitted), np.isin(shown, exemplars) & ~np.isin(shown, clustering.leaders_)
-    tokens = _encode_cuts(projection(points)[shown], shown, list(cuts.values()), ringed)
-    tokens |= {"texts": _describe_points(clustering, shown), "hull": None, "trail_step": 0}
+    tokens = _encode_cuts(projection(points), shown, list(cuts.values()), ringed)
+    tokens |= {"texts": _describe_points(clustering, shown), "hull": None, "trail_step": 0, "star": 1.5}
     panels, drawn = _describe_tree(tree)
     axes = {"axes": describe_axes(projection), "equal": projection.equal}
-    picture = {"kind": "picture", **axes, "label": "points", "groups": True}
+    picture = {"kind": "picture", **axes, "label": "points"}
     levels = [_find_level(tree.linkage(), k) if 1 < k <= len(tree) else None for k in cuts]
     data = {
         "panels": [picture, *({**panel, "cuts": levels} for panel in panels)],
@@ -114,7 +117,7 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
     }
     thinned = "".join(f"{line}. " for line in describe_thinning(len(shown), len(points), "points"))
     cut = "Drag the square on the tree, or the slider, to cut it. " if panels else ""
-    legend = f"Stars lead; colours: clusters; rings: exemplars of the fitted clusters. {cut}{thinned}"
+    legend = f"Stars lead; colours: clusters; rings: exemplars of the {fitted} fitted clusters. {cut}{thinned}"
     tooltip = "its cluster, leader, strength and members"
     player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": tooltip}
     proof = "The limit of every point is proved." if clustering.certified_ else "Not every limit is proved."
@@ -127,18 +130,22 @@ def _encode_cuts(
     Z: FloatArray, shown: IntArray, cuts: list[tuple[IntArray, IntArray]], ringed: tuple[int, BoolArray]
 ) -> dict[str, Any]:
     """Return points that keep their positions and change colours and stars from cut to cut; one cut has exemplars."""
-    faces = [_colour_points(labels)[shown] for labels, _ in cuts]
-    marks = [np.where(np.isin(shown, leaders), STAR, CIRCLE) for _, leaders in cuts]
+    middle = Z.mean(axis=0)
+    faces = [_colour_points(labels, Z[leaders] - middle)[shown] for labels, leaders in cuts]
+    marks = np.array([np.where(np.isin(shown, leaders), STAR, CIRCLE) for _, leaders in cuts])
+    marks[ringed[0], ringed[1]] = RINGED
     edges = np.full((len(cuts), len(shown)), style.EDGE, object)
-    edges[ringed[0], ringed[1]] = "focus"
-    size = float(np.sqrt(style.marker_size(len(shown)) / style.SIZE))
-    return encode_tokens(np.broadcast_to(Z, (len(cuts), *Z.shape)), faces, edges, marks) | {"size": size}
+    encoded = encode_tokens(np.broadcast_to(Z[shown], (len(cuts), len(shown), Z.shape[1])), faces, edges, marks)
+    groups = [np.unique(labels[shown], return_inverse=True)[1] + min(labels[shown].min(), 0) for labels, _ in cuts]
+    encoded["groups"] = encode(np.array(groups, np.int16))  # -1 for noise
+    return encoded | {"size": float(np.sqrt(style.marker_size(len(shown)) / style.SIZE))}
 
 
 def _describe_points(clustering: Any, shown: IntArray) -> list[str]:
     texts = []
     for i, label in zip(shown, clustering.labels_[shown], strict=True):
-        leader = f"cluster {label}, led by point {clustering.leaders_[label]}" if label >= 0 else "noise"
+        number = f"{label} of the {clustering.n_clusters_} fitted"
+        leader = f"cluster {number}, led by point {clustering.leaders_[label]}" if label >= 0 else "noise"
         texts.append(f"point {i}\n{leader}\nstrength {clustering.strengths_[i]:.2f}")
     return texts
 

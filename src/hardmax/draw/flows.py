@@ -1,11 +1,11 @@
 """Pictures of flows and other smooth rules, in the style of arXiv 2305.05465.
 
 Tokens have the colour of their final cluster, the largest cluster the first colour. Clusters of one token that does not
-lead are grey, and so are clusters beyond the eighth. Stars are tokens that lead at the drawn time and at the end.
+lead are grey. Stars are tokens that lead at the drawn time and at the end.
 Self-attention is drawn in rescaled tokens z = e^{-tV} x, except where x itself has a limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from mpl_toolkits.mplot3d import Axes3D
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
@@ -41,19 +41,18 @@ def draw_flow(
     *,
     tails: bool = True,
     hull: bool | None = None,
-    clusters: IntArray | None = None,
+    clusters: AnyArray | None = None,
 ) -> str:
     """Draw the tokens at a saved index into labelled axes, and return the legend."""
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
-    clusters = (rank_clusters(trajectory) if clusters is None else np.asarray(clusters))[real]
+    colours = choose_flow_colours(trajectory, clusters)[real]
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
     at_end = at == trajectory.reached - 1
     shaded = bool((at_end and has_hull_at_end(trajectory) if hull is None else hull) and len(Z[at]))
     if shaded:
         style.shade_polytope(ax, Polytope(Z[at]))
-    colours = np.array(style.cluster_colours(clusters))
     if tails and at > 0:
         style.draw_tails(ax, Z, colours.tolist(), 0.8)
     stars = is_leader(trajectory, at)[real]
@@ -62,7 +61,7 @@ def draw_flow(
         size = scale * style.marker_size(max(int(rows.sum()), 1))
         faces = colours[rows].tolist()
         style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
-    return make_flow_legend(clusters, stars=bool(stars.any()), hull=shaded)
+    return make_flow_legend(colours.tolist(), stars=bool(stars.any()), hull=shaded)
 
 
 @style.shows_once
@@ -102,21 +101,25 @@ def choose_positions(trajectory: SmoothTrajectory, positions: Sequence[int] | No
     return [k for k in kept if k != last] + [last]
 
 
-def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
+def choose_flow_colours(trajectory: SmoothTrajectory, clusters: AnyArray | None = None) -> AnyArray:
+    """Return the colour of each token, (n,): that of its label, by default of its cluster; given colours stay."""
+    labels = rank_clusters(trajectory) if clusters is None else np.asarray(clusters)
+    if labels.dtype.kind not in "iu":
+        return labels
+    return np.array(style.cluster_colours(labels, trajectory.drawn[find_index(trajectory, -1)].astype(np.float64)))
+
+
+def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int], colours: AnyArray) -> str:
     """Return a legend for pictures at several saved times."""
     stars = any(is_leader(trajectory, k)[trajectory.mask].any() for k in positions)
-    clusters = rank_clusters(trajectory)[trajectory.mask]
-    return make_flow_legend(clusters, stars=stars, hull=has_hull_at_end(trajectory))
+    return make_flow_legend(colours[trajectory.mask].tolist(), stars=stars, hull=has_hull_at_end(trajectory))
 
 
-def make_flow_legend(clusters: IntArray, *, stars: bool, hull: bool) -> str:
+def make_flow_legend(colours: Collection[str], *, stars: bool, hull: bool) -> str:
     """Return a legend of the markers, colours and shading that are present, in one line."""
     parts = ["stars lead at the end"] if stars else []
-    parts += ["colours: clusters at the end of the run"] if (clusters >= 0).any() else []
-    if (clusters >= len(style.COLOURS)).any():
-        parts += ["grey: alone, or in a small cluster"]
-    elif (clusters < 0).any():
-        parts += ["grey: alone"]
+    parts += ["colours: clusters at the end of the run"] if {*colours} - {style.REST} else []
+    parts += ["grey: alone"] if style.REST in colours else []
     parts += ["shaded: hull"] if hull else []
     return "; ".join(parts)
 

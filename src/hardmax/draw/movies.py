@@ -21,7 +21,7 @@ from PIL import Image
 
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_ending, written_whole
-from hardmax._types import Progress
+from hardmax._types import AnyArray, Progress
 from hardmax._validation import check_count
 from hardmax.draw.flows import find_index
 from hardmax.draw.projection import Projection
@@ -83,7 +83,7 @@ def movie(
     steps: int = 4,
     fps: int = 12,
     progress: Progress | None = None,
-    palette: Palette | None = None,
+    palette: Palette | AnyArray | None = None,
     overlay: Callable[[Axes], None] | None = None,
 ) -> Movie:
     """Make a movie of one trajectory from layer 0 to the last, or over the saved times.
@@ -103,8 +103,8 @@ def movie(
         Frames per second.
     progress : callable, optional
         Called with the number of written frames and the total.
-    palette : Palette, optional
-        Colours of tokens under hardmax.
+    palette : Palette, or (n,) array of str, optional
+        Colours of tokens under hardmax; under other rules the colour of each token.
     overlay : callable, optional
         Called with the axes after each frame, to add to it.
 

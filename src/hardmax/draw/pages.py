@@ -21,13 +21,14 @@ from matplotlib.figure import Figure
 from hardmax._display import format_point
 from hardmax._errors import ParameterError
 from hardmax._files import check_ending, save_text
+from hardmax._types import AnyArray
 from hardmax._version import __version__
 from hardmax.draw.flows import describe_expected_limit
 from hardmax.draw.player import embed_certificate, make_player
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
 from hardmax.draw.text_page import ExplanationView
-from hardmax.draw.tokens import check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
+from hardmax.draw.tokens import Palette, check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -179,7 +180,13 @@ class Section(NamedTuple):
 
 
 def make_hardmax_section(
-    title: str, about: str, trajectory: HardmaxTrajectory, end: Limit | None = None, *, brief: bool = False
+    title: str,
+    about: str,
+    trajectory: HardmaxTrajectory,
+    end: Limit | None = None,
+    *,
+    brief: bool = False,
+    palette: Palette | None = None,
 ) -> Section:
     """Return a section with layers, limit and verdicts; without normalisation there is no limit.
 
@@ -190,23 +197,25 @@ def make_hardmax_section(
     elif trajectory.saved[0] == 0 and not np.array_equal(end.start, trajectory.array[0], equal_nan=True):
         raise ParameterError("end", "be the limit of the trajectory", "that of other tokens", "Leave it out.")
     view = Projection.of_trajectory(trajectory)
-    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory)
+    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory, palette)
     pictures = []
     if player is None:
         pictures.append(Picture.of(plot_layers(trajectory, projection=view), f"{title}: layers", ""))
     if end is not None:
-        figure = cast(Figure, plot_limit(end, projection=view).figure)
+        figure = cast(Figure, plot_limit(end, projection=view, palette=palette).figure)
         pictures.append(Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24))
-    points = None if end is None else Table(POINTS, _mark_points(end))
+    points = None if end is None else Table(POINTS, _mark_points(end, palette))
     verdicts = None if brief else check(trajectory)
     proof = None if end is None else embed_certificate(end)
     return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts, proof)
 
 
-def make_flow_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
+def make_flow_section(
+    title: str, trajectory: SmoothTrajectory, *, brief: bool = False, palette: AnyArray | None = None
+) -> Section:
     """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
     what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
-    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory)
+    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory, palette)
     pictures = [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")] if player is None else []
     answered = [v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")]
     return Section(
@@ -224,20 +233,23 @@ def make_verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
     return Table(("statement", *checked), rows)
 
 
-def trajectory_page(trajectory: Trajectory, title: str, end: Limit | None = None) -> str:
-    """Return a report of one trajectory as HTML: an animation or pictures, its limit, `end` if given, and verdicts."""
+def trajectory_page(trajectory: Trajectory, title: str, end: Limit | None = None, *, palette: Any = None) -> str:
+    """Return a report of one trajectory as HTML: an animation or pictures, its limit, `end` if given, and verdicts.
+
+    For `palette` see `movie`.
+    """
     trajectory = check_trajectory(trajectory)
     section = (
-        make_hardmax_section(title, trajectory.status, trajectory, end)
+        make_hardmax_section(title, trajectory.status, trajectory, end, palette=palette)
         if isinstance(trajectory, HardmaxTrajectory)
-        else make_flow_section(title, trajectory)
+        else make_flow_section(title, trajectory, palette=palette)
     )
     return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
 
 
-def _mark_points(end: Limit) -> list[Sequence[str]]:
+def _mark_points(end: Limit, palette: Palette | None) -> list[Sequence[str]]:
     """Return the rows of limit points, each with its marker in the pictures."""
-    rows, colours = list_limit_points(end, MAX_PAGE_ROWS), choose_limit_colours(end)
+    rows, colours = list_limit_points(end, MAX_PAGE_ROWS), choose_limit_colours(end, palette)
     mark = Markup('<span style="color:{}">{}</span> {}')
     marked = [
         (mark.format(colour, "★" if p < len(end.leaders) else "■", row[0]), *row[1:])

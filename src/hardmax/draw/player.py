@@ -20,7 +20,7 @@ from hardmax._validation import to_numpy
 from hardmax.draw import flows
 from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import EDGE, REST, SIZE, cluster_colours, describe_thinning, marker_size
+from hardmax.draw.style import EDGE, SIZE, describe_thinning, marker_size
 from hardmax.draw.tokens import Palette, choose_shown_rows, is_leading_class
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
@@ -34,7 +34,7 @@ MAX_FRAMES = 60
 MAX_TOKENS = 3_000  # fewer than in a picture, because every frame contains them
 MAX_TRAIL_POINTS = 60_000  # of all trails together
 MAX_CERTIFIED = 4_000  # coordinates of tokens whose proof a page contains: a few hundred kB
-CIRCLE, STAR, HIDDEN = range(3)  # marks of tokens
+CIRCLE, STAR, HIDDEN, RINGED = range(4)  # marks of tokens
 THEME = {EDGE: "ink", "#FFFFFF": "paper"}  # colours that depend on light and dark
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -76,9 +76,9 @@ def embed_certificate(limit: Limit) -> Markup | None:
     return embed(limit.certificate(), ("certificate",), "mountCheck")
 
 
-def make_player(trajectory: Trajectory) -> dict[str, str]:
+def make_player(trajectory: Trajectory, palette: Any = None) -> dict[str, str]:
     """Return the parts of a player for the templates: plot as HTML, legend, content of tooltips, effect of dragging."""
-    data = make_frames(trajectory)
+    data = make_frames(trajectory, palette)
     tooltip = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
     drag = "turn" if len(data["panels"][0]["axes"]) == 3 else "pan, hold Ctrl and scroll to zoom"
     return {"plot": embed(data), "legend": _legend(trajectory, data["tokens"]), "tooltip": tooltip, "drag": drag}
@@ -88,26 +88,24 @@ def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
     """Return a legend of markers, colours and shading, as in pictures."""
     hull, stars = tokens["hull"] is not None, STAR in b64decode(tokens["marks"])
     if isinstance(trajectory, SmoothTrajectory):
-        clusters = flows.rank_clusters(trajectory)[trajectory.mask]
-        line = flows.make_flow_legend(clusters, stars=stars, hull=hull)
+        line = flows.make_flow_legend({*tokens["palette"]} - {"ink"}, stars=stars, hull=hull)
     else:
         parts = ["stars lead", "colours: the leader of each token"]
         parts += ["white: several"] if "paper" in tokens["palette"] else []
-        parts += ["grey: beyond eight colours"] if REST in tokens["palette"] else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
     sentences = f"{line[:1].upper()}{line[1:]}", *describe_thinning(len(tokens["texts"]), int(trajectory.mask.sum()))
     return "".join(f"{sentence}. " for sentence in sentences)
 
 
-def make_frames(trajectory: Trajectory) -> dict[str, Any]:
-    """Return the arguments of `mount` for a trajectory of one token set."""
+def make_frames(trajectory: Trajectory, palette: Any = None) -> dict[str, Any]:
+    """Return the arguments of `mount` for a trajectory of one token set; for `palette` see `movie`."""
     projection = Projection.of_trajectory(trajectory)
     real = np.flatnonzero(trajectory.mask)[choose_shown_rows(trajectory, projection, MAX_TOKENS)]
     is_hardmax = isinstance(trajectory, HardmaxTrajectory)
     last = len(trajectory.saved) - 1 if is_hardmax else flows.find_index(cast(SmoothTrajectory, trajectory), -1)
     positions = choose_frames(last, MAX_FRAMES)
     look = _hardmax_look if is_hardmax else _smooth_look
-    faces, edges, stars, texts, hull = look(cast(Any, trajectory), real, positions)
+    faces, edges, stars, texts, hull = look(cast(Any, trajectory), real, positions, palette)
     Z = projection(trajectory.drawn[: last + 1, real].astype(np.float64))[positions]  # (frames, n, 2 or 3)
     hidden = np.array([~s & flows.is_covered(z, s, projection) for z, s in zip(Z, stars, strict=True)])
     tokens = encode_tokens(Z, faces, edges, np.where(stars, STAR, np.where(hidden, HIDDEN, CIRCLE)))
@@ -128,8 +126,10 @@ def make_frames(trajectory: Trajectory) -> dict[str, Any]:
 def encode_tokens(Z: FloatArray, faces: Any, edges: Any, marks: Any) -> dict[str, Any]:
     """Return positions (frames, n, 2 or 3), colours and marks (frames, n) as the viewer reads them."""
     palette: dict[str, int] = {}
-    encoded = {"faces": _encode_colours(faces, palette), "edges": _encode_colours(edges, palette)}
-    encoded |= {"positions": _encode(Z.astype(np.float32)), "marks": _encode(np.asarray(marks, np.uint8))}
+    indices = {"faces": _find_indices(faces, palette), "edges": _find_indices(edges, palette)}
+    kind = np.uint8 if len(palette) <= 256 else np.uint16
+    encoded = {name: encode(array.astype(kind)) for name, array in indices.items()}
+    encoded |= {"positions": encode(Z.astype(np.float32)), "marks": encode(np.asarray(marks, np.uint8))}
     return encoded | {"dimension": Z.shape[-1], "palette": list(palette)}
 
 
@@ -137,8 +137,8 @@ def encode_tokens(Z: FloatArray, faces: Any, edges: Any, marks: Any) -> dict[str
 Look = tuple[Any, Any, BoolArray, list[str], FloatArray | None]
 
 
-def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray, positions: list[int]) -> Look:
-    palette, token_set = Palette(trajectory), trajectory.token_sets[0]
+def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray, positions: list[int], palette: Palette | None) -> Look:
+    palette, token_set = palette or Palette(trajectory), trajectory.token_sets[0]
     own = token_set.classes.labels[np.searchsorted(token_set.real, real)]  # class of each token
     end = trajectory.attention(-1, sparse=True)
     follows = [", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]])) for i in real]
@@ -155,9 +155,9 @@ def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray, positions: list
     return faces, edges, stars[:, own], texts, trajectory.array[-1, leaders].astype(np.float64) if has_hull else None
 
 
-def _smooth_look(trajectory: SmoothTrajectory, real: IntArray, positions: list[int]) -> Look:
+def _smooth_look(trajectory: SmoothTrajectory, real: IntArray, positions: list[int], palette: AnyArray | None) -> Look:
     last = positions[-1]
-    colours, labels = cluster_colours(flows.rank_clusters(trajectory)[real]), trajectory.clusters[real]
+    colours, labels = flows.choose_flow_colours(trajectory, palette)[real].tolist(), trajectory.clusters[real]
     texts = [f"token {i}\ncluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends and len(trajectory.leaders):  # without leaders, weights are spread over all tokens
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
@@ -175,14 +175,15 @@ def _smooth_look(trajectory: SmoothTrajectory, real: IntArray, positions: list[i
     return [colours] * len(positions), [[EDGE] * len(real)] * len(positions), stars, texts, hull
 
 
-def _encode(array: AnyArray) -> str:
+def encode(array: AnyArray) -> str:
+    """Return an array in base64."""
     return b64encode(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()).decode()
 
 
-def _encode_colours(rows: Sequence[Sequence[str]], palette: dict[str, int]) -> str:
+def _find_indices(rows: Sequence[Sequence[str]], palette: dict[str, int]) -> IntArray:
     """Return colours as indices of a palette, to which new ones are added."""
     names = [[THEME.get(colour, colour) for colour in row] for row in rows]
-    return _encode(np.array([[palette.setdefault(name, len(palette)) for name in row] for row in names], np.uint8))
+    return np.array([[palette.setdefault(name, len(palette)) for name in row] for row in names])
 
 
 def describe_hull(points: FloatArray) -> dict[str, Any] | None:

@@ -1,11 +1,12 @@
 """Colours, sizes, panels, legends and thinning of all pictures, in 2-D and 3-D.
 
-Colours are Okabe and Ito's, which can be distinguished with colour blindness. No two leaders or clusters share a
-colour: if there are more than colours, the largest have one and the rest are grey. In pictures and pages of texts each
-class has one colour, whatever the prediction: of two classes the first is orange and the second blue.
+Colours are Okabe and Ito's, which can be distinguished with colour blindness. If there are more leaders or clusters
+than colours, the largest have one, and the others the hue of their angle. In pictures and pages of texts each class has
+one colour, whatever the prediction: of two classes the first is orange and the second blue.
 """
 
 from collections.abc import Callable, Sequence
+from colorsys import hls_to_rgb
 from functools import partial, wraps
 from textwrap import fill
 from typing import Any, ParamSpec
@@ -14,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Polygon
@@ -31,7 +33,7 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F
 BLUE, ORANGE = COLOURS[:2]
 CLASSES = ORANGE, BLUE  # of two classes of texts; nothing else in these pictures has their colours
 BESIDE_WORDS = [COLOURS[2], COLOURS[3], COLOURS[7], COLOURS[6], "#332288"]  # colours of leaders that are words
-REST = "#BBBBBB"  # colour of leaders and clusters beyond the list of colours
+REST = "#BBBBBB"  # colour of noise, and of leaders beyond a list of colours that has no hues
 EDGE = "#222222"
 GREY = "#999999"  # of lines
 SHADE = "#B8C4D6"
@@ -44,23 +46,48 @@ MAX_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hi
 Parameters = ParamSpec("Parameters")
 
 
-def rank_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
-    """Return a colour for each, in order; if there are too few colours, the largest get one and the others REST."""
+def find_hue(point: Sequence[float]) -> int:
+    """Return the angle of the first two coordinates of a point, in degrees."""
+    x, y = [*point, 0.0][:2]
+    return round(np.degrees(np.arctan2(y, x))) % 360
+
+
+def hue_colour(degrees: int) -> str:
+    """Return the colour of a hue, of medium lightness."""
+    return to_hex(hls_to_rgb(degrees / 360, 0.55, 0.55))
+
+
+def rank_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None) -> list[str]:
+    """Return a colour for each, in order; if there are too few, the largest get one.
+
+    The others get the hue of their angle, or REST without `points` (number, d).
+    """
     order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
-    named = np.full(len(order), REST, object)
+    rest = [REST] * len(order) if points is None else [hue_colour(find_hue(point)) for point in points.tolist()]
+    named = np.array(rest, object)
     named[np.sort(order[: len(colours)])] = colours[: len(order)]
     return named.tolist()
 
 
-def point_colours(leaders: ArrayLike, others: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
-    """Return colours of leaders by size, then of other points, which get the remaining colours."""
-    first = rank_colours(leaders, colours)
-    return first + rank_colours(others, colours[len(first) :])
+def point_colours(
+    leaders: ArrayLike, others: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None
+) -> list[str]:
+    """Return colours of leaders by size, then of other points, which get the remaining colours; see `rank_colours`."""
+    number = len(np.asarray(leaders))
+    before, after = (None, None) if points is None else (points[:number], points[number:])
+    return rank_colours(leaders, colours, before) + rank_colours(others, colours[number:], after)
 
 
-def cluster_colours(clusters: IntArray) -> list[str]:
-    """Return the colour of each token by cluster label; REST for -1 and for labels beyond the list."""
-    return [COLOURS[c] if 0 <= c < len(COLOURS) else REST for c in clusters.tolist()]
+def cluster_colours(clusters: IntArray, points: FloatArray | None = None) -> list[str]:
+    """Return the colour of each token by cluster label; REST for -1, and without `points` for labels beyond the list.
+
+    With points (n, d) a cluster beyond the list has the hue of the angle of its mean.
+    """
+    named = dict(enumerate(COLOURS)) | {-1: REST}
+    if points is not None:
+        for c in set(clusters.tolist()) - set(named):
+            named[c] = hue_colour(find_hue(points[clusters == c].mean(axis=0).tolist()))
+    return [named.get(c, REST) for c in clusters.tolist()]
 
 
 def marker_size(n: int) -> float:

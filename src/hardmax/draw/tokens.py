@@ -4,7 +4,8 @@ Stars are tokens with C_i = {i}, circles all others. The face of a circle has th
 one sector per token if it follows several; its edge has its own colour if others follow it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hardmax._errors import ParameterTypeError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.draw import style
-from hardmax.draw.flows import choose_positions, draw_flow, find_index, make_times_legend, rank_clusters
+from hardmax.draw.flows import choose_flow_colours, choose_positions, draw_flow, find_index, make_times_legend
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 from hardmax.polytope import Polytope
@@ -30,11 +31,12 @@ MAX_SECTORS = 6  # a token that follows more tokens is drawn white
 
 
 class Palette:
-    """Colours of tokens: first of leaders, then of other tokens that are followed; the rest are grey.
+    """Colours of tokens: first of leaders, then of other tokens that are followed.
 
     Leaders get colours in the order of their indices, the same in every picture. If there are more leaders than
-    colours, those in `first` and those with most followers at the last layer get one. Equal tokens have one colour.
-    Several trajectories of the same tokens share one palette.
+    colours, those in `first` and those with most followers at the last layer get one, and the others the hue of their
+    angle at the start; with other `colours` they are grey. Equal tokens have one colour. Several trajectories of the
+    same tokens share one palette.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ class Palette:
         Tokens that get a colour before others.
     colours : sequence of str
         The available colours.
+    chosen : mapping of int to str
+        Colours of tokens that are given.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Palette:
         *more: HardmaxTrajectory,
         first: Sequence[int] = (),
         colours: Sequence[str] = style.COLOURS,
+        chosen: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         token_set = trajectory.only_token_set("Palette(trajectory[b])")
         token_sets = [token_set, *(run.token_sets[0] for run in more)]
@@ -69,9 +74,14 @@ class Palette:
         leaders = list(dict.fromkeys(int(c) for one in leading for c in one[np.argsort(token_set.classes.first[one])]))
         seen = np.sum([_count_followers(one, sets) for one in token_sets for sets in one.sets], axis=0)
         others = np.setdiff1d(np.flatnonzero(seen), leaders)
-        named = style.point_colours(sizes[leaders], seen[others], colours)
+        both = [*leaders, *others.tolist()]
+        start = np.asarray(trajectory.array[0, token_set.real[token_set.classes.first[both]]], np.float64)
+        points = start if colours is style.COLOURS else None
+        named = style.point_colours(sizes[leaders], seen[others], colours, points)
         self.of_class = np.full(len(token_set.classes), "#FFFFFF", object)  # white: not followed
-        self.of_class[[*leaders, *others]] = named
+        self.of_class[both] = named
+        for token, colour in chosen.items():
+            self.of_class[self._label[token]] = colour
         self.has_rest = style.REST in named
 
     def __call__(self, j: int) -> str:
@@ -104,7 +114,7 @@ def plot_tokens(
     tails: bool = True,
     polytope: bool | None = None,
     palette: Palette | None = None,
-    clusters: IntArray | None = None,
+    clusters: AnyArray | None = None,
     projection: Projection | None = None,
 ) -> Axes:
     """Draw the tokens of one trajectory at layer k, or at saved time k of a flow.
@@ -128,9 +138,9 @@ def plot_tokens(
         only if the hull never grows.
     palette : Palette, optional
         Colours under hardmax, to share them between panels.
-    clusters : (n,) array of int, optional
-        Colour tokens under other rules by these labels, 0 with the first colour and -1 grey; by default by cluster, the
-        largest first.
+    clusters : (n,) array of int or str, optional
+        Colour tokens under other rules by these labels, 0 with the first colour and -1 grey, or in these colours; by
+        default by cluster, the largest first.
     projection : Projection, optional
         To share axes between panels.
 
@@ -196,7 +206,7 @@ def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int 
 def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
     """Return a legend of markers, colours and shading, in one line."""
     parts = ["stars lead", "colours: the leader of each token"]
-    parts += ["grey: beyond eight colours"] if palette.has_rest else []
+    parts += ["grey: without a colour"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
     return "; ".join([*parts, *describe_thinning(shown, int(trajectory.mask.sum()))])
 
@@ -252,11 +262,15 @@ def share_colours(
     trajectory: HardmaxTrajectory | SmoothTrajectory,
     positions: Sequence[Any],
     projection: Projection,
-    palette: Palette | None = None,
+    palette: Any = None,
 ) -> tuple[dict[str, Any], str]:
-    """Return options of `plot_tokens` for pictures at several layers or times, and one legend for all of them."""
+    """Return options of `plot_tokens` for pictures at several layers or times, and one legend for all of them.
+
+    `palette` is a `Palette`, or for rules other than hardmax the colour of each token.
+    """
     if isinstance(trajectory, SmoothTrajectory):
-        return {"clusters": rank_clusters(trajectory)}, make_times_legend(trajectory, positions)
+        colours = choose_flow_colours(trajectory, palette)
+        return {"clusters": colours}, make_times_legend(trajectory, positions, colours)
     palette, shown = palette or Palette(trajectory), len(choose_shown_rows(trajectory, projection))
     legend = make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
     return {"palette": palette}, legend
@@ -302,7 +316,9 @@ def _make_sector(part: int, parts: int) -> Path:
     return Path(vertices, codes)
 
 
-def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection | None = None) -> Axes:
+def plot_limit(
+    limit: Limit, *, ax: Axes | None = None, projection: Projection | None = None, palette: Palette | None = None
+) -> Axes:
     """Draw a limit: a line from each token to its limit, leaders as stars, other points as squares, K shaded.
 
     Parameters
@@ -313,6 +329,8 @@ def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection |
         3-D axes for d = 3; new axes by default.
     projection : Projection, optional
         To share axes with other pictures.
+    palette : Palette, optional
+        To share the colours of leaders with other pictures.
 
     Returns
     -------
@@ -334,7 +352,7 @@ def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection |
     alone, ax = ax is None, style.prepare_axes(projection, ax)
     if len(limit.leaders):
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
-    colours, points = choose_limit_colours(limit), projection(limit.points)
+    colours, points = choose_limit_colours(limit, palette), projection(limit.points)
     shown = choose_rows(projection(start), limit.leaders)
     before, after = projection(start[shown]), projection(end[shown])
     faces = np.array([*colours, style.REST], object)[limit.clusters[shown]].tolist()  # undecided tokens have -1
@@ -347,17 +365,19 @@ def plot_limit(limit: Limit, *, ax: Axes | None = None, projection: Projection |
     style.scatter(ax, others, s=size, c=colours[n_leaders:], **square)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
-    parts = ["grey: beyond eight colours"] if style.REST in colours else []
-    parts += ["grey: undecided"] if (limit.clusters < 0).any() else []
+    parts = ["grey: undecided"] if (limit.clusters < 0).any() else []
     if alone:
         style.add_legend(ax.figure, "; ".join([*parts, *describe_thinning(len(shown), len(start))]))
     return ax
 
 
-def choose_limit_colours(limit: Limit) -> list[str]:
+def choose_limit_colours(limit: Limit, palette: Palette | None = None) -> list[str]:
     """Return the colour of each point of a limit, as in pictures of layers: leaders first, then other points."""
-    sizes = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points))
-    return style.point_colours(sizes[: len(limit.leaders)], sizes[len(limit.leaders) :])
+    sizes, number = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points)), len(limit.leaders)
+    start = np.asarray(limit.start, np.float64)[limit.leaders]
+    leaders = style.rank_colours(sizes[:number], points=start) if palette is None else list(map(palette, limit.leaders))
+    free = [colour for colour in style.COLOURS if colour not in leaders]
+    return leaders + style.rank_colours(sizes[number:], free, np.asarray(limit.points, np.float64)[number:])
 
 
 def check_trajectory(trajectory: object) -> HardmaxTrajectory | SmoothTrajectory:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._display import count
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.text.model import Model
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Flip:
     __repr__ = __str__
 
 
-def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"]) -> Flip:
+def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> Flip:
     """Return a small set of words without which the prediction is another; every step runs the model.
 
     The search is greedy. Of the words with the largest contributions to the prediction, it removes the one whose
@@ -226,6 +226,7 @@ def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanati
     removed: list[Place] = []
     current = explanation
     while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
+        progress(len(removed), MAX_REMOVED)
         marks = [mark for mark in current.highlighted(even=False) if current.text[mark.start : mark.end].strip()]
         values = {(mark.start, mark.end): float(explanation.signed(mark.contribution)) for mark in marks}
         largest = sorted(values, key=lambda place: -values[place])[:MAX_TRIED]
@@ -240,6 +241,7 @@ def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanati
     while changed:
         changed = False
         for place in list(removed):
+            progress(len(removed), MAX_REMOVED)
             fewer = [other for other in removed if other != place]
             if fewer and model.decide(model.logits([remove_words(text, fewer)]))[0] != explanation.prediction:
                 removed, changed = fewer, True

@@ -16,7 +16,7 @@ from hardmax._display import draw
 from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 from hardmax._exact import to_fractions
 from hardmax._files import save_text
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray, FloatArray, IntArray, Progress
 from hardmax.draw.pages import Page, card, render
 from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
@@ -333,12 +333,13 @@ class Explanation:
         rows = [Leading(word, len(seen), *np.mean(seen, axis=0).tolist()) for word, seen in found.items()]
         return sorted(rows, key=lambda row: (-row.heads, -row.share))
 
-    def minimal_flip(self) -> Flip:
+    def minimal_flip(self, *, progress: Progress | None = None) -> Flip:
         """Find words without which the prediction is another, greedily, each step checked with the model.
 
         Each word is needed: with any one of them restored the prediction is the first again. A smaller set may exist.
+        `progress` is called before each step with the number of removed words and their largest number.
         """
-        return minimal_flip(self, partial(explain, self.model))
+        return minimal_flip(self, partial(explain, self.model), progress or (lambda done, total: None))
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
         """Compare with another text, token by token; the changes add up to that of the logit."""

@@ -1,6 +1,6 @@
 // Controls of the playground: the bar below the plane, and the groups beside it. `p` is the playground.
 
-import { download } from "./data.js";
+import { copyLink, download } from "./data.js";
 import { button, choices, field, fill, group, h } from "./dom.js";
 import { showMultiples, showTour } from "./panels.js";
 import { UNMASKED } from "./scene.js";
@@ -119,10 +119,10 @@ function makeShow(p) {
 }
 
 function makeControl(p) {
-  p.lead = button("", () => p.toggleWanted());
+  p.leadButton = button("", () => p.toggleWanted());
   const find = button("Find A", () => p.findA(), { className: "hm-find" });
   const about = h("p", {}, "Select tokens that shall lead, and find a matrix A under which they do.");
-  return group("Choose the leaders", false, about, p.lead, find);
+  return group("Choose the leaders", false, about, p.leadButton, find);
 }
 
 function makeOutput(p) {
@@ -130,11 +130,13 @@ function makeOutput(p) {
   p.code = h("textarea", hidden);
   const save = () => download(new Blob([JSON.stringify(p.plain())], { type: "application/json" }), "scene.json");
   const buttons = Object.entries(EXPORTS).map(([name, text]) => button(text, () => p.export(name)));
-  const copy = button("Copy link", (event) => p.copyLink(event.target), { className: "hm-copy" });
+  const copy = button("Copy link", ({ target }) => copyLink(target, "s", p.plain(), (message) => p.warn(message)));
+  const note = "PNG and SVG show what the plane shows. GIF movie and Page leave out overlays.";
   return group(
     "Export and share",
     false,
     h("div", { className: "hm-buttons" }, ...buttons, button("Scene", save), copy),
+    h("p", { className: "hm-note" }, note),
     p.code,
   );
 }

@@ -1,5 +1,6 @@
 // Data between Python and the viewer: base64, packed replies, links, and requests.
 
+const MAX_LINK = 6000; // characters that browsers and mail programs keep
 const KINDS = { f4: Float32Array, i4: Int32Array };
 
 export function decodeBase64(text) {
@@ -17,11 +18,8 @@ export function unpack(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const { arrays, ...header } = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   for (const { name, kind, shape, at } of arrays) {
-    header[name] = new KINDS[kind](
-      buffer,
-      4 + length + at,
-      shape.reduce((a, b) => a * b, 1),
-    );
+    const size = shape.reduce((a, b) => a * b, 1);
+    header[name] = new KINDS[kind](buffer, 4 + length + at, size);
   }
   return header;
 }
@@ -38,6 +36,29 @@ export async function toLink(value) {
 export async function fromLink(text) {
   const packed = decodeBase64(text.replaceAll("-", "+").replaceAll("_", "/"));
   return JSON.parse(new TextDecoder().decode(await pipe(packed, new DecompressionStream("deflate-raw"))));
+}
+
+export async function fromAddress(key) {
+  const found = location.hash.match(/^#(.)=([\w-]+)$/);
+  return found && found[1] === key ? fromLink(found[2]) : null;
+}
+
+export async function keepLink(key, value) {
+  const link = await toLink(value);
+  history.replaceState(null, "", link.length <= MAX_LINK ? `#${key}=${link}` : location.pathname);
+}
+
+export async function copyLink(button, key, value, warn) {
+  const url = new URL(location.href);
+  url.hash = `${key}=${await toLink(value)}`;
+  if (url.hash.length > MAX_LINK) return warn("This is too large for a link. Export it as a file.");
+  try {
+    await navigator.clipboard.writeText(url.href);
+    button.textContent = "Copied";
+  } catch {
+    warn(`Copy the address of this page: ${url.href}`);
+  }
+  setTimeout(() => (button.textContent = "Copy link"), 2000);
 }
 
 export class RequestError extends Error {}

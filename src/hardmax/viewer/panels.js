@@ -9,16 +9,15 @@ export function showVerdict(p, quick) {
   const title = answer.certified === true ? "Proved" : answer.certified === false ? "Not proved" : "Simulated";
   const parts = [
     h("h2", { className: answer.certified ? "hm-good" : "" }, title),
-    h("p", { className: "hm-status", role: "status" }, answer.status),
+    h("p", { className: "hm-status", role: "status" }, answer.sentence),
     ...answer.notes.map((note) => h("p", { className: "hm-note" }, note)),
   ];
-  if (answer.points && answer.points.length) {
-    const rows = answer.points.map(({ name, leader, at, since, tokens, members }) => {
-      const cells = [h("td", {}, ...(leader === null ? [`■ ${name}`] : [swatch(p, leader), `\u00a0${name}`]))];
-      cells.push(...[at, since, tokens].map((text) => h("td", {}, text)));
-      return linked(p, h("tr", {}, ...cells), members);
+  if (answer.points.length) {
+    const rows = answer.points.map(({ leader, cells: [name, ...others], members }) => {
+      const first = leader === null ? name : [swatch(p, leader), `\u00a0${name}`];
+      return linked(p, h("tr", {}, ...[first, ...others].map((cell) => h("td", {}, cell))), members);
     });
-    parts.push(table(["limit", "coordinates", "since", "tokens"], rows));
+    parts.push(table(answer.columns, rows));
   }
   if (answer.verdicts && answer.verdicts.length) {
     const theorem = ({ name, outcome, reason }) => {
@@ -30,6 +29,8 @@ export function showVerdict(p, quick) {
     parts.push(h("h3", {}, quick ? "Theorems: checked when you let go" : "Theorems"));
     parts.push(h("div", { className: old }, ...answer.verdicts.map(theorem)));
   }
+  const details = answer.details.map((text) => h("p", {}, text));
+  parts.push(h("details", { className: "hm-theorem" }, h("summary", {}, "Details"), ...details));
   const open = new Set([...p.verdict.querySelectorAll("details[open] summary")].map((summary) => summary.textContent));
   fill(p.verdict, ...parts);
   for (const summary of p.verdict.querySelectorAll("details summary"))
@@ -125,7 +126,6 @@ export async function showMultiples(p) {
 }
 
 export function showTour(p, step) {
-  p.step = step;
   const { tour } = p.options;
   p.tour.hidden = step < 0;
   if (step < 0) return;
@@ -159,7 +159,7 @@ export function swatch(p, i) {
   // The colour that the token has in the plane.
   const mark = h("span", { className: "hm-swatch" });
   const colour = p.tokens.palette[p.tokens.row(p.tokens.faces, p.answer.shown)[i]];
-  mark.style.background = /^(#|hsl)/.test(colour) ? colour : `var(--hm-${colour})`;
+  mark.style.background = colour.startsWith("#") ? colour : `var(--hm-${colour})`;
   return mark;
 }
 

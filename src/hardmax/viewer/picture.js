@@ -13,6 +13,7 @@ const HIT_TOUCH = 26;
 const THEME = ["ink", "muted", "line", "shade", "paper", "focus"];
 const EYE = { yaw: -0.85, pitch: 0.5 };
 const DISTANCE = 8; // of the eye from the centre of a box with sides of at most 2
+const REACH = 1.775; // at most this far from the centre a corner of the box is seen: √3 · 8 / √(8² − 3)
 
 export class Picture {
   constructor(host, { axes, equal = true, label = "picture", edit = null, onhover = null }) {
@@ -85,7 +86,7 @@ export class Picture {
     const factor = spans.map((span) => 2 / (this.equal ? widest : span));
     const { yaw, pitch, zoom } = this.eye;
     const [cy, sy, cp, sp] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
-    const scale = 0.27 * Math.min(width, height * 1.1) * zoom;
+    const scale = Math.max(1, (Math.min(width, height) / 2 - 18) / REACH) * zoom;
     this.project = (point) => {
       const [a, b, c] = point.map((value, r) => (value - middle[r]) * factor[r]);
       const right = cy * a - sy * b;
@@ -283,18 +284,7 @@ export class Picture {
         const [x, y] = this.project(r ? [this.shown[0][0], value] : [value, this.shown[1][0]]);
         if (r ? y < MARGIN.top - 1 || y > bottom + 1 : x < MARGIN.left - 1 || x > right + 1) continue;
         context.globalAlpha = value === 0 ? 1 : 0.45;
-        line(
-          context,
-          r
-            ? [
-                [MARGIN.left, y],
-                [right, y],
-              ]
-            : [
-                [x, MARGIN.top],
-                [x, bottom],
-              ],
-        );
+        line(context, r ? [[MARGIN.left, y], [right, y]] : [[x, MARGIN.top], [x, bottom]]);
         context.globalAlpha = 1;
         context.textAlign = r ? "right" : "center";
         context.textBaseline = r ? "middle" : "top";
@@ -428,14 +418,7 @@ export class Picture {
     this.context.lineWidth = 1.2;
     for (const point of points) {
       const [x, y] = this.project(point);
-      line(this.context, [
-        [x - size, y - size],
-        [x + size, y + size],
-      ]);
-      line(this.context, [
-        [x + size, y - size],
-        [x - size, y + size],
-      ]);
+      for (const s of [-size, size]) line(this.context, [[x - s, y - size], [x + s, y + size]]);
     }
   }
 
@@ -448,6 +431,7 @@ export class Picture {
     texts = null,
     names = null,
     size = 1,
+    star: larger = 1,
     movable = false,
   }) {
     // Draw far points first and stars last; `colours` is one colour or one per point.
@@ -461,7 +445,7 @@ export class Picture {
       if (hidden && hidden[i]) continue;
       const edge = edges ? colour_of(edges, i) : this.colour("ink");
       context.beginPath();
-      if (stars && stars[i]) star(context, x, y, STAR * Math.sqrt(size) * this.unit);
+      if (stars && stars[i]) star(context, x, y, STAR * larger * Math.sqrt(size) * this.unit);
       else context.arc(x, y, CIRCLE * size * this.unit, 0, 2 * Math.PI);
       context.fillStyle = colour_of(colours, i);
       context.fill();

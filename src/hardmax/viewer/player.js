@@ -6,7 +6,6 @@ import { Picture } from "./picture.js";
 import { Tokens } from "./tokens.js";
 
 const PANELS = { picture: Picture, bars: Bars, matrix: Matrix };
-const REST = "#BBBBBB"; // of small clusters and noise together
 const MIN_INTERVAL = 80; // milliseconds between two frames
 
 export function mount(host, { panels, frames, tokens = null, start = 0, slider = "", interval = MIN_INTERVAL }) {
@@ -15,11 +14,11 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
     Object.assign(parent.appendChild(document.createElement(name)), attributes);
   const sentence = element(host, "p", { className: "hm-sentence", ariaLive: "polite" });
   const stage = element(host, "div", { className: "hm-stage" });
-  const views = panels.map(({ kind, cuts, groups, ...options }) => {
-    // `cuts` has the height of a line for each frame: dragging its handle chooses the frame. With `groups`, pointing at
-    // a token marks the tokens of its colour.
+  const views = panels.map(({ kind, cuts, ...options }, k) => {
+    // `cuts` has the height of a line for each frame: dragging its handle chooses the frame. With groups of tokens,
+    // pointing at a token marks the tokens of its group.
     if (cuts) options.edit = { move: (_, [, height]) => go(nearest(cuts, height)) };
-    if (groups) options.onhover = (found) => mark(found ? found.index : -1);
+    if (tokens?.groups && k === 0) options.onhover = (found) => mark(found ? found.index : -1);
     return new PANELS[kind](element(stage, "div", { className: `hm-${kind}` }), options);
   });
   const controls = element(host, "div", { className: "hm-controls" });
@@ -27,7 +26,7 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
   const range = element(controls, "input", { type: "range", min: 0, max: frames.length - 1, step: 1 });
   const output = element(controls, "output");
   range.setAttribute("aria-label", slider.trim() || "frame");
-  const moving = tokens && new Tokens({ ...tokens, ...unpackTokens(tokens) });
+  const moving = tokens instanceof Tokens ? tokens : tokens && new Tokens({ ...tokens, ...unpackTokens(tokens) });
   const smooth = moving && !matchMedia("(prefers-reduced-motion: reduce)").matches;
   let [at, timer, marked] = [start, null, -1];
 
@@ -38,11 +37,11 @@ export function mount(host, { panels, frames, tokens = null, start = 0, slider =
   }
 
   function members() {
-    // Rings around the tokens that have the colour of the marked one.
+    // Rings around the tokens in the group of the marked one; -1 is noise.
     if (marked < 0) return [];
-    const faces = moving.row(moving.faces, at);
-    const all = moving.all.filter((i) => faces[i] === faces[marked] && moving.palette[faces[i]] !== REST);
-    return [{ kind: "rings", points: all.map((i) => moving.at(at, i)), radius: 7, width: 1.2 }];
+    const groups = moving.row(moving.groups, at);
+    const all = moving.all.filter((i) => groups[i] === groups[marked] && groups[i] >= 0);
+    return [{ kind: "rings", points: all.map((i) => moving.at(at, i)), colour: "focus", radius: 7, width: 1.5 }];
   }
 
   function show() {
@@ -107,7 +106,14 @@ function nearest(values, wanted) {
   return [...values.keys()].reduce((best, k) => (distance(k) < distance(best) ? k : best));
 }
 
-function unpackTokens({ positions, faces, edges, marks }) {
-  const [first, ...others] = [positions, faces, edges, marks].map(decodeBase64);
-  return { positions: new Float32Array(first.buffer), faces: others[0], edges: others[1], marks: others[2] };
+function unpackTokens({ positions, faces, edges, marks, groups = "", palette }) {
+  const unpack = (text, Kind) => new Kind(decodeBase64(text).buffer);
+  const Index = palette.length > 256 ? Uint16Array : Uint8Array;
+  return {
+    positions: unpack(positions, Float32Array),
+    faces: unpack(faces, Index),
+    edges: unpack(edges, Index),
+    marks: unpack(marks, Uint8Array),
+    groups: unpack(groups, Int16Array),
+  };
 }

@@ -4,7 +4,7 @@
 // a request and returns the reply: over HTTP in the app, as a message in a notebook.
 
 import { makeBar, makeControls } from "./controls.js";
-import { download, toLink } from "./data.js";
+import { download } from "./data.js";
 import { fill, h } from "./dom.js";
 import { showMatrix, showToken, showVerdict } from "./panels.js";
 import { Picture } from "./picture.js";
@@ -15,21 +15,29 @@ import { toPng, toSvg } from "./svg.js";
 const STEP_MS = 420; // milliseconds per layer at speed 1
 const STALE_MS = 150; // after which a missing answer is shown as pending
 const MAX_UNDO = 200;
-const MAX_LINK = 6000; // characters that browsers and mail programs keep
-const LEAD = "Each dot moves toward the dot it attends to most. Stars lead. Drag one.";
+const MOTION = {
+  hardmax: "toward the dot it attends to most.",
+  softmax: "toward a mean of all dots, weighted by attention.",
+  localmax: "toward the mean of the dots whose score is near the largest.",
+  "frank-wolfe": "toward the corner of the hull that it attends to most.",
+  "self-attention": "by V times a mean of all dots, weighted by attention.",
+  sphere: "on the sphere toward a mean of all dots, weighted by attention.",
+};
 const HELP =
   "Tokens in the plane. N and P select a token, arrow keys move it, Insert adds one, Delete removes it, " +
   "space plays, comma and period step through layers, Control Z undoes.";
 
 export class Playground {
   constructor(host, { call, options, scene = null, problem = "", onchange = () => {} }) {
-    Object.assign(this, { host, call, options, problem, onchange });
+    Object.assign(this, { host, call, options, onchange });
     [this.past, this.future] = [[], []];
-    [this.at, this.speed, this.timer, this.hovered, this.conflict, this.step] = [0, 1, null, [], [], -1];
+    [this.at, this.speed, this.timer, this.hovered, this.warned] = [0, 1, null, [], 0];
+    this.search = null; // for a matrix A: the scene of the search, and tokens in conflict
     this.scene = { ...DEFAULTS, tokens: options.tour[1].scene.tokens, ...scene };
     this.at = this.scene.shown;
     this.build();
     this.ask();
+    this.warn(problem);
   }
 
   // Layout.
@@ -43,10 +51,7 @@ export class Playground {
       hover: (target) => this.hover(target && target.index !== undefined ? [target.index] : []),
     };
     this.picture = new Picture(stage, {
-      axes: [
-        { label: "z₁", low: -1, high: 1 },
-        { label: "z₂", low: -1, high: 1 },
-      ],
+      axes: ["z₁", "z₂"].map((label) => ({ label, low: -1, high: 1 })),
       label: HELP,
       edit,
     });
@@ -63,8 +68,8 @@ export class Playground {
     this.found = h("section", { className: "hm-card hm-found", role: "status", hidden: true });
     this.matrix = h("section", { className: "hm-attention", ariaLabel: "Attention matrix", hidden: true });
     this.controls = h("div", { className: "hm-side hm-controls-side" });
-    const lead = h("p", { className: "hm-lead" }, LEAD);
-    const centre = h("div", { className: "hm-centre" }, lead, this.legend, stage, makeBar(this));
+    this.lead = h("p", { className: "hm-lead" });
+    const centre = h("div", { className: "hm-centre" }, this.lead, this.legend, stage, makeBar(this));
     const side = h("div", { className: "hm-side hm-answer-side" });
     fill(side, this.tour, this.found, this.verdict, this.token, this.matrix);
     fill(this.host, this.controls, centre, side);
@@ -100,18 +105,15 @@ export class Playground {
     this.change({ ...DEFAULTS, ...scene });
   }
 
-  undo() {
-    if (!this.past.length) return;
-    this.future.push(this.scene);
-    this.scene = this.past.pop();
+  undo(from = this.past, to = this.future) {
+    if (!from.length) return;
+    to.push(this.scene);
+    this.scene = from.pop();
     this.ask();
   }
 
   redo() {
-    if (!this.future.length) return;
-    this.past.push(this.scene);
-    this.scene = this.future.pop();
-    this.ask();
+    this.undo(this.future, this.past);
   }
 
   move(target, point, final) {
@@ -139,12 +141,11 @@ export class Playground {
     if (this.pulling && !final) return;
     this.pulling = true;
     const base = this.before || this.scene;
-    try {
+    await this.attempt(async () => {
       const { A } = await this.call("pull", { scene: this.send(base), axis, end: end.slice(0, 2) });
       this.change({ A }, { quick: !final });
-    } catch (error) {
-      this.fail(error);
-    }
+    });
+    if (final && this.before) this.change({}); // the last position was refused: the one before it stays
     this.pulling = false;
   }
 
@@ -168,20 +169,17 @@ export class Playground {
 
   select(i) {
     if (i === this.scene.selected) return;
+    this.reveal = i >= 0;
     this.change({ selected: i }, { remember: false });
   }
 
   changeA() {
-    const [a, b, c] = this.A.map((input) => Number(input.value));
-    const [first, second] = [
-      [a, b],
-      [b, c],
-    ];
-    this.change({ A: [first, second] });
+    const entries = numbers(this.A);
+    this.change({ A: [0, 1].map((r) => [entries[r], entries[r + 1]]) });
   }
 
   async changeV() {
-    const [first, second, degrees] = this.V.map((input) => Number(input.value));
+    const [first, second, degrees] = numbers(this.V);
     await this.attempt(async () => {
       const { V } = await this.call("values", { first, second, degrees });
       this.ownV = `${V}`; // the entries show it as it was entered
@@ -190,8 +188,8 @@ export class Playground {
   }
 
   async configure(name, extra = {}) {
-    const entries = this.options.random.includes(name) ? Object.entries(this.numbers) : [];
-    const values = Object.fromEntries(entries.map(([key, input]) => [key, Number(input.value)]));
+    const [n, d, seed] = numbers(Object.values(this.numbers));
+    const values = this.options.random.includes(name) ? { n, d, seed } : {};
     await this.attempt(async () =>
       this.setTokens((await this.call("configuration", { name, ...values, ...extra })).tokens),
     );
@@ -244,6 +242,10 @@ export class Playground {
   }
 
   ask(quick = false) {
+    if (["tokens", "wanted", "A"].some((name) => this.search && this.search[name] !== this.scene[name])) {
+      this.search = null;
+      this.found.hidden = true;
+    }
     this.mark();
     if (quick && this.pending) return (this.waiting = true);
     if (this.pending) this.pending.abort();
@@ -251,11 +253,12 @@ export class Playground {
     const control = (this.pending = new AbortController());
     clearTimeout(this.late);
     this.late = setTimeout(() => this.setPending(true), STALE_MS);
-    const began = this.moved;
+    const [began, warned] = [this.moved, this.warned];
     this.call("scene", { scene: this.send(this.scene), quick }, control.signal).then(
       (answer) => {
         if (this.pending !== control) return;
         this.pending = null;
+        if (warned === this.warned) this.warn(""); // a later notice stays
         this.take(answer, quick);
         if (quick && began) this.delays = [...(this.delays || []).slice(-499), performance.now() - began];
       },
@@ -270,8 +273,6 @@ export class Playground {
   take(answer, quick) {
     clearTimeout(this.late);
     this.setPending(false);
-    this.warn(this.problem);
-    this.problem = ""; // shown with the first answer
     if (quick && this.answer) answer.verdicts = this.answer.verdicts; // greyed until the next full answer
     this.answer = answer;
     this.scene.colours = answer.colours;
@@ -288,6 +289,8 @@ export class Playground {
     this.mark();
     showVerdict(this, quick);
     showToken(this);
+    if (this.reveal) this.token.scrollIntoView({ block: "nearest" });
+    this.reveal = false;
     showMatrix(this);
     if (!quick) this.onchange(this);
     if (this.waiting) this.ask(true);
@@ -303,7 +306,7 @@ export class Playground {
     try {
       await work();
     } catch (error) {
-      this.fail(error);
+      this.warn(error.message); // the scene and its verdict stay
     }
   }
 
@@ -315,6 +318,7 @@ export class Playground {
   }
 
   warn(message) {
+    this.warned += message !== "";
     this.notice.textContent = message;
     this.notice.hidden = !message;
   }
@@ -416,8 +420,12 @@ export class Playground {
       if (document.activeElement !== this.A[k]) this.A[k].value = value;
     });
     for (const [box] of this.overlays) box.checked = scene.overlays.includes(box.value);
+    const rule = scene.rule === "softmax" && scene.temperature === 0 ? "hardmax" : scene.rule;
+    const drag = answer?.movable ? " Drag one." : answer?.dimension === 3 ? " Drag to turn." : "";
+    const earlier = scene.causal ? " It sees itself and earlier dots only." : "";
+    this.lead.textContent = `Each dot moves ${MOTION[rule]}${earlier}${answer?.leaders.length ? " Stars lead." : ""}${drag}`;
     const shall = scene.wanted.includes(scene.selected) ? "need not" : "shall";
-    for (const lead of [this.lead, this.tourLead].filter(Boolean)) {
+    for (const lead of [this.leadButton, this.tourLead].filter(Boolean)) {
       lead.disabled = scene.selected < 0;
       lead.textContent = scene.selected < 0 ? "Select a token" : `Token ${scene.selected} ${shall} lead`;
     }
@@ -462,7 +470,7 @@ export class Playground {
       shapes.push({ kind: "rings", points: inside.map((i) => points.points[i]), ...options });
     };
     ring(scene.wanted, { colour: "focus", radius: 14, dash: [5, 4] });
-    ring(this.conflict, { colour: "#D55E00", radius: 16, width: 3, dash: [4, 3] });
+    ring(this.search ? this.search.conflict : [], { colour: "#D55E00", radius: 16, width: 3, dash: [4, 3] });
     ring(this.hovered, { radius: 11, width: 1.5 });
     if (scene.selected >= 0) ring([scene.selected], { radius: 12 });
     shapes.push(points);
@@ -487,25 +495,25 @@ export class Playground {
   toggleWanted() {
     const { selected, wanted } = this.scene;
     const has = wanted.includes(selected);
-    this.conflict = [];
-    this.found.hidden = true;
     this.change({ wanted: has ? wanted.filter((i) => i !== selected) : [...wanted, selected].sort((a, b) => a - b) });
   }
 
   async findA() {
-    this.found.hidden = false;
-    fill(this.found, "Searching for A …");
-    try {
-      const { status, A, clashes, tokens } = await this.call("control", { scene: this.send(this.scene) });
-      const list = clashes.length ? h("ul", {}, ...clashes.map((clash) => h("li", {}, clash))) : null;
-      fill(this.found, h("h3", {}, A ? "A matrix was found" : "There is no such matrix"), h("p", {}, status), list);
-      this.conflict = A ? [] : tokens;
-      const overlays = [...new Set([...this.scene.overlays, "ellipse"])];
-      if (A) this.change({ A, rule: "hardmax", overlays });
-      else this.draw();
-    } catch (error) {
-      fill(this.found, error.message);
-    }
+    const search = (this.search = { ...this.scene, conflict: [] });
+    const show = (...parts) => {
+      this.found.hidden = false;
+      fill(this.found, ...parts).scrollIntoView({ block: "nearest" });
+    };
+    show("Searching for A …");
+    const found = await this.call("control", { scene: this.send(this.scene) }).catch((error) => error);
+    if (this.search !== search) return; // the scene has changed
+    if (found instanceof Error) return show(found.message);
+    const { status, A, clashes, tokens } = found;
+    const list = clashes.length ? h("ul", {}, ...clashes.map((clash) => h("li", {}, clash))) : null;
+    show(h("h3", {}, A ? "A matrix was found" : "There is no such matrix"), h("p", {}, status), list);
+    Object.assign(search, A ? { A } : { conflict: tokens });
+    if (A) this.change({ A, rule: "hardmax", overlays: [...new Set([...this.scene.overlays, "ellipse"])] });
+    else this.draw();
   }
 
   async export(kind) {
@@ -519,21 +527,6 @@ export class Playground {
       this.code.focus();
       this.code.select();
     });
-  }
-
-  async copyLink(button) {
-    const link = await toLink(this.plain());
-    if (link.length > MAX_LINK)
-      return this.warn("This scene is too large for a link. Export it as a scene, which “Or open a file” opens again.");
-    const url = new URL(location.href);
-    url.hash = `s=${link}`;
-    try {
-      await navigator.clipboard.writeText(url.href);
-      button.textContent = "Copied";
-    } catch {
-      this.warn(`Copy the address of this page: ${url.href}`);
-    }
-    setTimeout(() => (button.textContent = "Copy link"), 2000);
   }
 
   key(event) {
@@ -569,3 +562,4 @@ export class Playground {
 }
 
 const round = (value) => Math.round(value * 1e4) / 1e4;
+const numbers = (inputs) => inputs.map(({ valueAsNumber: x }) => (Number.isNaN(x) ? null : x)); // null is refused

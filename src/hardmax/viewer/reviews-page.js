@@ -1,7 +1,7 @@
 // The page of texts in the app.
 
-import { post } from "./data.js";
-import { Reviews, textsFromAddress } from "./reviews.js";
+import { fromAddress, post } from "./data.js";
+import { Reviews } from "./reviews.js";
 import { setUp } from "./shell.js";
 
 async function main() {
@@ -9,7 +9,7 @@ async function main() {
   const { models, examples } = await post("options", {});
   let [state, problem] = [null, ""];
   try {
-    state = await textsFromAddress();
+    state = await fromAddress("r");
     if (state && !(Array.isArray(state.texts) && state.texts.length && models.includes(state.model))) throw new Error();
   } catch {
     [state, problem] = [null, "This link is damaged, or its model is not here. Ask for it again."];

@@ -1,25 +1,19 @@
 // The explorer of texts: type a text, see its prediction and the contribution of each word.
 
-import { download, encodeBase64, fromLink, post, toLink } from "./data.js";
+import { copyLink, download, encodeBase64, keepLink, post } from "./data.js";
 import { button, choices, field, fill, group, h, signed, table } from "./dom.js";
-import { Picture } from "./picture.js";
+import { mount } from "./player.js";
+import { CROSS, Tokens } from "./tokens.js";
 import { Words } from "./words.js";
 
 const TYPING_MS = 120; // of silence before a text is sent
 const HEAD_STEP_MS = 500; // milliseconds per layer of a head
+const LEAD =
+  "Type a text. Each word has the colour of the class it supports, stronger for a larger contribution. Click a word to remove it.";
 const MAX_TEXTS = 6;
-const MAX_LINK = 6000;
 const SHOWN_ROWS = 200;
 const LEADER_COLOURS = ["#009E73", "#CC79A7", "#882255", "#F0E442", "#332288", "#56B4E9", "#E69F00", "#117733"]; // not those of the classes
-const EXPORTS = {
-  html: "Page",
-  png: "PNG",
-  svg: "SVG",
-  gif: "Movie of the head",
-  csv: "CSV",
-  json: "JSON",
-  py: "Python",
-};
+const EXPORTS = { html: "Page", png: "PNG", svg: "SVG", gif: "Movie of the head", csv: "CSV", json: "JSON", py: "Python" };
 
 export function percent(value) {
   return value > 0.9995 ? "over 99.9%" : `${(100 * value).toFixed(1)}%`;
@@ -27,15 +21,15 @@ export function percent(value) {
 
 export class Explanation {
   // One text with its explanation; used in the app for each text, and alone in notebooks.
-  constructor(host, { call, text, edits = [], model, head = 0, editable = true, onchange = () => {} }) {
-    Object.assign(this, { host, call, model, head, onchange, state: { text, edits } });
+  constructor(host, { call, text, edits = [], model, head = 0, editable = true, onedit = () => {}, onchange = () => {} }) {
+    Object.assign(this, { host, call, model, head, onedit, onchange, state: { text, edits } });
     this.area = h("textarea", {
       rows: 5,
       value: text,
       ariaLabel: "Text",
       spellcheck: true,
       maxLength: 20000,
-      oninput: () => this.type(),
+      oninput: () => this.update(this.area.value, [], TYPING_MS),
     });
     this.sentence = h("p", { className: "hm-answer", role: "status" });
     this.change = h("p", { className: "hm-note" });
@@ -43,51 +37,50 @@ export class Explanation {
     const words = h("div");
     this.words = new Words(words, {
       label: "Words of the text",
-      onedit: (start, end, replacement) => this.edit(start, end, replacement),
+      onedit: (...place) => this.edit([place]),
     });
     this.details = h("div", { className: "hm-details" });
     fill(host, editable ? this.area : null, this.problem, this.sentence, this.change, words, this.details);
     this.ask();
   }
 
-  type() {
-    this.state = { text: this.area.value, edits: [] };
+  update(text, edits, delay = 0) {
+    this.state = { text, edits: edits.sort((a, b) => a[0] - b[0]) };
+    this.onedit();
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => this.ask(), TYPING_MS);
+    this.typing = setTimeout(() => this.ask(), delay);
   }
 
-  set(text) {
-    this.area.value = text;
-    this.type();
+  edit(places) {
+    // Replace words of the text as typed: places of [start, end, replacement], with null to restore the word.
+    const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
+    this.update(this.state.text, [...others, ...places.filter(([, , replacement]) => replacement !== null)]);
   }
 
-  edit(start, end, replacement) {
-    const edits = this.state.edits.filter(([first]) => first !== start);
-    if (replacement !== null) edits.push([start, end, replacement]);
-    this.state = { ...this.state, edits: edits.sort((a, b) => a[0] - b[0]) };
-    this.ask();
-  }
-
-  body(more = {}) {
-    return { ...this.state, model: this.model, head: this.head, ...more };
+  body() {
+    return { ...this.state, model: this.model, head: this.head };
   }
 
   async ask() {
     if (this.pending) this.pending.abort();
     const control = (this.pending = new AbortController());
+    this.problem.hidden = true;
     try {
       const answer = await this.call("explain", this.body(), control.signal);
       if (this.pending !== control) return;
       this.pending = null;
-      this.problem.hidden = true;
       this.show(answer);
       this.onchange(this);
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.problem.hidden = false;
-      this.problem.textContent = error.message;
+      this.warn(error);
       this.host.classList.add("hm-stale");
     }
+  }
+
+  warn({ message }) {
+    this.problem.hidden = false;
+    this.problem.textContent = message;
   }
 
   show(answer) {
@@ -118,6 +111,7 @@ export class Explanation {
       this.head = Number(value);
       this.ask();
     });
+    const exports = Object.entries(EXPORTS).map(([kind, name]) => button(name, () => this.export(kind)));
     const plane = h("div");
     const result = [
       group("Sum of the contributions", true, bars([...answer.waterfall, sum], answer.classes)),
@@ -146,15 +140,7 @@ export class Explanation {
         ),
         plane,
       ),
-      group(
-        "Export",
-        false,
-        h(
-          "div",
-          { className: "hm-buttons" },
-          ...Object.entries(EXPORTS).map(([kind, name]) => button(name, () => this.export(kind))),
-        ),
-      ),
+      group("Export", false, h("div", { className: "hm-buttons" }, ...exports)),
     ];
     result[4].addEventListener("toggle", () => result[4].open && !plane.hasChildNodes() && showPlane(plane, answer));
     return result;
@@ -165,31 +151,19 @@ export class Explanation {
     const remove = button("Remove these words", () => {}, { hidden: true });
     const search = async () => {
       found.textContent = "Searching …";
-      try {
-        const { sentence, flips, places } = await this.call("flip", this.body());
-        found.textContent = sentence;
-        remove.hidden = !flips;
-        remove.onclick = () => {
-          const others = this.state.edits.filter(([start]) => !places.some(([first]) => first === start));
-          const edits = [...others, ...places.map(([start, end]) => [start, end, ""])];
-          this.state = { ...this.state, edits: edits.sort((a, b) => a[0] - b[0]) };
-          this.ask();
-        };
-      } catch (error) {
-        found.textContent = error.message;
-      }
+      const { state } = this;
+      const { message, sentence, flips, places } = await this.call("flip", this.body()).catch((error) => error);
+      if (this.state !== state) return;
+      found.textContent = message || sentence;
+      remove.hidden = !flips;
+      remove.onclick = () => this.edit(places.map(([start, end]) => [start, end, ""]));
     };
     return h("div", {}, button("Find a small set of words", search), found, remove);
   }
 
   async export(kind) {
-    try {
-      const blob = await this.call("export-text", this.body({ kind }));
-      download(blob, `explanation.${kind}`);
-    } catch (error) {
-      this.problem.hidden = false;
-      this.problem.textContent = error.message;
-    }
+    const blob = await this.call("export-text", { ...this.body(), kind }).catch((error) => this.warn(error));
+    if (blob) download(blob, `explanation.${kind}`);
   }
 }
 
@@ -218,75 +192,43 @@ function bars(rows, classes) {
 }
 
 function showPlane(host, { head: { plane } }) {
-  const needs = "Only heads with two coordinates, of a model with two classes, are drawn.";
-  if (!plane) return fill(host, h("p", { className: "hm-note" }, needs));
-  const all = plane.positions.flat().concat(plane.means);
-  const ends = [0, 1].map((r) => [Math.min(...all.map((p) => p[r])), Math.max(...all.map((p) => p[r]))]);
-  const pad = 0.08 * Math.max(...ends.map(([low, high]) => high - low), 1e-6);
-  const axes = ends.map(([low, high], r) => ({ label: ["z₁", "z₂"][r], low: low - pad, high: high + pad }));
-  const stage = h("div", { className: "hm-head-plane" });
-  const last = plane.layers.length - 1;
-  const range = h("input", { type: "range", min: 0, max: last, step: "any", value: last, ariaLabel: "Layer" });
-  const label = h("output");
-  const about =
-    "Stars lead; words have the colour of the leader they follow. The cross is the mean of all words: its side of the dashed line is the prediction. The line contains the contributions of the other heads.";
-  const play = button("▶ Play", () => (timer ? stop() : start()), { className: "hm-play" });
-  const controls = h("div", { className: "hm-playback" }, play, range, label);
-  fill(host, stage, controls, h("p", { className: "hm-note" }, about));
-  const picture = new Picture(stage, { axes, label: "Words in the plane of the head" });
-  const leaders = plane.leads.flatMap((leads, i) => (leads ? [i] : []));
-  const colour = (i) => (leaders.includes(i) ? LEADER_COLOURS[leaders.indexOf(i) % LEADER_COLOURS.length] : "shade");
+  const note = (text) => h("p", { className: "hm-note" }, text);
+  if (!plane) return fill(host, note("Only heads with two coordinates, of a model with two classes, are drawn."));
+  const layers = plane.positions.map((points, k) => [...points, plane.means[k]]); // the mean is the last point
+  const ends = [0, 1].map((r) => layers.flat().map((point) => point[r]));
+  const ranges = ends.map((values) => [Math.min(...values), Math.max(...values)]);
+  const pad = 0.08 * Math.max(...ranges.map(([low, high]) => high - low), 1e-6);
+  const axes = ranges.map(([low, high], r) => ({ label: ["z₁", "z₂"][r], low: low - pad, high: high + pad }));
   const [a, b] = plane.normal;
   const size = a * a + b * b || 1;
   const foot = [(-a * plane.offset) / size, (-b * plane.offset) / size];
   const far = (100 * pad) / Math.sqrt(size);
-  const line = [-1, 1].map((s) => [foot[0] - s * far * b, foot[1] + s * far * a]);
-  const between = (layers, at) => {
-    // Positions between two layers; `layers[k]` is a list of points.
-    const [k, share] = [Math.floor(at), at % 1];
-    const next = layers[Math.min(k + 1, last)];
-    return layers[k].map((point, i) => point.map((x, r) => (1 - share) * x + share * next[i][r]));
-  };
-  const show = () => {
-    const at = Number(range.value);
-    const points = between(plane.positions, at);
-    const before = plane.positions.slice(0, Math.ceil(at));
-    label.textContent = plane.layers[Math.round(at)];
-    picture.show([
-      { kind: "lines", paths: [line], colour: "ink", dash: [6, 5], alpha: 0.8 },
-      { kind: "lines", paths: points.map((end, i) => [...before.map((layer) => layer[i]), end]), alpha: 0.25 },
-      {
-        kind: "points",
-        points,
-        colours: plane.words.map((_, i) => colour(plane.follows[i] >= 0 ? plane.follows[i] : i)),
-        stars: plane.leads.map(Number),
-        texts: plane.words,
-        names: plane.words.map((word, i) => (plane.leads[i] ? word : "")),
-      },
-      { kind: "crosses", points: between(plane.means.map((mean) => [mean]), at), size: 8 },
-    ]);
-  };
-  let timer = null;
-  const stop = () => {
-    cancelAnimationFrame(timer);
-    timer = null;
-    play.textContent = "▶ Play";
-  };
-  const start = () => {
-    let from = Number(range.value) >= last ? 0 : Number(range.value);
-    let before = performance.now();
-    play.textContent = "❚❚ Pause";
-    const step = (now) => {
-      from = Math.min(last, from + Math.max(0, now - before) / HEAD_STEP_MS);
-      [before, range.value] = [now, from];
-      show();
-      if (from < last && host.isConnected) timer = requestAnimationFrame(step);
-      else stop();
-    };
-    timer = requestAnimationFrame(step);
-  };
-  range.addEventListener("input", show);
-  show();
+  const path = [-1, 1].map((s) => [foot[0] - s * far * b, foot[1] + s * far * a]);
+  const leaders = plane.leads.flatMap((leads, i) => (leads ? [i] : []));
+  const [grey, ink] = [LEADER_COLOURS.length, LEADER_COLOURS.length + 1];
+  const faces = plane.follows.map((followed, i) => {
+    const k = leaders.indexOf(followed >= 0 ? followed : i);
+    return k < 0 ? grey : k % grey;
+  });
+  const inEveryLayer = (values) => Uint8Array.from(layers.flatMap(() => values));
+  const tokens = new Tokens({
+    positions: Float32Array.from(layers.flat(2)),
+    dimension: 2,
+    palette: [...LEADER_COLOURS, "shade", "ink"],
+    faces: inEveryLayer([...faces, ink]),
+    edges: inEveryLayer([...faces, 0].map(() => ink)),
+    marks: inEveryLayer([...plane.leads.map(Number), CROSS]),
+    texts: [...plane.words, "mean of all words"],
+    names: [...plane.words.map((word, i) => (plane.leads[i] ? word : "")), ""],
+  });
+  const about =
+    "Stars lead; words have the colour of the leader they follow. The cross is the mean of all words: its side of the dashed line is the prediction. The line contains the contributions of the other heads.";
+  const stage = h("div");
+  fill(host, stage, note(about));
+  const line = { kind: "lines", paths: [path], colour: "ink", dash: [6, 5], alpha: 0.8 };
+  const panels = [{ kind: "picture", axes, label: "Words in the plane of the head", shapes: [line] }];
+  const frames = layers.map((_, k) => ({ label: `${k}` }));
+  mount(stage, { panels, frames, tokens, start: layers.length - 1, slider: "Layer ", interval: HEAD_STEP_MS });
 }
 
 export class Reviews {
@@ -297,7 +239,10 @@ export class Reviews {
     this.texts = h("div", { className: "hm-texts" });
     this.compared = h("div", { className: "hm-card", hidden: true });
     const names = models.map((name) => [name, name]);
-    this.model = choices(names, this.state.model, (model) => this.rebuild({ model, texts: this.plain().texts }));
+    this.model = choices(names, this.state.model, (model) => {
+      this.rebuild({ model, texts: this.plain().texts });
+      if (this.file) this.read(...this.file);
+    });
     this.key = h("span", { className: "hm-key" });
     const bar = h(
       "div",
@@ -306,27 +251,16 @@ export class Reviews {
       this.key,
       button("Add a text", () => this.add()),
       button("Compare the first two", () => this.compare()),
-      button("Copy link", (event) => this.copyLink(event.target), { className: "hm-copy" }),
+      button("Copy link", ({ target }) => copyLink(target, "r", this.plain(), (message) => this.warn(message))),
     );
-    fill(
-      host,
-      h(
-        "p",
-        { className: "hm-lead" },
-        "Type a text. Each word has the colour of the class it supports, stronger for a larger contribution. Click a word to remove it.",
-      ),
-      this.problem,
-      bar,
-      this.texts,
-      this.compared,
-      this.makeTable(),
-    );
+    fill(host, h("p", { className: "hm-lead" }, LEAD), this.problem, bar, this.texts, this.compared, this.makeTable());
     host.classList.add("hm-reviews");
     this.rebuild({});
   }
 
   rebuild(values) {
     Object.assign(this.state, values);
+    this.forget();
     this.views = this.state.texts.map((text) => this.makeView(text));
     fill(this.texts, ...this.views.map(({ element }) => element));
   }
@@ -337,8 +271,8 @@ export class Reviews {
     const remove = button("×", () => this.remove(view), { className: "hm-remove", ariaLabel: title, title });
     const element = h("article", { className: "hm-card hm-text" }, remove, body);
     const { model } = this.state;
-    const onchange = (one) => this.changed(one);
-    const view = { element, explanation: new Explanation(body, { call: post, text, edits, model, onchange }) };
+    const [onchange, onedit] = [(one) => this.changed(one), () => this.forget()];
+    const view = { element, explanation: new Explanation(body, { call: post, text, edits, model, onedit, onchange }) };
     return view;
   }
 
@@ -360,8 +294,7 @@ export class Reviews {
 
   async remember() {
     if (this.views.some(({ explanation }) => !explanation.answer)) return;
-    const link = await toLink(this.plain());
-    history.replaceState(null, "", link.length <= MAX_LINK ? `#r=${link}` : location.pathname);
+    await keepLink("r", this.plain());
   }
 
   add(text = "") {
@@ -374,7 +307,11 @@ export class Reviews {
   }
 
   remove(view) {
-    if (this.views.length === 1) return view.explanation.set("");
+    this.forget();
+    if (this.views.length === 1) {
+      view.explanation.area.value = "";
+      return view.explanation.update("", []);
+    }
     this.views = this.views.filter((other) => other !== view);
     view.element.remove();
     this.remember();
@@ -394,33 +331,28 @@ export class Reviews {
     }
   }
 
+  forget() {
+    // The comparison does not belong to other texts or to another model.
+    this.compared.hidden = true;
+    this.comparing = null;
+  }
+
   async compare() {
     if (this.views.length < 2) return this.warn("Add a second text to compare it with the first.");
     await this.attempt(async () => {
       const [first, second] = this.views.map(({ explanation }) => explanation.state);
+      const asked = (this.comparing = {});
       const { sentence, rows, towards } = await post("compare", { first, second, model: this.state.model });
+      if (this.comparing !== asked) return;
       this.compared.hidden = false;
-      fill(
-        this.compared,
-        h("h2", {}, "The first two texts compared"),
-        h("p", {}, sentence),
-        h("p", { className: "hm-note" }, `Contributions towards ${towards}:`),
-        table(
-          ["token", "in", "first", "second", "change"],
-          rows.map((row) => [row.token, row.where, signed(row.before), signed(row.after), signed(row.change)]),
-        ),
-      );
+      const cells = rows.map(({ token, where, before, after, change }) => {
+        return [token, where, signed(before), signed(after), signed(change)];
+      });
+      const changes = table(["token", "in text", "first", "second", "change"], cells);
+      const note = h("p", { className: "hm-note" }, `Contributions to ${towards}:`);
+      fill(this.compared, h("h2", {}, "The first two texts compared"), h("p", {}, sentence), note, changes);
+      this.compared.scrollIntoView({ block: "nearest" });
     });
-  }
-
-  async copyLink(button) {
-    const link = await toLink(this.plain());
-    if (link.length > MAX_LINK) return this.warn("These texts are too long for a link. Export them.");
-    const url = new URL(location.href);
-    url.hash = `r=${link}`;
-    await navigator.clipboard.writeText(url.href).catch(() => this.warn(`Copy the address of this page: ${url.href}`));
-    button.textContent = "Copied";
-    setTimeout(() => (button.textContent = "Copy link"), 2000);
   }
 
   // Tables of texts.
@@ -453,21 +385,16 @@ export class Reviews {
     );
   }
 
-  async read(name, bytes) {
+  async read(...file) {
+    const [name, bytes] = (this.file = file); // read again by another model
+    const body = { name, data: encodeBase64(bytes), column: this.column.value || null, model: this.state.model };
     await this.attempt(async () => {
       fill(this.table, h("p", { role: "status" }, "Classifying …"));
-      this.rows = null;
-      try {
-        this.rows = await post("table", {
-          name,
-          data: encodeBase64(bytes),
-          column: this.column.value || null,
-          model: this.state.model,
-        });
-      } catch (error) {
-        fill(this.table);
-        throw error;
-      }
+      const rows = await post("table", body).catch((error) => error);
+      if (this.file !== file || this.state.model !== body.model) return; // a newer table is on its way
+      fill(this.table);
+      if (rows instanceof Error) throw rows;
+      this.rows = rows;
       this.order = ["row", 1];
       this.showRows();
     });
@@ -481,20 +408,14 @@ export class Reviews {
       (row) => row.text.toLowerCase().includes(wanted) || classes[row.class].name.includes(wanted),
     );
     found.sort((a, b) => direction * (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : a.row - b.row));
-    const heads = [
-      ["row", "row"],
-      ["text", "text"],
-      ["class", "prediction"],
-      ["probability", "probability"],
-      [null, "strongest words"],
-    ];
+    const heads = Object.entries({ row: "row", text: "text", class: "prediction", probability: "probability" });
     const sortBy = (column) => {
       this.order = [column, key === column ? -direction : 1];
       this.showRows();
     };
     const head = heads.map(([column, title]) => {
       const ariaSort = column === key ? (direction > 0 ? "ascending" : "descending") : undefined;
-      return h("th", { scope: "col", ariaSort }, column ? button(title, () => sortBy(column)) : title);
+      return h("th", { scope: "col", ariaSort }, button(title, () => sortBy(column)));
     });
     const counts = classes
       .map(({ name: label }, k) => `${rows.filter((row) => row.class === k).length} ${label}`)
@@ -506,33 +427,21 @@ export class Reviews {
       return [`${row.row}`, open, classes[row.class].name, percent(row.probability), words];
     });
     const shown = `The first ${SHOWN_ROWS} of ${found.length} rows are shown; the CSV has all.`;
+    const save = button("Download as CSV", () => this.downloadRows());
     const more = found.length > SHOWN_ROWS ? h("p", { className: "hm-note" }, shown) : null;
     fill(
       this.table,
       h("p", { role: "status" }, `${name}: ${rows.length} texts, ${counts}. ${note}`),
-      h(
-        "div",
-        { className: "hm-review-bar" },
-        this.filter,
-        button("Download as CSV", () => this.downloadRows()),
-      ),
-      table(head, body),
+      h("div", { className: "hm-review-bar" }, this.filter, save),
+      table([...head, "strongest words"], body),
       more,
     );
     if (document.activeElement === document.body && wanted) this.filter.focus();
   }
 
   async downloadRows() {
-    await this.attempt(async () =>
-      download(
-        await post("export-table", { rows: this.rows.rows.map(({ text }) => ({ text })), model: this.state.model }),
-        "predictions.csv",
-      ),
-    );
+    const { rows, model } = this.rows;
+    const body = { rows: rows.map(({ text }) => ({ text })), model };
+    await this.attempt(async () => download(await post("export-table", body), "predictions.csv"));
   }
-}
-
-export async function textsFromAddress() {
-  const found = location.hash.match(/^#r=([\w-]+)$/);
-  return found ? fromLink(found[1]) : null;
 }

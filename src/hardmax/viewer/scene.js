@@ -1,6 +1,4 @@
-// The scene of the playground as plain data: its default values, and the scene in the address of the page.
-
-import { fromLink } from "./data.js";
+// The default values of the scene of the playground.
 
 export const UNMASKED = ["localmax", "frank-wolfe"]; // rules without a causal mask
 
@@ -21,8 +19,3 @@ export const DEFAULTS = {
   overlays: ["trails", "polytope"],
   colours: [],
 };
-
-export async function sceneFromAddress() {
-  const found = location.hash.match(/^#s=([\w-]+)$/);
-  return found ? fromLink(found[1]) : null;
-}

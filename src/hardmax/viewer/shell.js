@@ -1,5 +1,7 @@
 // What the pages of the app share: light and dark, and the view for presentations.
 
+const TYPING = "input:not([type=range], [type=checkbox], [type=file]), textarea, select"; // where F is a letter
+
 export function setUp() {
   const root = document.documentElement;
   const button = document.querySelector(".hm-theme");
@@ -15,10 +17,20 @@ export function setUp() {
     localStorage.setItem("hm-theme", theme);
     apply(theme);
   });
-  document.addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "f" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, textarea, select")) return;
+  const present = document.querySelector(".hm-present");
+  if (!present) return;
+  const presents = () => root.classList.contains("hm-presenting");
+  const toggle = () => {
     root.classList.toggle("hm-presenting");
-    window.dispatchEvent(new Event("resize"));
-  });
+    present.textContent = presents() ? "Leave (Esc)" : "Present (F)";
+  };
+  present.addEventListener("click", toggle);
+  const press = (event) => {
+    const leaves = event.key === "Escape" && presents();
+    const enters = event.key.toLowerCase() === "f" && !(event.ctrlKey || event.metaKey || event.altKey);
+    if (!leaves && (!enters || event.target.closest(TYPING))) return;
+    event.stopPropagation(); // Escape would clear the selection, too
+    toggle();
+  };
+  document.addEventListener("keydown", press, true);
 }

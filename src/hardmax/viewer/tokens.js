@@ -1,12 +1,14 @@
 // Tokens of a trajectory as shapes of a picture. Positions between two frames are interpolated.
 
+export const [LEADS, HIDDEN, RINGED, CROSS] = [1, 2, 3, 4]; // marks; those of a circle are 0
+
 export class Tokens {
   // `positions` has shape (frames, n, dimension); `faces`, `edges` and `marks` have shape (frames, n): indices of the
-  // palette, and 1 for stars, 2 for tokens hidden behind a star.
-  constructor({ positions, dimension, palette, faces, edges, marks, texts, hull = null, size = 1, trail_step = 1, n }) {
-    this.n = n ?? texts.length;
-    this.frames = positions.length / (this.n * dimension);
-    Object.assign(this, { positions, dimension, palette, faces, edges, marks, texts, hull, size, trail_step });
+  // palette, and marks.
+  constructor({ hull = null, names = null, size = 1, star = 1, trail_step = 1, ...values }) {
+    Object.assign(this, { hull, names, size, star, trail_step, ...values });
+    this.n = this.texts.length;
+    this.frames = this.positions.length / (this.n * this.dimension);
     this.all = [...Array(this.n).keys()];
   }
 
@@ -37,15 +39,20 @@ export class Tokens {
       points: this.all.map((i) => this.at(frame, i)),
       colours: this.all.map((i) => this.palette[faces[i]]),
       edges: this.all.map((i) => this.palette[edges[i]]),
-      stars: this.all.map((i) => Number(marks[i] === 1)),
-      hidden: this.all.map((i) => marks[i] === 2),
+      stars: this.all.map((i) => Number(marks[i] === LEADS)),
+      hidden: this.all.map((i) => marks[i] === HIDDEN || marks[i] === CROSS),
       texts: this.texts,
+      names: this.names,
       size: this.size,
+      star: this.star,
     };
   }
 
   shapes(frame) {
     const hull = this.hull && frame >= this.frames - 1 ? [{ kind: "polygon", ...this.hull }] : [];
-    return [...hull, ...this.trails(frame), this.points(frame)];
+    const marks = this.row(this.marks, frame);
+    const marked = (mark) => this.all.filter((i) => marks[i] === mark).map((i) => this.at(frame, i));
+    const rings = { kind: "rings", points: marked(RINGED), radius: 4.6 * this.size + 3.5, width: 1.2 };
+    return [...hull, ...this.trails(frame), rings, this.points(frame), { kind: "crosses", points: marked(CROSS), size: 8 }];
   }
 }
