@@ -181,7 +181,7 @@ def _attention(
     from hardmax.attention.functional import hardmax_attention
 
     q, k, v, g = (torch.randn(1, batch, n, d, device="cuda").to(dtype) for _ in range(4))
-    if most:  # whole numbers up to it: different keys tie
+    if most:  # integers up to it: different keys tie
         q, k = (torch.randint(-most, most + 1, q.shape, device="cuda").to(dtype) for _ in range(2))
     k = k[:, :, : n // copies].repeat(1, 1, copies, 1)
     ours = _steps(lambda q, k, v: hardmax_attention(q, k, v, causal=causal), [q, k, v], g)
@@ -189,7 +189,7 @@ def _attention(
     _check(q, k, v, ours[0](), causal)
     kind = str(dtype).removeprefix("torch.")
     more = (", causal" if causal else "") + (f", every key {copies} times" if copies > 1 else "")
-    more += f", whole numbers from {-most} to {most}" if most else ""
+    more += f", integers from {-most} to {most}" if most else ""
     rows = []
     for name, one, other in zip((FORWARD, BOTH), ours, theirs, strict=True):
         case = f"{name}, {kind}, batch {batch}, n = {n}, d = {d}{more}, against SDPA"

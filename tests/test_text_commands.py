@@ -310,7 +310,7 @@ def test_evaluation_counts(run, home, model, classifier, monkeypatch) -> None:
     f1 = 2 * true / (200 + true + false)
     assert re.search(rf"positive +200 +{true / (true + false):.4f} +{true / 200:.4f} +{f1:.4f}", out)
     assert re.search(rf"positive +{200 - true} +{true} *$", out, re.MULTILINE)
-    assert re.search(r"Leaders of a text in a head: \d\.\d ± \d\.\d, from \d to \d+; \d+% of them", out)
+    assert re.search(r"Leaders per text and head: mean \d\.\d \(.* \d\.\d\), range \d to \d+\. \d+% lead", out)
     monkeypatch.setattr("hardmax.cli.evaluate.MAX_LEADER_TEXTS", 150)
     files = ("--out", "e.json", "--out", "e.csv")
     result = json.loads(run("evaluate", home / "reviews.csv", "--model", model, "--json", *files)[1])

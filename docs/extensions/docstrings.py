@@ -34,7 +34,7 @@ def without_routing(app: Any, what: str, name: str, thing: Any, skip: bool, opti
 
 
 def without_signature(app: Any, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
-    """Leave out how a result is made: nobody makes one by hand, and its fields are below."""
+    """Leave out how a result is made: results are not made by hand, and their fields are below."""
     text = thing.__doc__ or ""
     return ("", None) if what == "class" and "\n    Attributes\n" in text and "\n    Parameters\n" not in text else None
 

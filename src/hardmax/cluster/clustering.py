@@ -42,8 +42,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     Parameters
     ----------
     n_clusters : int, optional
-        Number of clusters. By default the number of density peaks beyond chance, which may be one: no clusters. The
-        search then takes the tau nearest to 1. With features="graph" it also chooses the number of eigenvectors:
+        Number of clusters. By default the number of density peaks beyond chance; 1 means that no clusters were found.
+        The search then takes the tau nearest to 1. With features="graph" it also chooses the number of eigenvectors:
         n_clusters (50 at most) if a tau from 1/4 to 4 gives that many clusters, otherwise that number or a few less,
         by the least normalised cut.
     granularity : float in [0, 1], optional

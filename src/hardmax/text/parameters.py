@@ -101,7 +101,7 @@ class Parameters:
         MODEL,
         False,
         'Learn A = LL^T for each head instead of the identity; with `training="softmax"`, as hardmax gives A no '
-        "gradient. (With y = L^T z it is a model with A = I again, so it is not more expressive.)",
+        "gradient. This adds no expressive power: substitute y = L^T z.",
     )
     scale: float = _positive(
         MODEL, 6.4, "Initial standard deviation of the embedding, times the number of coordinates of a group."
@@ -123,7 +123,7 @@ class Parameters:
         "many words of a small file occur once.",
     )
     max_features: int | None = _count(
-        MODEL, 100_000, "Largest size of the vocabulary. A tenth of it are the most frequent words."
+        MODEL, 100_000, "Largest size of the vocabulary. 10 % of it is reserved for the most frequent words."
     )
     select: str = _choice(
         MODEL,
@@ -174,8 +174,8 @@ class Parameters:
         TRAINING,
         None,
         'Initial weights: "random", or "linear", from a linear model of the same tokens whose regularisation is chosen '
-        "by cross-validation; it needs no epochs. None is linear, except for at least 8,000 texts of at least 400 "
-        "characters on average without a rare class, or if `epochs` is given.",
+        "by cross-validation; it needs no epochs. Default: linear; random if `epochs` is given, or for at least 8,000 "
+        "long texts (400 characters on average) without a rare class.",
         "linear",
         "random",
     )
