@@ -1,6 +1,5 @@
 """Explanations: terms of the tokens that add up to the logit, and the leaders of every head."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ from hardmax.text.context import Reading, find_leaders
 from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.storage import to_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -438,14 +438,14 @@ class Explanation:
             "text": self.text,
             "prediction": self.prediction.item(),
             "probability": self.probability,
-            "classes": self.classes.tolist(),
-            "logit": np.asarray(self.logit).tolist(),
-            "bias": np.asarray(self.bias).tolist(),
-            "words": self.words.tolist(),
-            "contributions": self.contributions.tolist(),
+            "classes": self.classes,
+            "logit": self.logit,
+            "bias": self.bias,
+            "words": self.words,
+            "contributions": self.contributions,
             "leaders": [[asdict(leader) for leader in leaders] for leaders in self.leaders],
         }
-        return json.dumps(document, ensure_ascii=False)
+        return to_json("hardmax-explanation-1", document)
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas DataFrame with a row for each of `words`: contribution, count and largest share of a head."""
