@@ -205,7 +205,10 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     def _collect_warnings(self, found: Limit) -> list[str]:
         messages, number = [], f"HardmaxClustering found {count(self.n_clusters_, 'cluster')}"
         if self.n_clusters not in (None, self.n_clusters_):
-            messages.append(f"{number} instead of {self.n_clusters}, the nearest number that its search reached.")
+            n, reason = len(self.labels_), "its search reached no nearer number"
+            if self.n_clusters > n:
+                reason = f"{n} points form at most {n} clusters"
+            messages.append(f"{number} instead of {self.n_clusters}: {reason}.")
         if self._fitted.doubt:
             messages.append(f"{number} that are doubtful: {self._fitted.doubt}.")
         if not self.certified_:

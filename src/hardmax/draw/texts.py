@@ -20,7 +20,7 @@ from hardmax.draw import style
 from hardmax.draw.movies import Movie, movie
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
-from hardmax.draw.text_page import class_colours
+from hardmax.draw.text_page import class_colours, percent
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
@@ -49,11 +49,10 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
 
 def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     """Draw bars of the largest contributions: to the logit of the second class, of more classes to the prediction."""
-    order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MAX_WORDS]
-    written, is_binary = explanation.as_written, len(explanation.classes) == 2
-    values = (explanation.contributions if is_binary else explanation.towards)[order]
-    left, right = explanation.classes if is_binary else (explanation.second, explanation.prediction)
-    against, favour = style.CLASSES if is_binary else class_colours(explanation)[::-1]
+    values = explanation.as_shown(explanation.contributions)
+    order = np.argsort(-np.abs(values), kind="stable")[:MAX_WORDS]
+    values, written = values[order], explanation.as_written
+    (right, left), (favour, against) = explanation.sides, class_colours(explanation)
     if ax is None:
         height = 1.2 + 0.27 * max(1, len(order))
         ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
@@ -62,7 +61,9 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     ax.invert_yaxis()
     ax.axvline(0, color="#444", linewidth=0.8)
     ax.set_xlabel(f"{left} ← contribution to the logit → {right}", parse_math=False)
-    ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
+    ax.set_title(
+        f"{explanation.prediction}, probability {percent(explanation.probability)}", fontsize=11, parse_math=False
+    )
     return cast(Figure, ax.figure)
 
 
@@ -79,7 +80,7 @@ def plot_plane(explanation: "Explanation") -> Figure:
         ax.set_ylim(low - 0.09 * (high - low), high + 0.09 * (high - low))  # room for the names
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
         name_leaders(explanation, ax, layer=k)
-    figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
+    figure.suptitle(f"{explanation.prediction}, probability {percent(explanation.probability)}", parse_math=False)
     figure.legend(handles=plane_legend(explanation), loc="outside lower center", ncols=6, fontsize=9.5, frameon=False)
     return figure
 
