@@ -91,9 +91,9 @@ def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
         clusters = flows.rank_clusters(trajectory)[trajectory.mask]
         line = flows.make_flow_legend(clusters, stars=stars, hull=hull)
     else:
-        parts = ["stars lead", "colours: the leader of each token"]
+        parts = ["stars lead", "colours: the token that each follows"]
         parts += ["white: several"] if "paper" in tokens["palette"] else []
-        parts += ["grey: beyond eight colours"] if REST in tokens["palette"] else []
+        parts += ["grey: follows a token without a colour"] if REST in tokens["palette"] else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
     sentences = f"{line[:1].upper()}{line[1:]}", *describe_thinning(len(tokens["texts"]), int(trajectory.mask.sum()))
     return "".join(f"{sentence}. " for sentence in sentences)

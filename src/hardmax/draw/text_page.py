@@ -16,9 +16,9 @@ MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no backgro
 
 EXAMPLES = {  # texts of the demo and the app, written for them
     "A review that praises": (
-        "I went in expecting very little and came out smiling. The two leads are wonderful together, the music is "
-        "lovely, and the last scene moved me to tears. The first half is slow, but the ending is worth the wait. I "
-        "loved the characters, even the unpleasant ones."
+        "I went in expecting very little and came out smiling: wonderful leads, lovely music, and a last scene that "
+        "moved me to tears. It is slow at first, but worth the wait. I loved these characters, even the unpleasant "
+        "ones."
     ),
     "A review that does not": (
         "The photography is beautiful and the lead does her best, but the plot makes no sense. The dialogue is awful, "

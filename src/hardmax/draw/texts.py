@@ -77,7 +77,7 @@ def plot_plane(explanation: "Explanation") -> Figure:
     for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
         low, high = ax.get_ylim()
-        ax.set_ylim(low - 0.09 * (high - low), high + 0.09 * (high - low))  # room for the names
+        ax.set_ylim(low - 0.09 * (high - low), high + 0.3 * (high - low))  # room for the names
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
         name_leaders(explanation, ax, layer=k)
     figure.suptitle(f"{explanation.prediction}, probability {percent(explanation.probability)}", parse_math=False)
@@ -122,11 +122,13 @@ def name_leaders(explanation: "Explanation", ax: Axes, *, head: int = 0, layer: 
     trajectory = explanation.trajectory[head]
     tokens = trajectory.array[trajectory.index(layer)]
     place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens have one position
-    (x0, x1), middle = ax.get_xlim(), tokens[:, 1].mean()
-    for leader in explanation.leaders[head][:MAX_NAMES]:
+    (x0, x1), middle, rises = ax.get_xlim(), tokens[:, 1].mean(), 0
+    for leader in sorted(explanation.leaders[head][:MAX_NAMES], key=lambda one: float(tokens[place[one.word], 0])):
         at = tokens[place[leader.word]]
         above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
-        beside: dict[str, Any] = {"xytext": (0, 8 if above else -8), "textcoords": "offset points"}
+        rises += above  # every second name is higher, so that neighbours do not overlap
+        offset = 8 + 14 * (rises % 2) if above else -8
+        beside: dict[str, Any] = {"xytext": (0, offset), "textcoords": "offset points"}
         beside["ha"] = "left" if across < 0.15 else "right" if across > 0.85 else "center"
         beside["va"] = "bottom" if above else "top"
         halo = [withStroke(linewidth=2.5, foreground="white")]
