@@ -1,4 +1,4 @@
-"""The site that `make docs` built, in a browser: no other host, every link, search, both colours, a narrow screen.
+"""The site that `make docs` built, in a browser: no other host, every link, search, two colour schemes and widths, axe.
 
 `make test-docs` builds it and runs these.
 """
@@ -39,6 +39,8 @@ QUERIES = {  # a search, and a part of an address among its results
 }
 SITE = Path(__file__).parents[1] / "site"
 PAGES = sorted(path for path in SITE.rglob("*.html") if not {"_static", "_modules"} & {*path.parts})
+VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (800, 1280)]
+MAX_REFERENCE_HEIGHT = 8000  # pixels, with folded entries
 pytestmark = [pytest.mark.site, browser.needed]
 
 
@@ -98,18 +100,25 @@ def chromium() -> Iterator[Any]:
         yield chromium
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("start", range(4))
-def test_pages_fit_800_pixels_and_ask_no_other_host(start: int, scheme: str, chromium: Any) -> None:
-    wide = []
-    with browser.opened(chromium, (800, 900), color_scheme=scheme) as page:
-        for path in PAGES[start::4]:
+@pytest.mark.parametrize("start", range(len(VIEWS)))
+def test_pages_fit_are_accessible_and_use_no_other_host(start: int, chromium: Any) -> None:
+    """Every page has its width in all views, and is checked by axe in one: in another one than its neighbours."""
+    wide, violations = [], {}
+    with browser.opened(chromium) as page:
+        for path in PAGES[start :: len(VIEWS)]:
             page.goto(path.as_uri(), wait_until="load")
-            if page.evaluate("document.documentElement.scrollWidth") > 800:
-                wide.append(path.relative_to(SITE).as_posix())
-            assert page.evaluate("document.documentElement.dataset.theme") == scheme
+            for scheme, width in VIEWS[start + 1 :] + VIEWS[: start + 1]:  # the last is that of axe
+                page.emulate_media(color_scheme=scheme)
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.dataset.theme") == scheme
+                if page.evaluate("document.documentElement.scrollWidth") > width:
+                    wide.append(f"{path.relative_to(SITE)} at {width}")
+            violations[path.relative_to(SITE).as_posix()] = browser.unfriendly(page)
+            if path.parent.name == "reference" and page.evaluate("document.body.scrollHeight") > MAX_REFERENCE_HEIGHT:
+                violations[path.name] = ["is higher than a page of the reference may be"]
         assert page.problems == []
     assert not wide
+    assert {name: found for name, found in violations.items() if found} == {}
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +158,11 @@ def test_a_reader_chooses_light_or_dark(chromium: Any) -> None:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
-@pytest.mark.parametrize("name", ["index", "gallery/index", "reference/limits", "course/index"])
-def test_pages_are_accessible(name: str, chromium: Any) -> None:
+def test_an_address_opens_the_folded_entry(chromium: Any) -> None:
     with browser.opened(chromium) as page:
-        page.goto((SITE / f"{name}.html").as_uri())
+        page.goto(f"{(SITE / 'reference' / 'control.html').as_uri()}#hardmax.control.choose_A")
+        page.wait_for_function("() => document.getElementById('hardmax.control.choose_A').getClientRects().length > 0")
+        page.evaluate("() => document.querySelectorAll('details').forEach(entry => entry.open = true)")
         assert browser.unfriendly(page) == []
 
 

@@ -35,11 +35,17 @@ def tabulated(text: str) -> str:
     """Typer's page with its lists of options, arguments and commands as tables, and options in prose as code."""
     lines = text.replace("# `hardmax`\n", START, 1).splitlines()
     summaries, inside, made = _summaries(lines), False, list[str]()
-    program, listed = "hardmax", ""
+    program, listed, is_folded = "hardmax", "", False
     for line in lines:
         inside ^= line.startswith("```")
         heading, entry = HEADING.match(line), ENTRY.match(line)
         program = heading[1] if heading else program
+        if is_folded and (heading or line.startswith(TRY)):
+            made += [":::", ""]
+            is_folded = False
+        if line == "**Usage**:" and program != "hardmax":
+            made += [":::{dropdown} Usage and options", ""]
+            is_folded = True
         listed = line.strip("*:") if line.startswith("**") and line.endswith("**:") else listed
         if line.startswith(TRY):
             made += ["For example:", "", "```console"]

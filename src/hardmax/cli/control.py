@@ -38,7 +38,9 @@ def control(
     steer: Annotated[
         bool, option("--limit", "No other leaders in the limit: search for A, and verify each candidate by its limit.")
     ] = False,
-    prefer: Annotated[str, option("--prefer", "margin (the largest), or identity (A closest to it).")] = "margin",
+    prefer: Annotated[
+        str, option("--prefer", "margin: the A with the largest margin; identity: the A closest to the identity.")
+    ] = "margin",
     margin: Annotated[float | None, option("--margin", "Margin to keep with --prefer identity.")] = None,
     condition: Annotated[
         float | None, option("--condition", "Maximum condition number of A. Default: 100, then 1e6; with --limit 1e4.")
