@@ -110,7 +110,7 @@ def test_pages_fit_are_accessible_and_use_no_other_host(start: int, chromium: An
             for scheme, width in VIEWS[start + 1 :] + VIEWS[: start + 1]:  # the last is that of axe
                 page.emulate_media(color_scheme=scheme)
                 page.set_viewport_size({"width": width, "height": 900})
-                assert page.evaluate("document.documentElement.dataset.theme") == scheme
+                page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
                 if page.evaluate("document.documentElement.scrollWidth") > width:
                     wide.append(f"{path.relative_to(SITE)} at {width}")
             violations[path.relative_to(SITE).as_posix()] = browser.unfriendly(page)
