@@ -11,6 +11,11 @@ DEFAULT = re.compile(r"  \[default: (.*?)(?:; \d*<?=?x[<>]=?\d*)?\]$")
 OPTION = re.compile(r"(?<![\w`-])--[A-Za-z][\w-]*")  # in prose, where -- would become a dash
 TRY = "Try: "  # how an example of a command begins
 HEADING = re.compile(r"^#+ `(hardmax[^`]*)`$")
+FOLDED = re.compile(  # what follows the first paragraph of a command; of the page itself, usage and options
+    r"^(?P<shown>#+ `hardmax [^`]*`\n\n(?:[^\n]+\n)+\n|(?=\*\*Usage\*\*))"
+    r"(?P<folded>.*?)(?=^#+ `hardmax|^\*\*Commands\*\*|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 START = """# The command line
 
 Every command with its arguments and options. [How to](../how-to/index.md) uses them in whole tasks.
@@ -35,17 +40,11 @@ def tabulated(text: str) -> str:
     """Typer's page with its lists of options, arguments and commands as tables, and options in prose as code."""
     lines = text.replace("# `hardmax`\n", START, 1).splitlines()
     summaries, inside, made = _summaries(lines), False, list[str]()
-    program, listed, is_folded = "hardmax", "", False
+    program, listed = "hardmax", ""
     for line in lines:
         inside ^= line.startswith("```")
         heading, entry = HEADING.match(line), ENTRY.match(line)
         program = heading[1] if heading else program
-        if is_folded and (heading or line.startswith(TRY)):
-            made += [":::", ""]
-            is_folded = False
-        if line == "**Usage**:" and program != "hardmax":
-            made += [":::{dropdown} Usage and options", ""]
-            is_folded = True
         listed = line.strip("*:") if line.startswith("**") and line.endswith("**:") else listed
         if line.startswith(TRY):
             made += ["For example:", "", "```console"]
@@ -62,7 +61,7 @@ def tabulated(text: str) -> str:
             shown = f"`{default[1].strip('()')}`" if default else ""
             name = entry["name"].removeprefix(" / ").replace(" range>", ">")
             made += _row(made, (listed[:-1], "Meaning", "Default"), (f"`{name}`", _as_code(meaning), shown))
-    return "\n".join(made) + "\n"
+    return FOLDED.sub(r"\g<shown>:::{dropdown} Usage and options\n\n\g<folded>:::\n\n", "\n".join(made) + "\n")
 
 
 def _summaries(lines: list[str]) -> dict[str, str]:
