@@ -45,7 +45,6 @@ copybutton_prompt_is_regexp = True
 autodoc_member_order = "bysource"
 toc_object_entries = False  # every name has a heading
 autodoc_typehints = "none"  # shapes and meanings are in the docstrings
-toc_object_entries = False  # each name has a heading
 default_role = "code"  # `name` in docstrings, as in Markdown
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True

@@ -21,9 +21,8 @@ EXAMPLES = {  # texts of the demo and the app, written for them
         "ones."
     ),
     "A review that does not": (
-        "The photography is beautiful and the lead does her best, but the plot makes no sense. The dialogue is awful, "
-        "and the jokes are not funny. The first ten minutes are promising, but then it becomes dull and predictable. "
-        "A waste of a good cast."
+        "The lead does her best, with beautiful photography, but the plot makes no sense: awful dialogue, jokes that "
+        "are not funny, dull characters. After ten promising minutes it becomes predictable, wasting a good cast."
     ),
 }
 Row = tuple[object, ...]
