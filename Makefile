@@ -112,7 +112,7 @@ docs: .venv/docs
 docs-open: docs
 	$(BIN)/python -m webbrowser -t "file://$(CURDIR)/site/index.html"
 
-# The site in a browser: no request to another host, links, search, both colour schemes, a narrow screen.
+# The site in a browser: no request to another host, links, search, and axe in two colour schemes and widths.
 test-docs: docs
 	$(TEST) -m site $(call marked,site)
 

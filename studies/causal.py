@@ -50,7 +50,7 @@ class CausalStudy(Study):
     """A study that takes all token sets of a cell in two batches."""
 
     def run(self, out: Path, progress: Progress | None = None, **options: Any) -> pd.DataFrame:
-        """Write each cell into a folder, so that a run that was stopped goes on."""
+        """Write each cell into a folder, so that a run that was stopped can be continued."""
         out.mkdir(parents=True, exist_ok=True)
         cells, rows = [(alpha, n, d) for n in GRID["n"] for d in GRID["d"] for alpha in GRID["alpha"]], []
         for number, cell in enumerate(cells):

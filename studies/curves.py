@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 METHODS = {
     2: ("numpy", "hull", "scan", "FAISS"),
-    3: ("numpy", "scan", "FAISS"),
+    3: ("numpy", "kdtree", "scan", "FAISS"),
     16: ("numpy", "scan", "FAISS"),
     256: ("numpy", "scan", "symmetric", "FAISS"),
 }

@@ -25,7 +25,7 @@ ENDINGS = ["clusters", "consensus", "cycle", "unsettled"]
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
-    """Shares of the endings, and how many clusters there are in the end."""
+    """Return the shares of the endings, and the final number of clusters."""
     found = shares(rows, BY, "ending").reindex(columns=[*BY, "runs", *ENDINGS], fill_value=0.0)
     return found.merge(rows.groupby(BY)["clusters"].mean().round(4).rename("mean_clusters").reset_index(), on=BY)
 

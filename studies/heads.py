@@ -24,7 +24,7 @@ BY = ["heads", "gain", "A", "d"]
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
-    """Shares of the endings, how many clusters there are in the end, and how often there are several."""
+    """Return the shares of the endings, the final number of clusters, and the share of runs with several."""
     found = shares(rows, BY, "ending").reindex(columns=[*BY, "runs", *ENDINGS], fill_value=0.0)
     several = rows.assign(several=(rows["ending"] == "clusters") & (rows["clusters"] > 1)).groupby(BY)
     more = several.agg(several=("several", "mean"), mean_clusters=("clusters", "mean")).round(5).reset_index()

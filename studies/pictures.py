@@ -12,21 +12,22 @@ import hardmax as hm
 from hardmax.draw.style import BLUE, EDGE, ORANGE
 
 SIZE = (5.4, 3.6)  # inches; three of them fill a row
-REVIEW = "The start is slow, but the ending is wonderful."
+REVIEW = "A dull plot but wonderful actors."
 FOLDER = ROOT / "docs" / "images"
 
 
 def draw_limit() -> Figure:
-    """Draw sixty tokens, their leaders and the polytope."""
+    """Draw sixty tokens, their paths, their leaders and the polytope."""
     tokens = hm.configuration("ball", n=60, seed=54) * [1.3, 1.0]
     figure, ax = plt.subplots(figsize=SIZE, layout="constrained")
-    hm.draw.plot_tokens(hm.simulate(tokens, hm.Hardmax(0.2), layers=4), 4, ax=ax)
-    ax.set(title="60 tokens after 4 layers; stars: leaders", xlabel="", ylabel="")
+    hm.draw.plot_tokens(hm.simulate(tokens, hm.Hardmax(0.2), layers=9), 9, ax=ax)
+    ax.set(title="60 tokens after 9 layers", xlabel="stars: leaders; colour: the leader followed; shaded: polytope")
+    ax.set_ylabel("")
     return figure
 
 
 def draw_explanation() -> Figure:
-    """Draw the contribution of each word of a review to the logit."""
+    """Draw the contribution of each word of a review to the logit, its parts of n-grams included."""
     why = hm.pretrained("imdb").explain(REVIEW)
     parts = sorted(why.by_word(), key=lambda part: abs(part.value))[-7:]
     values = [part.value for part in parts]
@@ -34,7 +35,8 @@ def draw_explanation() -> Figure:
     ax.barh([part.text for part in parts], values, color=[BLUE if value > 0 else ORANGE for value in values])
     ax.axvline(0, color=EDGE, lw=0.8)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set(title=f"Contributions to the logit {why.logit:+.2f} of “positive”", xlabel="negative · positive")
+    title = f"Contributions to the logit {why.logit:+.2f} of “positive”"
+    ax.set(title=title, xlabel="← negative      sum over n-grams of each word      positive →")
     return figure
 
 

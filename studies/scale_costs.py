@@ -1,7 +1,7 @@
 """What sweeps and `predict_files` cost beside their work, and what a second worker gains.
 
-`python -m studies.scale_costs 1000000 DIR` makes a file of so many rows in a folder, predicts it, checks that every row
-is answered once and in order, and records seconds and memory in benchmarks/results/corpora_rows.json.
+`python -m studies.scale_costs 1000000 DIR` makes a file with this number of rows in a folder, predicts it, checks that
+every row is answered once and in order, and records seconds and memory in benchmarks/results/corpora_rows.json.
 """
 
 import json
@@ -81,7 +81,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _rounds(seconds: float) -> int:
-    """Return the rounds of `work` that take so many seconds."""
+    """Return the rounds of `work` that take the given number of seconds."""
     return round(200_000 * seconds / min(_seconds(lambda: work(200_000)) for _ in range(10)))
 
 
@@ -129,7 +129,7 @@ def measure_sweeps(quick: bool, progress: Progress) -> dict[str, Any]:
 
 
 def write_texts(path: Path, rows: int) -> None:
-    """Write a Parquet file of so many rows, drawn from made reviews, with little memory."""
+    """Write a Parquet file with the given number of rows, drawn from made reviews, with little memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -191,7 +191,7 @@ def markdown(found: dict[str, Any]) -> str:
 
 
 def main(rows: int, folder: Path) -> None:
-    """Predict a file of so many rows and record seconds and memory."""
+    """Predict a file with the given number of rows, and record seconds and memory."""
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ SIZES = (100, 300, 1000, 3000, 10_000)
 DRAWS, MEASURED, BINS = 5, 3000, 15
 END = re.compile(r"(?<=[.!?])\s+|<br\s*/?>")
 SHORTEST, LONGEST = 6, 40  # words of a sentence
-RATINGS, EXTREMES = ("1", "4", "7", "10"), ("1", "10")  # a sentence of a mild review tells little about its label
+RATINGS, EXTREMES = ("1", "4", "7", "10"), ("1", "10")  # a sentence of a mild review is weak evidence of its label
 UNEVEN = 0.9
 OWN = {"sentences": 0.25, "reviews": 1.0}  # of NB-SVM: as published, and what is better of long training reviews
 

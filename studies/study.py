@@ -43,7 +43,7 @@ class Study:
         return f"<!-- made by python -m studies {self.name} -->"
 
     def run(self, out: Path, **options: Any) -> "DataFrame":
-        """The table of a sweep that is made, or goes on, in a folder."""
+        """Return the table of a sweep that is started or continued in a folder."""
         rows = hm.sweep(self.cell, self.grid, out=out, **options).to_frame()
         return self.keep(rows[rows["error"].isna()])
 

@@ -284,7 +284,7 @@ def test_pictures_before_and_after(d: int) -> None:
     figure.canvas.draw()
     before, after = figure.axes[:2]
     assert before.get_title().startswith("before: A = I")
-    assert f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} in the end" in after.get_title()
+    assert f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} at layer 60" in after.get_title()
     plt.close(figure)
     with pytest.raises(ValueError, match="`result`"):
         plot_control(hm.control.choose_A(TRIANGLE, leaders=[3]))

@@ -60,4 +60,4 @@ def test_warnings_are_notes(run) -> None:
     code, _, err = run("cluster", "1,0;0,1;-1,0;0,-1", "--clusters", 9)
     assert code == 0
     assert "Warning" not in err
-    assert "instead of 9" in err
+    assert "instead of 9: 4 points form at most 4 clusters." in err

@@ -26,7 +26,7 @@ from hardmax.trajectories import limits
 from hardmax.trajectories.base import Trajectory
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
+PLACE = re.compile(r"^ *\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 MADE = "command-line.md"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
 sys.path.append(str(REFERENCE.parent))
@@ -68,7 +68,7 @@ def test_every_public_name_is_documented_once() -> None:
 
 
 def test_the_entry_page_lists_all_of_them() -> None:
-    listed = re.findall(r"^    (hardmax\.\S+)$", read(REFERENCE / "index.md"), re.MULTILINE)
+    listed = re.findall(r"^ +(hardmax\.\S+)$", read(REFERENCE / "index.md"), re.MULTILINE)
     assert listed == [path for path in listed if path in CALLABLE]
     assert sorted(listed) == sorted(CALLABLE)
 

@@ -1,4 +1,4 @@
-"""The site that `make docs` built, in a browser: no other host, every link, search, both colours, a narrow screen.
+"""The site that `make docs` built, in a browser: no other host, every link, search, two colour schemes and widths, axe.
 
 `make test-docs` builds it and runs these.
 """
@@ -39,6 +39,8 @@ QUERIES = {  # a search, and a part of an address among its results
 }
 SITE = Path(__file__).parents[1] / "site"
 PAGES = sorted(path for path in SITE.rglob("*.html") if not {"_static", "_modules"} & {*path.parts})
+VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (800, 1280)]
+MAX_REFERENCE_HEIGHT = 8000  # pixels, with folded entries
 pytestmark = [pytest.mark.site, browser.needed]
 
 
@@ -98,18 +100,28 @@ def chromium() -> Iterator[Any]:
         yield chromium
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("start", range(4))
-def test_pages_fit_800_pixels_and_ask_no_other_host(start: int, scheme: str, chromium: Any) -> None:
-    wide = []
-    with browser.opened(chromium, (800, 900), color_scheme=scheme) as page:
-        for path in PAGES[start::4]:
-            page.goto(path.as_uri(), wait_until="load")
-            if page.evaluate("document.documentElement.scrollWidth") > 800:
-                wide.append(path.relative_to(SITE).as_posix())
-            assert page.evaluate("document.documentElement.dataset.theme") == scheme
+@pytest.mark.parametrize("start", range(len(VIEWS)))
+def test_pages_fit_are_accessible_and_use_no_other_host(start: int, chromium: Any) -> None:
+    """Axe checks each page in one view, another one than for its neighbours; its width is checked in all views."""
+    wide, found, views = [], {}, VIEWS[start:] + VIEWS[:start]
+    with browser.opened(chromium) as page:
+        for path in PAGES[start :: len(VIEWS)]:
+            name = path.relative_to(SITE).as_posix()
+            for view, (scheme, width) in enumerate(views):
+                page.emulate_media(color_scheme=scheme)
+                page.set_viewport_size({"width": width, "height": 900})
+                if view == 0:
+                    page.goto(path.as_uri(), wait_until="load")
+                    found[name] = browser.unfriendly(page)
+                page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+                if page.evaluate("document.documentElement.scrollWidth") > width:
+                    wide.append(f"{name} at {width}")
+            height = page.evaluate("document.body.scrollHeight")
+            if path.parent.name == "reference" and height > MAX_REFERENCE_HEIGHT:
+                found[name].append(f"a height of {height} pixels")
         assert page.problems == []
     assert not wide
+    assert {name: problems for name, problems in found.items() if problems} == {}
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +161,11 @@ def test_a_reader_chooses_light_or_dark(chromium: Any) -> None:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
-@pytest.mark.parametrize("name", ["index", "gallery/index", "reference/limits", "course/index"])
-def test_pages_are_accessible(name: str, chromium: Any) -> None:
+def test_an_address_opens_the_folded_entry(chromium: Any) -> None:
     with browser.opened(chromium) as page:
-        page.goto((SITE / f"{name}.html").as_uri())
+        page.goto(f"{(SITE / 'reference' / 'control.html').as_uri()}#hardmax.control.choose_A")
+        page.wait_for_function("() => document.getElementById('hardmax.control.choose_A').getClientRects().length > 0")
+        page.evaluate("() => document.querySelectorAll('details').forEach(entry => entry.open = true)")
         assert browser.unfriendly(page) == []
 
 

@@ -24,7 +24,7 @@ def test_softmax_does_what_its_formula_says(normalize, A, causal):
     rule = hm.Softmax([0.5, 2, 0.1], A, temperature=0.7, normalize=normalize, causal=causal)
     run = hm.simulate(TOKENS, rule, layers=5)
     now = TOKENS
-    for k, alpha in enumerate([0.5, 2, 0.1, 0.1, 0.1]):  # the last step goes on
+    for k, alpha in enumerate([0.5, 2, 0.1, 0.1, 0.1]):  # the last step continues
         np.testing.assert_allclose(run.attention(k), weights(now, A, 0.7, causal), rtol=0, atol=1e-10)
         now = softmax_layer(now, alpha, A, 0.7, normalize, causal)
         np.testing.assert_allclose(run.tokens[k + 1], now, rtol=0, atol=1e-10)

@@ -459,7 +459,8 @@ def test_command_prints_tables_and_writes_files(run, folder) -> None:
     assert re.search(rf"3 +{clusters:.2f} +{cosine:.2f} +{len(result.leaders[3])}", out)
     assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
     assert Path("d.json").read_text() == result.to_json() == run("inspect", "bert", SENTENCE, "--json")[1].strip()
-    assert json.loads(result.to_json())["weights"][0]["layers"] == [1]
+    read = json.loads(result.to_json())
+    assert (read["format"], read["weights"][0]["layers"]) == ("hardmax-inspection-1", [1])
     code, out, _ = run("inspect", "bert", SENTENCE, "--layer", "2")
     assert code == 0
     assert "Heads of layer 2; most attended: " in out

@@ -11,6 +11,11 @@ DEFAULT = re.compile(r"  \[default: (.*?)(?:; \d*<?=?x[<>]=?\d*)?\]$")
 OPTION = re.compile(r"(?<![\w`-])--[A-Za-z][\w-]*")  # in prose, where -- would become a dash
 TRY = "Try: "  # how an example of a command begins
 HEADING = re.compile(r"^#+ `(hardmax[^`]*)`$")
+FOLDED = re.compile(  # what follows the first paragraph of a command; of the page itself, usage and options
+    r"^(?P<shown>#+ `hardmax [^`]*`\n\n(?:[^\n]+\n)+\n|(?=\*\*Usage\*\*))"
+    r"(?P<folded>.*?)(?=^#+ `hardmax|^\*\*Commands\*\*|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 START = """# The command line
 
 Every command with its arguments and options. [How to](../how-to/index.md) uses them in whole tasks.
@@ -56,7 +61,7 @@ def tabulated(text: str) -> str:
             shown = f"`{default[1].strip('()')}`" if default else ""
             name = entry["name"].removeprefix(" / ").replace(" range>", ">")
             made += _row(made, (listed[:-1], "Meaning", "Default"), (f"`{name}`", _as_code(meaning), shown))
-    return "\n".join(made) + "\n"
+    return FOLDED.sub(r"\g<shown>:::{dropdown} Usage and options\n\n\g<folded>:::\n\n", "\n".join(made) + "\n")
 
 
 def _summaries(lines: list[str]) -> dict[str, str]:

@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions import names
-
-CODE = re.compile(r"(`[^`]*`)")
-SIGNS = re.compile(r"\||(?<=\w)_(?=\W|$)")  # |z| is a norm, and labels_ is an attribute
+from extensions.reference import CODE, escape
 
 
 def told_apart(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -16,8 +14,7 @@ def told_apart(app: Any, what: str, name: str, thing: Any, options: Any, lines: 
     for i, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if not example:
-            parts = CODE.split(line)
-            parts[::2] = [SIGNS.sub(r"\\\g<0>", part) for part in parts[::2]]
+            parts = CODE.split(escape(line))
             parts[1::2] = [linked(app, part) for part in parts[1::2]]
             lines[i] = "".join(parts)
 
@@ -34,7 +31,7 @@ def without_routing(app: Any, what: str, name: str, thing: Any, skip: bool, opti
 
 
 def without_signature(app: Any, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
-    """Leave out how a result is made: nobody makes one by hand, and its fields are below."""
+    """Leave out how a result is made: results are not made by hand, and their fields are below."""
     text = thing.__doc__ or ""
     return ("", None) if what == "class" and "\n    Attributes\n" in text and "\n    Parameters\n" not in text else None
 

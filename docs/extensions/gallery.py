@@ -18,6 +18,9 @@ from hardmax.draw.pages import Page
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
 MIN_RATIO, MAX_RATIO = 0.9, 1.6  # width by height of a thumbnail
 THUMBNAIL = (400, 280)  # pixels
+GAP = 12  # pixels on both sides of a cut: wider than the space between two words
+MIN_FRAME = 0.35  # of the height of the panels: a column with more ink is the frame of a panel
+MIN_PANELS = 0.55  # of the height of a figure with one row of panels
 MAX_SECONDS = 120  # per example, on two cores, including the compilation of kernels
 
 FIRST = (  # the first example of each group
@@ -60,24 +63,39 @@ def settings() -> dict[str, Any]:
 
 
 def crop_thumbnails(app: Any) -> None:
-    """Let thumbnails of wide figures show the left panels, which stay readable."""
+    """Replace the thumbnails of wide figures by their left panels, which stay readable."""
     for thumbnail in Path(app.srcdir, "gallery").glob("*/images/thumb/*_thumb.png"):
         source = thumbnail.parents[1] / thumbnail.name.replace("_thumb.png", "_001.png")
         if source.is_file():
             with Image.open(source) as image:
                 if image.width > MAX_RATIO * image.height:
-                    picture = image.convert("RGB").crop((0, 0, _width(image), image.height))
+                    picture = crop(image)
                     picture.thumbnail(THUMBNAIL)
                     picture.save(thumbnail)
 
 
-def _width(image: Image.Image) -> int:
-    """Return the width of the left part of a figure: up to the widest gap between panels, if there is one."""
+def crop(image: Image.Image) -> Image.Image:
+    """Return the left panels of a figure with one row, without titles and legends that the cut crosses."""
     least, most = round(MIN_RATIO * image.height), round(MAX_RATIO * image.height)
-    rows = np.asarray(image.convert("L"))[image.height // 8 : image.height * 3 // 4]  # without titles and legends
-    gaps = np.flatnonzero((rows[:, least:most] > 250).all(axis=0))
-    gap = max(np.split(gaps, np.flatnonzero(np.diff(gaps) > 1) + 1), key=len)  # adjacent white columns
-    return int(least + gap.mean()) if len(gap) else most
+    ink = np.asarray(image.convert("L")) < 250
+    bands = _runs(ink.any(axis=1))  # rows with ink: titles, panels, legends
+    panels = max(bands, key=len)
+    filled = ink[panels].mean(axis=0)  # of each column
+    gaps = [gap for gap in _runs(filled == 0) if least <= gap.mean() <= most]
+    if not gaps or len(panels) < MIN_PANELS * image.height:
+        return image.convert("RGB")
+    framed = [gap for gap in gaps if filled[gap[0] - 1] > MIN_FRAME]
+    right = int(max(framed or gaps, key=len).mean())
+    torn = [band for band in bands if band is not panels and ink[band, right - GAP : right + GAP].any()]
+    top = max((band[-1] + 1 for band in torn if band[-1] < panels[0]), default=0)
+    bottom = min((band[0] for band in torn if band[0] > panels[-1]), default=image.height)
+    return image.convert("RGB").crop((0, int(top), right, int(bottom)))
+
+
+def _runs(mask: Any) -> list[Any]:
+    """Return the arrays of adjacent indices at which a mask is True."""
+    found = np.flatnonzero(mask)
+    return [run for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1) if len(run)]
 
 
 def limited(conf: dict[str, Any], name: str, when: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import reference as pages
 
-PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
+PLACE = re.compile(r"^ *\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 ELSEWHERE = (
     *("matplotlib.figure.Figure", "matplotlib.axes.Axes", "pandas.DataFrame", "scipy.sparse.csr_array"),
     *("numpy.ndarray", "numpy.random.Generator"),

@@ -1,15 +1,21 @@
 """Expand blocks in the pages of the reference.
 
-A block ```{names} lists public names, one per line; each gets a section. A block ```{pages} lists pages; each is in
-the hidden table of contents and gets a section with its first paragraph and its names.
+A block ```{names} lists public names, one per line; each gets a section, whose entry is folded below its summary. A
+block ```{pages} lists pages; each is in the hidden table of contents and gets a section with its first paragraph and
+its names, folded.
 """
 
+import inspect
 import re
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(r"^```\{(names|pages)\}\n(.*?)```$", re.MULTILINE | re.DOTALL)
-CALLABLE = re.compile(r"^\.\. auto\w+:: (hardmax\.\S+)", re.MULTILINE)
+CALLABLE = re.compile(r"^ *\.\. auto\w+:: (hardmax\.\S+)", re.MULTILINE)
+CODE = re.compile(r"(`[^`]*`)")
+SIGNS = re.compile(r"\||(?<=\w)_(?=\W|$)")  # |z| is a norm, and labels_ is an attribute
 
 
 def read(page: Path) -> str:
@@ -38,9 +44,31 @@ def expand(text: str, folder: Path) -> str:
 def _name(name: str, depth: int) -> str:
     """Return the section of a class, which begins with a capital, of a constant in capitals, or of a function."""
     last = name.rpartition(".")[2]
-    directive = f".. autoclass:: {name}\n    :members:" if last[0].isupper() else f".. autofunction:: {name}"
-    directive = f".. py:data:: {name}" if last.isupper() else directive
-    return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n{directive}\n\n.. minigallery:: {name}\n```"
+    directive = f".. autoclass:: {name}\n        :members:" if last[0].isupper() else f".. autofunction:: {name}"
+    if last.isupper():
+        return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n.. py:data:: {name}\n\n.. minigallery:: {name}\n```"
+    summary = escape(" ".join((inspect.getdoc(_find(name)) or last).split("\n\n")[0].split()))
+    entry = f".. dropdown:: {summary}\n\n    {directive}\n\n    .. minigallery:: {name}"
+    return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n{entry}\n```"
+
+
+def _find(name: str) -> Any:
+    """Return the object of a public path; functions come before modules of the same name."""
+    module, _, rest = name.partition(".")
+    path = [module]
+
+    def step(thing: Any, part: str) -> Any:
+        path.append(part)
+        return getattr(thing, part, None) or import_module(".".join(path))
+
+    return reduce(step, rest.split("."), import_module(module))
+
+
+def escape(line: str) -> str:
+    """Escape characters outside of code that mean something else to reStructuredText."""
+    parts = CODE.split(line)
+    parts[::2] = [SIGNS.sub(r"\\\g<0>", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _page(page: Path) -> str:
@@ -49,8 +77,9 @@ def _page(page: Path) -> str:
     title, intro = text.removeprefix("# ").split("\n\n")[:2]
     section = f"## [{title}]({page.name})\n\n{intro}"
     if names := CALLABLE.findall(text):
-        rows = "\n".join(f"    {name}" for name in names)
-        section += f"\n\n```{{eval-rst}}\n.. autosummary::\n    :nosignatures:\n\n{rows}\n```"
+        rows = "\n".join(f"        {name}" for name in names)
+        table = f"    .. autosummary::\n        :nosignatures:\n\n{rows}"
+        section += f"\n\n```{{eval-rst}}\n.. dropdown:: {len(names)} names\n\n{table}\n```"
     return section
 
 

@@ -55,7 +55,7 @@ for h, groups in enumerate(why.leaders[:3], 1):
 
 flat = hm.pretrained("imdb-2d").explain(REVIEW)
 figure = flat.plot()
-figure.set_size_inches(13, 2.8)
+figure.set_size_inches(13, 3.2)
 plt.show()
 
 # %%

@@ -45,7 +45,7 @@ class Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(found).encode())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing for every request."""
+        """Print nothing."""
 
 
 port = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 0
@@ -70,7 +70,7 @@ server.shutdown()
 server.server_close()
 
 # %%
-# A client can draw the responses: evidence for the prediction in blue, against it in orange.
+# A client can draw the responses: evidence for "pos" in blue, for "neg" in orange, whatever the prediction.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (text, found) in zip(axes, answers.items(), strict=True):
@@ -80,7 +80,7 @@ for ax, (text, found) in zip(axes, answers.items(), strict=True):
     ax.invert_yaxis()
     ax.axvline(0, color="#444", lw=0.8)
     ax.set_title(f"{text}\n{found['prediction']}, probability {found['probability']:.3f}", fontsize=11)
-    ax.set_xlabel("says for the answer")
+    ax.set_xlabel("neg ← contribution to the logit → pos")
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 assert all(0.5 <= found["probability"] <= 1 for found in answers.values())

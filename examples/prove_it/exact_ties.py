@@ -31,7 +31,8 @@ def naive_run(Z: np.ndarray, layers: int) -> tuple[list[np.ndarray], list[list[l
 
 # %%
 # Sixty sets of lattice points in space, which are full of ties, for forty layers. For each run record the first layer
-# at which a set is not the exact one, and how far tokens are from where they should be in the end.
+# at which a set is not the exact one, and the distances of the final tokens
+# from the exact ones.
 
 rng = np.random.default_rng(0)
 LAYERS, first_error, worst = 40, [], (0.0, np.empty(0), np.empty(0), np.empty(0))

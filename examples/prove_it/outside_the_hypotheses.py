@@ -62,8 +62,8 @@ RULES: dict[str, tuple[str, Callable[[np.random.Generator], object]]] = {
 }
 
 # %%
-# A run goes on in blocks of layers until a block moves nothing. Sizes are relative, so that growth does not count; and
-# tokens that differ only by rounding are a consensus.
+# A run continues in blocks of layers until a block moves no token. Sizes are relative, so that growth does not count;
+# and tokens that differ only by rounding are a consensus.
 
 
 def outcome(rule: object, tokens: np.ndarray) -> str:

@@ -60,7 +60,7 @@ left.margins(y=0.15)
 left.legend(frameon=False, loc="upper left")
 bars = right.bar(at, followed, color=COLOURS[1])
 right.bar_label(bars, [f"{number:,}" for number in followed], fontsize=9)
-right.set(yscale="log", title="tokens that somebody follows", ylim=(1, 4e4))
+right.set(yscale="log", title="tokens with followers", ylim=(1, 4e4))
 for ax in (left, right):
     ax.set(xticks=at, xticklabels=[f"d = {d}" for d in DIMENSIONS])
 plt.show()

@@ -102,7 +102,7 @@ def limit(
     attention_mask: Array = None,
     kernel: str = "auto",
     progress: Progress | None = None,
-) -> Any:  # a Limit, or Limits: no type tells how many axes tokens have
+) -> Any:  # a Limit, or Limits: the type of tokens has no number of axes
     """Find the limit of every token, with a proof.
 
     Parameters

@@ -68,6 +68,7 @@ def test_an_invalid_csv_is_refused_with_the_place(run, text: str, place: str) ->
         ("simulate gaussian --rule self-attention --V paper-3d", "`--V` must have the size of the tokens"),
         ("simulate gaussian --rule self-attention --method rk4", "needs `--dt`"),
         ("simulate 1,0;0,0 --rule sphere", "`TOKENS` must"),
+        ("simulate 1,2;3", "Got 1 in row 2, 2 before it."),
         ("reproduce polytope --format gif", "use hardmax simulate with --out FILE.gif"),
         ("demo --out report.csv", "`--out` must end in .html"),
         ("control ball --leaders 0,x", "`--leaders` must"),

@@ -40,7 +40,7 @@ def read_rows(path: str) -> list[list[str]]:
 
 SOFTMAX = "gaussian --n 30 --rule softmax --layers 12"
 PRINTED = [  # a command, its exit code, and a pattern that its output matches from the beginning
-    ("simulate emerging-leader", 0, r"Ran 30 layers on 8 tokens of dimension 2\. 3 leaders, the last since layer 1\."),
+    ("simulate emerging-leader", 0, r"Ran 30 layers on 8 tokens of .* 3 leaders; the last one appeared at layer 1\."),
     ("simulate emerging-leader", 0, r".*1 +\(-0.05556, 0.1389\) +1 +0.0154"),
     ("simulate triangle --causal", 0, ".*Every token is decided since layer 0"),
     ("simulate sphere --n 10 --d 3 --rule sphere --time 3", 0, "Ran from t = 0 to 3 on 10 tokens"),
@@ -95,7 +95,7 @@ def test_verify(run) -> None:
     assert code == 0
     assert len(re.findall(r"\bholds\b", out)) == 8
     code, out, _ = run("verify", "triangle", "--json", "--out", "verdicts.json", "--out", "page.html")
-    assert [item["outcome"] for item in json.loads(out)][:5] == ["holds"] * 5
+    assert [item["outcome"] for item in json.loads(out)["verdicts"]][:5] == ["holds"] * 5
     assert json.loads(Path("verdicts.json").read_text()) == json.loads(out)
     assert "Theorem 1" in Path("page.html").read_text()
 
@@ -133,6 +133,26 @@ def test_json_is_the_library_result(json_of) -> None:
     expected = json.loads(hm.simulate(tokens, hm.Hardmax(0.5), layers=3).to_json())
     assert json_of("simulate", *ball, "--layers", "3") == expected
     assert json_of("limit", *ball)["leaders"] == hm.limit(tokens, hm.Hardmax(0.5)).leaders.tolist()
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("simulate triangle --layers 2", "trajectory"),
+        ("simulate triangle --rule softmax --layers 2", "smooth"),
+        ("limit triangle", "limit"),
+        ("verify triangle --layers 2", "verdicts"),
+        ("control triangle", "can-lead"),
+        ("control triangle --leaders 0", "control"),
+        ("cluster triangle --clusters 2 --neighbors 4", "clusters"),
+        ("explain wonderful --model imdb-2d", "explanation"),
+    ],
+)
+def test_json_has_a_documented_format_and_version(json_of, command: str, kind: str) -> None:
+    found = json_of(*command.split())
+    assert next(iter(found.items())) == ("format", f"hardmax-{kind}-1")
+    page = Path(__file__).parents[2] / "docs" / "reference" / "file-formats.md"
+    assert f"`hardmax-{kind}-1`" in page.read_text(encoding="utf-8")
 
 
 def test_every_format_of_numbers_gives_the_same_result(run, monkeypatch) -> None:

@@ -42,7 +42,7 @@ def test_without_leaders_it_lists_the_tokens_that_can_lead(control, tmp_path) ->
     code, out, _ = control("tokens.csv", "--out", "able.json")
     assert code == 0
     assert out.startswith("7 of 25 tokens can lead at layer 0 for some A (Theorem 5): 0, 3, 4, 13, 18, 19, 23\n")
-    able = {"can_lead": [0, 3, 4, 13, 18, 19, 23], "tokens": 25}
+    able = {"format": "hardmax-can-lead-1", "can_lead": [0, 3, 4, 13, 18, 19, 23], "tokens": 25}
     assert json.loads((tmp_path / "able.json").read_text()) == able
     assert json.loads(control("tokens.csv", "--json")[1]) == able
 

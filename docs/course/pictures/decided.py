@@ -42,7 +42,6 @@ def page() -> Page:
         plane(low, high, label="tokens"),
         title="From which layer on is the limit proved?",
         slider="Layer ",
-        legend="Stars lead. A filled circle is decided: a proof at this layer says that it goes straight to the "
-        "leader of its colour, along the light line. A hollow one may still come to follow another. Shaded:"
-        " the polytope K.",
+        legend="Stars are leaders. A filled circle is decided: it is proved that it goes straight to the leader of its "
+        "colour, along the light line. A hollow circle may still change its leader. Shaded: the polytope K.",
     )

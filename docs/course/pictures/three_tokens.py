@@ -48,7 +48,6 @@ def page() -> Page:
         title="Move token 2: which token does each one follow?",
         start=18,
         slider="Position of token 2: ",
-        legend="Stars lead, arrows go from a token to the one it follows, whose colour it has. Dotted: the "
-        "direction of token 2, and the line across it through the token that reaches farthest in that "
-        "direction, which token 2 follows.",
+        legend="Stars are leaders. Each token has the colour of the token it follows; arrows point to it. Dashed: the "
+        "direction of token 2, and the perpendicular through the token it follows.",
     )

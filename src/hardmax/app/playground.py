@@ -198,7 +198,7 @@ def _add_palette(
 def _add_overlays(
     scene: Scene, trajectory: Any, shown: int, header: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
-    """Add hulls, half-space, cells, ellipse and attention where the scene asks for them and they exist."""
+    """Add hulls, half-space, cells, ellipse and attention where the scene has them and they exist."""
     wanted, plane = scene.overlays, scene.d == 2
     is_hardmax = isinstance(trajectory, hm.HardmaxTrajectory)
     if "hulls" in wanted:

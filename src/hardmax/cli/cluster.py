@@ -1,6 +1,5 @@
 """`hardmax cluster`."""
 
-import json as json_format
 import re
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from hardmax._types import AnyArray, FloatArray
 from hardmax._validation import check_tokens
 from hardmax.cli import options, output
 from hardmax.cli.options import option, parse_indices
-from hardmax.trajectories.storage import coordinate_columns, write_rows
+from hardmax.trajectories.storage import coordinate_columns, to_json, write_rows
 
 if TYPE_CHECKING:
     from hardmax.cluster.clustering import HardmaxClustering
@@ -55,9 +54,9 @@ def cluster(
 ) -> None:
     """Cluster points around leaders, which are points of the data.
 
-    TOKENS holds one point per row. Without --clusters and --granularity the number of clusters is estimated; it may be
-    one: no clusters. --out writes the points with their labels (.csv), the result (.json), a figure (.png, .svg, .pdf),
-    or a page with the tree of clusters and a slider that cuts it (.html).
+    TOKENS holds one point per row. Without --clusters and --granularity the number of clusters is estimated; an
+    estimate of 1 means that no clusters were found. --out writes the points with their labels (.csv), the result
+    (.json), a figure (.png, .svg, .pdf), or a page with the tree of clusters and a slider that cuts it (.html).
     """
     files = output.check_files(out, ENDINGS, read=points.tokens)
     trees = output.check_files(tree, output.PICTURES, read=points.tokens, name="tree")
@@ -76,14 +75,14 @@ def cluster(
         "certified": bool(found.certified_),
         "granularity": float(found.granularity_),
         "layers": found.n_iter_,
-        "leaders": found.leaders_.tolist(),
-        "labels": found.labels_.tolist(),
-        "strengths": found.strengths_.round(6).tolist(),
+        "leaders": found.leaders_,
+        "labels": found.labels_,
+        "strengths": found.strengths_.round(6),
     }
     indices = np.arange(len(X))
     columns: dict[str, AnyArray] = {"point": indices} | ({} if metric == "precomputed" else coordinate_columns(X))
     columns |= {"cluster": found.labels_, "strength": found.strengths_, "leads": np.isin(indices, found.leaders_)}
-    text = json_format.dumps(result)
+    text = to_json("hardmax-clusters-1", result)
 
     def page() -> str:
         from hardmax.draw.clusters import clusters_page

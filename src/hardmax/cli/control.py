@@ -1,6 +1,5 @@
 """`hardmax control`."""
 
-import json as json_format
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ from hardmax._types import AnyArray, IntArray
 from hardmax._validation import check_alpha
 from hardmax.cli import options, output
 from hardmax.cli.options import option, parse_indices, parse_steps
+from hardmax.trajectories.storage import to_json
 
 if TYPE_CHECKING:
     from hardmax.control.request import ControlResult
@@ -38,7 +38,9 @@ def control(
     steer: Annotated[
         bool, option("--limit", "No other leaders in the limit: search for A, and verify each candidate by its limit.")
     ] = False,
-    prefer: Annotated[str, option("--prefer", "margin (the largest), or identity (A closest to it).")] = "margin",
+    prefer: Annotated[
+        str, option("--prefer", "margin: the A with the largest margin; identity: the A closest to the identity.")
+    ] = "margin",
     margin: Annotated[float | None, option("--margin", "Margin to keep with --prefer identity.")] = None,
     condition: Annotated[
         float | None, option("--condition", "Maximum condition number of A. Default: 100, then 1e6; with --limit 1e4.")
@@ -118,7 +120,7 @@ def _print_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
     with output.progress_bar("Tokens") as progress:
         able = hm.control.can_lead(tokens, progress=progress)
     numbers = np.flatnonzero(able)
-    text = json_format.dumps({"can_lead": numbers.tolist(), "tokens": len(able)})
+    text = to_json("hardmax-can-lead-1", {"can_lead": numbers, "tokens": len(able)})
     for path in files:
         output.save_text(text, path)
     if json:

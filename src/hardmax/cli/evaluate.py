@@ -153,8 +153,8 @@ def _print(result: dict[str, Any], name: str) -> None:
         output.say(f"{result['no_known_word']:,} texts have no known word.")
     if (led := result["leaders"]) is not None:
         output.say(
-            f"Leaders of a text in a head: {led['average']:.1f} ± {led['deviation']:.1f}, from {led['min']:.0f} to "
-            f"{led['max']:.0f}; {led['initial']:.0%} of them lead from layer 0 on ({led['texts']:,} texts)."
+            f"Leaders per text and head: mean {led['average']:.1f} (standard deviation {led['deviation']:.1f}), range "
+            f"{led['min']:.0f} to {led['max']:.0f}. {led['initial']:.0%} lead at layer 0 ({led['texts']:,} texts)."
         )
 
 

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from hardmax._errors import ParameterError
 from hardmax.cli import options, output, texts
 from hardmax.draw.text_page import Bar, ExplanationView, view_explanation
 
@@ -29,7 +30,10 @@ def explain(
     .pdf), or a movie (.gif, .mp4; models with d = 2).
     """
     files = output.check_files(out, ENDINGS)
-    explanation = texts.load(model).explain(sys.stdin.read() if text == "-" else text)
+    text = sys.stdin.read() if text == "-" else text
+    if not text.strip():
+        raise ParameterError("text", "contain a word", "an empty text", 'Pass a text in quotes, such as "A fine film."')
+    explanation = texts.load(model).explain(text)
     output.write(files, explanation)
     if json:
         print(explanation.to_json())
@@ -72,8 +76,7 @@ def _bar_table(title: str, kind: str, bars: list[Bar], view: ExplanationView) ->
         blocks = block * round(MAX_BAR * abs(bar.value) / largest)
         drawn = f"[{_rgb(view.for_colour if bar.value > 0 else view.against_colour)}]{blocks}[/]" if blocks else ""
         rows.append([escape(output.shorten(bar.name, MAX_EXCERPT)), f"{bar.value:+.4f}", drawn])
-    against = "" if view.is_binary else f", not {escape(view.second)}"
-    return output.table(title, kind, f"for {escape(view.prediction)}{against}", "", rows=rows)
+    return output.table(title, kind, f"+ {escape(view.favoured)}, - {escape(view.other)}", "", rows=rows)
 
 
 def _rgb(colour: str) -> str:

@@ -72,9 +72,9 @@ def about(
 ) -> None:
     """Simulate attention as a dynamical system, prove where tokens converge, and train text classifiers built on it.
 
-    In a hardmax layer each token moves towards the token with the largest projection on its own direction, so tokens
-    gather around leaders. Argmax sets are exact. TOKENS is a CSV or .npy file with one token per row, or the name of a
-    configuration such as triangle.
+    In a hardmax layer each token z attends to the tokens whose inner product with A z is largest, and moves towards
+    their mean. A token that attends only to itself is a leader. Argmax sets are exact. TOKENS is a CSV or .npy file
+    with one token per row, or the name of a configuration such as triangle.
 
     Exit codes: 0 done; 1 the answer is "no"; 2 invalid input; 70 a bug; 130 interrupted; 141 output pipe closed.
     """

@@ -96,7 +96,7 @@ def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
     if source == "-":
         return _parse(sys.stdin.read(), source)
     if NUMBERS.match(source) and path.suffix.lower() not in READABLE and not path.exists():
-        return _parse(source.replace(";", "\n"), source)
+        return _parse(source.replace(";", "\n"), source, unit="row")
     if path.suffix.lower() not in READABLE:
         must = f"be a .csv or .npy file, or one of {', '.join(names)}"
         advice = did_you_mean(source, names, "Check the spelling, or save the numbers as CSV.")
@@ -116,8 +116,8 @@ def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
     return _parse(text, source)
 
 
-def _parse(text: str, name: str) -> AnyArray:
-    table, note = parse_table(text, name)
+def _parse(text: str, name: str, unit: str = "line") -> AnyArray:
+    table, note = parse_table(text, name, unit)
     if note:
         output.note(note)
     return table

@@ -200,7 +200,7 @@ def predict_text(classifier: "HardmaxClassifier", text: str, *, explain: bool) -
         "no_known_word": not len(found.ids),
     }
     if explain:
-        result["words"] = [[part.text, float(found.signed(part.value))] for part in found.by_word()]
+        result["words"] = [[part.text, float(found.as_shown(part.value))] for part in found.by_word()]
     return result
 
 

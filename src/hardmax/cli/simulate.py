@@ -1,6 +1,5 @@
 """`hardmax simulate`, `hardmax limit`, and `hardmax verify`, which checks theorems on a simulation."""
 
-import json as json_format
 from functools import partial
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from hardmax.cli.options import HardmaxOptions, RunOptions, option
 from hardmax.draw.pages import POINTS, list_limit_points, trajectory_page
 from hardmax.flows.classify import classify_rule
 from hardmax.trajectories.limits import quick_radius
+from hardmax.trajectories.storage import to_json
 
 COLOURS = {"holds": "green", "fails": "bold red", "nothing to check": "dim"}  # others are yellow
 EXTRA_LAYERS = 12  # of a movie after the certified layer, to show the convergence
@@ -148,7 +148,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
     rule = run.read_rule(tokens.shape[-1])
     trajectory = run.simulate(tokens, rule)
     verdicts = hm.theorems.check(trajectory)
-    text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
+    text = to_json("hardmax-verdicts-1", {"verdicts": [verdict.to_dict() for verdict in verdicts]})
     page, movie = partial(trajectory_page, trajectory, run.tokens), partial(draw.movie, trajectory)
     output.write(files, trajectory, to_json=lambda: text, to_html=page, movie=movie)
     if json:

@@ -70,7 +70,7 @@ def train(
     out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER")],
     given: texts.LabelledOptions,
     group: Annotated[
-        str | None, option("--group", "Column of groups, such as authors, that are held out as one.", metavar="COLUMN")
+        str | None, option("--group", "Column such as author: rows with one value stay in one fold.", metavar="COLUMN")
     ] = None,
     paper: Annotated[bool, option("--paper", "Use the parameters of arXiv 2407.01602 as defaults.")] = False,
     force: Annotated[bool, option("--force", "Replace the model or the unfinished run in the folder.")] = False,

@@ -42,8 +42,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     Parameters
     ----------
     n_clusters : int, optional
-        Number of clusters. By default the number of density peaks beyond chance, which may be one: no clusters. The
-        search then takes the tau nearest to 1. With features="graph" it also chooses the number of eigenvectors:
+        Number of clusters. By default the number of density peaks beyond chance; 1 means that no clusters were found.
+        The search then takes the tau nearest to 1. With features="graph" it also chooses the number of eigenvectors:
         n_clusters (50 at most) if a tau from 1/4 to 4 gives that many clusters, otherwise that number or a few less,
         by the least normalised cut.
     granularity : float in [0, 1], optional
@@ -205,7 +205,10 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     def _collect_warnings(self, found: Limit) -> list[str]:
         messages, number = [], f"HardmaxClustering found {count(self.n_clusters_, 'cluster')}"
         if self.n_clusters not in (None, self.n_clusters_):
-            messages.append(f"{number} instead of {self.n_clusters}, the nearest number that its search reached.")
+            n, reason = len(self.labels_), "its search reached no nearer number"
+            if self.n_clusters > n:
+                reason = f"{n} points form at most {n} clusters"
+            messages.append(f"{number} instead of {self.n_clusters}: {reason}.")
         if self._fitted.doubt:
             messages.append(f"{number} that are doubtful: {self._fitted.doubt}.")
         if not self.certified_:

@@ -7,7 +7,6 @@ all tokens, and a token that it cannot rule out gives a new vertex (Clarkson, "M
 algorithms", 1994).
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -24,6 +23,7 @@ from hardmax._validation import check_tokens
 from hardmax.control.programme import Demands
 from hardmax.exact.argmax import Scaled, argmax_sets
 from hardmax.search.sets import Classes
+from hardmax.trajectories.storage import to_json
 
 MAX_NAMED = 8  # tokens that a sentence lists
 FORWARD_TOL = 1e-8  # the smallest ⟨p, v⟩ / |v| that counts as positive: programmes are solved to about 1e-9
@@ -132,11 +132,9 @@ class ControlResult:
 
     def to_json(self) -> str:
         """Return everything above but the tokens as JSON."""
-        fields = asdict(self) | {"A": None if self.A is None else self.A.tolist()}
+        fields = asdict(self) | {"condition": self.condition}
         del fields["tokens"]
-        for name in ("margin", "condition"):  # JSON has no infinity
-            fields[name] = float(getattr(self, name)) if np.isfinite(getattr(self, name)) else None
-        return json.dumps(fields, indent=2)
+        return to_json("hardmax-control-1", fields)
 
 
 @dataclass(frozen=True, eq=False)

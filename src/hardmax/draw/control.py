@@ -83,8 +83,10 @@ def plot_control(
         ringed = projection(tokens[list(result.leaders)])
         style.scatter(ax, ringed, s=5 * style.SIZE, facecolors="none", edgecolors=style.EDGE, linewidths=1.4, zorder=5)
         early = count(int((run.emerged[run.leaders] == 0).sum()), "leader")
-        ax.set_title(f"{when}, {early} at layer 0, {len(run.leaders)} in the end", fontsize=10)
+        ax.set_title(f"{when}, {early} at layer 0, {len(run.leaders)} at layer {LAYERS}", fontsize=10)
         if names is not None:
+            low, high = ax.get_ylim()
+            ax.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))  # room for the names
             named = sorted({*run.leaders.tolist(), *result.leaders}, key=lambda i: float(projection(tokens[i])[0]))
             for place, i in enumerate(named):  # in turn above and below, so that neighbours do not overlap
                 offset = (0, 17 if place % 2 else -17)

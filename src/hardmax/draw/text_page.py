@@ -16,14 +16,13 @@ MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no backgro
 
 EXAMPLES = {  # texts of the demo and the app, written for them
     "A review that praises": (
-        "I went in expecting very little and came out smiling. The two leads are wonderful together, the music is "
-        "lovely, and the last scene moved me to tears. The first half is slow, but the ending is worth the wait. I "
-        "loved the characters, even the unpleasant ones."
+        "I went in expecting very little and came out smiling: wonderful leads, lovely music, and a last scene that "
+        "moved me to tears. It is slow at first, but worth the wait. I loved these characters, even the unpleasant "
+        "ones."
     ),
     "A review that does not": (
-        "The photography is beautiful and the lead does her best, but the plot makes no sense. The dialogue is awful, "
-        "and the jokes are not funny. The first ten minutes are promising, but then it becomes dull and predictable. "
-        "A waste of a good cast."
+        "The lead does her best, with beautiful photography, but the plot makes no sense: awful dialogue, jokes that "
+        "are not funny, dull characters. After ten promising minutes it becomes predictable, wasting a good cast."
     ),
 }
 Row = tuple[object, ...]
@@ -49,14 +48,13 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class ExplanationView:
-    """What every rendering of an explanation shows; values are positive if they support the prediction."""
+    """What every rendering of an explanation shows; positive values support the class `favoured`."""
 
     sentence: str
-    prediction: str
-    second: str  # the second best class
-    for_colour: str  # RGB of the prediction
-    against_colour: str  # and of the second best class
-    is_binary: bool
+    favoured: str  # the second of two classes; of more classes the prediction
+    other: str  # the first of two classes; of more classes the second best
+    for_colour: str  # RGB of `favoured`
+    against_colour: str  # and of `other`
     pieces: list[Piece]
     words: list[Bar]
     sentences: list[Bar]  # empty for a single sentence
@@ -78,11 +76,10 @@ def view_explanation(
     rgb = [", ".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5)) for colour in class_colours(e)]
     return ExplanationView(
         sentence=describe_prediction(e),
-        prediction=str(e.prediction),
-        second=str(e.second),
+        favoured=str(e.sides[0]),
+        other=str(e.sides[1]),
         for_colour=rgb[0],
         against_colour=rgb[1],
-        is_binary=len(e.classes) == 2,
         pieces=_split_into_pieces(e),
         words=_make_word_bars(e, words),
         sentences=_make_bars(e, [(shorten(part.text), part.value) for part in cut], sentences, "sentences")
@@ -108,21 +105,26 @@ def describe_prediction(explanation: "Explanation") -> str:
     """Return the prediction, its probability and the logit in one sentence."""
     e, n = explanation, len(explanation.ids)
     known = f"{n} known token{'s' if n > 1 else ''}" if n else "no known word, so the bias alone decides"
-    parts = f"logit {float(e.signed(e.logit)):.4f}, bias {float(e.signed(e.bias)):.4f}"
-    other = f" rather than {e.second}" if len(e.classes) > 2 else ""
-    return f"{e.prediction}{other} with probability {e.probability:.1%} ({parts}; {known})."
+    other, of = (f" rather than {e.second}", "") if len(e.classes) > 2 else ("", f" of {e.sides[0]}")
+    parts = f"logit{of} {float(e.as_shown(e.logit)):+.4f}, bias {float(e.as_shown(e.bias)):+.4f}"
+    return f"{e.prediction}{other} with probability {percent(e.probability)} ({parts}; {known})."
+
+
+def percent(probability: float) -> str:
+    """Return a probability below 1 in per cent, never rounded to 100 %."""
+    return f"{probability:.1%}" if probability < 0.9995 else "over 99.9%"
 
 
 def class_colours(explanation: "Explanation") -> tuple[str, str]:
-    """Return the colours of the prediction and of the second best class."""
+    """Return the colours of the two classes of `explanation.sides`."""
     labels = list(explanation.classes)
-    first, second = (labels.index(label) % len(CLASS_COLOURS) for label in (explanation.prediction, explanation.second))
+    first, second = (labels.index(label) % len(CLASS_COLOURS) for label in explanation.sides)
     return CLASS_COLOURS[first], CLASS_COLOURS[second]
 
 
 def _split_into_pieces(explanation: "Explanation") -> list[Piece]:
     text, marks = explanation.text, explanation.highlights
-    values = [float(explanation.signed(mark.contribution)) for mark in marks]
+    values = [float(explanation.as_shown(mark.contribution)) for mark in marks]
     largest = max(map(abs, values), default=0.0) or 1.0
     pieces, at = [], 0
     for mark, value in zip(marks, values, strict=True):
@@ -139,9 +141,9 @@ def shorten(text: str) -> str:
 
 def _make_bars(explanation: "Explanation", parts: list[tuple[str, Any]], count: int, kind: str) -> list[Bar]:
     """Return the first parts as bars on one scale, and the sum of all others."""
-    rows = [(name, float(explanation.signed(value))) for name, value in parts[:count]]
+    rows = [(name, float(explanation.as_shown(value))) for name, value in parts[:count]]
     if rest := parts[count:]:
-        rows.append((f"{len(rest)} other {kind}", sum(float(explanation.signed(value)) for _, value in rest)))
+        rows.append((f"{len(rest)} other {kind}", sum(float(explanation.as_shown(value)) for _, value in rest)))
     values = [value for _, value in rows]
     low, high = min([0.0, *values]), max([0.0, *values])
     scale = 100 / ((high - low) or 1.0)
@@ -157,13 +159,11 @@ def _make_word_bars(explanation: "Explanation", count: int) -> list[Bar]:
 
 
 def _list_tokens(explanation: "Explanation") -> list[tuple[str, float]]:
-    e = explanation
-    order = np.argsort(-np.abs(e.towards), kind="stable")
-    largest, others = order[:MAX_TOKENS], order[MAX_TOKENS:]
-    rows = [(e.as_written[e.words[i]], float(e.towards[i])) for i in largest]
+    e, values = explanation, explanation.as_shown(explanation.contributions)
+    rows, others = e.top(MAX_TOKENS), np.argsort(-np.abs(values), kind="stable")[MAX_TOKENS:]
     if len(others):
-        rows.append((f"({len(others)} other tokens)", float(e.towards[others].sum())))
-    return [*rows, ("(bias)", float(e.signed(e.bias)))]
+        rows.append((f"({len(others)} other tokens)", float(values[others].sum())))
+    return [*rows, ("(bias)", float(e.as_shown(e.bias)))]
 
 
 def _join_names(followers: list[str]) -> str:

@@ -20,7 +20,7 @@ from hardmax.draw import style
 from hardmax.draw.movies import Movie, movie
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
-from hardmax.draw.text_page import class_colours
+from hardmax.draw.text_page import class_colours, percent
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
@@ -49,11 +49,10 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
 
 def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     """Draw bars of the largest contributions: to the logit of the second class, of more classes to the prediction."""
-    order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MAX_WORDS]
-    written, is_binary = explanation.as_written, len(explanation.classes) == 2
-    values = (explanation.contributions if is_binary else explanation.towards)[order]
-    left, right = explanation.classes if is_binary else (explanation.second, explanation.prediction)
-    against, favour = style.CLASSES if is_binary else class_colours(explanation)[::-1]
+    values = explanation.as_shown(explanation.contributions)
+    order = np.argsort(-np.abs(values), kind="stable")[:MAX_WORDS]
+    values, written = values[order], explanation.as_written
+    (right, left), (favour, against) = explanation.sides, class_colours(explanation)
     if ax is None:
         height = 1.2 + 0.27 * max(1, len(order))
         ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
@@ -62,7 +61,9 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     ax.invert_yaxis()
     ax.axvline(0, color="#444", linewidth=0.8)
     ax.set_xlabel(f"{left} ← contribution to the logit → {right}", parse_math=False)
-    ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
+    ax.set_title(
+        f"{explanation.prediction}, probability {percent(explanation.probability)}", fontsize=11, parse_math=False
+    )
     return cast(Figure, ax.figure)
 
 
@@ -76,10 +77,10 @@ def plot_plane(explanation: "Explanation") -> Figure:
     for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
         low, high = ax.get_ylim()
-        ax.set_ylim(low - 0.09 * (high - low), high + 0.09 * (high - low))  # room for the names
+        ax.set_ylim(low - 0.09 * (high - low), high + 0.3 * (high - low))  # room for the names
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
         name_leaders(explanation, ax, layer=k)
-    figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
+    figure.suptitle(f"{explanation.prediction}, probability {percent(explanation.probability)}", parse_math=False)
     figure.legend(handles=plane_legend(explanation), loc="outside lower center", ncols=6, fontsize=9.5, frameon=False)
     return figure
 
@@ -121,11 +122,13 @@ def name_leaders(explanation: "Explanation", ax: Axes, *, head: int = 0, layer: 
     trajectory = explanation.trajectory[head]
     tokens = trajectory.array[trajectory.index(layer)]
     place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens have one position
-    (x0, x1), middle = ax.get_xlim(), tokens[:, 1].mean()
-    for leader in explanation.leaders[head][:MAX_NAMES]:
+    (x0, x1), middle, rises = ax.get_xlim(), tokens[:, 1].mean(), 0
+    for leader in sorted(explanation.leaders[head][:MAX_NAMES], key=lambda one: float(tokens[place[one.word], 0])):
         at = tokens[place[leader.word]]
         above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
-        beside: dict[str, Any] = {"xytext": (0, 8 if above else -8), "textcoords": "offset points"}
+        rises += above  # every second name is higher, so that neighbours do not overlap
+        offset = 8 + 14 * (rises % 2) if above else -8
+        beside: dict[str, Any] = {"xytext": (0, offset), "textcoords": "offset points"}
         beside["ha"] = "left" if across < 0.15 else "right" if across > 0.85 else "center"
         beside["va"] = "bottom" if above else "top"
         halo = [withStroke(linewidth=2.5, foreground="white")]

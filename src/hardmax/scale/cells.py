@@ -149,8 +149,8 @@ def count_clusters(params: Params, rng: np.random.Generator) -> Row:
 def measure_distance(params: Params, rng: np.random.Generator) -> Row:
     """Measure the distance of softmax at a temperature from hardmax, with bounds.
 
-    `distance` is the largest of a token after all layers, in units of the diameter of the input. After one layer it is
-    at most `one_layer_bound` = alpha/(1 + alpha) max_i min(1, n exp(-gap_i/temperature)), which is proved.
+    `distance` is the maximum over tokens after the last layer, divided by the diameter of the input. After one layer it
+    is at most `one_layer_bound` = alpha/(1 + alpha) max_i min(1, n exp(-gap_i/temperature)), which is proved.
     `constant` is the smallest C for which sqrt(log beta / beta) e^{Ct} is no smaller than the distance, with
     beta = 1/temperature, t = layers alpha/(1 + alpha).
     """

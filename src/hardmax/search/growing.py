@@ -290,7 +290,7 @@ def add(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -> 
         turn = _turn(keys, after, beyond, x, y)  # above the line of the next edge, the vertex is below the new one
         if turn < 0:
             break
-        if turn == 0:  # the new edge goes on along the old one, with its list
+        if turn == 0:  # the new edge continues the old one, with its list
             chain.hang[key], chain.link[after] = after, chain.hang[after]
             chain.hang[after] = -1
         else:

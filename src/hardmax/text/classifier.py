@@ -191,7 +191,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         scores = np.stack([each.logits for each in found])
         columns = answer_columns(self._fitted, scores, np.array([len(each.ids) for each in found]), at_least)
         words = [
-            [(part.named, float(each.signed(part.value))) for part in each.by_word()[:STRONGEST]] for each in found
+            [(part.named, float(each.as_shown(part.value))) for part in each.by_word()[:STRONGEST]] for each in found
         ]
         strongest = [", ".join(f"{name} {value:+.2f}" for name, value in each) for each in words]
         return pandas.DataFrame(columns | {"strongest_words": strongest})

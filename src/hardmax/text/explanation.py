@@ -1,6 +1,5 @@
 """Explanations: terms of the tokens that add up to the logit, and the leaders of every head."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -27,6 +26,7 @@ from hardmax.text.context import Reading, find_leaders
 from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.storage import to_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,9 +164,7 @@ class Explanation:
     reading: Reading | None = field(default=None, repr=False)  # of the encoder
 
     def __repr__(self) -> str:
-        order = np.argsort(-np.abs(self.towards), kind="stable")[:4]
-        parts = [f"{self.as_written[self.words[i]]} {self.towards[i]:+.2f}" for i in order]
-        strongest = ", ".join(parts) or "no known word"
+        strongest = ", ".join(f"{name} {value:+.2f}" for name, value in self.top(4)) or "no known word"
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     def _repr_html_(self) -> str:
@@ -236,9 +234,18 @@ class Explanation:
             return np.asarray(np.asarray(values) * (first - second)) + 0.0  # avoids -0
         return np.asarray(np.asarray(values)[..., first] - np.asarray(values)[..., second])
 
+    def as_shown(self, values: float | FloatArray) -> FloatArray:
+        """Return terms as pages show them: of two classes those of the logit of `classes[1]`, of more `signed`."""
+        return np.asarray(values) if len(self.logits) == 1 else self.signed(values)
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """Return the class that positive values of `as_shown` support, and the class that negative ones support."""
+        return (self.classes[1], self.classes[0]) if len(self.logits) == 1 else (self.prediction, self.second)
+
     def top(self, count: int) -> list[tuple[str, float]]:
         """Return the tokens with the largest contributions, as written (with more than two classes, of `towards`)."""
-        values = self.contributions if len(self.logits) == 1 else self.towards
+        values = self.as_shown(self.contributions)
         order = np.argsort(-np.abs(values), kind="stable")[:count]
         return [(self.as_written[self.words[i]], float(values[i])) for i in order]
 
@@ -467,14 +474,14 @@ class Explanation:
             "text": self.text,
             "prediction": self.prediction.item(),
             "probability": self.probability,
-            "classes": self.classes.tolist(),
-            "logit": np.asarray(self.logit).tolist(),
-            "bias": np.asarray(self.bias).tolist(),
-            "words": self.words.tolist(),
-            "contributions": self.contributions.tolist(),
+            "classes": self.classes,
+            "logit": self.logit,
+            "bias": self.bias,
+            "words": self.words,
+            "contributions": self.contributions,
             "leaders": [[asdict(leader) for leader in leaders] for leaders in self.leaders],
         }
-        return json.dumps(document, ensure_ascii=False)
+        return to_json("hardmax-explanation-1", document)
 
     def to_frame(self) -> "DataFrame":
         """Return a pandas DataFrame with a row for each of `words`: contribution, count and largest share of a head."""

@@ -101,7 +101,7 @@ class Parameters:
         MODEL,
         False,
         'Learn A = LL^T for each head instead of the identity; with `training="softmax"`, as hardmax gives A no '
-        "gradient. (With y = L^T z it is a model with A = I again, so it is not more expressive.)",
+        "gradient. This adds no expressive power: substitute y = L^T z.",
     )
     scale: float = _positive(
         MODEL, 6.4, "Initial standard deviation of the embedding, times the number of coordinates of a group."
@@ -109,8 +109,8 @@ class Parameters:
     ngram_range: tuple[int, int] | None = _parameter(
         MODEL,
         None,
-        "Smallest and largest n-gram: 1, 3 stands for words, pairs and triples. None is 1, 3 after a random start, and "
-        "1, 2 or 1, 3, chosen by cross-validation, after a linear start.",
+        "Smallest and largest n-gram: 1, 3 stands for words, pairs and triples. Default: 1, 3 after a random start, "
+        "and 1, 2 or 1, 3, chosen by cross-validation, after a linear start.",
         _check_ngrams,
     )
     distinct: bool = _parameter(
@@ -119,11 +119,11 @@ class Parameters:
     min_df: int | None = _count(
         MODEL,
         None,
-        "Smallest number of texts that contain a token. None is 3 after a random start, and 1 after a linear start, as "
-        "many words of a small file occur once.",
+        "Smallest number of texts that contain a token. Default: 3 after a random start, and 1 after a linear start, "
+        "as many words of a small file occur once.",
     )
     max_features: int | None = _count(
-        MODEL, 100_000, "Largest size of the vocabulary. A tenth of it are the most frequent words."
+        MODEL, 100_000, "Largest size of the vocabulary. 10 % of it is reserved for the most frequent words."
     )
     select: str = _choice(
         MODEL,
@@ -133,7 +133,7 @@ class Parameters:
         "discriminative",
         "frequent",
     )
-    max_words: int | None = _count(MODEL, None, "Number of words of a text that are read; None is all.")
+    max_words: int | None = _count(MODEL, None, "Number of words of a text that are read. Default: all.")
     punctuation: bool = _parameter(MODEL, True, "Treat punctuation characters such as ! and , as words.")
     stop_words: str | Collection[str] | None = _parameter(
         MODEL, None, 'Words to leave out; "english" is a list of function words without negations.'
@@ -174,13 +174,13 @@ class Parameters:
         TRAINING,
         None,
         'Initial weights: "random", or "linear", from a linear model of the same tokens whose regularisation is chosen '
-        "by cross-validation; it needs no epochs. None is linear, except for at least 8,000 texts of at least 400 "
-        "characters on average without a rare class, or if `epochs` is given.",
+        "by cross-validation; it needs no epochs. Default: linear; random if `epochs` is given, or for at least 8,000 "
+        "long texts (400 characters on average) without a rare class.",
         "linear",
         "random",
     )
     epochs: int | None = _count(
-        TRAINING, None, "Epochs after a random start. None is 5, or more if there are few texts."
+        TRAINING, None, "Epochs after a random start. Default: 5, or more if there are few texts."
     )
     batch_size: int = _count(TRAINING, 64, "Texts per step.")
     learning_rate: float = _positive(
@@ -188,7 +188,7 @@ class Parameters:
     )
     alpha_rate: float = _positive(TRAINING, 0.01, "Peak learning rate of alpha.")
     weight_decay: float = _positive(TRAINING, 0.05, "Decoupled weight decay of the embedding, as in AdamW.", zero=True)
-    dropout: float = _fraction(0.5, "Fraction of a text's tokens that a group does not see in a step.")
+    dropout: float = _fraction(0.5, "Fraction of a text's tokens that are left out of a group in a step.")
     embedding_dropout: float = _fraction(0.0, "Fraction of the embedding's coordinates that are 0 in a step.")
     label_smoothing: float = _fraction(0.0, "Label smoothing of the cross-entropy.")
     validation: float = _fraction(
@@ -216,7 +216,7 @@ class Parameters:
     )
     resume: bool = _parameter(RUN, False, "Resume an unfinished run, if there is one; the result is the same.")
     text_column: str | None = _parameter(
-        RUN, None, "Column of texts where X is a DataFrame. None is the only column of texts."
+        RUN, None, "Column of texts where X is a DataFrame. Default: the only column of texts."
     )
     verbose: bool = _parameter(RUN, False, "Show a progress bar with loss and accuracy.")
 

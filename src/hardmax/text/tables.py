@@ -196,8 +196,8 @@ def imbalance_note(counts: dict[str, int]) -> str:
     return f"The classes are uneven: {listing}. {best}"
 
 
-def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
-    """Return rows of numbers, and a sentence on a column that was left out, or an empty text.
+def parse_table(text: str, name: str, unit: str = "line") -> tuple[AnyArray, str]:
+    """Return rows of numbers, and a sentence on a column that was left out; errors count each `unit` of the text.
 
     The numbers are Fractions if a cell is not exactly a float, such as 0.1 or 1/3; else floats. Empty lines and lines
     that begin with # are skipped, then a header without any number.
@@ -216,13 +216,13 @@ def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
     width = len(rows[0][1])
     for number, row in rows:
         if len(row) != width:
-            got = f"{len(row)} in line {number}, {width} before it"
+            got = f"{len(row)} in {unit} {number}, {width} before it"
             raise ParameterError(name, "have the same number of columns in each row", got, "Fill the gaps.")
     note = ""
     if _has_row_numbers(header, [row for _, row in rows]):
         rows = [(number, row[1:]) for number, row in rows]
         note = f"Left out the first column of {name}, which numbers the rows."
-    table = [[_parse_number(cell, name, n, c) for c, cell in enumerate(row, 1)] for n, row in rows]
+    table = [[_parse_number(cell, name, f"{unit} {n}, column {c}") for c, cell in enumerate(row, 1)] for n, row in rows]
     return np.array(table, np.float64 if all(isinstance(x, float) for row in table for x in row) else object), note
 
 
@@ -237,11 +237,11 @@ def _has_decimal_comma(cell: str) -> bool:
     return "," in cell and cell.replace(",", "", 1).strip().lstrip("+-").isdecimal()
 
 
-def _parse_number(cell: str, name: str, line: int, column: int) -> Fraction | float:
+def _parse_number(cell: str, name: str, place: str) -> Fraction | float:
     try:
         return exact_number(cell)
     except ValueError:
         must, got = "hold numbers, after an optional header", repr(cell) if cell.strip() else "an empty cell"
         text, comma = "Drop columns of text, and fill or drop missing values.", "Write decimals with a point."
         advice = comma if _has_decimal_comma(cell) else text
-        raise ParameterError(name, must, f"{got} in line {line}, column {column}", advice) from None
+        raise ParameterError(name, must, f"{got} in {place}", advice) from None

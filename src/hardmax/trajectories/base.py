@@ -190,7 +190,7 @@ class Trajectory(ABC):
         also clusters and rescaled tokens.
         """
         head = {"status": self.status, "rule": storage.rule_to_data(self.rule), "saved": self.saved}
-        return storage.to_json(head | {"stats": self.stats} | self._data())
+        return storage.to_json(self._format, head | {"stats": self.stats} | self._data())
 
     @abstractmethod
     def _data(self) -> dict[str, Any]:

@@ -350,7 +350,7 @@ def leaders_since(emerged: IntArray) -> str:
     if len(emerged) < 2:
         return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
     last = emerged.max()
-    return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
+    return f"{len(emerged)} leaders" + (f"; the last one appeared at layer {last}." if last else ", all since layer 0.")
 
 
 def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:

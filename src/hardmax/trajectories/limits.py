@@ -254,7 +254,7 @@ class Limit(Comparable):
 
     def to_json(self) -> str:
         """Return the arrays above, `proofs` and `stats` as JSON."""
-        return storage.to_json(self._arrays() | {"proofs": self.proofs, "stats": self.stats})
+        return storage.to_json(FORMAT, self._arrays() | {"proofs": self.proofs, "stats": self.stats})
 
     def _arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of files; the radius is NaN where it would take minutes."""

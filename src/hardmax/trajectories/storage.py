@@ -170,9 +170,9 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, np.number) else value
 
 
-def to_json(data: Mapping[str, Any]) -> str:
-    """Return plain data and arrays as JSON text, with null for NaN and infinities, which JSON does not have."""
-    return json.dumps(_for_json(data), allow_nan=False)
+def to_json(kind: str, data: Mapping[str, Any]) -> str:
+    """Return data and arrays as JSON with `kind` as its format; NaN and infinities, which JSON lacks, are null."""
+    return json.dumps({"format": kind} | _for_json(data), ensure_ascii=False, allow_nan=False)
 
 
 def _for_json(value: Any) -> Any:
@@ -180,6 +180,6 @@ def _for_json(value: Any) -> Any:
         return {name: _for_json(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_for_json(item) for item in value]
     return value if not isinstance(value, float) or np.isfinite(value) else None

@@ -1,6 +1,5 @@
 """`inspect`: run a trained transformer on a sentence, and measure its attention and hidden states."""
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax._validation import check_range
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
+from hardmax.trajectories.storage import to_json
 from hardmax.transformers.loading import check_finite, load, tokenize
 from hardmax.transformers.weights import Heads, read_heads
 
@@ -391,13 +391,13 @@ class Inspection:
         data["weights"] = [
             {
                 "layers": self.layers_with(w),
-                "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64).tolist(),
-                "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64).tolist(),
-                "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues.tolist(),
+                "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64),
+                "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64),
+                "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues,
             }
             for w, heads in enumerate(self.weights)
         ]
-        return json.dumps(data)
+        return to_json("hardmax-inspection-1", data)
 
     def _layer_json(self, at: int) -> dict[str, Any]:
         """Return the measures of states[at], and those of the attention before it."""

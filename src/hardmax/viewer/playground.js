@@ -349,7 +349,7 @@ export class Playground {
   }
 
   settle(quick = false) {
-    // Overlays and scores belong to a layer, so Python is asked again when the layer changes.
+    // Overlays and scores belong to a layer, so they are fetched again when the layer changes.
     this.scene = { ...this.scene, shown: Math.round(this.at) };
     this.ask(quick);
   }
