@@ -108,11 +108,13 @@ def opened(chromium: Any, size: tuple[int, int] = (1280, 900), color_scheme: str
         page.close()
 
 
-def unfriendly(page: Any) -> list[str]:
-    """Return the serious and critical violations that axe-core finds on a page."""
+def unfriendly(page: Any, *excluded: str) -> list[str]:
+    """Return the serious and critical violations of WCAG that axe-core finds on a page, without excluded selectors."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, options={"preload": False, "resultTypes": ["violations"]}).response["violations"]
+    options = {"preload": False, "resultTypes": ["violations"], "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    context = {"exclude": [[selector] for selector in excluded]} if excluded else None
+    found = Axe().run(page, context, options).response["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
 
 
