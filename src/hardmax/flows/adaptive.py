@@ -181,6 +181,11 @@ class Integration:
         return bool(self._problem) or len(self._read) == len(self._times)
 
     @property
+    def is_changed(self) -> bool:
+        """Whether attention is held, or the error control was loosened."""
+        return self._held is not None or self._loosened
+
+    @property
     def next_time(self) -> float:
         return np.inf if self.is_done else float(self._times[len(self._read)])
 
