@@ -354,6 +354,9 @@ def attend_rows(terms: Terms, state: State, b: int, s: int, space: Space, first:
     _attend(terms, b, s, state.tokens[b], space, first, last, state.K[b, s])
 
 
+combine_errors = njit(steps.combine_errors)
+
+
 @njit
 def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the same as `steps.find_error`."""
@@ -374,7 +377,7 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
                 error, second = abs(h * error / unit), abs(h * second / unit)
                 largest = error if not error <= largest else largest  # NaN stays
                 other = max(other, second)
-    return largest * largest / math.sqrt(largest * largest + 0.01 * other * other) if other > 0 else largest
+    return combine_errors(largest, other)
 
 
 settle, choose_end = njit(steps.settle), njit(steps.choose_end)
