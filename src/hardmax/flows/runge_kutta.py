@@ -175,7 +175,8 @@ class RungeKutta:
         if not self._is_shared(b):
             compiled.attend_rows(terms, state, b, s, space, 0, rows)
             return
-        parts = np.linspace(0, rows, 65).astype(int)
+        parts = np.linspace(0, rows / compiled.LANES, 65).astype(int) * compiled.LANES
+        parts[-1] = rows
 
         def work(own: IntArray) -> None:
             for part in own.tolist():
