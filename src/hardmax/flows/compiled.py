@@ -23,6 +23,7 @@ from hardmax.flows.steps import State, Terms
 from hardmax.search.simd import FLOAT64, LANES, _broadcast, _load, _maximum, _store, int64, intrinsic
 from hardmax.search.threads import entry
 
+MAX_SMALL = 400.0  # scores: sums of their exponentials neither overflow nor vanish
 MIN_EXPONENT = -1000.0  # 2^x is negligible there, without underflow
 MAX_LOG = 600.0  # scores are capped at about e^600, where any difference decides a row
 LOG2_E = 1.4426950408889634
@@ -43,7 +44,6 @@ POLYNOMIAL = (  # of 2^r for |r| <= 1/2, the highest power first
 )
 WIDTHS = (2, 3, 4, 8, 16)  # coordinates of a token, with padding
 SUMS = {"contract", "nsz", "nnan", "reassoc"}
-TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
 
 
 class Space(NamedTuple):
@@ -52,17 +52,18 @@ class Space(NamedTuple):
     point: FloatArray  # (rows, d) where the derivative is evaluated
     queries: FloatArray  # (groups, padded d, 16) of 16 rows each
     keys: FloatArray  # (tokens, padded d)
-    numbers: FloatArray  # (2,) the power of two by which keys were divided, and 1 if something is not finite
+    numbers: FloatArray  # (3,) the power of two by which keys were divided, 1 if one is not finite, the largest score
 
 
 def _make_sums(width):
     """Make a function that writes, for 16 rows, the top score, the sum of 2^(score - top), and so weighted keys.
 
-    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at most their own.
+    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at most their own. If scores are
+    `small`, 0 takes the place of the top score.
     """
 
-    @intrinsic(types.void, None, None, int64, int64, int64, int64, None)
-    def sums(builder, queries, keys, row, plain, end, at, out):
+    @intrinsic(types.void, None, None, int64, int64, int64, int64, types.boolean, None)
+    def sums(builder, queries, keys, row, plain, end, at, small, out):
         kind = FLOAT64[0]
         fuse = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{LANES}f64"
@@ -106,7 +107,11 @@ def _make_sums(width):
             for mean, k in zip(means, key, strict=True):
                 builder.store(builder.call(fuse, [weight, k, builder.load(mean)]), mean)
 
-        visit(raise_top)
+        with builder.if_else(builder.trunc(small, ir.IntType(1))) as (bounded, unbounded):
+            with bounded:
+                builder.store(constant(0.0), top)
+            with unbounded:
+                visit(raise_top)
         visit(add_key)
         for c, each in enumerate((top, total, *means)):
             _store(builder, builder.load(each), builder.gep(out, [row.type(LANES * c)]), FLOAT64)
@@ -118,20 +123,20 @@ _sums_2, _sums_3, _sums_4, _sums_8, _sums_16 = map(_make_sums, WIDTHS)
 
 
 @njit
-def _sum_rows(queries, keys, row, plain, end, out):
+def _sum_rows(queries, keys, row, plain, end, small, out):
     """Write the sums of 16 rows from `row` on (`_make_sums`)."""
     width = keys.shape[1]
     at = row * width
     if width == 2:
-        _sums_2(queries, keys, row, plain, end, at, out)
+        _sums_2(queries, keys, row, plain, end, at, small, out)
     elif width == 3:
-        _sums_3(queries, keys, row, plain, end, at, out)
+        _sums_3(queries, keys, row, plain, end, at, small, out)
     elif width == 4:
-        _sums_4(queries, keys, row, plain, end, at, out)
+        _sums_4(queries, keys, row, plain, end, at, small, out)
     elif width == 8:
-        _sums_8(queries, keys, row, plain, end, at, out)
+        _sums_8(queries, keys, row, plain, end, at, small, out)
     else:
-        _sums_16(queries, keys, row, plain, end, at, out)
+        _sums_16(queries, keys, row, plain, end, at, small, out)
 
 
 @njit(fastmath=SUMS)
@@ -146,25 +151,25 @@ def _apply(A, x, out, i):
 
 @njit
 def _multiply_matrices(A, B, out):
+    out[:] = 0.0
     for i in range(len(A)):
-        for j in range(B.shape[1]):
-            total = 0.0
-            for k in range(len(B)):
-                total += A[i, k] * B[k, j]
-            out[i, j] = total
+        for k in range(len(B)):
+            factor = A[i, k]
+            for j in range(B.shape[1]):
+                out[i, j] += factor * B[k, j]
 
 
 @njit
-def _exponential(M):
-    """Return e^M by Taylor's series of a part of M."""
-    norm = np.abs(M).sum()
+def _exponential(powers, t):
+    """Return e^{tX} from X^k / k!, by Taylor's series of a part of tX."""
+    norm = abs(t) * np.abs(powers[1]).sum()
     halvings = max(0, math.frexp(norm)[1]) if norm < 1e300 else 0
-    M, E, out = M / 2.0**halvings, np.eye(len(M)), np.empty(M.shape)
-    for k in range(TAYLOR_DEGREE, 0, -1):  # Horner's rule
-        _multiply_matrices(M, E, out)
-        E[:] = out / k
-        for i in range(len(M)):
-            E[i, i] += 1.0
+    part, last = t / 2.0**halvings, len(powers) - 1
+    E, out = powers[last].copy(), np.empty(powers[0].shape)
+    for k in range(last - 1, -1, -1):  # Horner's rule
+        for i in range(len(E)):
+            for j in range(len(E)):
+                E[i, j] = E[i, j] * part + powers[k, i, j]
     for _ in range(halvings):
         _multiply_matrices(E, E, out)
         E[:] = out
@@ -176,10 +181,13 @@ def find_form(terms, b, s, t):
     """Return the transpose of B^T S^T Q^T K S B for B = e^{t(D - lambda I)}."""
     G = terms.forms[min(b, len(terms.forms) - 1), min(s, terms.forms.shape[1] - 1)]
     F = np.empty(G.shape)
-    if len(terms.exponent):
-        E, half = _exponential(t * terms.exponent), np.empty(G.shape)
+    if len(terms.powers):
+        E, half = _exponential(terms.powers, t), np.empty(G.shape)
         _multiply_matrices(G, E, half)
         _multiply_matrices(half.T, E, F)
+        return F
+    if not len(terms.decay):
+        F[:] = G.T
         return F
     size, partner = np.exp(t * terms.decay), np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
     straight, across = size * np.cos(t * terms.turn), -size * np.sin(t * terms.turn)
@@ -199,7 +207,7 @@ def make_space(tokens, rows, d):
     for each in WIDTHS[::-1]:
         width = each if each >= d else width
     groups = (tokens + LANES - 1) // LANES
-    return Space(np.empty((rows, d)), np.zeros((groups, width, LANES)), np.zeros((tokens, width)), np.zeros(2))
+    return Space(np.empty((rows, d)), np.zeros((groups, width, LANES)), np.zeros((tokens, width)), np.zeros(3))
 
 
 @njit
@@ -221,7 +229,7 @@ def _prepare(terms, b, s, t, tokens, space):
     shrink = 2.0 ** min(-power, 1000)
     space.numbers[0] = 1.0 / shrink
     F = find_form(terms, b, s, t)
-    largest = np.abs(F).max()
+    largest, highest = np.abs(F).max(), 0.0
     log = 2.0 * terms.rate * t - 2.0 * math.log(shrink)
     F *= LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest))) if 0 < largest < np.inf else 1.0
     for i in range(tokens):
@@ -232,6 +240,8 @@ def _prepare(terms, b, s, t, tokens, space):
             for c in range(d):
                 total += F[a, c] * space.keys[i, c]
             space.queries[i // LANES, a, i % LANES] = total
+            highest = max(highest, abs(total))
+    space.numbers[2] = d * highest  # keys are at most 1
 
 
 @njit
@@ -239,12 +249,14 @@ def _attend(terms, b, s, tokens, space, first, last, out):
     """Write the derivative of rows from `first`, a multiple of 16, to `last`."""
     w, d, sums = space.point, space.point.shape[1], np.empty((2 + space.keys.shape[1], LANES))
     D = terms.values[min(b, len(terms.values) - 1), min(s, terms.values.shape[1] - 1)]
-    pull = np.empty(d)
+    pull, small = np.empty(d), space.numbers[2] < MAX_SMALL
     for i in range(first, last):
         if i < tokens:
             lane = i % LANES
             if lane == 0:
-                _sum_rows(space.queries, space.keys, i, i if terms.causal else tokens, min(i + LANES, tokens), sums)
+                _sum_rows(
+                    space.queries, space.keys, i, i if terms.causal else tokens, min(i + LANES, tokens), small, sums
+                )
             grow = space.numbers[0] / sums[1, lane]
             if terms.sphere == 2:
                 grow = space.numbers[0] * 2.0 ** sums[0, lane] / (i + 1 if terms.causal else tokens)
@@ -270,17 +282,19 @@ def begin_stage(
     terms: Terms, state: State, A: FloatArray, C: FloatArray, b: int, s: int, last: int, space: Space
 ) -> None:
     """Prepare stage s of a step from y, or where s > `last` (for dense output) of the step that was done."""
-    again, rows = s > last, state.rows[b]
-    start = state.old[b] if again else state.y[b]
+    again, rows, d = s > last, state.rows[b], state.y.shape[2]
     t = state.times[b, 1] if again else state.times[b, 0]
     h = state.times[b, 2] - t
-    space.point[:] = start[:rows]
+    start = state.old if again else state.y
+    point, K = space.point.reshape(-1), state.K[b].reshape(state.K.shape[1], -1)
+    for i in range(rows):
+        for c in range(d):
+            space.point[i, c] = start[b, i, c]
     for j in range(s):
         if A[s, j] != 0:
             factor = h * A[s, j]
-            for i in range(rows):
-                for c in range(start.shape[1]):
-                    space.point[i, c] += factor * state.K[b, j, i, c]
+            for i in range(rows * d):
+                point[i] += factor * K[j, i]
     if s == last:
         state.new[b, :rows] = space.point
     _prepare(terms, b, s, t + C[s] * h, state.tokens[b], space)
@@ -298,23 +312,26 @@ combine_errors = njit(steps.combine_errors)
 @njit
 def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the same as `steps.find_error`."""
-    h, largest, other = state.times[b, 2] - state.times[b, 0], 0.0, 0.0
-    y, new, K = state.y[b], state.new[b], state.K[b]
+    h, largest, other, d = state.times[b, 2] - state.times[b, 0], 0.0, 0.0, state.y.shape[2]
+    y, new, K = state.y[b], state.new[b], state.K[b].reshape(state.K.shape[1], -1)
+    errors = np.zeros((2, state.rows[b] * d))
+    for e in range(2):
+        for s in range(E.shape[1]):
+            if E[e, s] != 0:
+                factor = h * E[e, s]
+                for i in range(errors.shape[1]):
+                    errors[e, i] += factor * K[s, i]
     for first, last in ((0, state.tokens[b]), (state.tokens[b], state.rows[b])):
-        for c in range(y.shape[1]):
+        for c in range(d):
             mean = 0.0
             for i in range(first, last):
                 mean += abs(y[i, c])
             mean /= max(last - first, 1)
             for i in range(first, last):
                 unit = state.units[b, i, c] + state.rtol[b] * max(abs(y[i, c]), abs(new[i, c]), mean)
-                error, second = 0.0, 0.0
-                for s in range(E.shape[1]):
-                    error += E[0, s] * K[s, i, c]
-                    second += E[1, s] * K[s, i, c]
-                error, second = abs(h * error / unit), abs(h * second / unit)
+                error = abs(errors[0, i * d + c] / unit)
                 largest = error if not error <= largest else largest  # NaN stays
-                other = max(other, second)
+                other = max(other, abs(errors[1, i * d + c] / unit))
     return combine_errors(largest, other)
 
 

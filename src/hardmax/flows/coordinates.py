@@ -43,6 +43,7 @@ MIN_BOOLEAN = 1 - 1e-3  # smallest row maximum for attention to count as Boolean
 MAX_GRADIENT_NOISE = 1e12  # bound of rounding errors of scores, below which attention has gradients
 MAX_EXPONENT = 600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
 MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
+TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
 TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
 Result = TypeVar("Result")
 
@@ -272,8 +273,11 @@ class Rescaled(Attending):
         made = made._replace(rate=growth.rate, offset=1.0)
         exponent = growth.blocks - growth.rate * np.eye(d)
         if growth.imaginary is None:
-            return made._replace(exponent=exponent)
-        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
+            powers = [np.eye(d)]
+            for k in range(1, TAYLOR_DEGREE + 1):
+                powers.append(powers[-1] @ exponent / k)
+            return made._replace(powers=np.array(powers))
+        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary) if exponent.any() else made
 
     def matrices(self, t: float) -> tuple[FloatArray, FloatArray]:
         return self._in_basis(super().matrices(t)[0]), self._growth.blocks
@@ -410,8 +414,8 @@ class RescaledSteps(Coordinates):
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
     """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
-    zeros, (forms, plain) = np.zeros(len(form)), (np.array(each, order="C")[None, None] for each in (form, values))
-    return Terms(zeros, zeros, np.empty((0, 0)), 0.0, forms, plain, 0.0, 0, causal)
+    forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
+    return Terms(np.empty(0), np.empty(0), np.empty((0, *form.shape)), 0.0, forms, plain, 0.0, 0, causal)
 
 
 def _scale(values: Array, log: float) -> Array:

@@ -15,7 +15,7 @@ from hardmax._types import Array, FloatArray, IntArray
 from hardmax.flows import steps
 from hardmax.flows.coordinates import Coordinates
 from hardmax.flows.steps import State, Terms, find_pair
-from hardmax.search.dispatch import use_compiled
+from hardmax.search.dispatch import NUMPY_CALL, use_compiled
 
 MIN_SHARED_ROWS = 2e7  # multiplications of a stage from which its rows are divided among threads
 WORK_PER_PAIR = 24  # multiplications for the exponential of a pair of tokens, and beside it 2 d
@@ -49,7 +49,7 @@ class RungeKutta:
         self.failed = [""] * batch
         self._effort = counts[0] * (counts[0] * float(2 * d + WORK_PER_PAIR) + 2 * d * d)
         self._terms: Terms | None = coordinates[0].terms(d)
-        pairs = float((counts[0] ** 2).sum()) * USUAL_EVALUATIONS
+        pairs = float((counts[0] ** 2 + NUMPY_CALL).sum()) * USUAL_EVALUATIONS
         if self._terms is not None and (d > MAX_COMPILED_D or not use_compiled("flows", pairs)):
             self._terms = None
         if self._terms is not None and coordinates[0].varies:

@@ -14,7 +14,7 @@ import scipy  # submodules load on first use
 from hardmax._types import Array, FloatArray, IntArray
 
 PAIRS = ("DOP853", "RK45")
-MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.9  # change of a step length
+MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.8  # change of a step length
 
 
 class Pair(NamedTuple):
@@ -47,9 +47,9 @@ def find_pair(name: str) -> Pair:
 class Terms(NamedTuple):
     """The derivative of a state (`Coordinates.terms`). The first two axes of `forms` and `values` may have size 1."""
 
-    decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda
+    decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda; (0,) if the scores only grow
     turn: FloatArray  # (d,) imaginary parts
-    exponent: FloatArray  # (d, d) D - lambda I where V has no eigenbasis, else (0, 0): then D has blocks of 1 or 2 rows
+    powers: FloatArray  # (k, d, d) (D - lambda I)^k / k! where V has no eigenbasis, else (0, d, d)
     rate: float  # lambda
     forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
     values: FloatArray  # (batch, stages, d, d) D or V
