@@ -22,6 +22,7 @@ RULES = [
     hm.SelfAttention(Q=lambda t: np.eye(3) * (1 + t), V=np.diag([1, 0.5, -0.3])),
     hm.Sphere(4.0),
     hm.Sphere(4.0, causal=True),
+    hm.Sphere(lambda t: 1 + t),
 ]
 
 

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.flows import steps
 from hardmax.flows.steps import State, Terms
-from hardmax.search.simd import FLOAT64, LANES, _broadcast, _load, _maximum, _store, int64, intrinsic
+from hardmax.search.simd import FLOAT64, LANES, broadcast, int64, intrinsic, load, maximum, store
 from hardmax.search.threads import entry
 
 MAX_SMALL = 400.0  # scores: sums of their exponentials neither overflow nor vanish
@@ -69,10 +69,10 @@ def _make_sums(width):
             builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{LANES}f64"
         )
         query = [
-            _load(builder, builder.gep(queries, [builder.add(at, at.type(LANES * c))]), FLOAT64) for c in range(width)
+            load(builder, builder.gep(queries, [builder.add(at, at.type(LANES * c))]), FLOAT64) for c in range(width)
         ]
         wide = ir.VectorType(ir.IntType(64), LANES)
-        rows = builder.add(_broadcast(builder, row), ir.Constant(wide, list(range(LANES))))
+        rows = builder.add(broadcast(builder, row), ir.Constant(wide, list(range(LANES))))
         constant = lambda x: ir.Constant(kind, [x] * LANES)  # noqa: E731
         top, total, *means = (cgutils.alloca_once(builder, kind) for _ in range(width + 2))
         for each, start in zip((top, total, *means), (-math.inf, *[0.0] * (width + 1)), strict=True):
@@ -82,20 +82,20 @@ def _make_sums(width):
             for first, last, masked in ((row.type(0), plain, False), (plain, end, True)):
                 with cgutils.for_range_slice(builder, first, last, row.type(1), row.type) as (j, _):
                     start = builder.gep(keys, [builder.mul(j, j.type(width))])
-                    key = [_broadcast(builder, builder.load(builder.gep(start, [j.type(c)]))) for c in range(width)]
+                    key = [broadcast(builder, builder.load(builder.gep(start, [j.type(c)]))) for c in range(width)]
                     score = builder.fmul(query[0], key[0])
                     for q, k in zip(query[1:], key[1:], strict=True):
                         score = builder.call(fuse, [q, k, score])
                     if masked:
-                        seen = builder.icmp_signed("<=", _broadcast(builder, j), rows)
+                        seen = builder.icmp_signed("<=", broadcast(builder, j), rows)
                         score = builder.select(seen, score, constant(-math.inf))
                     add(score, key)
 
         def raise_top(score, key):
-            builder.store(_maximum(builder, score, builder.load(top)), top)
+            builder.store(maximum(builder, score, builder.load(top)), top)
 
         def add_key(score, key):
-            power = _maximum(builder, builder.fsub(score, builder.load(top)), constant(MIN_EXPONENT))
+            power = maximum(builder, builder.fsub(score, builder.load(top)), constant(MIN_EXPONENT))
             shifted = builder.fadd(power, constant(TO_INTEGER))
             rest = builder.fsub(power, builder.fsub(shifted, constant(TO_INTEGER)))
             weight = constant(POLYNOMIAL[0])
@@ -114,7 +114,7 @@ def _make_sums(width):
                 visit(raise_top)
         visit(add_key)
         for c, each in enumerate((top, total, *means)):
-            _store(builder, builder.load(each), builder.gep(out, [row.type(LANES * c)]), FLOAT64)
+            store(builder, builder.load(each), builder.gep(out, [row.type(LANES * c)]), FLOAT64)
 
     return sums
 

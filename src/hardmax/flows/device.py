@@ -39,7 +39,7 @@ def runs_on_device(rule: Flow | MultiHead, tokens: Array, method: Method) -> boo
         return False
     if type(rule) is SelfAttention:
         return rule.has_constant_values
-    return type(rule) is Sphere and rule.normalized and rule.has_constant_beta
+    return type(rule) is Sphere and rule.normalized
 
 
 def integrate_on_device(
@@ -165,7 +165,7 @@ class SphereOnDevice(_OnDevice):
         return np.eye(d)
 
     def form(self, d: int, t: float) -> tuple[FloatArray, float]:
-        return np.eye(d) * float(to_numpy(self._rule.beta)), 0.0
+        return np.eye(d) * float(to_numpy(self._rule.find_beta(t))), 0.0
 
     def write_rate(self, point: Array, form: Array, values: Array, narrow: Array, out: Array) -> None:
         point = on_sphere(point.T).T
