@@ -23,7 +23,6 @@ from hardmax.flows.steps import State, Terms
 from hardmax.search.simd import FLOAT64, LANES, broadcast, int64, intrinsic, load, maximum, store
 from hardmax.search.threads import entry
 
-MAX_SMALL = 400.0  # scores: sums of their exponentials neither overflow nor vanish
 MIN_EXPONENT = -1000.0  # 2^x is negligible there, without underflow
 MAX_LOG = 600.0  # scores are capped at about e^600, where any difference decides a row
 LOG2_E = 1.4426950408889634
@@ -52,18 +51,17 @@ class Space(NamedTuple):
     point: FloatArray  # (rows, d) where the derivative is evaluated
     queries: FloatArray  # (groups, padded d, 16) of 16 rows each
     keys: FloatArray  # (tokens, padded d)
-    numbers: FloatArray  # (3,) the power of two by which keys were divided, 1 if one is not finite, the largest score
+    numbers: FloatArray  # (2,) the power of two by which keys were divided, and 1 if something is not finite
 
 
 def _make_sums(width):
     """Make a function that writes, for 16 rows, the top score, the sum of 2^(score - top), and so weighted keys.
 
-    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at most their own. If scores are
-    `small`, 0 takes the place of the top score.
+    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at most their own.
     """
 
-    @intrinsic(types.void, None, None, int64, int64, int64, int64, types.boolean, None)
-    def sums(builder, queries, keys, row, plain, end, at, small, out):
+    @intrinsic(types.void, None, None, int64, int64, int64, int64, None)
+    def sums(builder, queries, keys, row, plain, end, at, out):
         kind = FLOAT64[0]
         fuse = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{LANES}f64"
@@ -107,11 +105,7 @@ def _make_sums(width):
             for mean, k in zip(means, key, strict=True):
                 builder.store(builder.call(fuse, [weight, k, builder.load(mean)]), mean)
 
-        with builder.if_else(builder.trunc(small, ir.IntType(1))) as (bounded, unbounded):
-            with bounded:
-                builder.store(constant(0.0), top)
-            with unbounded:
-                visit(raise_top)
+        visit(raise_top)
         visit(add_key)
         for c, each in enumerate((top, total, *means)):
             store(builder, builder.load(each), builder.gep(out, [row.type(LANES * c)]), FLOAT64)
@@ -123,20 +117,20 @@ _sums_2, _sums_3, _sums_4, _sums_8, _sums_16 = map(_make_sums, WIDTHS)
 
 
 @njit
-def _sum_rows(queries, keys, row, plain, end, small, out):
+def _sum_rows(queries, keys, row, plain, end, out):
     """Write the sums of 16 rows from `row` on (`_make_sums`)."""
     width = keys.shape[1]
     at = row * width
     if width == 2:
-        _sums_2(queries, keys, row, plain, end, at, small, out)
+        _sums_2(queries, keys, row, plain, end, at, out)
     elif width == 3:
-        _sums_3(queries, keys, row, plain, end, at, small, out)
+        _sums_3(queries, keys, row, plain, end, at, out)
     elif width == 4:
-        _sums_4(queries, keys, row, plain, end, at, small, out)
+        _sums_4(queries, keys, row, plain, end, at, out)
     elif width == 8:
-        _sums_8(queries, keys, row, plain, end, at, small, out)
+        _sums_8(queries, keys, row, plain, end, at, out)
     else:
-        _sums_16(queries, keys, row, plain, end, at, small, out)
+        _sums_16(queries, keys, row, plain, end, at, out)
 
 
 @njit(fastmath=SUMS)
@@ -207,7 +201,7 @@ def make_space(tokens, rows, d):
     for each in WIDTHS[::-1]:
         width = each if each >= d else width
     groups = (tokens + LANES - 1) // LANES
-    return Space(np.empty((rows, d)), np.zeros((groups, width, LANES)), np.zeros((tokens, width)), np.zeros(3))
+    return Space(np.empty((rows, d)), np.zeros((groups, width, LANES)), np.zeros((tokens, width)), np.zeros(2))
 
 
 @njit
@@ -229,7 +223,7 @@ def _prepare(terms, b, s, t, tokens, space):
     shrink = 2.0 ** min(-power, 1000)
     space.numbers[0] = 1.0 / shrink
     F = find_form(terms, b, s, t)
-    largest, highest = np.abs(F).max(), 0.0
+    largest = np.abs(F).max()
     log = 2.0 * terms.rate * t - 2.0 * math.log(shrink)
     F *= LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest))) if 0 < largest < np.inf else 1.0
     for i in range(tokens):
@@ -240,8 +234,6 @@ def _prepare(terms, b, s, t, tokens, space):
             for c in range(d):
                 total += F[a, c] * space.keys[i, c]
             space.queries[i // LANES, a, i % LANES] = total
-            highest = max(highest, abs(total))
-    space.numbers[2] = d * highest  # keys are at most 1
 
 
 @njit
@@ -249,14 +241,12 @@ def _attend(terms, b, s, tokens, space, first, last, out):
     """Write the derivative of rows from `first`, a multiple of 16, to `last`."""
     w, d, sums = space.point, space.point.shape[1], np.empty((2 + space.keys.shape[1], LANES))
     D = terms.values[min(b, len(terms.values) - 1), min(s, terms.values.shape[1] - 1)]
-    pull, small = np.empty(d), space.numbers[2] < MAX_SMALL
+    pull = np.empty(d)
     for i in range(first, last):
         if i < tokens:
             lane = i % LANES
             if lane == 0:
-                _sum_rows(
-                    space.queries, space.keys, i, i if terms.causal else tokens, min(i + LANES, tokens), small, sums
-                )
+                _sum_rows(space.queries, space.keys, i, i if terms.causal else tokens, min(i + LANES, tokens), sums)
             grow = space.numbers[0] / sums[1, lane]
             if terms.sphere == 2:
                 grow = space.numbers[0] * 2.0 ** sums[0, lane] / (i + 1 if terms.causal else tokens)
