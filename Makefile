@@ -137,7 +137,7 @@ bench-gpu:
 # On both kinds of machine: the processor as it is, and without AVX-512.
 bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md
-	$(BIN)/python -m benchmarks.avx2 --out benchmarks/results/cpu.json --markdown benchmarks/README.md
+	$(BIN)/python -m benchmarks --avx2 --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
 # Formal proofs of the certificates. Coq prints each statement and the axioms that its proof uses; there must be none.
 proofs:

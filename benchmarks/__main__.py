@@ -1,6 +1,8 @@
 """`python -m benchmarks`, from the repository: measure cases, print and record their tables."""
 
 import json as json_format
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +11,15 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import CASES, measure, report
-from benchmarks.machine import machine, results_file
+from benchmarks import CASES, FLOWS, measure, report
+from benchmarks.machine import AVX2_ONLY, instructions, is_restricted, machine, results_file
 from benchmarks.registry import Progress, Result
 from hardmax._errors import ParameterError
 from hardmax._files import check_ending
 from hardmax.cli import options, output
 from hardmax.cli.main import run
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Cases from --list. Default: all of them.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Cases, or flows. Default: all but flows.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write or update a .json file of results.")]
 Table = Annotated[
     Path | None,
@@ -34,18 +36,25 @@ def bench(
     markdown: Table = None,
     slow: Annotated[bool, typer.Option("--slow", help="Measure also methods that take minutes.")] = False,
     quick: Quick = False,
+    avx2: Annotated[bool, typer.Option("--avx2", help="Without AVX-512; results go beside the others.")] = False,
 ) -> None:
     """Measure the speed as ratios to peers. The exit code is 1 if answers differ, and then there is no ratio.
 
-    `python -m benchmarks.avx2` does the same without AVX-512, and writes its results beside the others;
     `python -m benchmarks.gpu` measures on a GPU.
     """
+    if avx2 and not is_restricted():
+        if instructions() != "AVX-512":
+            output.say(f"This processor has no AVX-512: without --avx2 it measures with {instructions()}.")
+            return
+        command = [sys.executable, "-m", "benchmarks", *sys.argv[1:]]
+        raise typer.Exit(subprocess.run(command, env=os.environ | AVX2_ONLY, check=False).returncode)
     if show_list:
         width = max(map(len, CASES))
         for name, case in CASES.items():
             output.say(f"{name:{width}}   {case.title}")
         return
-    chosen = list(dict.fromkeys(names or CASES))
+    given = names or [name for name in CASES if name not in FLOWS]
+    chosen = list(dict.fromkeys(case for name in given for case in (FLOWS if name == "flows" else [name])))
     place = None if out is None else results_file(out)
     _check(chosen, place, markdown)
     if not json:
@@ -63,7 +72,7 @@ def bench(
     if json:
         print(json_format.dumps({"machine": machine(), "cases": [result.to_dict() for result in results]}))
     if out is not None and markdown is not None:
-        report.fill_file(markdown, report.markdown(report.documents(out)))
+        report.fill_file(markdown, report.markdown(report.documents(out)), report.choose_mark(out))
     for path in filter(None, (place, markdown)):
         output.note(f"Wrote {path}")
     if any(result.refused for result in results):
@@ -81,7 +90,7 @@ def _check(names: list[str], place: Path | None, table: Path | None) -> None:
     if table is not None:
         if place is None:
             raise ParameterError("markdown", "go with --out, whose results it shows", "no --out", "Add --out.")
-        report.fill(table.read_text(encoding="utf-8"), "")
+        report.fill(table.read_text(encoding="utf-8"), "", report.choose_mark(place))
 
 
 def _print(result: Result) -> None:

@@ -1,31 +1,36 @@
-"""`python -m benchmarks.diffrax_flows`: flows against diffrax and torchdiffeq, in turns, in one process each.
+"""Flows against diffrax and torchdiffeq: `python -m benchmarks flows`.
 
-Each row has the best wall time, its processor time and the error, max |x - x_ref| / max |x_ref| at the last time.
-Peers that are not installed are left out. Our methods and diffrax's have rtol 1e-6; ours with our `atol`, theirs with
-1e-9. Everything is compiled before it is timed.
+The error is max |x - x_ref| / max |x_ref| at the last time. All have rtol 1e-6; ours the usual `atol`, peers 1e-9.
+Everything is compiled before it is timed. All methods run in one process, so that each case has one reference.
 """
 
-import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
+from dataclasses import replace
+from functools import cache, partial
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 import hardmax as hm
+from benchmarks.registry import Answer, Case, Method, Target, size
 from hardmax._types import FloatArray
+from hardmax.search import dispatch
 
 RTOL, PEER_ATOL, END, BETA = 1e-6, 1e-9, 5.0, 4.0
-TURNS, MIN_SECONDS = 5, 0.2
+MAX_ERROR = 100 * RTOL
+WARM_RUNS = 200  # at most, until the compiled kernel is loaded
+SIZES = {"1000x40": 1.3, "3000": 1.3, "1000": 1.3, "300": 1.3, "100": 1.0}  # and the target; torch loads for the last
+MAX_TORCH_TOKENS = 300  # beyond it torchdiffeq takes seconds
 Run = Callable[[], FloatArray]
 
 
-def ours(tokens: FloatArray, on_sphere: bool, method: str) -> Run:
+def ours(tokens: FloatArray, on_sphere: bool, method: str, rtol: float = RTOL) -> Run:
     rule = hm.Sphere(BETA) if on_sphere else hm.SelfAttention()
 
     def run() -> FloatArray:
-        return np.asarray(hm.simulate(tokens, rule, times=[END], method=method, rtol=RTOL).array[-1])
+        return np.asarray(hm.simulate(tokens, rule, times=[END], method=method, rtol=rtol).array[-1])
 
     return run
 
@@ -70,69 +75,72 @@ def torch_run(tokens: FloatArray, on_sphere: bool, name: str) -> Run:
     return lambda: np.asarray(odeint(velocity, start, times, rtol=RTOL, atol=PEER_ATOL, method=name)[-1])
 
 
-PEERS = {
+PEERS: dict[str, tuple[str, Callable[..., Run], str]] = {
     "diffrax Tsit5": ("diffrax", diffrax_run, "Tsit5"),
     "diffrax Dopri8": ("diffrax", diffrax_run, "Dopri8"),
     "torchdiffeq dopri5": ("torchdiffeq", torch_run, "dopri5"),
 }
 
 
-def problem(n: int, d: int, batch: int, on_sphere: bool) -> FloatArray:
-    tokens = np.random.default_rng(0).normal(size=(batch, n, d) if batch else (n, d))
-    if on_sphere:
-        return np.asarray(tokens / np.linalg.norm(tokens, axis=-1, keepdims=True))
-    return np.asarray(np.random.default_rng(0).uniform(-1, 1, tokens.shape))
+def problem(batch: int, n: int, d: int, on_sphere: bool) -> FloatArray:
+    """Draw tokens: uniform in a cube, or on the sphere."""
+    rng, shape = np.random.default_rng(0), (batch, n, d) if batch else (n, d)
+    tokens = rng.normal(size=shape) if on_sphere else rng.uniform(-1, 1, shape)
+    return np.asarray(tokens / np.linalg.norm(tokens, axis=-1, keepdims=True) if on_sphere else tokens)
 
 
-def measure(runs: dict[str, Run], exact: FloatArray) -> dict[str, tuple[float, float, float]]:
-    """Return wall and processor seconds of the best of several turns, and the error."""
-    best: dict[str, tuple[float, float, float]] = {}
-    for run in runs.values():
-        run()
-    for _ in range(TURNS):
-        for name, run in runs.items():
-            spent = 0.0
-            while spent < MIN_SECONDS:
-                wall, processor = time.perf_counter(), time.process_time()
-                found = run()
-                wall, processor = time.perf_counter() - wall, time.process_time() - processor
-                spent += wall
-                if name not in best or wall < best[name][0]:
-                    best[name] = wall, processor, float(np.abs(found - exact).max() / np.abs(exact).max())
-    return best
+def _methods(name: str, d: int, on_sphere: bool, quick: bool) -> list[Method]:
+    batch, n = (size(int(part), quick) for part in name.split("x")) if "x" in name else (0, size(int(name), quick))
+    tokens = problem(batch, n, d, on_sphere)
+
+    @cache
+    def exact() -> FloatArray:
+        return ours(tokens, on_sphere, "DOP853", 1e-10)()
+
+    def method(title: str, make: Callable[[], Run], package: str = "", **options: Any) -> Method:
+        seconds = [np.inf]
+
+        def prepare() -> Run:
+            solve = make()
+            small, left = ours(problem(0, 100, 2, False), False, "RK45"), WARM_RUNS
+            while left and not package and not dispatch.is_loaded("flows"):
+                small()
+                left -= 1
+            solve()
+
+            def run() -> FloatArray:
+                start = time.process_time()
+                found = solve()
+                seconds[0] = min(seconds[0], time.process_time() - start)
+                return found
+
+            return run
+
+        def error(found: FloatArray) -> Answer:
+            return {"error": float(np.abs(found - exact()).max() / np.abs(exact()).max())}
+
+        def facts(found: FloatArray) -> dict[str, Any]:
+            words = {"error": f"error {error(found)['error']:.0e}", "processor": f"processor {1e3 * seconds[0]:.3g} ms"}
+            return words | ({"version": version(package)} if package else {})
+
+        return Method(title, prepare, error, package=package, facts=facts, **options)
+
+    rows = [method(f"hardmax {each}", partial(ours, tokens, on_sphere, each)) for each in ("RK45", "DOP853")]
+    rows[1] = replace(rows[1], alone=True)
+    for title, (package, make, each) in PEERS.items():
+        slow = package == "torchdiffeq" and max(batch, n) > MAX_TORCH_TOKENS
+        target = Target(SIZES[name]) if package == "diffrax" else None
+        rows.append(method(title, partial(make, tokens, on_sphere, each), package, target=target, slow=slow))
+    return rows
 
 
-def main(names: list[str]) -> None:
-    """Print the table; `names` may hold sizes such as 100 or 1000x40."""
-    from hardmax.search import dispatch
-
-    dispatch.is_loaded = lambda kernel: True
-    print("| flow | n | d | method | wall s | processor s | error | ours is faster |\n" + "|---|" + "---:|" * 7)
-    for size in names or ["1000x40", "100", "300", "1000", "3000"]:
-        batch, n = (int(part) for part in size.split("x")) if "x" in size else (0, int(size))
-        for d in (2, 3):
-            for on_sphere in (False, True):
-                tokens = problem(n, d, batch, on_sphere)
-                rule = hm.Sphere(BETA) if on_sphere else hm.SelfAttention()
-                exact = hm.simulate(tokens, rule, times=[END], method="DOP853", rtol=1e-11, atol=1e-14).array[-1]
-                runs = {f"hardmax {name}": ours(tokens, on_sphere, name) for name in ("RK45", "DOP853")}
-                for name, (package, make, method) in PEERS.items():
-                    if find_spec(package) and not (package == "torchdiffeq" and n > 1000):
-                        runs[name] = make(tokens, on_sphere, method)
-                found = measure(runs, exact)
-                fastest = min(found[name][0] for name in list(found)[:2])
-                for name, (wall, processor, error) in found.items():
-                    words = [
-                        "sphere" if on_sphere else "self-attention",
-                        size,
-                        d,
-                        name,
-                        f"{wall:.2g}",
-                        f"{processor:.2g}",
-                        f"{error:.0e}",
-                    ]
-                    print("| " + " | ".join(map(str, [*words, f"{wall / fastest:.2g}"])) + " |", flush=True)
+def _case(name: str, d: int, on_sphere: bool) -> Case:
+    kind, words = ("sphere", "Sphere, beta = 4") if on_sphere else ("attention", "Self-attention, V = I")
+    count = "1,000 flows of n = 40" if "x" in name else f"n = {int(name):,}"
+    title = f"{words}, {count}, d = {d}, T = {END:g}, rtol = {RTOL:g}"
+    agrees = lambda ours, theirs: max(ours["error"], theirs["error"]) < MAX_ERROR  # noqa: E731
+    methods, why = partial(_methods, name, d, on_sphere), "has an error above 100 rtol"
+    return Case(f"flow_{kind}_{name}_{d}", title, methods, agrees, why, in_one_process=True)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+CASES = [_case(name, d, on_sphere) for name in SIZES for d in (2, 3) for on_sphere in (False, True)]

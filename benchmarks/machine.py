@@ -1,7 +1,7 @@
 """Facts about the machine, and the environment variables of every measured process.
 
 Results are recorded for two kinds of machine: the processor as it is, and the same processor with every library
-restricted to AVX2 (`python -m benchmarks.avx2`). The second has the clock and the caches of the first.
+restricted to AVX2 (`python -m benchmarks --avx2`). The second has the clock and the caches of the first.
 """
 
 import os

@@ -98,6 +98,7 @@ class Case:
     agrees: Callable[[Answer, Answer], bool]
     why: str  # the reason for refusing an answer that does not agree
     finish: Callable[[list[Row]], list[Row]] = lambda rows: []  # more rows, computed from the measured ones
+    in_one_process: bool = False  # with fewer turns
 
 
 def size(n: int, quick: bool) -> int:

@@ -11,6 +11,7 @@ from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 
 BEGIN, GPU, END = "<!-- made by python -m benchmarks -->", "<!-- made by python -m benchmarks gpu -->", "<!-- end -->"
+FLOWS = "<!-- made by python -m benchmarks flows -->"
 COLUMNS = ("method", "best ms", "peak MB", "times as fast", "target", "reached?")
 Document = dict[str, Any]  # the machine and its cases
 
@@ -84,6 +85,11 @@ def check_same_machine(path: Path) -> None:
         changed = [f"{key} {before.get(key, 'unknown')}" for key in here | before if before.get(key) != here.get(key)]
         must = "be a new file, or one from this machine with these versions"
         raise ParameterError("out", must, f"{path}, measured with {', '.join(changed)}", "Name another file.")
+
+
+def choose_mark(out: Path) -> str:
+    """Return the mark of the table of a file of results."""
+    return FLOWS if out.stem == "flows" else BEGIN
 
 
 def fill(text: str, new: str, begin: str = BEGIN) -> str:

@@ -17,6 +17,7 @@ from benchmarks.registry import Answer, Case, Method, Progress, Result, Row, wal
 
 TURN = 0.05  # seconds for which short runs are repeated in a turn
 ENOUGH_SECONDS, MAX_TURNS = 3.0, 30  # a method that has reached either gets no more turns
+FEW_TURNS = 8  # in one process
 MIN_TURNS, MAX_SECONDS = 3, 10.0  # turns of a slow method, unless they take longer than this
 INSTALL = "pip install -e '.[bench]'"
 
@@ -150,11 +151,14 @@ def measure(
     workers: dict[str, Local | Child] = {}
     try:
         for method in filter(is_installed, methods):
-            workers[method.name] = Local(method) if local else Child(case.name, method.name, quick)
+            workers[method.name] = (
+                Local(method) if local or case.in_one_process else Child(case.name, method.name, quick)
+            )
         for worker in workers.values():
             progress(f"{case.name}: preparing")
             worker.prepare()
-        times, peaks = _run_in_turns(workers, quick, lambda name: progress(f"{case.name}: {name}"))
+        turns = FEW_TURNS if case.in_one_process else MAX_TURNS
+        times, peaks = _run_in_turns(workers, turns, quick, lambda name: progress(f"{case.name}: {name}"))
         found = {name: worker.finish() for name, worker in workers.items()}
         _check_answers(case, methods, {name: answer for name, (answer, _) in found.items()})
     except (RuntimeError, ValueError, ImportError) as problem:
@@ -172,7 +176,7 @@ def is_installed(method: Method) -> bool:
 
 
 def _run_in_turns(
-    workers: dict[str, Local | Child], quick: bool, progress: Progress
+    workers: dict[str, Local | Child], turns: int, quick: bool, progress: Progress
 ) -> tuple[dict[str, list[float]], dict[str, float | None]]:
     """Return the seconds of all runs of each method, and its peak memory."""
     times: dict[str, list[float]] = {method: [] for method in workers}
@@ -184,14 +188,14 @@ def _run_in_turns(
             seconds, peak = workers[method].run()
             times[method].append(seconds)
             peaks.setdefault(method, peak)
-        waiting = [method for method in waiting if _has_another_turn(times[method], quick)]
+        waiting = [method for method in waiting if _has_another_turn(times[method], turns, quick)]
     return times, peaks
 
 
-def _has_another_turn(seconds: list[float], quick: bool) -> bool:
+def _has_another_turn(seconds: list[float], turns: int, quick: bool) -> bool:
     if len(seconds) < MIN_TURNS:
         return sum(seconds) < (ENOUGH_SECONDS if quick else MAX_SECONDS)
-    return not quick and sum(seconds) < ENOUGH_SECONDS and len(seconds) < MAX_TURNS
+    return not quick and sum(seconds) < ENOUGH_SECONDS and len(seconds) < turns
 
 
 def _check_answers(case: Case, methods: list[Method], answers: dict[str, Answer]) -> None:

@@ -1,17 +1,16 @@
-"""What vector instructions gain over plain numba: the largest product of 16 queries with each panel of 16 keys.
+"""What vector instructions gain over plain numba: the largest product of 16 queries with each panel of 16 keys."""
 
-python -m benchmarks.simd
-"""
-
-import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numba import njit
 
+from benchmarks.registry import Case, Method
 from hardmax._types import AnyArray
 from hardmax.search.simd import FLAGS, LANES, panel_maxima
 
-PANELS, REPEATS = 256, 15
+PANELS = 256
 
 
 @njit(fastmath=FLAGS)
@@ -39,26 +38,26 @@ def _by_vectors(queries: AnyArray, keys: AnyArray, d: int, out: AnyArray, best: 
         panel_maxima(queries, keys, panel * d * LANES, d, out, panel * LANES, best)
 
 
-def main() -> None:
-    """Print the ratio of the times for several dimensions."""
+def _prepare(d: int, run: Callable[..., None]) -> Callable[[], AnyArray]:
     rng = np.random.default_rng(0)
-    for d in (2, 16, 128):
-        queries, keys = (rng.normal(size=size * d * LANES).astype(np.float32) for size in (1, PANELS))
-        seconds, outputs = [], []
-        for run in (_plain, _by_vectors):
-            out, best, sums = (np.full(size, -np.inf, np.float32) for size in (PANELS * LANES, LANES, LANES))
-            run(queries, keys, d, out, best, sums)
-            times = []
-            for _ in range(REPEATS):
-                start = time.perf_counter()
-                run(queries, keys, d, out, best, sums)
-                times.append(time.perf_counter() - start)
-            seconds.append(min(times))
-            outputs.append(out)
-        np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-4)
-        plain, vectors = (1e6 * one for one in seconds)
-        print(f"d = {d}: plain numba {plain:.0f} us, vectors {vectors:.0f} us, {plain / vectors:.1f} times as fast")
+    queries, keys = (rng.normal(size=size * d * LANES).astype(np.float32) for size in (1, PANELS))
+    out, best, sums = (np.full(size, -np.inf, np.float32) for size in (PANELS * LANES, LANES, LANES))
+    run(queries, keys, d, out, best, sums)  # compiles it
+    return lambda: run(queries, keys, d, out, best, sums) or out
 
 
-if __name__ == "__main__":
-    main()
+def _methods(d: int, quick: bool) -> list[Method]:
+    runs = {"vector instructions": _by_vectors, "plain numba": _plain}
+    return [Method(name, partial(_prepare, d, run), lambda out: {"maxima": out}) for name, run in runs.items()]
+
+
+CASES = [
+    Case(
+        f"vectors_{d}",
+        f"16 queries, 256 panels of 16 keys, d = {d}",
+        partial(_methods, d),
+        lambda ours, theirs: np.allclose(ours["maxima"], theirs["maxima"], rtol=1e-4, atol=1e-4),
+        "differs",
+    )
+    for d in (2, 16, 128)
+]

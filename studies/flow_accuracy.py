@@ -1,8 +1,8 @@
-"""`python -m studies.flow_accuracy`: the error of flows against the `rtol` that was requested.
+"""`python -m studies.measure flow_accuracy`: the error of flows against the `rtol` that was requested.
 
 The error is max |z - z_ref| / max |z_ref| over all tokens and 101 saved times, in rescaled coordinates where the rule
 has them. The reference is DOP853 with the smallest `rtol`. Each heading shows how far LSODA with that `rtol` is from
-it: smaller errors cannot be resolved.
+it: smaller errors cannot be resolved. `python -m studies.flow_accuracy NAME` prints the rows of some problems.
 """
 
 import sys
@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from benchmarks import report
+from benchmarks.registry import Progress
 
 import hardmax as hm
 from hardmax._types import FloatArray
@@ -64,25 +66,50 @@ def combinations(problem: Problem) -> Iterable[tuple[str, float]]:
         yield from ((method, rtol) for method in SMALL_METHODS for rtol in RTOLS if rtol >= MIN_SMALL_RTOL)
 
 
+def rows(name: str, problem: Problem) -> Iterable[dict[str, Any]]:
+    """Yield a row for each method and tolerance."""
+    reference, _ = solve(problem, method="DOP853", **FINEST)
+    other, _ = solve(problem, method="LSODA", **FINEST)
+    facts = {"problem": f"{name}, T = {problem[2]:g}", "references differ by": relative_error(other, reference)}
+    for method, rtol in combinations(problem):
+        began = time.perf_counter()
+        found, stats = solve(problem, method=method, rtol=rtol)
+        seconds = time.perf_counter() - began
+        error, evaluations = relative_error(found, reference), stats["evaluations"]
+        yield facts | {
+            "method": method, "rtol": rtol, "error / rtol": error / rtol, "evaluations": evaluations, "seconds": seconds
+        }  # fmt: skip
+
+
+def measure(quick: bool, progress: Progress) -> dict[str, Any]:
+    """Measure all problems, or one."""
+    found: list[dict[str, Any]] = []
+    for name, problem in list(problems().items())[-1 if quick else 0 :]:
+        progress(name)
+        found += rows(name, problem)
+    return {"rows": found}
+
+
+def markdown(record: dict[str, Any]) -> str:
+    """Return error / rtol by problem, method and rtol."""
+    columns = [(method, rtol) for method in METHODS for rtol in RTOLS]
+    by_problem: dict[str, dict[Any, float]] = {}
+    for row in record["rows"]:
+        by_problem.setdefault(row["problem"], {})[row["method"], row["rtol"]] = row["error / rtol"]
+    head = ["error / rtol", *(f"{method}, {rtol:.0e}" for method, rtol in columns)]
+    return report.lines(head, ([name, *(f"{by[key]:.2g}" for key in columns)] for name, by in by_problem.items()))
+
+
 def main(names: list[str]) -> None:
-    """Print a table for each problem whose name contains one of `names`; for all problems without names."""
-    worst = 0.0
-    for name, problem in problems().items():
-        if names and not any(part in name for part in names):
-            continue
-        reference, _ = solve(problem, method="DOP853", **FINEST)
-        other, _ = solve(problem, method="LSODA", **FINEST)
-        print(f"\n{name}, T = {problem[2]:g} (two references differ by {relative_error(other, reference):.0e})\n")
-        print("| method | rtol | error | error / rtol | evaluations | seconds |\n|---|---:|---:|---:|---:|---:|")
-        for method, rtol in combinations(problem):
-            began = time.perf_counter()
-            found, stats = solve(problem, method=method, rtol=rtol)
-            seconds, error = time.perf_counter() - began, relative_error(found, reference)
-            worst = max(worst, error / rtol)
-            print(
-                f"| {method} | {rtol:.0e} | {error:.1e} | {error / rtol:.2g} | {stats['evaluations']} | {seconds:.2f} |"
-            )
-    print(f"\nLargest error / rtol: {worst:.3g}")
+    """Print the rows of each problem whose name contains one of `names`; of all problems without names."""
+    found = [
+        row
+        for name, problem in problems().items()
+        if not names or any(part in name for part in names)
+        for row in rows(name, problem)
+    ]
+    print(report.table(found, {key: key for key in found[0]}, ("method",)))
+    print(f"\nLargest error / rtol: {max(row['error / rtol'] for row in found):.3g}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from benchmarks import report
 from benchmarks.machine import RESULTS, ROOT, machine
 from benchmarks.registry import Progress
 
-from studies import clusterers, curves, imdb, rules, scale_costs
+from studies import clusterers, curves, flow_accuracy, imdb, rules, scale_costs
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ STUDIES = {
         clusterers.measure_sizes,
         clusterers.sizes_markdown,
         "docs/compare/clusterers.md",
+    ),
+    "flow_accuracy": Measured(
+        "Errors of flows against the tolerance", flow_accuracy.measure, flow_accuracy.markdown, "docs/flows.md"
     ),
     "imdb": Measured(
         "Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/compare/text-classifiers.md"

@@ -235,6 +235,7 @@ def tables() -> dict[str, dict[str, str]]:
             add(study.page, mark(name), study.table(record(name)))
     readme = "benchmarks/README.md"
     add(readme, report.BEGIN, report.markdown(report.documents(RESULTS / "cpu.json")))
+    add(readme, report.FLOWS, report.markdown(report.documents(RESULTS / "flows.json")))
     add(
         "docs/compare/clusterers.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json"))
     )

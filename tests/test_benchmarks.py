@@ -14,9 +14,9 @@ from benchmarks import (
     CASES,
     FAMILIES,
     attention,
-    avx2,
     classifier,
     data,
+    diffrax_flows,
     engine,
     flows,
     hull_cache,
@@ -68,6 +68,18 @@ def test_a_missing_peer_is_reported_and_an_error_refuses_the_case():
     assert rows[2].ratio is not None
     assert measure(case(Method("ours", lambda: lambda: int("x"), lambda result: {})), local=True).refused
     assert len(CASES) == sum(len(family.CASES) for family in FAMILIES)  # names are distinct
+
+
+@pytest.mark.parametrize("name", ["flow_attention_100_2", "flow_sphere_1000x40_3"])
+def test_flows_are_compared_with_diffrax(name):
+    for package in ("diffrax", "torchdiffeq"):
+        pytest.importorskip(package)
+    result = measure(CASES[name], quick=True)
+    assert not result.refused
+    assert [row.method for row in result.rows][2:] == list(diffrax_flows.PEERS)
+    for row in result.rows:
+        assert row.seconds > 0
+        assert 0 < float(row.facts["error"].split()[1]) < diffrax_flows.MAX_ERROR
 
 
 def test_slow_methods_need_slow_and_quick_has_no_targets():
@@ -274,6 +286,6 @@ def test_invalid_arguments_are_named(capsys, monkeypatch):
     ):
         assert main(arguments) == 2
         assert f"`{name}" in capsys.readouterr().err
-    monkeypatch.setattr(avx2, "instructions", lambda: "AVX2")
-    assert avx2.main(["gaussian"]) == 0
+    monkeypatch.setattr("benchmarks.__main__.instructions", lambda: "AVX2")
+    assert main(["gaussian", "--avx2"]) == 0
     assert "no AVX-512" in capsys.readouterr().out

@@ -41,5 +41,5 @@ def test_the_smallest_rtol_gives_no_warning():
 def test_the_command_prints_a_table(capsys):
     flow_accuracy.main(["V(t)"])
     out = capsys.readouterr().out
-    assert "| DOP853 | 1e-06 |" in out
+    assert "| DOP853 | 0.000001 |" in out
     assert float(out.rsplit(":", 1)[1]) < 10

@@ -8,6 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.flows.coordinates import Rescaled
 from hardmax.flows.integrate import ADAPTIVE
+from hardmax.rules.sphere import on_sphere
 from tests.problems.self_attention import RULES, TIGHT, TOKENS, at, product_problem, reference, velocity, waves
 
 pytestmark = pytest.mark.portable
@@ -101,6 +102,12 @@ def test_the_tolerance_is_relative_to_the_tokens(size):
     np.testing.assert_allclose(other.rescaled / size, one.rescaled, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("rtol", [1e-4, np.float32(1e-4), 1e-8, None])
+def test_the_default_method_follows_the_tolerance(rtol):
+    run = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, 0.1], rtol=rtol)
+    assert run.stats["method"] == ("RK45" if rtol and rtol > 1e-7 else "DOP853")
+
+
 @pytest.mark.parametrize("options", [{}, {"method": "rk4", "dt": 0.1}], ids=["adaptive", "fixed"])
 def test_which_times_are_saved(options):
     rule = hm.SelfAttention()
@@ -128,6 +135,7 @@ OVERFLOWING = hm.SelfAttention(V=lambda t: 200 * np.eye(2))
 @pytest.mark.parametrize(
     ("rule", "options", "reached", "said"),
     [
+        (hm.Sphere(lambda t: np.float64(1 - t)), {"times": [0, 0.1, 3]}, 2, r"larger. Got -0\.\d+\."),
         *((hm.SelfAttention(), {"times": [0, 20], "method": m, "max_steps": 3}, 1, MOST) for m in ADAPTIVE),
         (hm.SelfAttention(), {"times": [50, 100], "max_steps": 3}, 0, "^Ran from t = 0 to 0 .* after 3 steps"),
         *((BAD_VALUES, {"times": [0, 0.1, 3], "method": m}, 2, NAN) for m in ADAPTIVE),
@@ -136,7 +144,8 @@ OVERFLOWING = hm.SelfAttention(V=lambda t: 200 * np.eye(2))
     ],
 )
 def test_the_status_reports_an_integrator_that_stopped(rule, options, reached, said):
-    run = hm.simulate(TOKENS, rule, **options)
+    tokens = on_sphere(TOKENS) if isinstance(rule, hm.Sphere) else TOKENS
+    run = hm.simulate(tokens, rule, **options)
     assert run.problem
     assert re.search(said, run.status), run.status
     assert run.reached == reached

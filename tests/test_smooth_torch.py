@@ -212,12 +212,15 @@ def test_gradients_of_weights_through_adaptive_steps(make, values):
     assert adaptive_check(lambda *w: ends(hm.simulate(tokens, make(*w), **ADAPTIVE)), tuple(map(leaf, values)))
 
 
-@pytest.mark.parametrize("name", ["flow", "flow in time", "sphere"])
+@pytest.mark.parametrize("name", ["flow", "flow in time", "sphere", "decaying"])
 def test_gradients_of_times(name):
-    tokens, rule = torch.tensor(tokens_for(name)), rules(np.array)[name]
-    run = lambda times: hm.simulate(tokens, rule, times=times, rtol=1e-11).tokens  # noqa: E731
-    assert adaptive_check(run, (leaf([0.3, 0.7, 1.1]),))
-    assert adaptive_check(lambda end: run(end)[-1], (leaf(0.8),))
+    tokens, rule = (
+        torch.tensor(tokens_for(name)),
+        (rules(np.array) | {"decaying": hm.SelfAttention(V=-np.eye(2))})[name],
+    )
+    run = lambda times: hm.simulate(tokens, rule, times=times, rtol=1e-11)  # noqa: E731
+    assert adaptive_check(lambda times: run(times).tokens, (leaf([0.3, 0.7, 1.1]),))
+    assert adaptive_check(lambda end: ends(run(end)), (leaf(0.8),))
 
 
 def test_gradients_of_a_masked_batch_stop_at_padding():
@@ -231,13 +234,37 @@ def test_gradients_of_a_masked_batch_stop_at_padding():
     assert (batch.grad[torch.tensor(~mask)] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("make", "V", "end"),
+    [
+        (lambda V: hm.SelfAttention(), np.eye(2), 40),
+        (lambda V: hm.SelfAttention(V=np.diag([1, -1])), np.eye(2), 20),
+        (lambda V: hm.SelfAttention(V=V), np.eye(2), 40),
+        (lambda V: hm.SelfAttention(V=V), np.diag([1, -1]), 9),
+    ],
+)
+def test_gradients_at_long_times_are_differences(make, V, end):
+    tokens, values = leaf(TOKENS), leaf(V)
+    run = hm.simulate(tokens, make(values), times=[end], rtol=1e-10)
+    size = lambda by: np.square(  # noqa: E731
+        hm.simulate(TOKENS + by * TOKENS, make(V + by), times=[end], rtol=1e-12).rescaled[-1]
+    ).sum()
+    run.rescaled[-1].square().sum().backward()
+    found = (tokens.grad * tokens.detach()).sum() + (0 if values.grad is None else values.grad.sum())
+    assert float(found) == pytest.approx((size(1e-6) - size(-1e-6)) / 2e-6, rel=1e-4)
+
+
 def test_errors_where_gradients_cannot_pass():
     with pytest.raises(hm.ParameterError, match="where gradients are needed") as refused:
         hm.simulate(leaf(TOKENS), hm.SelfAttention(), times=1, method="LSODA")
     assert refused.value.names == ("method",)
-    with pytest.raises(hm.ParameterError, match="3 steps were not enough") as refused:
+    with pytest.raises(hm.ParameterError, match="after 3 steps") as refused:
         hm.simulate(leaf(TOKENS), hm.SelfAttention(), times=9, max_steps=3)
     assert refused.value.names == ("times",)
+    turned = hm.SelfAttention(V=[[1.0, 1.0], [0.0, -1.0]])
+    for rule in (turned, hm.SelfAttention(V=leaf([[1.0, 1.0], [0.0, -1.0]])), hm.SelfAttention(V=lambda t: np.eye(2))):
+        with pytest.raises(hm.ParameterError, match="rounding errors decide"):
+            hm.simulate(leaf(TOKENS), rule, times=[0, 40])
     with pytest.raises(hm.ParameterError, match="`tokens` must be a tensor"):
         hm.simulate(TOKENS, hm.SelfAttention(leaf(Q)), times=1)
 

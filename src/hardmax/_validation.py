@@ -284,5 +284,5 @@ def _number(value: object) -> float:
 
 
 def shortened(value: object) -> str:
-    text = repr(value)
+    text = repr(value.item() if isinstance(value, np.number) else value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -10,7 +10,7 @@ import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax._types import FloatArray
-from hardmax._validation import library_of, to_numpy
+from hardmax._validation import to_numpy
 from hardmax.flows.coordinates import Coordinates, Rescaled
 from hardmax.flows.integrate import Method, Solution, stack_read
 from hardmax.flows.runge_kutta import FAILURES, RungeKutta
@@ -70,8 +70,7 @@ class Element:
 
     @property
     def is_finite(self) -> bool:
-        y = self._state.y[self._b, self._rows]
-        return bool(library_of(y).isfinite(y).all())
+        return self._run.is_finite(self._b)
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -179,6 +178,11 @@ class Integration:
     @property
     def is_done(self) -> bool:
         return bool(self._problem) or len(self._read) == len(self._times)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether attention is held, or the error control was loosened."""
+        return self._held is not None or self._loosened
 
     @property
     def next_time(self) -> float:

@@ -1,204 +1,136 @@
 """Compiled steps of flows: softmax means without an n by n matrix, and whole Runge-Kutta steps around them.
 
-A row of attention takes three passes over panels of at most `PANEL` keys: products, their maximum, and exponentials
-with weighted sums. Sums of earlier panels are rescaled once a larger score appears. Keys are stored coordinate by
-coordinate, which LLVM vectorises. A pair of tokens takes 0.2 to 0.4 times as long as in NumPy
-(`python -m benchmarks flows`). The exponential is 2^k e^r, |r| <= log(2)/2, with a polynomial of degree 11 for e^r
-whose relative error is 3e-18 before rounding.
+Sixteen rows of attention are computed at once, one per lane of a vector: a pass over the keys for the largest scores,
+and one for exponentials with weighted sums, all in registers. A pair of tokens takes 0.1 to 0.3 times as long as in
+NumPy (`python -m benchmarks flows`). Scores are in powers of two. 2^x is 2^k 2^r, |r| <= 1/2, with a polynomial of
+degree 11 for 2^r whose relative error is 3e-18 before rounding.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
+# Arguments of `sums` and of the functions in it are values of LLVM or the builder of its instructions.
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.core import cgutils
 
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.flows import steps
 from hardmax.flows.steps import State, Terms
+from hardmax.search.simd import FLOAT64, LANES, broadcast, int64, intrinsic, load, maximum, store
 from hardmax.search.threads import entry
 
-PANEL, LANES = 512, 32
-MIN_EXPONENT = -700.0  # e^x is negligible there, without underflow
+MIN_EXPONENT = -1000.0  # 2^x is negligible there, without underflow
 MAX_LOG = 600.0  # scores are capped at about e^600, where any difference decides a row
-LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
+LOG2_E = 1.4426950408889634
 TO_INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
-C2, C3, C4, C5, C6 = (
-    0.5000000000000018,
-    0.1666666666666617,
-    0.04166666666649264,
-    8.333333333559427e-3,
-    1.3888888951259413e-3,
+POLYNOMIAL = (  # of 2^r for |r| <= 1/2, the highest power first
+    4.435280778382288e-10,
+    7.0741093750276716e-09,
+    1.0178198064557125e-07,
+    1.3215433068874203e-06,
+    1.5252733489807833e-05,
+    0.000154035304625539,
+    0.0013333558146790198,
+    0.009618129107588304,
+    0.055504108664819925,
+    0.24022650695910155,
+    0.6931471805599453,
+    1.0,
 )
-C7, C8, C9, C10, C11 = (
-    1.9841269432480246e-4,
-    2.480148648254131e-5,
-    2.7557622615424146e-6,
-    2.763230792264581e-7,
-    2.499430394806606e-8,
-)
-PLAIN, SUMS = {"contract", "nsz", "nnan"}, {"contract", "nsz", "nnan", "reassoc"}
-TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
+WIDTHS = (2, 3, 4, 8, 16)  # coordinates of a token, with padding
+SUMS = {"contract", "nsz", "nnan", "reassoc"}
 
 
 class Space(NamedTuple):
     """Memory for one stage of one batch element."""
 
     point: FloatArray  # (rows, d) where the derivative is evaluated
-    queries: FloatArray  # (tokens, padded d)
-    panels: FloatArray  # (panels, padded d, keys of a panel)
+    queries: FloatArray  # (groups, padded d, 16) of 16 rows each
+    keys: FloatArray  # (tokens, padded d)
     numbers: FloatArray  # (2,) the power of two by which keys were divided, and 1 if something is not finite
 
 
-_intrinsic: Any = intrinsic  # which adds the first argument itself
+def _make_sums(width):
+    """Make a function that writes, for 16 rows, the top score, the sum of 2^(score - top), and so weighted keys.
+
+    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at most their own.
+    """
+
+    @intrinsic(types.void, None, None, int64, int64, int64, int64, None)
+    def sums(builder, queries, keys, row, plain, end, at, out):
+        kind = FLOAT64[0]
+        fuse = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{LANES}f64"
+        )
+        query = [
+            load(builder, builder.gep(queries, [builder.add(at, at.type(LANES * c))]), FLOAT64) for c in range(width)
+        ]
+        wide = ir.VectorType(ir.IntType(64), LANES)
+        rows = builder.add(broadcast(builder, row), ir.Constant(wide, list(range(LANES))))
+        constant = lambda x: ir.Constant(kind, [x] * LANES)  # noqa: E731
+        top, total, *means = (cgutils.alloca_once(builder, kind) for _ in range(width + 2))
+        for each, start in zip((top, total, *means), (-math.inf, *[0.0] * (width + 1)), strict=True):
+            builder.store(constant(start), each)
+
+        def visit(add):
+            for first, last, masked in ((row.type(0), plain, False), (plain, end, True)):
+                with cgutils.for_range_slice(builder, first, last, row.type(1), row.type) as (j, _):
+                    start = builder.gep(keys, [builder.mul(j, j.type(width))])
+                    key = [broadcast(builder, builder.load(builder.gep(start, [j.type(c)]))) for c in range(width)]
+                    score = builder.fmul(query[0], key[0])
+                    for q, k in zip(query[1:], key[1:], strict=True):
+                        score = builder.call(fuse, [q, k, score])
+                    if masked:
+                        seen = builder.icmp_signed("<=", broadcast(builder, j), rows)
+                        score = builder.select(seen, score, constant(-math.inf))
+                    add(score, key)
+
+        def raise_top(score, key):
+            builder.store(maximum(builder, score, builder.load(top)), top)
+
+        def add_key(score, key):
+            power = maximum(builder, builder.fsub(score, builder.load(top)), constant(MIN_EXPONENT))
+            shifted = builder.fadd(power, constant(TO_INTEGER))
+            rest = builder.fsub(power, builder.fsub(shifted, constant(TO_INTEGER)))
+            weight = constant(POLYNOMIAL[0])
+            for c in POLYNOMIAL[1:]:
+                weight = builder.call(fuse, [weight, rest, constant(c)])
+            exponent = builder.shl(builder.bitcast(shifted, wide), ir.Constant(wide, [52] * LANES))
+            weight = builder.bitcast(builder.add(builder.bitcast(weight, wide), exponent), kind)
+            builder.store(builder.fadd(builder.load(total), weight), total)
+            for mean, k in zip(means, key, strict=True):
+                builder.store(builder.call(fuse, [weight, k, builder.load(mean)]), mean)
+
+        visit(raise_top)
+        visit(add_key)
+        for c, each in enumerate((top, total, *means)):
+            store(builder, builder.load(each), builder.gep(out, [row.type(LANES * c)]), FLOAT64)
+
+    return sums
 
 
-@_intrinsic
-def _widen(_):
-    """Let LLVM use registers of 512 bits in the function that calls this: 1.5 times as fast, where there are some."""
-
-    def body(context, builder, signature, args):
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # `add` refuses all but a few names
-        return context.get_dummy_value()
-
-    return types.void(), body
-
-
-@_intrinsic
-def _larger(_, a, b):
-    """Return the larger number; LLVM vectorises this maximum of a loop, and not Python's."""
-
-    def body(context, builder, signature, args):
-        flags = ("nnan", "nsz")
-        return builder.select(builder.fcmp_ordered(">", *args, flags=flags), *args, flags=flags)
-
-    return types.float64(types.float64, types.float64), body
-
-
-@njit(fastmath=PLAIN)
-def _exp(x):
-    k = x * LOG2_E + TO_INTEGER
-    n = k - TO_INTEGER
-    r = (x - n * LN2_HIGH) - n * LN2_LOW
-    p = ((((C11 * r + C10) * r + C9) * r + C8) * r + C7) * r + C6
-    p = (((((p * r + C5) * r + C4) * r + C3) * r + C2) * r + 1.0) * r + 1.0
-    bits = np.float64(p).view(np.int64) + (np.float64(k).view(np.int64) << np.int64(52))
-    return np.int64(bits).view(np.float64)
-
-
-# Arrays come whole, with an index: a slice counts its references, which takes as long as the sums of 50 keys.
-
-
-@njit(fastmath=SUMS)
-def _multiply(queries, i, panels, p, first, size, scores):
-    """Write, or for later coordinates add, the products of a query with a panel, four (of two, two) coordinates."""
-    _widen()
-    if queries.shape[1] == 2:
-        a, b = queries[i, 0], queries[i, 1]
-        for j in range(size):
-            scores[j] = a * panels[p, 0, j] + b * panels[p, 1, j]
-        return
-    a, b, c, d = queries[i, first], queries[i, first + 1], queries[i, first + 2], queries[i, first + 3]
-    two, three, four = first + 1, first + 2, first + 3
-    if first == 0:
-        for j in range(size):
-            scores[j] = a * panels[p, 0, j] + b * panels[p, 1, j] + c * panels[p, 2, j] + d * panels[p, 3, j]
-    else:
-        for j in range(size):
-            more = a * panels[p, first, j] + b * panels[p, two, j] + c * panels[p, three, j] + d * panels[p, four, j]
-            scores[j] += more
-
-
-@njit(fastmath=SUMS)
-def _maximum(scores, size):
-    _widen()
-    top = -np.inf
-    for j in range(size):
-        top = _larger(scores[j], top)
-    return top
-
-
-@njit(fastmath=SUMS)
-def _sum_two(panels, p, size, scores, top, sums):
-    _widen()
-    total, a, b = 0.0, 0.0, 0.0
-    for j in range(size):
-        weight = _exp(_larger(scores[j] - top, MIN_EXPONENT))
-        total += weight
-        a += weight * panels[p, 0, j]
-        b += weight * panels[p, 1, j]
-    sums[0] += a
-    sums[1] += b
-    return total
-
-
-@njit(fastmath=SUMS)
-def _sum_four(panels, p, size, scores, top, sums):
-    """Replace scores by weights, and add weighted sums of the first four coordinates."""
-    _widen()
-    total, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(size):
-        weight = _exp(_larger(scores[j] - top, MIN_EXPONENT))
-        scores[j] = weight
-        total += weight
-        a += weight * panels[p, 0, j]
-        b += weight * panels[p, 1, j]
-        c += weight * panels[p, 2, j]
-        d += weight * panels[p, 3, j]
-    sums[0] += a
-    sums[1] += b
-    sums[2] += c
-    sums[3] += d
-    return total
-
-
-@njit(fastmath=SUMS)
-def _sum_more(panels, p, first, size, weights, sums):
-    _widen()
-    two, three, four = first + 1, first + 2, first + 3
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for j in range(size):
-        a += weights[j] * panels[p, first, j]
-        b += weights[j] * panels[p, two, j]
-        c += weights[j] * panels[p, three, j]
-        d += weights[j] * panels[p, four, j]
-    sums[first] += a
-    sums[two] += b
-    sums[three] += c
-    sums[four] += d
+_sums_2, _sums_3, _sums_4, _sums_8, _sums_16 = map(_make_sums, WIDTHS)
 
 
 @njit
-def _sum_row(queries, i, panels, count, scores, sums):
-    """Write the sums of e^{score - top} times the first `count` keys; return the sum of the weights, and top."""
-    total, top, width, padded = 0.0, -np.inf, panels.shape[2], panels.shape[1]
-    for c in range(padded):
-        sums[c] = 0.0
-    for p in range((count + width - 1) // width):
-        m = min(width, count - p * width)
-        size = LANES * ((m + LANES - 1) // LANES)
-        for first in range(0, padded, 4):
-            _multiply(queries, i, panels, p, first, size, scores)
-        for j in range(m, size):
-            scores[j] = -np.inf
-        highest = _maximum(scores, size)
-        if highest > top:
-            if p:
-                factor = math.exp(top - highest)
-                total *= factor
-                for c in range(padded):
-                    sums[c] *= factor
-            top = highest
-        if padded == 2:
-            total += _sum_two(panels, p, size, scores, top, sums)
-        else:
-            total += _sum_four(panels, p, size, scores, top, sums)
-            for first in range(4, padded, 4):
-                _sum_more(panels, p, first, size, scores, sums)
-    return total, top
+def _sum_rows(queries, keys, row, plain, end, out):
+    """Write the sums of 16 rows from `row` on (`_make_sums`)."""
+    width = keys.shape[1]
+    at = row * width
+    if width == 2:
+        _sums_2(queries, keys, row, plain, end, at, out)
+    elif width == 3:
+        _sums_3(queries, keys, row, plain, end, at, out)
+    elif width == 4:
+        _sums_4(queries, keys, row, plain, end, at, out)
+    elif width == 8:
+        _sums_8(queries, keys, row, plain, end, at, out)
+    else:
+        _sums_16(queries, keys, row, plain, end, at, out)
 
 
 @njit(fastmath=SUMS)
@@ -213,25 +145,25 @@ def _apply(A, x, out, i):
 
 @njit
 def _multiply_matrices(A, B, out):
+    out[:] = 0.0
     for i in range(len(A)):
-        for j in range(B.shape[1]):
-            total = 0.0
-            for k in range(len(B)):
-                total += A[i, k] * B[k, j]
-            out[i, j] = total
+        for k in range(len(B)):
+            factor = A[i, k]
+            for j in range(B.shape[1]):
+                out[i, j] += factor * B[k, j]
 
 
 @njit
-def _exponential(M):
-    """Return e^M by Taylor's series of a part of M."""
-    norm = np.abs(M).sum()
+def _exponential(powers, t):
+    """Return e^{tX} from X^k / k!, by Taylor's series of a part of tX."""
+    norm = abs(t) * np.abs(powers[1]).sum()
     halvings = max(0, math.frexp(norm)[1]) if norm < 1e300 else 0
-    M, E, out = M / 2.0**halvings, np.eye(len(M)), np.empty(M.shape)
-    for k in range(TAYLOR_DEGREE, 0, -1):  # Horner's rule
-        _multiply_matrices(M, E, out)
-        E[:] = out / k
-        for i in range(len(M)):
-            E[i, i] += 1.0
+    part, last = t / 2.0**halvings, len(powers) - 1
+    E, out = powers[last].copy(), np.empty(powers[0].shape)
+    for k in range(last - 1, -1, -1):  # Horner's rule
+        for i in range(len(E)):
+            for j in range(len(E)):
+                E[i, j] = E[i, j] * part + powers[k, i, j]
     for _ in range(halvings):
         _multiply_matrices(E, E, out)
         E[:] = out
@@ -243,10 +175,13 @@ def find_form(terms, b, s, t):
     """Return the transpose of B^T S^T Q^T K S B for B = e^{t(D - lambda I)}."""
     G = terms.forms[min(b, len(terms.forms) - 1), min(s, terms.forms.shape[1] - 1)]
     F = np.empty(G.shape)
-    if len(terms.exponent):
-        E, half = _exponential(t * terms.exponent), np.empty(G.shape)
+    if len(terms.powers):
+        E, half = _exponential(terms.powers, t), np.empty(G.shape)
         _multiply_matrices(G, E, half)
         _multiply_matrices(half.T, E, F)
+        return F
+    if not len(terms.decay):
+        F[:] = G.T
         return F
     size, partner = np.exp(t * terms.decay), np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
     straight, across = size * np.cos(t * terms.turn), -size * np.sin(t * terms.turn)
@@ -262,10 +197,11 @@ def find_form(terms, b, s, t):
 @njit
 def make_space(tokens, rows, d):
     """Allocate the memory for a stage."""
-    padded = 2 if d <= 2 else 4 * ((d + 3) // 4)
-    width = min(PANEL, LANES * ((tokens + LANES - 1) // LANES))
-    panels = np.zeros(((tokens + width - 1) // width, padded, width))
-    return Space(np.empty((rows, d)), np.zeros((tokens, padded)), panels, np.zeros(2))
+    width = 16
+    for each in WIDTHS[::-1]:
+        width = each if each >= d else width
+    groups = (tokens + LANES - 1) // LANES
+    return Space(np.empty((rows, d)), np.zeros((groups, width, LANES)), np.zeros((tokens, width)), np.zeros(2))
 
 
 @njit
@@ -286,34 +222,38 @@ def _prepare(terms, b, s, t, tokens, space):
     power = math.frexp(size)[1] if 0 < size < np.inf else 0
     shrink = 2.0 ** min(-power, 1000)
     space.numbers[0] = 1.0 / shrink
-    F, row = find_form(terms, b, s, t), np.empty(d)
+    F = find_form(terms, b, s, t)
     largest = np.abs(F).max()
     log = 2.0 * terms.rate * t - 2.0 * math.log(shrink)
-    F *= math.exp(min(log, MAX_LOG - math.log(largest))) if 0 < largest < np.inf else 1.0
-    width = space.panels.shape[2]
+    F *= LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest))) if 0 < largest < np.inf else 1.0
     for i in range(tokens):
         for c in range(d):
-            row[c] = space.panels[i // width, c, i % width] = w[i, c] * shrink
-        _apply(F, row, space.queries, i)
+            space.keys[i, c] = w[i, c] * shrink
+        for a in range(d):
+            total = 0.0
+            for c in range(d):
+                total += F[a, c] * space.keys[i, c]
+            space.queries[i // LANES, a, i % LANES] = total
 
 
 @njit
 def _attend(terms, b, s, tokens, space, first, last, out):
-    """Write the derivative of rows from `first` to `last`."""
-    w, d, width = space.point, space.point.shape[1], space.queries.shape[1]
+    """Write the derivative of rows from `first`, a multiple of 16, to `last`."""
+    w, d, sums = space.point, space.point.shape[1], np.empty((2 + space.keys.shape[1], LANES))
     D = terms.values[min(b, len(terms.values) - 1), min(s, terms.values.shape[1] - 1)]
-    scores, sums, pull = np.empty(space.panels.shape[2]), np.empty(width), np.empty(d)
+    pull = np.empty(d)
     for i in range(first, last):
         if i < tokens:
-            count = i + 1 if terms.causal else tokens
-            total, top = _sum_row(space.queries, i, space.panels, count, scores, sums)
-            grow = space.numbers[0] / total
+            lane = i % LANES
+            if lane == 0:
+                _sum_rows(space.queries, space.keys, i, i if terms.causal else tokens, min(i + LANES, tokens), sums)
+            grow = space.numbers[0] / sums[1, lane]
             if terms.sphere == 2:
-                grow = space.numbers[0] * math.exp(top) / count
+                grow = space.numbers[0] * 2.0 ** sums[0, lane] / (i + 1 if terms.causal else tokens)
             if space.numbers[1]:
                 grow = np.nan
             for c in range(d):
-                pull[c] = sums[c] * grow - terms.offset * w[i, c]
+                pull[c] = sums[2 + c, lane] * grow - terms.offset * w[i, c]
         else:
             for c in range(d):
                 pull[c] = w[i, c]
@@ -332,17 +272,19 @@ def begin_stage(
     terms: Terms, state: State, A: FloatArray, C: FloatArray, b: int, s: int, last: int, space: Space
 ) -> None:
     """Prepare stage s of a step from y, or where s > `last` (for dense output) of the step that was done."""
-    again, rows = s > last, state.rows[b]
-    start = state.old[b] if again else state.y[b]
+    again, rows, d = s > last, state.rows[b], state.y.shape[2]
     t = state.times[b, 1] if again else state.times[b, 0]
     h = state.times[b, 2] - t
-    space.point[:] = start[:rows]
+    start = state.old if again else state.y
+    point, K = space.point.reshape(-1), state.K[b].reshape(state.K.shape[1], -1)
+    for i in range(rows):
+        for c in range(d):
+            space.point[i, c] = start[b, i, c]
     for j in range(s):
         if A[s, j] != 0:
             factor = h * A[s, j]
-            for i in range(rows):
-                for c in range(start.shape[1]):
-                    space.point[i, c] += factor * state.K[b, j, i, c]
+            for i in range(rows * d):
+                point[i] += factor * K[j, i]
     if s == last:
         state.new[b, :rows] = space.point
     _prepare(terms, b, s, t + C[s] * h, state.tokens[b], space)
@@ -354,27 +296,33 @@ def attend_rows(terms: Terms, state: State, b: int, s: int, space: Space, first:
     _attend(terms, b, s, state.tokens[b], space, first, last, state.K[b, s])
 
 
+combine_errors = njit(steps.combine_errors)
+
+
 @njit
 def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the same as `steps.find_error`."""
-    h, largest, other = state.times[b, 2] - state.times[b, 0], 0.0, 0.0
-    y, new, K = state.y[b], state.new[b], state.K[b]
+    h, largest, other, d = state.times[b, 2] - state.times[b, 0], 0.0, 0.0, state.y.shape[2]
+    y, new, K = state.y[b], state.new[b], state.K[b].reshape(state.K.shape[1], -1)
+    errors = np.zeros((2, state.rows[b] * d))
+    for e in range(2):
+        for s in range(E.shape[1]):
+            if E[e, s] != 0:
+                factor = h * E[e, s]
+                for i in range(errors.shape[1]):
+                    errors[e, i] += factor * K[s, i]
     for first, last in ((0, state.tokens[b]), (state.tokens[b], state.rows[b])):
-        for c in range(y.shape[1]):
+        for c in range(d):
             mean = 0.0
             for i in range(first, last):
                 mean += abs(y[i, c])
             mean /= max(last - first, 1)
             for i in range(first, last):
                 unit = state.units[b, i, c] + state.rtol[b] * max(abs(y[i, c]), abs(new[i, c]), mean)
-                error, second = 0.0, 0.0
-                for s in range(E.shape[1]):
-                    error += E[0, s] * K[s, i, c]
-                    second += E[1, s] * K[s, i, c]
-                error, second = abs(h * error / unit), abs(h * second / unit)
+                error = abs(errors[0, i * d + c] / unit)
                 largest = error if not error <= largest else largest  # NaN stays
-                other = max(other, second)
-    return largest * largest / math.sqrt(largest * largest + 0.01 * other * other) if other > 0 else largest
+                other = max(other, abs(errors[1, i * d + c] / unit))
+    return combine_errors(largest, other)
 
 
 settle, choose_end = njit(steps.settle), njit(steps.choose_end)

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 MAX_BASIS_CONDITION = 1e4  # condition number of the eigenbasis above which S is the identity
 GROWTH_TOL = 1e-12  # a smaller lambda, relative to |D|, counts as zero
 MIN_BOOLEAN = 1 - 1e-3  # smallest row maximum for attention to count as Boolean
+MAX_GRADIENT_NOISE = 1e12  # bound of rounding errors of scores, below which attention has gradients
 MAX_EXPONENT = 600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
 MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
+TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
 TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
 Result = TypeVar("Result")
 
@@ -190,6 +192,10 @@ class Attending(Coordinates):
 
     _rule: SelfAttention
 
+    def values(self, tokens: Array) -> Array:
+        """Return V x for each token and a constant V."""
+        return self._rule.values(tokens, 0.0)
+
     def terms(self, d: int) -> Terms | None:
         if type(self._rule) is not SelfAttention:
             return None
@@ -199,9 +205,9 @@ class Attending(Coordinates):
 class Decaying(Attending):
     """x itself if every eigenvalue of V has a real part of at most 0: then x stays bounded, and z may overflow."""
 
-    def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
+    def read(self, state: Array, t: float) -> tuple[Array, Array]:
         growth = find_growth(self._rule, state.shape[-1])
-        return state, _scale(state @ growth.bounded_factor(-t).T, -growth.rate * t)
+        return state, _scale(state @ match_array(growth.bounded_factor(-t), state).T, -growth.rate * t)
 
 
 class TokensAndGrowth(Attending):
@@ -266,8 +272,11 @@ class Rescaled(Attending):
         made = made._replace(rate=growth.rate, offset=1.0)
         exponent = growth.blocks - growth.rate * np.eye(d)
         if growth.imaginary is None:
-            return made._replace(exponent=exponent)
-        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
+            powers = [np.eye(d)]
+            for k in range(1, TAYLOR_DEGREE + 1):
+                powers.append(powers[-1] @ exponent / k)
+            return made._replace(powers=np.array(powers))
+        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary) if exponent.any() else made
 
     def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
         return self._in_basis(super().matrices(t, d)[0]), self._growth.blocks
@@ -275,11 +284,11 @@ class Rescaled(Attending):
     def _in_basis(self, form: FloatArray) -> FloatArray:
         return np.asarray(self._growth.basis.T @ form @ self._growth.basis)
 
-    def start(self, tokens: FloatArray) -> FloatArray:
-        return np.asarray(tokens @ self._growth.inverse.T)
+    def start(self, tokens: Array) -> Array:
+        return tokens @ match_array(self._growth.inverse, tokens).T
 
-    def _unit(self, state: FloatArray, t: float) -> FloatArray:
-        return np.asarray(state @ self._growth.basis_at(t).T)
+    def _unit(self, state: Array, t: float) -> Array:
+        return state @ match_array(self._growth.basis_at(t), state).T
 
     def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
         """Hold attention constant from now on if it is Boolean and not yet held, and return it; else return None."""
@@ -289,6 +298,20 @@ class Rescaled(Attending):
         self.held = P
         return P
 
+    @property
+    def spread(self) -> float:
+        """The largest difference of real parts of eigenvalues of V."""
+        return self._growth.rate - float(np.linalg.eigvals(self._growth.blocks).real.min())
+
+    @property
+    def differs_in_clusters(self) -> bool:
+        """Whether tokens that have met in the leading directions may differ in others for long."""
+        return self.spread > self._growth.rate / 2
+
+    def is_blurred(self, state: Array, t: float) -> bool:
+        """Return whether tokens of a cluster are equal in floats, so that gradients of their attention are noise."""
+        return self.noise(to_numpy(state), t) > MAX_GRADIENT_NOISE
+
     def noise(self, state: FloatArray, t: float) -> float:
         """Bound the change of a score, and so of attention, by rounding: eps times a bound of |⟨Q x_i, K x_j⟩|."""
         length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
@@ -296,15 +319,39 @@ class Rescaled(Attending):
         growth = float(np.exp(min(2 * self._growth.rate * t, MAX_EXPONENT)))  # of products of two tokens
         return growth * length**2 * form * float(np.finfo(np.float64).eps)
 
-    def rate(self, state: FloatArray, t: float) -> FloatArray:
+    def rate(self, state: Array, t: float) -> Array:
+        log = self._growth.rate * t
         if self.held is not None:
             means = self.held @ state
+        elif is_tensor(state) and self.is_blurred(state, t):
+            means = self._rule.attention(self._unit(state, t), t, None, log).detach() @ state
         else:
-            means = self._rule.unit_means(self._unit(state, t), t, None, self._growth.rate * t, state)
-        return np.asarray((means - state) @ self._growth.blocks.T)
+            means = self._rule.unit_means(self._unit(state, t), t, None, log, state)
+        return self._grow(means - state)
 
-    def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        return _scale(self._unit(state, t), self._growth.rate * t), state @ self._growth.basis.T
+    def _grow(self, pull: Array) -> Array:
+        return pull @ match_array(self._growth.blocks, pull).T
+
+    def read(self, state: Array, t: float) -> tuple[Array, Array]:
+        z = state @ match_array(self._growth.basis, state).T
+        return _scale(self._unit(state, t), self._growth.rate * t), z
+
+
+class RescaledByTensor(Rescaled):
+    """z itself for a V that requires gradients: they have parts outside the blocks of D."""
+
+    def __init__(self, rule: SelfAttention, d: int) -> None:
+        super().__init__(rule, d)
+        self._growth = Growth(self._growth.rate, np.eye(d), np.eye(d), rule.value_matrix(d), None)
+
+    def _unit(self, state: Array, t: float) -> Array:
+        if not is_tensor(state):
+            return super()._unit(state, t)
+        torch, V = library_of(state), match_array(self._rule.V, state)
+        return state @ torch.matrix_exp(t * (V - self._growth.rate * torch.eye(len(V)).to(V))).T
+
+    def _grow(self, pull: Array) -> Array:
+        return self.values(pull)
 
 
 class RescaledSteps(Coordinates):
@@ -366,8 +413,8 @@ class RescaledSteps(Coordinates):
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
     """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
-    zeros, (forms, plain) = np.zeros(len(form)), (np.array(each, order="C")[None, None] for each in (form, values))
-    return Terms(zeros, zeros, np.empty((0, 0)), 0.0, forms, plain, 0.0, 0, causal)
+    forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
+    return Terms(np.empty(0), np.empty(0), np.empty((0, *form.shape)), 0.0, forms, plain, 0.0, 0, causal)
 
 
 def _scale(values: Array, log: float) -> Array:

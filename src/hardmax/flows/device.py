@@ -1,8 +1,7 @@
 """Adaptive flows on the device of a tensor: the state in float64, attention in the precision of the tokens.
 
 Each stage computes the softmax means of all tokens by a Triton kernel (`gpu_means.py`), or by torch in blocks of rows
-on other devices and in more than 16 dimensions. A step waits for the device twice: for its error, and to see whether
-the state is finite.
+on other devices and in more than 16 dimensions. A step waits for the device once, for its error.
 """
 
 import math
@@ -13,11 +12,12 @@ import numpy as np
 
 from hardmax._types import Array, FloatArray
 from hardmax._validation import library_of, to_numpy
+from hardmax.flows import steps
 from hardmax.flows.adaptive import integrate_run
 from hardmax.flows.coordinates import Coordinates, Decaying, Rescaled, find_growth
 from hardmax.flows.integrate import Method, Solution
 from hardmax.flows.runge_kutta import RungeKutta
-from hardmax.flows.steps import PAIRS
+from hardmax.flows.steps import PAIRS, combine_errors
 from hardmax.rules.base import Flow
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention
@@ -59,21 +59,76 @@ def integrate_on_device(
 
 
 class DeviceRungeKutta(RungeKutta):
-    """One token set whose states and derivatives are tensors."""
+    """One token set whose states and derivatives are tensors, coordinate by coordinate as the kernel reads them.
 
-    def __init__(self, coordinates: Coordinates, tokens: FloatArray, device: Any, method: Method, end: float) -> None:
+    The matrices of all stages of a step are copied to the device at once.
+    """
+
+    coordinates: "Sequence[_OnDevice]"
+
+    def __init__(self, coordinates: "_OnDevice", tokens: FloatArray, device: Any, method: Method, end: float) -> None:
         super().__init__([coordinates], [tokens], method.name, end, method.max_steps)
-        from torch import from_numpy
+        import torch
 
-        arrays = ("units", "y", "old", "new", "K")
-        tensors: dict[str, Any] = {name: from_numpy(getattr(self.state, name)).to(device) for name in arrays}
-        self.state = self.state._replace(**tensors)
-        self._sizes = self.state.units.clone()
-        self._A, self._E = (from_numpy(np.array(each)).to(device) for each in (self.pair.A, self.pair.E))
+        (d, n), stages = self.state.y[0].T.shape, len(self.pair.C)
+        self._y = torch.tensor(self.state.y[0].T.copy(), device=device)  # (d, n)
+        self._old, self._new = torch.zeros_like(self._y), torch.zeros_like(self._y)
+        self._K = self._y.new_zeros(stages, d, n)
+        self._narrow = self._y.new_zeros(2, d, -(-n // TILE) * TILE, dtype=coordinates.dtype)  # queries and keys
+        self._forms = np.zeros((stages, d, d))
+        self._values, self._E = (torch.tensor(each).to(self._y) for each in (coordinates.factor(d), self.pair.E))
+        self._size = self._new_size = float(np.abs(self.state.y).max())
+        y, old, new = (each.T[None] for each in (self._y, self._old, self._new))
+        self.state = self.state._replace(y=y, old=old, new=new, K=self._K.transpose(1, 2)[None])
+
+    def is_finite(self, b: int) -> bool:
+        return math.isfinite(self._size)
+
+    def _run_stage(self, b: int, s: int) -> None:
+        last, coordinates, again = self.pair.last, self.coordinates[0], s > self.pair.last
+        if s in (0, 1, last + 1):
+            self._upload(range(s, len(self.pair.C) if again else last + 1 if s else 1), again)
+        torch, y = library_of(self._y), self._old if again else self._y
+        point = self._new if s == last else torch.empty_like(y)
+        if s:
+            torch.addmv(y.view(-1), self._K[:s].view(s, -1).T, self._on_device[1][s, :s], out=point.view(-1))
+        else:
+            point.copy_(y)
+        coordinates.write_rate(point, self._on_device[0][s], self._values, self._narrow, self._K[s])
+
+    def _upload(self, some: range, again: bool) -> None:
+        """Copy Q^T K in the coordinates, scaled, and the weights of the derivatives of some stages to the device."""
+        state, (stages, d, _) = self.state, self._forms.shape
+        t = float(state.times[0, 1 if again else 0])
+        h = float(state.times[0, 2] - t)
+        for s in some:
+            form, log = self.coordinates[0].form(d, t + float(self.pair.C[s]) * h)
+            size = 2 * max(self._size, 1e-100)  # stages may leave the range of the last state
+            most = MAX_SCORES[self._narrow.itemsize] / (d * d * max(float(np.abs(form).max()), 1e-100) * size)
+            self._forms[s] = form.T * (LOG2_E * min(math.exp(min(log, MAX_LOG)), most / max(2 * size, 1.0)))
+        host = library_of(self._y).from_numpy(np.concatenate([self._forms.ravel(), (h * self.pair.A).ravel()]))
+        both = (host.pin_memory() if self._y.is_cuda else host).to(self._y.device, non_blocking=True)
+        self._on_device = both[: stages * d * d].view(stages, d, d), both[stages * d * d :].view(stages, stages)
+
+    def _find_error(self, b: int) -> float:
+        """Return the same as `steps.find_error`; the only call that waits for the device in a step."""
+        torch, state, stages = library_of(self._y), self.state, self._E.shape[1]
+        sizes, new = self._y.abs(), self._new.abs()
+        unit = torch.maximum(torch.maximum(sizes, sizes.mean(1, keepdim=True)), new)
+        unit = unit.mul_(float(state.rtol[b])).add_(float(state.units[b, 0, 0]))
+        ratios = (self._E @ self._K[:stages].view(stages, -1)).view(2, *unit.shape) / unit
+        errors = torch.linalg.vector_norm(ratios, math.inf, (1, 2))
+        largest, other, self._new_size = torch.cat([errors, new.amax()[None]]).tolist()
+        h = float(state.times[b, 2] - state.times[b, 0])
+        return combine_errors(h * largest, h * other)
+
+    def _settle(self, b: int, error: float) -> None:
+        if steps.settle(self.state, error, self.pair.exponent, b):
+            self._size = self._new_size
 
 
 class _OnDevice(Coordinates):
-    """Coordinates whose `rate` takes a tensor."""
+    """Coordinates that write derivatives of tensors (d, n)."""
 
     _rule: Any
     dtype: Any
@@ -81,53 +136,67 @@ class _OnDevice(Coordinates):
     def terms(self, d: int) -> None:
         return None
 
-    def means(self, queries: Array, state: Array, log: float = 0.0) -> Array:
-        """Return the softmax means of the state, for scores e^log <q_i, y_j>."""
-        (n, d), torch = state.shape, library_of(state)
-        centre = state.mean(0)
-        narrow = torch.zeros(2, d, -(-n // TILE) * TILE, dtype=self.dtype, device=state.device)
-        torch.sub(state.T, centre[:, None], out=narrow[1, :, :n])  # scores of a query change alike: smaller errors
-        size = d * (torch.linalg.vector_norm(queries, np.inf) * torch.linalg.vector_norm(narrow[1], np.inf))
-        factor = (LOG2_E * MAX_SCORES[self.dtype.itemsize] / size).clamp(max=LOG2_E * np.exp(min(log, MAX_LOG)))
-        torch.mul(queries.T, factor, out=narrow[0, :, :n])
-        find = _means_by_kernel if state.is_cuda and d <= MAX_D else _means_by_blocks
-        return centre + find(narrow[0], narrow[1], n, self._rule.causal)[:, :n].T
+    def factor(self, d: int) -> FloatArray:
+        """Return the matrix by which means are multiplied."""
+        return np.asarray(self._rule.value_matrix(d))
+
+    def form(self, d: int, t: float) -> tuple[FloatArray, float]:
+        """Return B, and log with scores e^log <B^T y_i, y_j>."""
+        return self._rule.form(d, t), 0.0
+
+    def write_rate(self, point: Array, form: Array, values: Array, narrow: Array, out: Array) -> None:
+        """Write the derivative of a state."""
+        centre = point.mean(1, keepdim=True)
+        offset = point - centre
+        library_of(point).mm(values, self.means(point, offset, form, narrow) + centre, out=out)
+
+    def means(self, point: Array, offset: Array, form: Array, narrow: Array) -> Array:
+        """Return softmax means of tokens minus their centre, whose scores differ by a constant: smaller errors."""
+        d, n = point.shape
+        narrow[0, :, :n], narrow[1, :, :n] = form @ point, offset
+        find = _means_by_kernel if point.is_cuda and d <= MAX_D else _means_by_blocks
+        return find(narrow[0], narrow[1], n, self._rule.causal)[:, :n]
 
 
 class SphereOnDevice(_OnDevice):
     """Tokens on the sphere."""
 
-    def rate(self, state: Array, t: float) -> Array:
-        points = on_sphere(state)
-        pull = self.means(points * float(to_numpy(self._rule.find_beta(t))), points)
-        return pull - (points * pull).sum(-1)[:, None] * points
+    def factor(self, d: int) -> FloatArray:
+        return np.eye(d)
+
+    def form(self, d: int, t: float) -> tuple[FloatArray, float]:
+        return np.eye(d) * float(to_numpy(self._rule.find_beta(t))), 0.0
+
+    def write_rate(self, point: Array, form: Array, values: Array, narrow: Array, out: Array) -> None:
+        point = on_sphere(point.T).T
+        centre = point.mean(1, keepdim=True)
+        pull = self.means(point, point - centre, form, narrow) + centre
+        library_of(point).addcmul(pull, (point * pull).sum(0), point, value=-1, out=out)
 
 
 class DecayingOnDevice(_OnDevice, Decaying):
     """x itself if every eigenvalue of V has a real part of at most 0."""
 
-    def rate(self, state: Array, t: float) -> Array:
-        form, V = _upload(self.matrices(t, state.shape[-1]), state)
-        return self.means(state @ form, state) @ V.T
-
 
 class RescaledOnDevice(_OnDevice, Rescaled):
     """y = S^{-1} z."""
 
-    def rate(self, state: Array, t: float) -> Array:
-        basis, growth = self._growth.basis_at(t), self._growth
-        form, D = _upload((basis.T @ self._rule.form(state.shape[-1], t) @ basis, growth.blocks), state)
-        return (self.means(state @ form, state, 2 * growth.rate * t) - state) @ D.T
+    def factor(self, d: int) -> FloatArray:
+        return self._growth.blocks
+
+    def form(self, d: int, t: float) -> tuple[FloatArray, float]:
+        basis = self._growth.basis_at(t)
+        return basis.T @ self._rule.form(d, t) @ basis, 2 * self._growth.rate * t
+
+    def write_rate(self, point: Array, form: Array, values: Array, narrow: Array, out: Array) -> None:
+        offset = point - point.mean(1, keepdim=True)
+        library_of(point).mm(values, self.means(point, offset, form, narrow) - offset, out=out)
 
     def noise(self, state: FloatArray, t: float) -> float:
         return super().noise(state, t) * (2.0**29 if self.dtype.itemsize == 4 else 1.0)
 
     def hold_attention(self, state: FloatArray, t: float) -> None:
         """Hold no attention: it would take an n by n matrix."""
-
-
-def _upload(matrices: Sequence[FloatArray], like: Array) -> Array:
-    return library_of(like).from_numpy(np.array(matrices)).to(like.device, non_blocking=True)
 
 
 def _means_by_kernel(queries: Array, keys: Array, n: int, causal: bool) -> Array:

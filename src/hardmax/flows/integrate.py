@@ -46,8 +46,7 @@ class Method:
         cls, method: str | None, rtol: float | None, atol: float | None, dt: float | None, max_steps: int | None
     ) -> "Method":
         """Validate the arguments of `simulate`; None stands for the default."""
-        large = isinstance(rtol, float) and rtol >= MIN_RTOL_OF_ORDER_5
-        name = ("RK45" if large else "DOP853") if method is None else method
+        name = "DOP853" if method is None else method
         if name not in (*ADAPTIVE, *FIXED):
             must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
             raise ParameterError("method", must, repr(name), "DOP853 suits nearly everything.")
@@ -57,6 +56,7 @@ class Method:
                 got = f"{value!r} with {name!r}, whose steps have the length `dt`"
                 raise ParameterError(setting, "go with a method that controls its error", got, "Leave it out.")
         rtol = check_range(1e-8 if rtol is None else rtol, "rtol", MIN_RTOL, MAX_TOLERANCE, "1e-8 is usual.")
+        name = "RK45" if method is None and rtol >= MIN_RTOL_OF_ORDER_5 else name
         atol = check_range(1e-13 if atol is None else atol, "atol", MIN_ATOL, MAX_TOLERANCE, "1e-13 is usual.")
         if (dt is None) == fixed:
             need = "needs `dt`, the length of its steps" if fixed else "chooses its own steps"

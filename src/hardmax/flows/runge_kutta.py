@@ -15,7 +15,7 @@ from hardmax._types import Array, FloatArray, IntArray
 from hardmax.flows import steps
 from hardmax.flows.coordinates import Coordinates
 from hardmax.flows.steps import State, Terms, find_pair
-from hardmax.search.dispatch import use_compiled
+from hardmax.search.dispatch import NUMPY_CALL, use_compiled
 
 MIN_SHARED_ROWS = 2e7  # multiplications of a stage from which its rows are divided among threads
 WORK_PER_PAIR = 24  # multiplications for the exponential of a pair of tokens, and beside it 2 d
@@ -45,13 +45,11 @@ class RungeKutta:
         self.state = State(
             *counts, units, np.zeros(batch), y, old, new, K, times, np.zeros(batch), np.zeros((batch, 4), np.intp)
         )
-        self._sizes: Array = units.copy()
-        self._A: Array = self.pair.A
-        self._E: Array = self.pair.E
+        self._sizes = units.copy()
         self.failed = [""] * batch
         self._effort = counts[0] * (counts[0] * float(2 * d + WORK_PER_PAIR) + 2 * d * d)
         self._terms: Terms | None = coordinates[0].terms(d)
-        pairs = float((counts[0] ** 2).sum()) * USUAL_EVALUATIONS
+        pairs = float((counts[0] ** 2 + NUMPY_CALL).sum()) * USUAL_EVALUATIONS
         if self._terms is not None and (d > MAX_COMPILED_D or not use_compiled("flows", pairs)):
             self._terms = None
         if self._terms is not None and coordinates[0].varies:
@@ -77,6 +75,10 @@ class RungeKutta:
         if not np.isfinite(speed):
             self.failed[b] = "the velocity is not finite"
         state.h[b] = min(self._end, FIRST_STEP * size / speed if speed > 1e-300 * size else self._end) if size else 1e-6
+
+    def is_finite(self, b: int) -> bool:
+        """Return whether the state of an element is finite."""
+        return bool(np.isfinite(self.state.y[b, : self.state.rows[b]]).all())
 
     def _is_compiled(self, b: int) -> bool:
         return self._terms is not None and not self.coordinates[b].is_held
@@ -130,17 +132,21 @@ class RungeKutta:
             self.failed[b] = str(error).rstrip(".")
             return
         state.flags[b, 1] += last
-        if self._is_compiled(b):
-            from hardmax.flows import compiled
+        self._settle(b, self._find_error(b))
 
-            size = compiled.find_error(state, self.pair.E, b)
-        else:
-            size = steps.find_error(state, self._E, b)
-        steps.settle(state, size, self.pair.exponent, b)
+    def _find_error(self, b: int) -> float:
+        if not self._is_compiled(b):
+            return steps.find_error(self.state, self.pair.E, b)
+        from hardmax.flows import compiled
+
+        return compiled.find_error(self.state, self.pair.E, b)
+
+    def _settle(self, b: int, error: float) -> None:
+        steps.settle(self.state, error, self.pair.exponent, b)
 
     def _run_stage(self, b: int, s: int) -> None:
         """Evaluate stage s of the step that is tried, or a stage for dense output of the step that was done."""
-        state, (last, _, C, *_), rows = self.state, self.pair, self.state.rows[b]
+        state, (last, A, C, *_), rows = self.state, self.pair, self.state.rows[b]
         again = s > last
         start, t = (state.old[b, :rows], state.times[b, 1]) if again else (state.y[b, :rows], state.times[b, 0])
         h = float(state.times[b, 2] - t)
@@ -149,7 +155,7 @@ class RungeKutta:
             return
         point = start + 0.0
         if s:
-            point += h * (self._A[s, :s] @ state.K[b, :s, :rows].reshape(s, -1)).reshape(start.shape)
+            point += h * (A[s, :s] @ state.K[b, :s, :rows].reshape(s, -1)).reshape(start.shape)
         if s == last:
             state.new[b, :rows] = point
         state.K[b, s, :rows] = self.coordinates[b].rate(point, t + C[s] * h)
@@ -169,7 +175,8 @@ class RungeKutta:
         if not self._is_shared(b):
             compiled.attend_rows(terms, state, b, s, space, 0, rows)
             return
-        parts = np.linspace(0, rows, 65).astype(int)
+        parts = np.linspace(0, rows / compiled.LANES, 65).astype(int) * compiled.LANES
+        parts[-1] = rows
 
         def work(own: IntArray) -> None:
             for part in own.tolist():

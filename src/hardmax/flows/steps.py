@@ -4,6 +4,7 @@ The coefficients are those of SciPy's RK45 (Dormand and Prince, order 5) and DOP
 8). `compiled.py` compiles the functions of this file; `runge_kutta.py` also runs them as they are.
 """
 
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -11,10 +12,9 @@ import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax._types import Array, FloatArray, IntArray
-from hardmax._validation import library_of
 
 PAIRS = ("DOP853", "RK45")
-MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.9  # change of a step length
+MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.8  # change of a step length
 
 
 class Pair(NamedTuple):
@@ -47,9 +47,9 @@ def find_pair(name: str) -> Pair:
 class Terms(NamedTuple):
     """The derivative of a state (`Coordinates.terms`). The first two axes of `forms` and `values` may have size 1."""
 
-    decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda
+    decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda; (0,) if the scores only grow
     turn: FloatArray  # (d,) imaginary parts
-    exponent: FloatArray  # (d, d) D - lambda I where V has no eigenbasis, else (0, 0): then D has blocks of 1 or 2 rows
+    powers: FloatArray  # (k, d, d) (D - lambda I)^k / k! where V has no eigenbasis, else (0, d, d)
     rate: float  # lambda
     forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
     values: FloatArray  # (batch, stages, d, d) D or V
@@ -59,7 +59,7 @@ class Terms(NamedTuple):
 
 
 class State(NamedTuple):
-    """Batch elements in the course of an integration; `settle` changes them. On a GPU five arrays are tensors."""
+    """Batch elements in the course of an integration; `settle` changes them. On a GPU four are tensors."""
 
     tokens: IntArray  # (batch,) number of tokens; rows below them are multiplied by `values` alone
     rows: IntArray  # (batch,)
@@ -74,22 +74,26 @@ class State(NamedTuple):
     flags: IntArray  # (batch, 4) steps, evaluations, rejected steps, and whether the last attempt was rejected
 
 
-def find_error(state: State, E: Array, b: int) -> float:
+def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the largest error of a coordinate of `new`, in units of what is allowed; 1 or more is too large.
 
     A coordinate may be off by its absolute tolerance plus rtol times its size, or times the mean size of that
     coordinate over all tokens, whichever is larger.
     """
-    n, rows, library = state.tokens[b], state.rows[b], library_of(state.y)
+    n, rows = state.tokens[b], state.rows[b]
     sizes, new = abs(state.y[b, :rows]), abs(state.new[b, :rows])
     for part in (slice(0, n), slice(n, rows)):
         if part.start < part.stop:
-            sizes[part] = library.maximum(sizes[part], sizes[part].mean(0))
-    unit = (state.units[b, :rows] + float(state.rtol[b]) * library.maximum(sizes, new)).ravel()
-    h = float(state.times[b, 2] - state.times[b, 0])
+            sizes[part] = np.maximum(sizes[part], sizes[part].mean(0))
+    unit = (state.units[b, :rows] + state.rtol[b] * np.maximum(sizes, new)).ravel()
     errors = E @ state.K[b, : E.shape[1], :rows].reshape(E.shape[1], -1)
-    largest, other = library.amax(abs(h * errors / unit), 1).tolist()
-    return float(largest * largest / np.sqrt(largest * largest + 0.01 * other * other)) if other > 0 else largest
+    largest, other = np.abs((state.times[b, 2] - state.times[b, 0]) * errors / unit).max(1)
+    return combine_errors(float(largest), float(other))
+
+
+def combine_errors(largest: float, other: float) -> float:
+    """Return the error from the two rows of `Pair.E`."""
+    return largest * largest / math.sqrt(largest * largest + 0.01 * other * other) if other > 0 else largest
 
 
 def settle(state: State, error: float, exponent: float, b: int) -> bool:

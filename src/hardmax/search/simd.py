@@ -2,8 +2,8 @@
 
 Keys come in panels of 16, coordinate by coordinate. The inner loops multiply 16 lanes by single numbers with every sum
 in a register. LLVM does not find that from a loop in numba, which keeps the sums in memory and is 14 to 22 times as
-slow (`python -m benchmarks.simd`). Vectors have 16 lanes, which LLVM maps to the registers of any processor. `scan`,
-`symmetric` and `small` need no other hand-written instructions.
+slow (`python -m benchmarks vectors_128`). Vectors have 16 lanes, which LLVM maps to the registers of any processor.
+`scan`, `symmetric` and `small` need no other hand-written instructions; flows have their own sums.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -83,17 +83,20 @@ def intrinsic(result, *kinds):
 _numba_intrinsic: Any = extending.intrinsic  # which adds the first argument itself
 
 
-def _broadcast(builder, value):
+def broadcast(builder, value):
+    """Repeat a number in all lanes."""
     undefined = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
     single = builder.insert_element(undefined, value, ir.IntType(32)(0))
     return builder.shuffle_vector(single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
 
 
-def _load(builder, start, kind):
+def load(builder, start, kind):
+    """Read a vector."""
     return builder.load(builder.bitcast(start, kind[0].as_pointer()), align=kind[1])
 
 
-def _store(builder, value, start, kind):
+def store(builder, value, start, kind):
+    """Write a vector."""
     builder.store(value, builder.bitcast(start, kind[0].as_pointer()), align=kind[1])
 
 
@@ -105,7 +108,8 @@ def _compare(builder, operator, one, other):
     return (builder.icmp_signed if _is_integer(one) else builder.fcmp_ordered)(operator, one, other)
 
 
-def _maximum(builder, one, other):
+def maximum(builder, one, other):
+    """Return the larger number of each lane."""
     return builder.select(_compare(builder, ">", one, other), one, other)
 
 
@@ -124,9 +128,9 @@ def _sum_products(builder, lanes, others, d, width, columns, kind):
     for total in totals:
         builder.store(ir.Constant(kind[0], None), total)
     with cgutils.for_range(builder, d) as loop:
-        left = _load(builder, address(lanes, loop.index, LANES, 0), kind)
+        left = load(builder, address(lanes, loop.index, LANES, 0), kind)
         for s, total in zip(columns, totals, strict=True):
-            right = _broadcast(builder, builder.load(address(others, loop.index, width, s)))
+            right = broadcast(builder, builder.load(address(others, loop.index, width, s)))
             builder.store(_add_product(builder, builder.load(total), left, right), total)
     return [builder.load(total) for total in totals]
 
@@ -155,9 +159,9 @@ def _all_products(builder, queries, panel, d, keys=range(LANES)):
 @intrinsic(types.void, None, None, int64, int64, None, int64, None)
 def panel_maxima(builder, queries, panels, panel_at, d, out, out_at, best):
     """Write, for 16 queries, the largest float32 product with the 16 keys of a panel, and raise `best` to it."""
-    largest = reduce(partial(_maximum, builder), _all_products(builder, queries, builder.gep(panels, [panel_at]), d))
-    _store(builder, largest, builder.gep(out, [out_at]), FLOAT32)
-    _store(builder, _maximum(builder, largest, _load(builder, best, FLOAT32)), best, FLOAT32)
+    largest = reduce(partial(maximum, builder), _all_products(builder, queries, builder.gep(panels, [panel_at]), d))
+    store(builder, largest, builder.gep(out, [out_at]), FLOAT32)
+    store(builder, maximum(builder, largest, load(builder, best, FLOAT32)), best, FLOAT32)
 
 
 @intrinsic(types.void, None, None, int64, int64, int64, float32, None, None, None)
@@ -166,17 +170,17 @@ def panel_winners(builder, queries, panels, panel_at, d, count, offset, best, se
 
     `index` holds the position of the best key as a float: `offset` of its panel, plus its position there.
     """
-    first, next_one, place = (_load(builder, start, FLOAT32) for start in (best, second, index))
+    first, next_one, place = (load(builder, start, FLOAT32) for start in (best, second, index))
     lowest_float = ir.Constant(FLOAT32[0], [-3e38] * LANES)
     for t, one in enumerate(_all_products(builder, queries, builder.gep(panels, [panel_at]), d)):
         product = builder.select(builder.icmp_signed("<", count.type(t), count), one, lowest_float)
         wins = builder.fcmp_ordered(">", product, first)
-        next_one = _maximum(builder, builder.select(wins, first, product), next_one)
+        next_one = maximum(builder, builder.select(wins, first, product), next_one)
         here = builder.fadd(offset, ir.FloatType()(t))
-        place = builder.select(wins, _broadcast(builder, here), place)
+        place = builder.select(wins, broadcast(builder, here), place)
         first = builder.select(wins, product, first)
     for value, start in ((first, best), (next_one, second), (place, index)):
-        _store(builder, value, start, FLOAT32)
+        store(builder, value, start, FLOAT32)
 
 
 @intrinsic(float64, None, int64, None, int64, int64, None, int64, int64)
@@ -186,8 +190,8 @@ def panel_products(builder, panels, panel_at, query, query_at, d, out, out_at, s
     products = _sum_products(builder, lanes, others, d, 1, range(1), FLOAT64)[0]
     numbers = ir.Constant(ir.VectorType(ir.IntType(64), LANES), list(range(LANES)))
     hidden = ir.Constant(FLOAT64[0], [float("-inf")] * LANES)
-    products = builder.select(builder.icmp_signed("<", numbers, _broadcast(builder, seen)), products, hidden)
-    _store(builder, products, builder.gep(out, [out_at]), FLOAT64)
+    products = builder.select(builder.icmp_signed("<", numbers, broadcast(builder, seen)), products, hidden)
+    store(builder, products, builder.gep(out, [out_at]), FLOAT64)
     kind, name = ir.FunctionType(ir.DoubleType(), [FLOAT64[0]]), f"llvm.vector.reduce.fmax.v{LANES}f64"
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [products], fastmath=("nnan",))
 
@@ -195,16 +199,16 @@ def panel_products(builder, panels, panel_at, query, query_at, d, out, out_at, s
 @intrinsic(int64, None, int64, None, None, float32)
 def float32_above(builder, values, at, cuts, slopes, factor):
     """Return the lanes with values[at + l] - cuts[l] >= slopes[l] * factor as bits."""
-    value, cut, slope = (_load(builder, start, FLOAT32) for start in (builder.gep(values, [at]), cuts, slopes))
-    bound = builder.fmul(slope, _broadcast(builder, factor))
+    value, cut, slope = (load(builder, start, FLOAT32) for start in (builder.gep(values, [at]), cuts, slopes))
+    bound = builder.fmul(slope, broadcast(builder, factor))
     return _as_bits(builder, builder.fcmp_ordered(">=", builder.fsub(value, cut), bound))
 
 
 @intrinsic(int64, None, int64, float64)
 def float64_above(builder, values, at, cut):
     """Return the lanes with values[at + l] >= cut as bits."""
-    value = _load(builder, builder.gep(values, [at]), FLOAT64)
-    return _as_bits(builder, builder.fcmp_ordered(">=", value, _broadcast(builder, cut)))
+    value = load(builder, builder.gep(values, [at]), FLOAT64)
+    return _as_bits(builder, builder.fcmp_ordered(">=", value, broadcast(builder, cut)))
 
 
 def _lanes_to_fold(width):
@@ -233,7 +237,7 @@ def _fold(builder, one, other, width):
         builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), lanes))
         for lanes in _lanes_to_fold(width)
     )
-    return _maximum(builder, low, high)
+    return maximum(builder, low, high)
 
 
 def _folding_order():
@@ -257,13 +261,13 @@ def tile_maxima(builder, panels, rows_at, columns_at, pairs, cuts, rows, columns
         nonlocal largest
         one, other = (builder.gep(panels, [at]) for at in (rows_at, columns_at))
         for vector in _all_products(builder, one, other, pairs, _folding_order()):
-            largest = vector if largest is None else _maximum(builder, vector, largest)
+            largest = vector if largest is None else maximum(builder, vector, largest)
             yield vector
 
     folded, found = _fold_all(products(), partial(_fold, builder)), []
     for at, value, to in ((rows, largest, 0), (columns, folded, LANES)):
-        _store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), INT32)
-        cut = _load(builder, builder.gep(cuts, [at]), INT32)
+        store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), INT32)
+        cut = load(builder, builder.gep(cuts, [at]), INT32)
         found.append(_as_bits(builder, builder.icmp_signed(">", value, cut)))
     return builder.or_(found[0], builder.shl(found[1], ir.IntType(64)(LANES)))
 
@@ -273,7 +277,7 @@ def products_above(builder, panels, panel_at, token_at, pairs, cuts, at):
     """Return which of 16 tokens of a panel have a product of at least cuts[at] with one token of another, as bits."""
     one, other = (builder.gep(panels, [start]) for start in (panel_at, token_at))
     products = _sum_products(builder, one, other, pairs, LANES, range(1), INT32)[0]
-    cut = _broadcast(builder, builder.load(builder.gep(cuts, [at])))
+    cut = broadcast(builder, builder.load(builder.gep(cuts, [at])))
     return _as_bits(builder, builder.icmp_signed(">=", products, cut))
 
 
