@@ -18,11 +18,8 @@ import typer
 from numpydoc.docscrape import ClassDoc, FunctionDoc
 
 import hardmax as hm
-from hardmax import certificate_checker
 from hardmax.cli.main import app
-from hardmax.scale import store
 from hardmax.text import storage, training
-from hardmax.trajectories import limits
 from hardmax.trajectories.base import Trajectory
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -143,8 +140,9 @@ def test_versions_of_files_are_those_of_the_code() -> None:
     page = (REFERENCE / "file-formats.md").read_text(encoding="utf-8")
     table = page.partition("| what |")[2].partition("\n\n")[0]
     listed_names = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
-    formats = {kind._format for kind in Trajectory.__subclasses__()} | {limits.FORMAT, certificate_checker.FORMAT}
-    assert listed_names == formats | {storage.FORMAT, training.CHECKPOINT_FORMAT, store.FORMAT}
+    sources = (path.read_text(encoding="utf-8") for path in Path(hm.__file__).parent.rglob("*.py"))
+    formats = {name for source in sources for name in re.findall(r'"(hardmax-[\w-]+-\d+)"', source)}
+    assert listed_names == formats | {storage.FORMAT, training.CHECKPOINT_FORMAT}
     assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
 
 

@@ -60,6 +60,7 @@ class MarginSplit(NamedTuple):
 
     @property
     def total(self) -> Fraction:
+        """The margin of the head."""
         return Fraction(self.parts.sum())
 
 
