@@ -333,6 +333,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = tags.non_deterministic = False
+        tags.classifier_tags.multi_label = True
         return tags
 
 
