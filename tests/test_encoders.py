@@ -270,15 +270,19 @@ def test_a_flip_with_an_encoder_reads_few_texts(fitted: HardmaxClassifier) -> No
 
 
 @pytest.mark.quick
-def test_fit_does_not_depend_on_the_order_of_rows_and_hardly_on_the_seed() -> None:
+def test_fit_does_not_depend_on_the_order_of_rows() -> None:
     order = np.random.default_rng(0).permutation(200)
     first = HardmaxClassifier().fit(CORPUS.texts, CORPUS.labels)
     second = HardmaxClassifier().fit([CORPUS.texts[i] for i in order], [CORPUS.labels[i] for i in order])
     logits = first.decision_function(OTHERS.texts)
     np.testing.assert_array_equal(logits, second.decision_function(OTHERS.texts))
     assert first.training_.classes == second.training_.classes  # its hash is that of the rows in their order
-    other = HardmaxClassifier(random_state=5).fit(CORPUS.texts, CORPUS.labels)
-    assert (other.predict(OTHERS.texts) != first.predict(OTHERS.texts)).mean() < 0.05
+
+
+def test_the_seed_changes_less_than_two_percent_of_the_labels() -> None:
+    learned, others = reviews(1000, seed=3), reviews(1000, seed=4)
+    found = [HardmaxClassifier(random_state=k).fit(*learned[:2]).predict(others.texts) for k in (0, 5)]
+    assert (found[0] != found[1]).mean() < 0.02
 
 
 @pytest.mark.quick

@@ -215,6 +215,11 @@ class Model:
         return self.words + len(self.columns)
 
     @property
+    def reads_ngrams_alone(self) -> bool:
+        """Return whether the logit has neither vectors of an encoder nor columns of a table."""
+        return self.tokens == len(self.vocabulary)
+
+    @property
     def gathers_vectors(self) -> bool:
         """Return whether heads read the vectors of an encoder; else the heads of the n-grams are those to show."""
         return self.context is not None and self.context.heads > 0

@@ -117,40 +117,32 @@ class LabelSets(NamedTuple):
 
     def to_matrix(self, rows: AnyArray) -> tuple[AnyArray, IntArray]:
         """Return the labels in order, and a matrix of 0 and 1 for some of the rows."""
-        every = self.classes
+        stripped, every = [strip_labels(row) for row in rows], self.classes
         if every is None:
-            every = np.unique(_to_plain_array(list(chain.from_iterable(rows)))) if any(rows) else np.empty(0)
-        place = {label: i for i, label in enumerate(every.tolist())}
-        matrix = np.zeros((len(rows), len(every)), np.intp)
-        for row, labels in enumerate(rows):
-            matrix[row, [place[label] for label in strip_labels(labels)]] = 1
-        return every, matrix
+            every = np.unique(_to_plain_array(list(chain.from_iterable(stripped)))) if any(stripped) else np.empty(0)
+        return every, np.array([np.isin(every, row) for row in stripped], np.intp)
 
 
 def find_label_sets(y: Any) -> LabelSets | None:
     """Return several labels of each text, of lists of labels or of a matrix of 0 and 1; None for one label per text."""
-    y = y.toarray() if hasattr(y, "toarray") else to_numpy(y)
     names = list(y.columns) if hasattr(y, "columns") else None
-    values = y.to_numpy() if hasattr(y, "to_numpy") else y
+    values = y.toarray() if hasattr(y, "toarray") else y.to_numpy() if hasattr(y, "to_numpy") else to_numpy(y)
     if not hasattr(values, "__iter__") or isinstance(values, str | bytes) or np.ma.isMaskedArray(values):
         return None
-    given = list(values)
-    sets = [each for each in given if isinstance(each, Collection) and not isinstance(each, str | bytes)]
-    is_array, widths = getattr(values, "ndim", 1) == 2, {len(each) for each in sets}
-    if not sets or (is_array and widths == {1}):
+    rows = np.empty(len(values), object)
+    several = [isinstance(each, Collection) and not isinstance(each, str | bytes) for each in values]
+    rows[:] = [tuple(each) if has else None for each, has in zip(values, several, strict=True)]
+    widths, is_array = set(map(len, rows[several])), getattr(values, "ndim", 1) == 2
+    if not widths or (is_array and widths == {1}):
         return None
-    try:
-        cells = set(chain.from_iterable(each.tolist() if hasattr(each, "tolist") else each for each in sets))
-    except TypeError:
-        raise ParameterError("y", "hold labels, or lists of labels", "lists of lists", MULTILABEL) from None
-    rows = np.empty(len(given), object)
-    if len(sets) == len(given) and len(widths) == 1 and widths != {1} and cells <= {0, 1}:
-        classes = np.arange(len(sets[0])) if names is None else _to_plain_array(names)
-        rows[:] = label_tuples(np.array([list(each) for each in sets]), classes)
+    if any(isinstance(label, list | tuple | np.ndarray) for row in rows[several] for label in row):
+        raise ParameterError("y", "hold labels, or lists of labels", "lists of lists", MULTILABEL)
+    if all(several) and len(widths) == 1 and widths != {1} and set(chain.from_iterable(rows)) <= {0, 1}:
+        classes = np.arange(widths.pop()) if names is None else _to_plain_array(names)
+        rows[:] = label_tuples(np.array(rows.tolist()), classes)
         return LabelSets(rows, "matrix", classes)
     if is_array:
         raise ParameterError("y", "hold 0 and 1 where it is a matrix", f"shape {values.shape} with others", MULTILABEL)
-    rows[:] = [tuple(each) if isinstance(each, Collection) and not isinstance(each, str) else None for each in given]
     return LabelSets(rows, "sets", None)
 
 
