@@ -201,9 +201,7 @@ def _join_weights(parts: Sequence[Weights]) -> Weights:
     decoder, at = np.zeros((len(parts), sum(sizes), used[0].d)), np.cumsum([0, *sizes])
     for part, start in zip(used, at.tolist(), strict=False):
         decoder[parts.index(part), start : start + part.heads] = part.decoder[0]
-    bias, alpha = (
-        np.concatenate([getattr(part, name) for part in each]) for name, each in (("bias", parts), ("alpha", used))
-    )
+    bias, alpha = np.concatenate([part.bias for part in parts]), np.concatenate([part.alpha for part in used])
     offsets = [np.zeros(1) if part.decision_offset is None else part.decision_offset for part in parts]
     offset = np.concatenate(offsets) if np.any(offsets) else None
     return Weights(embedding, alpha, None, decoder, bias, used[0].layers, POOLING_EXPONENT, offset)

@@ -294,9 +294,8 @@ class Model:
             encoded = self.vocabulary.encode_words(words, len(some))
             terms, readings = contributions(self.weights, encoded), None
             if self.context is not None:
-                readings = [
-                    each for _, each in sorted(self.context.read(some, self.vocabulary.splitter, report), key=_first)
-                ]
+                found = self.context.read(some, self.vocabulary.splitter, report)
+                readings = [each for _, each in sorted(found, key=_first)]
                 encoded, terms = self._add_words(encoded, terms, words, readings)
             if len(self.columns):
                 encoded, terms = self._add_columns(encoded, terms, some)

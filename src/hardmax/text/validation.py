@@ -89,9 +89,7 @@ def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, paramete
     for c, name in enumerate(classes):
         own = np.flatnonzero(labels == c if sets is None else labels[:, c])
         if sets is not None and len(own) in (0, len(labels)):
-            note = (
-                f"Label {str(name)!r} is that of {len(own)} of {len(labels)} texts, and is always predicted like that."
-            )
+            note = f"Label {str(name)!r} is that of {len(own)} of {len(labels)} texts, as in every prediction."
             warn(note, UserWarning, stacklevel=3)
         elif len(own) > 1 and len(np.unique(numbers[own])) == 1:
             why = f"all {len(own)} are equal or in one group"
@@ -326,10 +324,8 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
             X = join_columns(X, frame, columns)
         elif columns is None and len(frame.columns) > 1:
             others = join_names([str(name) for name in frame.columns if name != X.name])
-            warn(
-                f"Only column {X.name!r} of X is read. To read {others}, pass their names as `columns`, else ().",
-                stacklevel=5,
-            )
+            note = f"Only column {X.name!r} of X is read. To read {others}, pass their names as `columns`, else ()."
+            warn(note, UserWarning, stacklevel=5)
     if hasattr(X, "__len__") and not len(X):
         raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     if (vectors := _as_vectors(X)) is not None:
