@@ -43,7 +43,7 @@ class OfRows(HardmaxClassifier):
         super().__init__(n_heads=n_heads, epochs=epochs, random_state=random_state, **options)
 
     def fit(self, X, y, sample_weight=None):
-        X, y = validate_data(self, X, y, multi_output=np.ndim(y) == 2 and np.shape(y)[1] > 1)
+        X, y = validate_data(self, X, y, multi_output=np.asarray(y).shape[1:] > (1,))
         return super().fit(as_texts(X), y, sample_weight)
 
     def decision_function(self, X):
