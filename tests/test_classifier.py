@@ -5,11 +5,13 @@ import re
 import tracemalloc
 import warnings
 from dataclasses import fields
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -20,11 +22,13 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier, ParameterError
+from hardmax._errors import InputError
 from hardmax.text import model, validation
 from hardmax.text.datasets import reviews
 from hardmax.text.parameters import Parameters
 from hardmax.text.validation import MULTILABEL
 from tests.conftest import SMALL_MODEL as SMALL
+from tests.test_encoders import toy
 
 WORDS = [f"word{i % 3} other{i % 2} number{i}" for i in range(12)]
 
@@ -39,7 +43,7 @@ class OfRows(HardmaxClassifier):
         super().__init__(n_heads=n_heads, epochs=epochs, random_state=random_state, **options)
 
     def fit(self, X, y, sample_weight=None):
-        X, y = validate_data(self, X, y)
+        X, y = validate_data(self, X, y, multi_output=np.asarray(y).shape[1:] > (1,))
         return super().fit(as_texts(X), y, sample_weight)
 
     def decision_function(self, X):
@@ -59,6 +63,7 @@ class OfRows(HardmaxClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = False
         tags.input_tags.two_d_array = True
+        tags.classifier_tags.multi_label = self.epochs is None  # several labels need a linear start
         return tags
 
 
@@ -71,18 +76,22 @@ def as_texts(X):
 FAILING = {"check_sample_weight_equivalence_on_dense_data"}
 
 
-def checks(estimator):
+def checks(estimator, kind=""):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an estimator of texts has one check
         pairs = list(estimator_checks_generator(estimator))
-    names = [getattr(check, "func", check).__name__ for _, check in pairs]
+    named = [(getattr(check, "func", check).__name__, pair) for pair in pairs for check in pair[1:]]
+    names, pairs = zip(*(each for each in named if kind in each[0]), strict=True)
     marks = [[pytest.mark.xfail(strict=True)] if name in FAILING else [] for name in names]
     return [pytest.param(*pair, id=name, marks=mark) for pair, name, mark in zip(pairs, names, marks, strict=True)]
 
 
 @pytest.mark.filterwarnings("ignore:No text of class")
 @pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
-@pytest.mark.parametrize(("estimator", "check"), [*checks(HardmaxClassifier()), *checks(OfRows())])
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [*checks(HardmaxClassifier()), *checks(OfRows()), *checks(OfRows(epochs=None), "multilabel")],
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -227,7 +236,7 @@ def test_wrong_texts_and_labels_are_named(texts, labels, named):
 def test_a_frame_has_a_column_of_texts(corpus, fitted):
     texts, labels = corpus.texts, corpus.labels
     frame = pd.DataFrame({"stars": range(len(texts)), "title": "a title", "review": texts, "label": labels})
-    named = HardmaxClassifier(**SMALL, text_column="review").fit(frame, frame["label"])
+    named = HardmaxClassifier(**SMALL, text_column="review", columns=()).fit(frame, frame["label"])
     assert named.predict(frame).tolist() == fitted.predict(texts).tolist()
     assert fitted.predict(frame[["stars", "review"]]).tolist() == fitted.predict(texts).tolist()
     assert fitted.explain_many(frame[["review"]].head(1))[0].text == texts[0]
@@ -262,9 +271,9 @@ def test_before_fit():
         ([True, 1] * 6, ""),
         (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), ""),
         ([0.0, np.inf] * 6, ""),
-        ([["a"], ["a", "b"]] * 6, MULTILABEL),
-        ([{"a"}, {"a", "b"}] * 6, MULTILABEL),
-        (np.eye(12, 3, dtype=int), MULTILABEL),
+        ([[["a"]], ["a", "b"]] * 6, MULTILABEL),
+        ([{"a"}, {1, "b"}] * 6, ""),
+        (2 * np.eye(12, 3, dtype=int), MULTILABEL),
         (["a\0", "b"] * 6, ""),
         ([2**63, -1] * 6, ""),
         (np.array([b"a", b"b"] * 6), ""),
@@ -275,12 +284,106 @@ def test_labels_of_no_single_kind_are_refused(labels, advice):
         HardmaxClassifier().fit(["some words"] * 12, labels)
 
 
-def test_several_labels_per_text_need_a_classifier_each():
-    made = [("good story", [1, 0]), ("good music", [0, 1]), ("story and music", [1, 1]), ("a film", [0, 0])] * 4
-    texts, wanted = [f"{text} {i}" for i, (text, _) in enumerate(made)], [labels for _, labels in made]
-    several = OneVsRestClassifier(HardmaxClassifier(n_heads=4, groups=1)).fit(texts, np.array(wanted))
-    assert several.predict(texts).tolist() == wanted
-    assert [each.explain("story and music").prediction for each in several.estimators_] == [1, 1]
+MADE = [("good story", [1, 0]), ("good music", [0, 1]), ("story and music", [1, 1]), ("a film", [0, 0])] * 4
+TEXTS, WANTED = [f"{text} {i}" for i, (text, _) in enumerate(MADE)], np.array([labels for _, labels in MADE])
+SETS = [[name for name, has in zip(("story", "music"), row, strict=True) if has] for row in WANTED.tolist()]
+
+
+@pytest.mark.parametrize("encoder", [None, toy])
+def test_several_labels_per_text(encoder, tmp_path):
+    small = {"n_heads": 5, "groups": 1, "encoder": encoder}
+    matrix, sets = (HardmaxClassifier(**small).fit(TEXTS, y) for y in (WANTED, SETS))
+    assert matrix.predict(TEXTS).tolist() == WANTED.tolist()
+    assert sets.classes_.tolist() == ["music", "story"]
+    assert sets.predict(TEXTS).tolist() == [tuple(sorted(each)) for each in SETS]
+    assert sets.score(TEXTS, SETS) == matrix.score(TEXTS, csr_array(WANTED)) == 1
+    assert sets.predict_proba(TEXTS).shape == (16, 2)
+    above = sets.predict_proba(TEXTS) > sets.threshold_
+    assert above.tolist() == WANTED[:, ::-1].astype(bool).tolist()
+    assert sets.answers(TEXTS[2:4])["prediction"].tolist() == ["music, story", ""]
+    assert sets.answers(TEXTS[2:3])["strongest_words"].str.contains("music: music").all()
+    one = OneVsRestClassifier(HardmaxClassifier(**small | {"n_heads": 2})).fit(TEXTS, WANTED)
+    np.testing.assert_allclose(matrix.predict_proba(TEXTS), one.predict_proba(TEXTS), atol=1e-9)
+    sets.save(tmp_path)
+    assert "several per text: music, story" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    again = HardmaxClassifier.load(tmp_path, encoder=encoder)
+    logits = sets.decision_function(TEXTS)
+    np.testing.assert_array_equal(again.decision_function(TEXTS), logits)
+    for k, label in enumerate(sets.classes_):
+        found = again.explain(TEXTS[0], label)
+        assert found.logit == logits[0, k]
+        assert found.bias + found.contributions.sum() == pytest.approx(found.logit, abs=1e-12)
+        assert found.prediction == (label if label in SETS[0] else f"not {label}")
+        assert found.minimal_flip().flips == (label in SETS[0])
+    assert again.explain(TEXTS[0]).prediction == "story"
+    assert set(again.contributions(TEXTS)["for"]) == {"music", "story"}
+    for wrong in (partial(sets.explain, TEXTS[0], "film"), partial(sets.score, TEXTS, [["film"]] * 16)):
+        with pytest.raises(ParameterError, match="'film'"):
+            wrong()
+    with pytest.raises(InputError, match="one label per text"):
+        sets.coverage(TEXTS, SETS)
+
+
+def test_labels_of_all_texts_or_missing_ones_raise_a_warning():
+    with pytest.warns(UserWarning, match=r"Left out 1 of 17"), pytest.warns(UserWarning, match=r"'all' is that of 16"):
+        found = HardmaxClassifier(n_heads=2, groups=1).fit([*TEXTS, "x"], [*([*each, "all"] for each in SETS), None])
+    assert found.predict(["a film"]).tolist() == [("all",)]
+    with pytest.raises(ParameterError, match=r"^`start`"):
+        HardmaxClassifier(epochs=2).fit(TEXTS, SETS)
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    corpus = reviews(120, seed=3)
+    rng = np.random.default_rng(0)
+    stars = np.where(np.array(corpus.labels) == "positive", 4.0, 2.0) + rng.normal(size=120)
+    stars[5] = np.nan
+    return pd.DataFrame({"review": corpus.texts, "stars": stars, "land": ["uk", "de", "fr"] * 40, "y": corpus.labels})
+
+
+@pytest.mark.parametrize(("classes", "encoder"), [(2, None), (3, None), (2, toy)])
+def test_columns_beside_the_text_are_parts_of_the_sum(table, classes, encoder, tmp_path):
+    labels = table["y"] if classes == 2 else table["y"].where(table["stars"] < 4, "best")
+    options = {"n_heads": 4, "groups": 1, "text_column": "review", "encoder": encoder}
+    plain = HardmaxClassifier(**options, columns=()).fit(table, labels)
+    classifier = HardmaxClassifier(**options, columns=["stars", "land"]).fit(table, labels)
+    assert classifier.history_[0].accuracy > plain.history_[0].accuracy + 0.05
+    classifier.save(tmp_path)
+    again, logits = HardmaxClassifier.load(tmp_path, encoder=encoder), classifier.decision_function(table)
+    again.text_column = "review"
+    np.testing.assert_array_equal(again.decision_function(table), logits)
+    np.testing.assert_array_equal(again.decision_function(table.iloc[::-1])[::-1], logits)
+    assert "columns: stars, land" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    for found, logit in zip(again.explain_many(table.head(8)), logits, strict=False):
+        np.testing.assert_array_equal(found.logit, logit)
+        for parts in (found.contributions, [part.value for part in found.by_word()], found.by_sentence()):
+            values = [getattr(part, "value", part) for part in parts]
+            np.testing.assert_allclose(found.bias + np.sum(values, axis=0), logit, atol=1e-9)
+        assert [part.text.split(" = ")[0] for part in found.columns] == ["stars", "land"]
+        assert "land = " in str(found.to_html())
+    missing = again.explain(table.iloc[[5]].assign(land="es"))
+    assert not np.any([part.value for part in missing.columns])
+    assert missing.columns[0].text == "stars = none"
+    if not encoder:
+        words = missing.leave_one_out()
+        np.testing.assert_array_equal(words[-2:], missing.contributions[-2:])
+    flip, other = found.minimal_flip(), found.counterfactual("a dull film")
+    np.testing.assert_allclose(other.second.columns[0].value, found.columns[0].value)
+    assert flip.flips == (flip.after != found.prediction)
+
+
+def test_columns_are_checked(table):
+    plain = HardmaxClassifier(n_heads=2, groups=1, text_column="review")
+    with pytest.warns(UserWarning, match="To read stars, land, y, pass"):
+        plain.fit(table, table["y"])
+    one = clone(plain).set_params(columns=["stars"]).fit(table, table["y"])
+    with pytest.raises(ParameterError, match=r"^`X` must be a DataFrame with the columns stars"):
+        one.explain("a film")
+    for column, wrong in (("stars", table.assign(stars="five")), ("star", table), ("review", table)):
+        with pytest.raises(ParameterError, match=r"^`columns`"):
+            clone(plain).set_params(columns=[column, "stars"]).fit(table, table["y"]).predict(wrong)
+    with pytest.raises(ParameterError, match=r"^`columns`"):
+        clone(plain).set_params(columns="stars").fit(table, table["y"])
 
 
 @pytest.mark.parametrize(

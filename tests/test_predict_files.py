@@ -100,7 +100,7 @@ def test_a_folder_has_the_predictions_of_each_of_its_files(client, run, tmp_path
     pd.testing.assert_frame_equal(pd.read_parquet("scored"), frame)  # it skips folders that begin with _
     for name, mine in frame.groupby("file"):
         assert run("predict", "--file", f"in/{name}", "--model", MODEL, "--out", "p.parquet")[0] == 0
-        expected = pd.read_parquet("p.parquet")
+        expected = pd.read_parquet("p.parquet").drop(columns="strongest_words")
         pd.testing.assert_frame_equal(mine.drop(columns="file").reset_index(drop=True), expected)
     assert repr(found).startswith(f"<PredictedFiles: {found.rows:,} rows in 30 parts in ")
 

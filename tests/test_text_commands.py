@@ -58,7 +58,8 @@ def test_a_file_of_predictions_has_a_line_for_each_row(run, home, model, classif
     rows = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
     assert [list(map(str, row.values())) for row in rows] == pd.read_csv("p.csv", dtype=str).to_numpy().tolist()
     names = ["row", "prediction", "probability", "probability_negative", "probability_positive", "no_known_word"]
-    assert list(rows[0]) == names
+    assert list(rows[0]) == [*names, "strongest_words"]
+    assert rows[0]["strongest_words"] == classifier.answers(CORPUS.texts[:1])["strongest_words"][0]
     assert [row["prediction"] for row in rows] == classifier.predict(CORPUS.texts).tolist()
     assert [[row[name] for name in names[3:5]] for row in rows] == classifier.predict_proba(CORPUS.texts).tolist()
 

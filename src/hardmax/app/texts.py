@@ -42,7 +42,10 @@ READABLE = {"pos": "positive", "neg": "negative"}
 @lru_cache(maxsize=8)
 def load(name: str) -> Model:
     """Return a model by name or folder; it is read once."""
-    return name_classes(HardmaxClassifier.load(name).model_)
+    model = HardmaxClassifier.load(name).model_
+    if model.multilabel:
+        raise ParameterError("model", "have one label per text", name, "Use hardmax explain --label.")
+    return name_classes(model)
 
 
 def name_classes(model: Model) -> Model:
@@ -136,11 +139,11 @@ def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]
         "prediction": int(found._best[0]),
         "probability": found.probability,
         "logit": _along(found, found.logits),
-        "known": len(found.ids),
+        "known": found.known,
         "change": describe_change(model, text),
         "pieces": list_pieces(text, found),
     }
-    if not len(found.ids):
+    if not found.known:
         return result
     sentences = found.by_sentence()
     rows = [(shorten(part.text), part.value) for part in sentences[:MAX_SENTENCES]]
@@ -164,7 +167,7 @@ def describe(explanation: Explanation) -> str:
         return "Type a text: it is classified while you type."
     label, probability = explanation.prediction, explanation.probability
     shown = f"{probability:.1%}" if probability < 0.9995 else "over 99.9%"
-    if not len(explanation.ids):
+    if not explanation.known:
         return f"{label.capitalize()}, probability {shown}: the text has no word that the model knows."
     return f"{label.capitalize()}, probability {shown}."
 
@@ -264,7 +267,7 @@ def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None
     The contribution of the other heads is in the offset, so that the side of the mean is the prediction.
     """
     weights = explanation.model.weights
-    if weights.d != 2 or weights.outputs != 1 or explanation.model.context is not None:
+    if weights.d != 2 or weights.outputs != 1 or not explanation.model.reads_ngrams_alone:
         return None
     run = simulate_head(weights, explanation.ids, explanation.counts, head)
     first = np.cumsum(explanation.counts) - explanation.counts  # equal tokens stay together

@@ -32,6 +32,7 @@ SHARES = ("precision", "recall", "f1")
 def evaluate(
     given: texts.LabelledOptions,
     model: texts.Model = "imdb",
+    encoder: texts.Encoder = None,
     tokens: Annotated[
         Path | None, option("--tokens", "Write the contributions of tokens, by class and correctness.", metavar="FILE")
     ] = None,
@@ -49,9 +50,11 @@ def evaluate(
     files = output.check_files(out, (".json", *WRITABLE), read=given.path)
     token_files = output.check_files([tokens] if tokens else [], WRITABLE, read=given.path, name="tokens")
     pages = output.check_files([mistakes] if mistakes else [], (".html",), read=given.path, name="mistakes")
-    table = given.read("test")
+    classifier = texts.load(model, encoder)
+    if classifier.model_.multilabel:
+        raise InputError("`model` must have one label per text. It has several. Use `HardmaxClassifier.score`.")
+    table = given.read("test", values=classifier.model_.columns.names)
     texts.note_what_was_read(table)
-    classifier = texts.load(model)
     result = measure(classifier, table, given.name)
     text = json_format.dumps(result, ensure_ascii=False)
     for path in files:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hardmax._errors import ParameterError
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import option
 from hardmax.draw.text_page import Bar, ExplanationView, view_explanation
 
 ENDINGS = (*output.PICTURES, ".gif", ".mp4", ".json", ".html")
@@ -21,6 +22,10 @@ MIN_COLOURED, MIN_FILLED = 0.15, 0.5  # fractions of the largest contribution
 def explain(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A text in quotes; - reads standard input.")],
     model: texts.Model = "imdb",
+    encoder: texts.Encoder = None,
+    label: Annotated[
+        str | None, option("--label", "Label to explain, of several per text; the most probable if left out.")
+    ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -33,7 +38,9 @@ def explain(
     text = sys.stdin.read() if text == "-" else text
     if not text.strip():
         raise ParameterError("text", "contain a word", "an empty text", 'Pass a text in quotes, such as "A fine film."')
-    explanation = texts.load(model).explain(text)
+    classifier = texts.load(model, encoder)
+    chosen = {str(each): each for each in classifier.classes_.tolist()}.get(label or "", label)
+    explanation = classifier.explain(text, chosen)
     output.write(files, explanation)
     if json:
         print(explanation.to_json())
@@ -50,6 +57,9 @@ def _print(view: ExplanationView) -> None:
     output.show(_bar_table("Words with the largest contributions", "word", view.words, view))
     if view.sentences:
         output.show(_bar_table("Sentences", "sentence", view.sentences, view))
+    if not view.leading:
+        output.say("No leaders: no head is kept, as none helped in cross-validation. The mean of vectors decides.")
+        return
     title = "Leaders" if view.heads == 1 else f"Leaders, over {view.heads} heads"
     rows = [[escape(str(cell)) for cell in row] for row in view.leading]
     columns = "leader", "leads in", "mean share", "mean followers"

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from hardmax.cli.options import option
 from hardmax.cli.sweep import Engine, Workers, note_cluster
 from hardmax.text.card import card_line, model_card
 from hardmax.text.files import ENDINGS, WRITABLE, as_json_lines, as_numbers, write_frame
-from hardmax.text.model import NOT_SURE, answer_columns
+from hardmax.text.model import NOT_SURE
 from hardmax.text.tables import TextTable
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def predict(
         option("--file", "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with a text per line.", metavar="FILE"),
     ] = None,
     model: texts.Model = "imdb",
+    encoder: texts.Encoder = None,
     card: Annotated[bool, option("--card", "Print the card of the model, and classify nothing.")] = False,
     keep: Annotated[bool, option("--keep", "Write all columns of --file before the predictions.")] = False,
     json: Annotated[bool, option("--json", "Print one JSON object per line.")] = False,
@@ -60,14 +62,15 @@ def predict(
 ) -> None:
     """Classify texts: print label, probability and the beginning of each text.
 
-    --out writes row, prediction, its probability, that of every class, and whether the text has no known word, as .csv,
-    .jsonl, .parquet or .xlsx. Row 1 is the first text. A row of --file without text counts as an empty text.
+    --out writes row, prediction, its probability, that of every class, whether the text has no known word, and the
+    strongest words, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text. A row of --file without text counts as
+    an empty text.
 
     With a folder as --out, files and folders of any size are classified: hardmax predict big.parquet --out scored/
     writes Parquet parts, on every core or on a cluster. The same command resumes after a stop.
     """
     if card:
-        _print_card(texts.load(model), json=json)
+        _print_card(texts.load(model, encoder), json=json)
         return
     inputs = None if stream else _find_inputs(some, path, out)
     into_folder = inputs is not None
@@ -83,14 +86,14 @@ def predict(
         if some or path or out or keep:
             must = "be used alone, as texts come from standard input"
             raise ParameterError("stream", must, "texts, --file, --out or --keep", "Leave it out.")
-        _print_stream(texts.load(model), explain=explain, at_least=at_least)
+        _print_stream(texts.load(model, encoder), explain=explain, at_least=at_least)
         return
     files = output.check_files(out, WRITABLE, read=path)
-    table = _read(some, path, how)
+    classifier = texts.load(model, encoder)
+    table = _read(some, path, how, classifier.model_.columns.names)
     is_kept = table.frame is not None and bool(files or json)
     options.check_needs(context, {"keep": ("a table in --file, and --out or --json", is_kept)})
     texts.note_what_was_read(table)
-    classifier = texts.load(model)
     if not (json or files):
         output.note(f"Model {model}. {card_line(classifier.model_, classifier.history_, classifier.training_)}")
     answers = _predict_texts(classifier, table.texts, at_least)
@@ -191,20 +194,14 @@ def parse_line(line: str) -> str:
 
 def predict_text(classifier: "HardmaxClassifier", text: str, *, explain: bool) -> dict[str, Any]:
     """Return prediction and probabilities, with `explain` also the contributions of words."""
-    found = classifier.explain(text)
-    shares = found.model.probabilities(found.logits[None])[0].tolist()
-    result = {
-        "prediction": found.prediction.item(),
-        "probability": found.probability,
-        **{f"probability_{label}": share for label, share in zip(found.classes.tolist(), shares, strict=True)},
-        "no_known_word": not len(found.ids),
-    }
-    if explain:
+    result: dict[str, Any] = classifier.answers([text]).drop(columns="strongest_words").to_dict("records")[0]
+    if explain:  # of several labels that of the most probable one
+        found = classifier.explain(text)
         result["words"] = [[part.text, float(found.as_shown(part.value))] for part in found.by_word()]
     return result
 
 
-def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> TextTable:
+def _read(given: list[str] | None, path: str | None, how: texts.FileOptions, values: list[str]) -> TextTable:
     if bool(given) == bool(path):
         got = "both" if path else "neither"
         raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
@@ -217,19 +214,20 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
             raise ParameterError("some", "be texts", f"{one!r}, the name of a file", advice)
     if given and given != ["-"]:
         return TextTable(given, None)
-    return how.read_file(path or "-", labelled=False)
+    return how.read_file(path or "-", labelled=False, values=values)
 
 
 def _predict_texts(classifier: "HardmaxClassifier", given: list[str], at_least: float) -> "DataFrame":
     """Return a row for each text, and print a note if some have no known word."""
     import pandas
 
-    scores, known = texts.score_texts(classifier, given)
-    columns = answer_columns(classifier.model_, scores, known, at_least)
-    if count := int(columns["no_known_word"].sum()):
+    parts = texts.in_batches(classifier, given, partial(classifier.answers, at_least=at_least))
+    answers = pandas.concat(parts, ignore_index=True)
+    if count := int(answers["no_known_word"].sum()):
         which = f"{count} of {len(given)} texts have" if len(given) > 1 else "The text has"
         output.note(f"{which} no known word; the prediction is that of an empty text.")
-    return pandas.DataFrame({"row": range(1, len(given) + 1), **columns})
+    answers.insert(0, "row", range(1, len(given) + 1))
+    return answers
 
 
 def _join_columns(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
@@ -253,4 +251,5 @@ def _print(answers: "DataFrame", given: list[str]) -> None:
         printable = "".join(one if one.isprintable() else " " for one in text[: 4 * MAX_EXCERPT])
         excerpt = output.shorten(" ".join(printable.split()), MAX_EXCERPT)
         shown = f"{excerpt}   (no known word)".lstrip() if row.no_known_word else excerpt
-        print(f"{row.prediction!s:{width}}   {row.probability:.3f}   {shown}".rstrip())
+        probability = f"   {row.probability:.3f}" if hasattr(row, "probability") else ""  # none with several labels
+        print(f"{row.prediction!s:{width}}{probability}   {shown}".rstrip())

@@ -1,6 +1,6 @@
 """Options and functions that the commands on texts share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,11 @@ from hardmax.text.tables import TextTable, read_texts
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
 
-BATCH = 500  # texts between two updates of the progress bar
+BATCH, ENCODED_BATCH = 500, 100  # texts between two updates of the progress bar
+Encoder = Annotated[
+    str | None,
+    option("--encoder", "Folder of the encoder that the model was trained with; minilm is found.", metavar="FOLDER"),
+]
 
 Model = Annotated[
     str, option("--model", "Folder of a model, or the name of a shipped one: imdb or imdb-2d.", metavar="MODEL")
@@ -63,7 +67,7 @@ class LabelledOptions(FileOptions):
     def name(self) -> str:
         return str(self.path or self.data)
 
-    def read(self, split: str, **columns: str | None) -> TextTable:
+    def read(self, split: str, *, values: Collection[str] = (), **columns: str | None) -> TextTable:
         """Return texts and labels of FILE, with further columns by their kinds, or of a split of --data."""
         from hardmax.text import HardmaxClassifier  # noqa: F401 (raises for a missing extra before a download)
 
@@ -73,12 +77,14 @@ class LabelledOptions(FileOptions):
         if self.data not in (None, "imdb"):
             raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
         columns |= {"label": self.label}
-        of_file = columns | {"text": self.text} | self.how
+        of_file = columns | {"text": self.text} | self.how | {"columns": ",".join(values) or None}
         others, owner = (of_file, "FILE") if self.path is None else ({"source": self.source}, "--data")
         for name, value in others.items():
             if value is not None:
                 raise ParameterError(name, f"be used with {owner}", f"{value!r} without it", "Leave it out.")
-        return _load_imdb(self.source)[split] if self.path is None else self.read_file(self.path, **columns)
+        return (
+            _load_imdb(self.source)[split] if self.path is None else self.read_file(self.path, values=values, **columns)
+        )
 
 
 def note_what_was_read(table: TextTable) -> None:
@@ -87,11 +93,11 @@ def note_what_was_read(table: TextTable) -> None:
         output.note(respell(table.note, output.spell))
 
 
-def load(model: str) -> "HardmaxClassifier":
+def load(model: str, encoder: str | None = None) -> "HardmaxClassifier":
     """Return a model from its folder, or one inside the package."""
     from hardmax.text import HardmaxClassifier
 
-    return HardmaxClassifier.load(model)
+    return HardmaxClassifier.load(model, encoder=encoder)
 
 
 def _load_imdb(source: str | None) -> dict[str, TextTable]:
@@ -101,12 +107,19 @@ def _load_imdb(source: str | None) -> dict[str, TextTable]:
         return load_imdb(source=source, progress=lambda done, total: bar(done // 10**6, (total or done) // 10**6))
 
 
+def in_batches(
+    classifier: "HardmaxClassifier", texts: Sequence[str], read: Callable[[Sequence[str]], Any]
+) -> list[Any]:
+    """Return the results of a function of batches of texts, with a progress bar."""
+    parts, size = [], BATCH if classifier.model_.context is None else ENCODED_BATCH
+    with output.progress_bar("Texts") as progress:
+        for start in range(0, len(texts), size):
+            parts.append(read(texts[start : start + size]))
+            progress(min(start + size, len(texts)), len(texts))
+    return parts
+
+
 def score_texts(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
     """Return (texts, outputs) logits and (texts,) counts of known tokens, with a progress bar."""
-    parts = []
-    with output.progress_bar("Texts") as progress:
-        for start in range(0, len(texts), BATCH):
-            parts.append(classifier.model_.score(texts[start : start + BATCH]))
-            progress(min(start + BATCH, len(texts)), len(texts))
-    logits, known = zip(*parts, strict=True)
+    logits, known = zip(*in_batches(classifier, texts, classifier.model_.score), strict=True)
     return np.concatenate(logits), np.concatenate(known)

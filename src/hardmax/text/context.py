@@ -11,13 +11,14 @@ left out: the contribution of a word is 0 if its vector is the mean of all words
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
-from hardmax._errors import needed_for
+from hardmax._errors import ParameterError, needed_for
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
@@ -43,6 +44,11 @@ class Reading(NamedTuple):
     positions: FloatArray  # (m, heads) at layer 0
     shares: FloatArray  # (m, heads) of the mean after the last layer
 
+    def of(self, output: int, heads: IntArray) -> "Reading":
+        """Return the part of one output, which has some of the heads."""
+        terms = self.terms[:, output : output + 1]
+        return Reading(self.rows, terms, self.positions[:, heads], self.shares[:, heads])
+
 
 @dataclass(frozen=True, eq=False)
 class Context:
@@ -61,6 +67,16 @@ class Context:
     def heads(self) -> int:
         return self.projection.shape[1]
 
+    def heads_of(self, output: int) -> IntArray:
+        """Return the heads that an output reads."""
+        return np.flatnonzero(self.decoder[output])
+
+    def of_output(self, output: int) -> "Context":
+        """Return the part of one output."""
+        heads, own = self.heads_of(output), slice(output, output + 1)
+        linear, decoder = self.linear[own], self.decoder[own, heads]
+        return replace(self, linear=linear, projection=self.projection[:, heads], decoder=decoder)
+
     def read(
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
     ) -> Iterator[tuple[int, Reading]]:
@@ -71,7 +87,8 @@ class Context:
     def read_words(self, words: Words) -> Reading:
         """Return the reading of one text; products of one text do not depend on the others of a batch."""
         n = len(words.rows)
-        x = (words.vectors.astype(np.float64) - self.mean) / self.scale  # (n, d)
+        vectors = check_width(words.vectors, len(self.mean))
+        x = (vectors.astype(np.float64) - self.mean) / self.scale  # (n, d)
         z = x @ self.projection  # (n, heads)
         positions = place(z)
         shares = shares_on_line(positions, retained(self.alpha, self.layers))
@@ -125,6 +142,24 @@ class Corpus(NamedTuple):
     words: AnyArray  # (m, r) float16, of all texts
     starts: IntArray  # (texts + 1,)
 
+    used: slice = slice(None)  # coordinates that a linear function reads
+    layers: int = 1  # hidden states of the encoder that make up a vector
+
+    @classmethod
+    def of_features(cls, features: FloatArray) -> "Corpus":
+        """Return features of texts without words."""
+        n, d = features.shape
+        return cls(np.zeros(d), np.ones(d), np.zeros((d, 0)), features, np.zeros((0, 0)), np.zeros(n + 1, np.intp))
+
+    def layer_choices(self) -> "list[Corpus]":
+        """Return the corpus with all hidden states of the encoder, and with the last one only."""
+        last = self._replace(used=slice(len(self.mean) // self.layers))
+        return [self, last] if self.layers > 1 else [self]
+
+    def constant(self) -> "Dense":
+        """Return a model of one output without any coefficients."""
+        return Dense(np.zeros((1, len(self.mean))), np.zeros((self.axes.shape[1], 0)), np.zeros((1, 0)), np.zeros(1))
+
     def features(self, projection: FloatArray, kept: float) -> FloatArray:
         """Return the (texts, heads) means after the last layer of each head, less the offset."""
         result = np.zeros((len(self.means), projection.shape[1]))
@@ -148,19 +183,32 @@ def read_corpus(texts: Sequence[str], encoder: Encoder, splitter: Splitter, prog
             yield rows[k], words
 
     first = sorted(read(sample, 0), key=lambda found: found[0])
-    known = np.concatenate([words.vectors for _, words in first]).astype(np.float64)
+    read_texts = [words.vectors for _, words in first if len(words.rows)]
+    if not read_texts:
+        got = f"none in {len(sample)} texts: no offset lies in a word"
+        raise ParameterError("encoder", "give vectors of words", got, "Check its offsets.")
+    known = np.concatenate([check_width(vectors, read_texts[0].shape[1]) for vectors in read_texts]).astype(np.float64)
     mean, scale = known.mean(axis=0), known.std(axis=0)
     scale = np.maximum(scale, MIN_DEVIATION * np.median(scale) or 1.0)
     standardised = (known - mean) / scale
     axes = np.linalg.eigh(standardised.T @ standardised)[1][:, ::-1][:, :REDUCED]
     means, words = np.zeros((len(texts), len(mean))), list[AnyArray]([axes[:0].astype(np.float16)]) * len(texts)
     for i, found in chain(first, read(rest, len(sample))):
-        x = (found.vectors - mean) / scale
+        x = (check_width(found.vectors, len(mean)) - mean) / scale
         words[i] = (x @ axes).astype(np.float16)
         if len(x):
             means[i] = x.mean(axis=0)
     sizes = [len(each) for each in words]
-    return Corpus(mean, scale, axes, means, np.concatenate(words), np.concatenate([[0], np.cumsum(sizes)]))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Corpus(mean, scale, axes, means, np.concatenate(words), starts, layers=encoder.layers)
+
+
+def check_width(vectors: AnyArray, width: int) -> AnyArray:
+    """Return (n, width) vectors of the words of a text; none if the text has no words."""
+    if len(vectors) and vectors.shape[1] != width:
+        must = f"have {width} numbers per vector, as all other texts"
+        raise ParameterError(("X", "encoder"), must, f"{vectors.shape[1]}", "Check how they were computed.")
+    return vectors.reshape(len(vectors), width)
 
 
 class Dense(NamedTuple):
@@ -177,6 +225,14 @@ class Dense(NamedTuple):
         if len(self.bias) > 1:
             parts = {name: part - part.mean(axis=0) for name, part in parts.items()}
         return self._replace(**{name: amount * part for name, part in parts.items()})
+
+
+def join_labels(parts: Sequence[Dense]) -> Dense:
+    """Return models of one output each as one model of all outputs, in which each output has heads of its own."""
+    if len(parts) == 1:
+        return parts[0]
+    linear, bias = (np.concatenate([getattr(part, name) for part in parts]) for name in ("linear", "bias"))
+    return Dense(linear, np.hstack([part.projection for part in parts]), block_diag(*(p.decoder for p in parts)), bias)
 
 
 def fit_dense(features: FloatArray, labels: IntArray, weights: FloatArray, C: float) -> tuple[FloatArray, FloatArray]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hardmax.transformers.embedding import TokenEncoder
 
 GIVEN = "vectors"  # name of the encoder of a model whose X are vectors
+PACKAGED = "minilm"  # the only name of an encoder that is followed when a model is read
+HASHES = ("weights", "tokenizer")
 
 
 class VectorText(str):
@@ -55,12 +57,22 @@ class Encoder:
     cut: bool = False
     cache: str | PathLike[str] | None = None
     device: str = "cpu"
+    dtype: str = "float64"
 
     @cached_property
     def tokens(self) -> "TokenEncoder":
         from hardmax.transformers.embedding import TokenEncoder
 
-        return TokenEncoder(self.source, cut=self.cut, device=self.device)
+        return TokenEncoder(self.source, cut=self.cut, device=self.device, dtype=self.dtype)
+
+    @property
+    def is_transformer(self) -> bool:
+        return self.source is not None and not callable(self.source)
+
+    @property
+    def layers(self) -> int:
+        """Return the number of hidden states that make up a vector."""
+        return len(self.tokens.layers) if self.is_transformer else 1
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -99,7 +111,7 @@ class Encoder:
 
     def warn_of_cut(self, texts: Sequence[str]) -> None:
         """Warn of texts of which only the first window is read."""
-        if self.cut and not callable(self.source) and (number := sum(map(self.tokens.is_long, texts))):
+        if self.cut and self.is_transformer and (number := sum(map(self.tokens.is_long, texts))):
             read = f"only their first {self.tokens.window} are read"
             advice = 'Use `long_texts="windows"` to read all of them.'
             found = f"{number} of {len(texts)} texts have more word pieces than a window of the encoder; {read}."
@@ -117,7 +129,11 @@ class Encoder:
                 starts = np.concatenate([[0], ends[:-1]])[: len(ends)].astype(np.intp)
                 yield i, np.stack([starts, ends - 1], axis=1), text.vectors
         elif callable(self.source):
-            for i, (text, found) in enumerate(zip(texts, self.source(texts), strict=True)):
+            results = list(self.source(texts) or ()) if texts else []
+            if len(results) != len(texts):
+                must = f"return (tokens, offsets, vectors) for each of the {len(texts)} texts"
+                raise ParameterError("encoder", must, f"{len(results)} results", "Check that function.")
+            for i, (text, found) in enumerate(zip(texts, results, strict=True)):
                 yield i, *_check_tokens(found, text)
         else:
             plain = texts
@@ -127,9 +143,9 @@ class Encoder:
                 yield i, *found
 
     def _path(self, text: str) -> Path | None:
-        if self.cache is None or self.source is None or callable(self.source):
+        if self.cache is None or not self.is_transformer:
             return None
-        key = repr((sorted(self.identity.items()), self.cut, text)).encode("utf-8", "surrogatepass")
+        key = repr((sorted(self.identity.items()), self.cut, self.dtype, text)).encode("utf-8", "surrogatepass")
         name = sha256(key).hexdigest()
         return Path(self.cache, name[:2], f"{name}.npz")
 
@@ -165,17 +181,19 @@ def _gather(offsets: IntArray, vectors: AnyArray, spans: Sequence[Any]) -> Words
 
 def _check_tokens(found: Any, text: str) -> tuple[IntArray, AnyArray]:
     """Return offsets and vectors that a function computed for a text; raise an error if they do not fit together."""
-    must = "return (tokens, offsets, vectors) for each text: n strings, (n, 2) integers in order, (n, d) finite numbers"
+    must = "return (tokens, offsets, vectors) for each text: n strings, (n, 2) offsets in order, (n, d) finite numbers"
     try:
         tokens, given, values = found
         offsets = np.asarray(given, np.intp).reshape(len(tokens), 2)
-        vectors = np.asarray(values, np.float32)
+        vectors = np.asarray(values, np.float32).reshape(len(tokens), -1 if len(tokens) else 0)
         fits = vectors.ndim == 2 and len(vectors) == len(tokens) and bool(np.isfinite(vectors).all())
-        fits = fits and bool((np.diff(offsets[:, 0]) >= 0).all())
+        fits = fits and bool(
+            (np.diff(offsets[:, 0]) >= 0).all() and (offsets >= 0).all() and (offsets <= len(text)).all()
+        )
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        raise ParameterError("encoder", must, f"something else for {text[:40]!r}", "Check its shapes.")
+        raise ParameterError("encoder", must, f"something else for {text[:40]!r}", "Check its shapes and offsets.")
     return offsets, vectors
 
 
@@ -188,24 +206,24 @@ def check_encoder(value: Any, name: str) -> None:
 
 
 def restore_encoder(
-    stored: Mapping[str, str], given: Any, *, cut: bool = False, cache: Any = None, device: str = "cpu"
+    stored: Mapping[str, str], given: Any, *, cut: bool = False, dtype: str = "float64", device: str = "cpu"
 ) -> Encoder:
-    """Return the encoder of a saved model; raise an error if the given one, or the one of that name, is another."""
+    """Return the encoder of a saved model; raise an error if the given one is another.
+
+    Of the names in the file only that of the packaged encoder is followed, as a path must not come from data.
+    """
     name = stored["name"]
-    if given is None and name != GIVEN:
-        given = name
-        if "weights" not in stored:
-            must = f"be loaded with the function that it was trained with, {name!r}"
-            raise ParameterError(
-                "encoder", must, "none", "Pass it in Python: HardmaxClassifier.load(path, encoder=...)."
-            )
-    encoder = Encoder(given, cut, cache, device)
+    if given is None and name not in (GIVEN, PACKAGED):
+        must = f"be given for a model that was trained with {name[:200]!r}"
+        advice = "Pass it in Python, HardmaxClassifier.load(path, encoder=...), or a folder as --encoder."
+        raise ParameterError("encoder", must, "none", advice)
+    encoder = Encoder(PACKAGED if given is None and name == PACKAGED else given, cut, None, device, dtype)
     own = encoder.identity
-    keys = ("weights", "tokenizer") if "weights" in stored else ("name",)
+    keys = HASHES if encoder.is_transformer else ("name", *HASHES)
     if any(own.get(key) != stored.get(key) for key in keys):
         raise InputError(
-            f"The encoder must be the one that the model was trained with, {name!r}. Its name, weights or vocabulary "
-            "differ. Pass the same version as `encoder`, or train the model again."
+            f"The encoder must be the one that the model was trained with, {name[:200]!r}. Its name, weights or "
+            "vocabulary differ. Pass the same version as `encoder`, or train the model again."
         )
     return encoder
 
@@ -213,7 +231,7 @@ def restore_encoder(
 def make_encoder(parameters: Any) -> Encoder:
     """Return the encoder of a classifier; without a name, that of vectors in place of texts."""
     cut, device = parameters.long_texts == "cut", find_device(parameters.device)
-    return Encoder(parameters.encoder, cut, parameters.encoder_cache, device)
+    return Encoder(parameters.encoder, cut, parameters.encoder_cache, device, parameters.encoder_dtype)
 
 
 def find_device(name: str) -> str:

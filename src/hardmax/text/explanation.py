@@ -16,13 +16,16 @@ from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 from hardmax._exact import to_fractions
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray, Progress
+from hardmax._validation import is_missing
 from hardmax.draw.pages import Page, card, render
 from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
 from hardmax.leaders import split_margin
 from hardmax.text import attribution
 from hardmax.text.attribution import CLAUSE, SENTENCE, Comparison, Flip, Leading, Part, minimal_flip
+from hardmax.text.columns import RowText, replace_text
 from hardmax.text.context import Reading, find_leaders
+from hardmax.text.files import join_names
 from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -208,6 +211,20 @@ class Explanation:
         return np.array(self.model.names(self.ids), dtype=np.str_)
 
     @property
+    def known(self) -> int:
+        """Return the number of known words and n-grams."""
+        return int((self.ids < self.model.words).sum())
+
+    @property
+    def columns(self) -> list[Part]:
+        """Return the parts of the logit of further columns of a table, named as "stars = 5"."""
+        found = []
+        for row, each in zip(np.flatnonzero(self.ids >= self.model.words), self.model.columns.every, strict=True):
+            value = self.contributions[row]
+            found.append(Part(self.as_written[f"({each.name})"], float(value) if value.ndim == 0 else value, ()))
+        return found
+
+    @property
     def towards(self) -> FloatArray:
         """Return (n,) contributions to the prediction minus those to the second best class."""
         return self.signed(self.contributions)
@@ -256,11 +273,13 @@ class Explanation:
         return self.highlighted()
 
     def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:
-        """Return every word of the text with its part of the logit; all parts sum to the logit less the bias.
+        """Return every word of the text with its part of the logit.
+
+        All parts and those of `columns` sum to the logit less the bias.
 
         The term of an n-gram is shared evenly by its words and punctuation characters, so that no word has the part of
-        a full stop; or with `even=False` it goes to the word whose own score is largest for the same class, which finds
-        the words that the prediction depends on.
+        a full stop; or with `even=False` all of it, also the part of a full stop, goes to the word whose own score is
+        largest for the same class, which finds the words that the prediction depends on.
         """
         spans = self.model.vocabulary.splitter.spans(self.text)
         words = [span.word for span in spans]
@@ -274,7 +293,7 @@ class Explanation:
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
     def by_word(self, *, even: bool = True) -> list[Part]:
-        """Return the distinct words of the text with the sum of their parts of the logit, the largest first.
+        """Return the distinct words of the text, and `columns`, with their parts of the logit, the largest first.
 
         N-grams are shared as in `highlighted`. All values and the bias sum to the logit.
         """
@@ -286,7 +305,7 @@ class Explanation:
             places = tuple((mark.start, mark.end) for mark in marks)
             value = attribution.sum_contributions(self, marks)
             parts.append(Part(self.text[slice(*places[0])] or word, value, places))
-        return sorted(parts, key=lambda part: -abs(float(self.signed(part.value))))
+        return sorted([*parts, *self.columns], key=lambda part: -abs(float(self.signed(part.value))))
 
     def strongest_ngrams(self) -> dict[tuple[int, int], str]:
         """Return the n-gram, as written, in which a word contributes most, by the offsets of its first occurrence.
@@ -309,21 +328,25 @@ class Explanation:
         return {first[word]: self.as_written[name] for word, name in strongest.items() if name != word}
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
-        """Return the sentences in their order, with their parts of the logit."""
-        return attribution.split_parts(self, SENTENCE, even=even)
+        """Return the sentences in their order, then `columns`, with their parts of the logit."""
+        return [*attribution.split_parts(self, SENTENCE, even=even), *self.columns]
 
     def by_phrase(self, phrases: Iterable[str] | None = None, *, even: bool = True) -> list[Part]:
         """Return phrases of the text with all their offsets and their parts of the logit.
 
-        Without `phrases` the text is split at punctuation; all values and the bias then sum to the logit.
+        Without `phrases` the text is split at punctuation, and all values, with those of `columns`, and the bias sum to
+        the logit.
         """
         if phrases is None:
-            return attribution.split_parts(self, CLAUSE, even=even)
+            return [*attribution.split_parts(self, CLAUSE, even=even), *self.columns]
         return attribution.find_phrases(self, phrases, even=even)
 
     @cached_property
     def as_written(self) -> dict[str, str]:
-        """Return each of `words` as first written in the text: "wonderful . i" may be written "wonderful. I"."""
+        """Return each of `words` as first written in the text: "wonderful . i" may be written "wonderful. I".
+
+        A column is written with its value.
+        """
         vocabulary, text = self.model.vocabulary, self.text
         spans, found = vocabulary.splitter.spans(text), dict[str, str]()
         for size, places, tokens in vocabulary.occurrences([span.word for span in spans]):
@@ -331,6 +354,10 @@ class Explanation:
                 ngram = spans[place : place + size]
                 written = text[ngram[0].start : ngram[-1].end] if all(span.end > span.start for span in ngram) else name
                 found.setdefault(name, " ".join(written.split()) or name)
+        for each in self.model.columns.every:
+            value = text.values.get(each.name) if isinstance(text, RowText) else None
+            shown = "none" if is_missing(value) else f"{value:.6g}" if isinstance(value, float) else str(value).strip()
+            found[f"({each.name})"] = f"{each.name} = {shown}"
         return {name: found.get(name, name) for name in self.words.tolist()}
 
     def leading(self) -> list[Leading]:
@@ -344,14 +371,17 @@ class Explanation:
     def minimal_flip(self, *, progress: Progress | None = None) -> Flip:
         """Find words without which the prediction is another, greedily, each step checked with the model.
 
-        Each word is needed: with any one of them restored the prediction is the first again. A smaller set may exist.
-        `progress` is called before each step with the number of removed words and their largest number.
+        If `needed`, with any one of them restored the prediction is the first again. A smaller set may exist. An
+        encoder reads at most 100 changed texts. `progress` is called before each step.
         """
         return minimal_flip(self, partial(explain, self.model), progress or (lambda done, total: None))
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
-        """Compare with another text, token by token; the changes add up to that of the logit."""
-        other = explain(self.model, text) if isinstance(text, str) else text
+        """Compare with another text, token by token; the changes add up to that of the logit.
+
+        A string has the same values of `columns`.
+        """
+        other = explain(self.model, replace_text(self.text, text)) if isinstance(text, str) else text
         if other.model is not self.model:
             raise ParameterError("text", "be a text, or explained by the same model", "one of another model")
         return Comparison(self, other)
@@ -369,7 +399,7 @@ class Explanation:
     @cached_property
     def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
         """Return the leaders of each head, the one with the largest share first."""
-        if not len(self._known if self.reading is None or not self.model.gathers_vectors else self.ids):
+        if not (self.known if self.model.gathers_vectors else len(self._known)):
             return ((),) * self.heads
         if self.reading is not None and self.model.gathers_vectors:
             return tuple(self._leaders_on_line(self.reading, h) for h in range(self.heads))
@@ -426,7 +456,7 @@ class Explanation:
     @cached_property
     def trajectory(self) -> tuple[HardmaxTrajectory, ...]:
         """Return the `HardmaxTrajectory` of each head; the words of its tokens are `words[rows]`."""
-        if not len(self.ids):
+        if not self.known:
             raise InputError("A trajectory must have tokens. Got a text without a known word.")
         weights = self.model.weights
         if self.reading is not None and self.model.context is not None and self.model.gathers_vectors:
@@ -459,14 +489,15 @@ class Explanation:
         if self.reading is not None:
             advice = "Use `minimal_flip` or `counterfactual`, which run the encoder again."
             raise InputError(f"`leave_one_out` must be used with a model without an encoder. {advice}")
-        count = len(self.ids)
-        kept = ~np.eye(count, dtype=bool)
+        known, change = self._known, self.terms.copy()  # those of columns do not depend on the words
+        kept = ~np.eye(len(known), dtype=bool)
         without = Encoded(
-            np.broadcast_to(self.ids, kept.shape)[kept],
-            np.arange(count + 1) * (count - 1),
-            np.broadcast_to(self.counts, kept.shape)[kept],
+            np.broadcast_to(self.ids[known], kept.shape)[kept],
+            np.arange(len(known) + 1) * (len(known) - 1),
+            np.broadcast_to(self.counts[known], kept.shape)[kept],
         )
-        change = self.logits - logits(self.model.weights, without)
+        whole = self.logits - np.delete(self.terms, known, axis=0).sum(axis=0)
+        change[known] = whole - logits(self.model.weights, without)
         return change[:, 0] if len(self.logits) == 1 else change
 
     def to_json(self) -> str:
@@ -480,6 +511,7 @@ class Explanation:
             "bias": self.bias,
             "words": self.words,
             "contributions": self.contributions,
+            "columns": [[part.text, part.value] for part in self.columns],
             "leaders": [[asdict(leader) for leader in leaders] for leaders in self.leaders],
         }
         return to_json("hardmax-explanation-1", document)
@@ -522,13 +554,48 @@ def explain(model: Model, text: str) -> Explanation:
     return explain_many(model, [text])[0]
 
 
-def explain_many(model: Model, texts: Sequence[str]) -> list[Explanation]:
-    """Explain the predictions of a model for many texts."""
+def explain_many(model: Model, texts: Sequence[str], label: Any = None) -> list[Explanation]:
+    """Explain the predictions of a model for many texts; of several labels per text `label`, or the most probable."""
+    names = model.classes.tolist() if model.multilabel else []
+    if label is not None and label not in names:
+        must = f"be one of {join_names(list(map(str, names)))}" if names else "be left out: texts have one label"
+        raise ParameterError("label", must, repr(label), did_you_mean(str(label), list(map(str, names))))
+    only = None if label is None else [names.index(label)]
+    return [next(iter(found.explanations.values())) for found in explain_labels(model, texts, only, every=False)]
+
+
+class Explained(NamedTuple):
+    """The explanations of one text by label; with one label per text there is one, under None."""
+
+    logits: FloatArray  # (outputs,)
+    known: int  # number of known words
+    explanations: dict[Any, Explanation]
+
+
+def explain_labels(
+    model: Model, texts: Sequence[str], labels: Sequence[int] | None = None, *, every: bool = True
+) -> list[Explained]:
+    """Explain predictions for many texts; of several labels per text those with the indices `labels`.
+
+    The default is `every` predicted label, or the most probable one if there are none.
+    """
     found = []
     for some, (ids, starts, counts), terms, scores, readings in model.explain_parts(texts):
         own: Sequence[Reading | None] = readings or [None] * len(some)
         for text, a, b, score, reading in zip(
             some, starts[:-1].tolist(), starts[1:].tolist(), scores, own, strict=True
         ):
-            found.append(Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model, reading))
+            parts = dict[Any, Explanation]()
+            if not model.multilabel:
+                parts[None] = Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model, reading)
+            else:
+                order = np.argsort(-model.remove_offset(score[None])[0], kind="stable").tolist()
+                predicted = [k for k in order if score[k] > 0] if every else []
+                for k in labels or predicted or order[:1]:
+                    one, label, part = slice(k, k + 1), model.classes[k].item(), reading
+                    if reading is not None and model.context is not None:
+                        part = reading.of(k, model.context.heads_of(k))
+                    values = ids[a:b], counts[a:b], terms[a:b, one], score[one]
+                    parts[label] = Explanation(text, *values, model.by_label[k], part)
+            found.append(Explained(score, int((ids[a:b] < model.words).sum()), parts))
     return found

@@ -11,8 +11,9 @@ a small alpha the model is the linear one; with a larger alpha the leaders count
 and how much rare classes are favoured.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -27,6 +28,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # s
 
 from hardmax._display import progress_bar
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.text.columns import Columns
 from hardmax.text.context import (
     ALPHA_FACTOR,
     HEADS_SHARE,
@@ -34,6 +36,7 @@ from hardmax.text.context import (
     Corpus,
     Dense,
     fit_dense,
+    join_labels,
     make_context,
     read_corpus,
     retained,
@@ -80,7 +83,7 @@ class Fold(NamedTuple):
     held: IntArray
     texts: csr_matrix  # (held, tokens)
     linear: Linear
-    more: FloatArray | float = 0.0  # (held, outputs) logits of vectors
+    more: FloatArray  # (held, outputs) logits of columns and vectors
 
 
 def reads_vectors(data: TrainingSet, parameters: Parameters) -> bool:
@@ -93,7 +96,7 @@ def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
 
     With a rare class it is never trained, as only a linear start has a decision offset.
     """
-    if reads_vectors(data, parameters):
+    if data.multilabel or parameters.columns or reads_vectors(data, parameters):
         return True
     if parameters.start is not None or parameters.epochs is not None or parameters.training != "hardmax":
         return parameters.start == "linear"
@@ -101,19 +104,44 @@ def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
     return few_or_short or has_rare_class(np.bincount(data.labels) / len(data.labels))
 
 
+class Problem(NamedTuple):
+    """Labels of texts with the weights of the texts and the folds of cross-validation."""
+
+    labels: IntArray  # (texts,)
+    weights: FloatArray  # (texts,) of mean 1
+    splits: list[Split]
+    classes: int
+
+
+class Part(NamedTuple):
+    """A model of one problem."""
+
+    weights: Weights
+    columns: Dense | None
+    vectors: Dense | None
+    epoch: Epoch
+
+
 def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) -> tuple[Model, list[Epoch]]:
-    """Return the model whose n-grams have the least loss in cross-validation, and that loss."""
-    of_class = compute_class_weight(parameters.class_weight, classes=data.classes, y=data.classes[data.labels])
-    weights = of_class[data.labels] if data.weights is None else of_class[data.labels] * data.weights
-    splits = list(folds(data.labels, data.groups))
+    """Return the model whose n-grams have the least loss in cross-validation, and that loss.
+
+    With several labels per text each label has a model of its own, of the same tokens and vectors.
+    """
+    problems = _list_problems(data, parameters)
     choices = NGRAM_RANGES if parameters.ngram_range is None else (parameters.ngram_range,)
-    encoder, corpus = None, None
+    encoder, corpus, table = None, None, None
+    columns = Columns.of(parameters.columns or (), data.texts)
+    if len(columns):
+        table = Corpus.of_features(columns.features(data.texts))
     if reads_vectors(data, parameters):
         encoder = make_encoder(parameters)
         choices = choices[:1]
         with progress_bar("Encoding") if parameters.verbose else nullcontext(lambda done, total: None) as bar:
             corpus = read_corpus(data.texts, encoder, Splitter.of(parameters), bar)
-    steps = len(KINDS) * (1 + len(splits)) + len(ALPHA_FACTORS)  # of each choice
+    steps = sum(len(KINDS) * (1 + len(problem.splits)) + len(ALPHA_FACTORS) for problem in problems)  # of each choice
+    own = copy(parameters)
+    if data.multilabel:  # at least two heads, as a single one in the plane is a model to be drawn
+        own.n_heads = max(min(2, parameters.n_heads), parameters.n_heads // len(problems))
     found = []
     for k, ngram_range in enumerate(choices):
         # without labels: those of held-out texts must not select tokens
@@ -123,33 +151,90 @@ def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) 
         def step(loss: float, numbers: Iterator[int] = numbers) -> None:
             report(next(numbers), len(choices) * steps, loss, None)
 
-        encoded = Data(vocabulary.encode(data.texts), data.labels, weights / weights.mean())
+        encoded = vocabulary.encode(data.texts)
         with threadpool_limits(1, "blas"):  # thousands of small sums: threads would slow them down
-            fitted, dense, epoch = _fit_weights(
-                encoded, splits, len(vocabulary), len(data.classes), parameters, step, corpus
-            )
+            parts = [_fit_weights(encoded, each, len(vocabulary), own, step, table, corpus) for each in problems]
+        epoch = _mean_epoch([part.epoch for part in parts])
         report((k + 1) * steps, len(choices) * steps, epoch.train_loss, epoch)
         context = None
-        if encoder is not None and corpus is not None and dense is not None:
+        if encoder is not None and corpus is not None:
+            dense = join_labels([part.vectors for part in parts if part.vectors is not None])
             context = make_context(encoder, corpus, dense, parameters.alpha, parameters.layers)
-        found.append((Model(vocabulary, fitted, data.classes, context), epoch))
+        if len(columns):
+            linear = np.concatenate([part.columns.linear for part in parts if part.columns is not None])
+            columns = replace(columns, linear=linear)
+        weights = _join_weights([part.weights for part in parts])
+        found.append((Model(vocabulary, weights, data.classes, context, columns, data.multilabel), epoch))
     model, epoch = min(found, key=lambda each: each[1].train_loss)
     return model, [epoch]
 
 
+def _list_problems(data: TrainingSet, parameters: Parameters) -> list[Problem]:
+    """Return the problem of one label per text, or one for each label of several."""
+    problems = []
+    for k, labels in enumerate(data.labels.T if data.multilabel else [data.labels]):
+        classes = np.arange(2) if data.multilabel else data.classes
+        chosen = parameters.class_weight
+        if data.multilabel and isinstance(chosen, Mapping):
+            chosen = {1: chosen.get(data.classes[k].item(), 1.0)}
+        present = np.intersect1d(classes[labels], classes)
+        of_class = np.ones(len(classes))
+        of_class[np.isin(classes, present)] = compute_class_weight(chosen, classes=present, y=classes[labels])
+        weights = of_class[labels] * (1.0 if data.weights is None else data.weights)
+        splits = list(folds(labels, data.groups)) if len(present) > 1 else []
+        problems.append(Problem(labels, weights / weights.mean(), splits, len(classes)))
+    return problems
+
+
+def _constant_weights(tokens: int, bias: FloatArray) -> Weights:
+    """Return weights of tokens that contribute nothing."""
+    decoder = np.zeros((len(bias), 1, 1))
+    return Weights(np.zeros((tokens, 1, 1), np.float32), np.ones(1), None, decoder, bias, 0, POOLING_EXPONENT)
+
+
+def _join_weights(parts: Sequence[Weights]) -> Weights:
+    """Return the weights of one output each as weights of all outputs, in which each output has heads of its own."""
+    if len(parts) == 1:
+        return parts[0]
+    used = [part for part in parts if part.layers or part.decoder.any()] or parts[:1]
+    sizes, embedding = [part.heads for part in used], np.concatenate([part.embedding for part in used], axis=1)
+    decoder, at = np.zeros((len(parts), sum(sizes), used[0].d)), np.cumsum([0, *sizes])
+    for part, start in zip(used, at.tolist(), strict=False):
+        decoder[parts.index(part), start : start + part.heads] = part.decoder[0]
+    bias, alpha = np.concatenate([part.bias for part in parts]), np.concatenate([part.alpha for part in used])
+    offsets = [np.zeros(1) if part.decision_offset is None else part.decision_offset for part in parts]
+    offset = np.concatenate(offsets) if np.any(offsets) else None
+    return Weights(embedding, alpha, None, decoder, bias, used[0].layers, POOLING_EXPONENT, offset)
+
+
+def _mean_epoch(epochs: Sequence[Epoch]) -> Epoch:
+    """Return the means of losses and accuracies over labels."""
+    loss = float(np.mean([epoch.train_loss for epoch in epochs]))
+    known = [epoch.accuracy for epoch in epochs if epoch.accuracy is not None]
+    return Epoch(0, loss, loss if known else None, float(np.mean(known)) if known else None, kept=True)
+
+
 def _fit_weights(
-    data: Data,
-    splits: Sequence[Split],
+    texts: Encoded,
+    problem: Problem,
     tokens: int,
-    classes: int,
     parameters: Parameters,
     step: Step,
+    table: Corpus | None,
     corpus: Corpus | None,
-) -> tuple[Weights, Dense | None, Epoch]:
+) -> Part:
     """Return the weights of a model, and its loss and accuracy in cross-validation."""
-    linear, found, dense = fit_linear(data, splits, tokens, classes, parameters, step, corpus)
+    data = Data(texts, problem.labels, problem.weights)
+    classes = problem.classes
+    if len(np.unique(problem.labels)) < 2:  # a label of all texts, or of none
+        bias = np.array([(2 * float(problem.labels[0]) - 1) * np.log1p(len(problem.labels))])
+        columns, vectors = (None if each is None else each.constant() for each in (table, corpus))
+        return Part(_constant_weights(tokens, bias), columns, vectors, Epoch(0, 0.0, kept=True))
+    linear, found, dense = fit_linear(data, problem.splits, tokens, classes, parameters, step, table, corpus)
+    vectors = None if corpus is None else dense[-1]
+    columns = None if table is None else dense[0]
     if not found:  # one text per class: nothing can be held out
-        return build_heads(linear, parameters), dense, Epoch(0, float(np.log(classes)), kept=True)
+        return Part(build_heads(linear, parameters), columns, vectors, Epoch(0, float(np.log(classes)), kept=True))
     held = np.concatenate([fold.held for fold in found])
     labels, weights = data.labels[held], data.weights[held]
     scores = np.concatenate([linear_logits(fold.linear, fold.texts) + fold.more for fold in found])
@@ -158,14 +243,14 @@ def _fit_weights(
         loss, factor, scale, accuracy = _choose_alpha(found, data.labels, parameters, step)
         model = build_heads(Linear(linear.weights * scale, linear.bias), parameters, factor)
     else:  # vectors alone decide
-        nothing, decoder = np.zeros((tokens, 1, 1), np.float32), np.zeros((len(linear.bias), 1, 1))
-        model = Weights(nothing, np.ones(1), None, decoder, linear.bias, 0, POOLING_EXPONENT)
+        model = _constant_weights(tokens, linear.bias)
     if not planar:  # in a planar model the movement of tokens changes predictions
         loss = cross_entropy(class_logits(scores), labels, weights)
         accuracy = float(np.average(predicted_classes(scores + offset) == labels, weights=weights))
     covered = weights.sum() / data.weights.sum()  # rows that are never held out count as errors
     epoch = Epoch(0, loss, loss, float(accuracy * covered), kept=True)
-    return (replace(model, bias=model.bias + offset, decision_offset=offset) if offset.any() else model), dense, epoch
+    model = replace(model, bias=model.bias + offset, decision_offset=offset) if offset.any() else model
+    return Part(model, columns, vectors, epoch)
 
 
 def fit_linear(
@@ -175,12 +260,14 @@ def fit_linear(
     classes: int,
     parameters: Parameters,
     step: Step,
+    table: Corpus | None = None,
     corpus: Corpus | None = None,
-) -> tuple[Linear, list[Fold], Dense | None]:
+) -> tuple[Linear, list[Fold], list[Dense]]:
     """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out.
 
-    With a `corpus` also a model of vectors. N-grams and heads are kept where they lower the loss on held-out texts by
-    more than a standard error; without n-grams all weights of the linear model are 0.
+    With the columns of a `table`, and with the vectors of a `corpus`, also a linear model of each. Beside vectors,
+    n-grams and heads are kept where they lower the loss on held-out texts by more than a standard error; without
+    n-grams all weights of the linear model are 0.
     """
     ids, starts, counts = data.texts
     texts = csr_matrix((counts.astype(np.float64), ids, starts), (len(data.texts), tokens))
@@ -193,21 +280,20 @@ def fit_linear(
             step(loss)
         return models
 
-    found, held_out_logits = [], np.zeros((len(KINDS), len(labels), classes))
+    found, ngrams = [], np.zeros((len(KINDS), len(labels), classes))  # logits of held-out texts
     for held, learned in splits:
         known = np.zeros(tokens)
         known[texts[learned].indices] = 1  # new texts have unknown tokens, too
         rest = csr_matrix(texts[held] @ diags_array(known))
         rest.eliminate_zeros()
         models = fit_kinds(learned)
-        held_out_logits[:, held] = [class_logits(linear_logits(model, rest)) for model in models]
+        ngrams[:, held] = [class_logits(linear_logits(model, rest)) for model in models]
         found.append((held, rest, models))
     seen = np.concatenate([np.empty(0, np.intp), *(held for held, *_ in found)])
     mix = partial(_fit_mixture, labels=labels, weights=weights, seen=seen)
-    if corpus is None:
-        amounts, bias = mix(held_out_logits)
-        whole = _mix(fit_kinds(slice(None)), amounts, bias)
-        return whole, [Fold(held, rest, _mix(models, amounts, bias)) for held, rest, models in found], None
+
+    def stack(*models: DenseFolds) -> FloatArray:
+        return np.stack([*(each.held for each in models), ngrams[0]])[:-1]  # (models, texts, classes)
 
     def row_losses(scores: FloatArray) -> FloatArray:
         amounts, bias = mix(scores)
@@ -218,27 +304,36 @@ def fit_linear(
         gain = (before - after)[seen]
         return len(seen) > 1 and bool(gain.mean() > MIN_GAIN * gain.std(ddof=1) / len(gain) ** 0.5)
 
-    dense_models = [_fit_dense_folds(corpus, splits, data, classes, strength) for strength in STRENGTHS]
-    best = min(dense_models, key=lambda each: float(row_losses(each.held[None]).sum()))
-    losses = row_losses(best.held[None])
-    if len(labels) >= MIN_TEXTS_FOR_HEADS and len(seen):
-        moving = _fit_dense_folds(corpus, splits, data, classes, best.strength, parameters)
-        if gains(losses, with_heads := row_losses(moving.held[None])):
-            best, losses = moving, with_heads
-    every = np.concatenate([best.held[None], held_out_logits])
-    uses_ngrams = gains(losses, row_losses(every))
-    amounts, bias = mix(every if uses_ngrams else every[:1])
-    shares = amounts[1:] if uses_ngrams else np.zeros(len(KINDS))
-    whole, dense = _mix(fit_kinds(slice(None)), shares, bias), best.whole.scaled(float(amounts[0]))
-    more = amounts[0] * best.held
+    def fit_best(choices: Sequence[Corpus]) -> DenseFolds:
+        tried = (_fit_dense_folds(each, splits, data, classes, C) for each in choices for C in STRENGTHS)
+        return min(tried, key=lambda each: float(row_losses(stack(each)).sum()))
+
+    dense = [] if table is None else [fit_best([table])]
+    uses_ngrams = True
+    if corpus is not None:
+        best = fit_best(corpus.layer_choices())
+        losses = row_losses(stack(*dense, best))
+        if len(labels) >= MIN_TEXTS_FOR_HEADS and len(seen):
+            moving = _fit_dense_folds(best.corpus, splits, data, classes, best.strength, parameters)
+            if gains(losses, with_heads := row_losses(stack(*dense, moving))):
+                best, losses = moving, with_heads
+        dense.append(best)
+        uses_ngrams = gains(losses, row_losses(np.concatenate([stack(*dense), ngrams])))
+    held_logits = stack(*dense)
+    amounts, bias = mix(np.concatenate([held_logits, ngrams]) if uses_ngrams else held_logits)
+    own, shares = np.split(np.append(amounts, np.zeros(0 if uses_ngrams else len(KINDS))), [len(dense)])
+    wholes = [each.whole.scaled(float(amount)) for each, amount in zip(dense, own, strict=True)]
+    more = np.tensordot(own, held_logits, 1)
     more = more[:, 1:] - more[:, :1] if classes == 2 else more
+    whole = _mix(fit_kinds(slice(None)), shares, bias)
     found_folds = [Fold(held, rest, _mix(models, shares, bias), more[held]) for held, rest, models in found]
-    return whole._replace(bias=whole.bias + dense.bias), found_folds, dense
+    return whole._replace(bias=whole.bias + sum(each.bias for each in wholes)), found_folds, wholes
 
 
 class DenseFolds(NamedTuple):
-    """A model of vectors of all texts, and (texts, classes) logits of the models that have not seen each text."""
+    """A model of features of all texts, and (texts, classes) logits of the models that have not seen each text."""
 
+    corpus: Corpus
     strength: float
     whole: Dense
     held: FloatArray
@@ -263,14 +358,16 @@ def _fit_dense_folds(
             heads = train_projection(corpus, chosen, labels, data.weights, parameters.n_heads, kept)
             moved = corpus.features(heads, kept)
             size = HEADS_SHARE * (corpus.means.var(axis=0).sum() / max(float(moved.var(axis=0).sum()), 1e-12)) ** 0.5
-        features = np.hstack([corpus.means, size * moved])
+        features = np.hstack([corpus.means[:, corpus.used], size * moved])
         coefficients, bias = fit_dense(features[rows], labels[rows], data.weights[rows], strength)
-        linear, decoder = np.split(coefficients, [corpus.means.shape[1]], axis=1)
-        return Dense(linear, heads, size * decoder, bias), features @ coefficients.T + bias
+        logits = features @ coefficients.T + bias
+        linear = np.zeros((len(bias), corpus.means.shape[1]))
+        linear[:, corpus.used], decoder = np.split(coefficients, [features.shape[1] - moved.shape[1]], axis=1)
+        return Dense(linear, heads, size * decoder, bias), logits
 
     for held, learned in splits:
         held_logits[held] = class_logits(fit(learned)[1][held])
-    return DenseFolds(strength, fit(slice(None))[0], held_logits)
+    return DenseFolds(corpus, strength, fit(slice(None))[0], held_logits)
 
 
 def from_matrix(texts: csr_matrix) -> Encoded:
@@ -341,9 +438,9 @@ def _fit_mixture(
     The prior keeps the coefficients near each other where texts are few.
     """
     kinds, _, classes = scores.shape
-    prior = np.full(kinds, PRIOR_LOGIT / 2 / kinds)
-    if kinds > len(KINDS):  # vectors and n-grams
-        prior = PRIOR_LOGIT / 4 * np.append(1.0, np.full(len(KINDS), 1 / len(KINDS)))
+    others = kinds - len(KINDS) if kinds >= len(KINDS) else kinds  # columns and vectors
+    prior = np.append(np.ones(others), np.full(kinds - others, 1 / len(KINDS)))
+    prior *= PRIOR_LOGIT / 2 / prior.sum()
     if not len(seen):
         return prior, np.zeros(1 if classes == 2 else classes)
     present, labels = np.unique(labels[seen], return_inverse=True)  # some classes may never be held out
@@ -422,15 +519,12 @@ def _choose_alpha(found: Sequence[Fold], labels: IntArray, parameters: Parameter
     """
     size = (MAX_TEXTS_PLANAR if is_planar(parameters) else MAX_TEXTS) // len(found)
     rows = [np.arange(0, len(fold.held), -(-len(fold.held) // size)) for fold in found]  # files may be sorted by label
-    some = [
-        Fold(fold.held[r], fold.texts[r], fold.linear, fold.more[r] if isinstance(fold.more, np.ndarray) else 0.0)
-        for fold, r in zip(found, rows, strict=True)
-    ]
+    some = [Fold(fold.held[r], fold.texts[r], fold.linear, fold.more[r]) for fold, r in zip(found, rows, strict=True)]
     texts = [from_matrix(fold.texts) for fold in some]
     models = [build_heads(fold.linear._replace(bias=0 * fold.linear.bias), parameters) for fold in some]
     own = np.concatenate([np.repeat(fold.linear.bias[None], len(fold.held), axis=0) for fold in some])
     linear = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in some]) - own
-    bias = own + np.concatenate([np.zeros((len(fold.held), 1)) + fold.more for fold in some])
+    bias = own + np.concatenate([fold.more for fold in some])
     right = labels[np.concatenate([fold.held for fold in some])]
     choices = []
     for factor in ALPHA_FACTORS[:1] if is_planar(parameters) else ALPHA_FACTORS:  # a drawn model keeps the given alpha

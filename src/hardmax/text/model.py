@@ -9,18 +9,20 @@ Texts go through their layers in compiled code where that decides every argmax s
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from hardmax.attention.layers_numpy import Layer, join_steps, layers_of, shares
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import products_of_batch, use_compiled
 from hardmax.simulate import simulate
+from hardmax.text.columns import Columns
 from hardmax.text.context import Context, Reading
 from hardmax.text.vocabulary import Encoded, Vocabulary
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -199,11 +201,23 @@ class Model:
     weights: Weights
     classes: AnyArray  # labels in order; with two there is one logit, positive for the second
     context: Context | None = None  # the part that reads vectors of an encoder
+    columns: Columns = field(default_factory=Columns)  # the part that reads columns of a table
+    multilabel: str = ""  # with several labels per text, "matrix" or "sets": the form of predictions
+
+    @property
+    def words(self) -> int:
+        """Return the number of token indices of words; with an encoder the last one stands for all other words."""
+        return len(self.vocabulary) + (self.context is not None)
 
     @property
     def tokens(self) -> int:
-        """Return the number of token indices; with an encoder the last one stands for all other words."""
-        return len(self.vocabulary) + (self.context is not None)
+        """Return the number of token indices; the last ones are those of the columns of a table."""
+        return self.words + len(self.columns)
+
+    @property
+    def reads_ngrams_alone(self) -> bool:
+        """Return whether the logit has neither vectors of an encoder nor columns of a table."""
+        return self.tokens == len(self.vocabulary)
 
     @property
     def gathers_vectors(self) -> bool:
@@ -218,16 +232,37 @@ class Model:
     def names(self, ids: IntArray) -> list[str]:
         """Return the words of tokens, separated by spaces."""
         known = iter(self.vocabulary.names(ids[ids < len(self.vocabulary)]))
-        return [next(known) if i < len(self.vocabulary) else OTHER_WORDS for i in ids.tolist()]
+        others = [OTHER_WORDS] * (self.words - len(self.vocabulary)) + [f"({each.name})" for each in self.columns.every]
+        return [next(known) if i < len(self.vocabulary) else others[i - len(self.vocabulary)] for i in ids.tolist()]
+
+    @cached_property
+    def by_label(self) -> "tuple[Model, ...]":
+        """Return for each of several labels per text the model of that label, with two classes."""
+        w, found = self.weights, []
+        for k, name in enumerate(self.classes.tolist()):
+            own, heads = slice(k, k + 1), np.flatnonzero(w.decoder[k].any(axis=1))
+            heads = heads if len(heads) else np.arange(1)
+            offset = None if w.decision_offset is None else w.decision_offset[own]
+            weights = Weights(
+                *(w.embedding[:, heads], w.alpha[heads], None, w.decoder[own, heads], w.bias[own]),
+                *(w.layers, w.pooling_exponent, offset),
+            )
+            context = None if self.context is None else self.context.of_output(k)
+            columns = replace(self.columns, linear=self.columns.linear[own])
+            found.append(Model(self.vocabulary, weights, np.array([f"not {name}", str(name)]), context, columns))
+        return tuple(found)
 
     @property
     def threshold(self) -> float | FloatArray:
         """Return the probability of the second class from which it is predicted, or one divisor for each class.
 
-        With more than two classes the prediction has the largest ratio of probability and divisor.
+        With more than two classes the prediction has the largest ratio of probability and divisor. With several labels
+        per text there is one probability for each.
         """
         offset = self.weights.decision_offset
         offset = np.zeros(self.weights.outputs) if offset is None else offset
+        if self.multilabel:
+            return np.asarray(expit(-offset))
         return float(expit(-offset[0])) if len(offset) == 1 else np.asarray(len(offset) * softmax(-offset))
 
     @property
@@ -239,23 +274,43 @@ class Model:
         """Return (texts, outputs) logits: the bias plus the contributions of the tokens."""
         return self.score(texts)[0]
 
-    def score(self, texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
+    def score(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[FloatArray, IntArray]:
         """Return (texts, outputs) logits, and (texts,) counts of known tokens; without any, the logit is the bias."""
         parts = [(np.empty((0, self.weights.outputs)), np.empty(0, np.int64))]
-        parts += [(part.logits, part.encoded.sizes) for part in self.explain_parts(texts)]
+        parts += [(part.logits, part.encoded.sizes - len(self.columns)) for part in self.explain_parts(texts, progress)]
         scores, sizes = map(np.concatenate, zip(*parts, strict=True))
         return scores, sizes
 
-    def explain_parts(self, texts: Sequence[str]) -> Iterator["Batch"]:
+    def explain_parts(self, texts: Sequence[str], progress: Progress | None = None) -> Iterator["Batch"]:
         """Yield the tokens of batches of texts, their contributions, and the logits."""
+        done = 0
+
+        def report(number: int, _: int) -> None:
+            if progress is not None:
+                progress(done + number, len(texts))
+
         for some in in_parts(texts, MAX_CHARACTERS if self.context is None else MAX_ENCODED):
             words = [self.vocabulary.splitter.words(text) for text in some]
             encoded = self.vocabulary.encode_words(words, len(some))
             terms, readings = contributions(self.weights, encoded), None
             if self.context is not None:
-                readings = [each for _, each in sorted(self.context.read(some, self.vocabulary.splitter), key=_first)]
+                found = self.context.read(some, self.vocabulary.splitter, report)
+                readings = [each for _, each in sorted(found, key=_first)]
                 encoded, terms = self._add_words(encoded, terms, words, readings)
+            if len(self.columns):
+                encoded, terms = self._add_columns(encoded, terms, some)
+            done += len(some)
+            report(0, 0)
             yield Batch(some, encoded, terms, self.weights.bias + sums_by_text(terms, encoded), readings)
+
+    def _add_columns(self, encoded: Encoded, terms: FloatArray, texts: Sequence[str]) -> tuple[Encoded, FloatArray]:
+        """Add the columns of a table as the last tokens of each text."""
+        number = len(self.columns)
+        at, parts = np.repeat(encoded.starts[1:], number), self.columns.terms(texts)
+        ids = np.insert(encoded.ids, at, np.tile(self.words + np.arange(number), len(texts)))
+        starts = encoded.starts + number * np.arange(len(encoded.starts))
+        terms = np.insert(terms, at, parts.reshape(-1, parts.shape[2]), axis=0)
+        return Encoded(ids, starts, np.insert(encoded.counts, at, 1)), terms
 
     def word_ids(self, words: Sequence[str]) -> IntArray:
         """Return the index of each word as a token, that of all other words if it is none."""
@@ -285,8 +340,13 @@ class Model:
         return Encoded(np.concatenate(ids), starts, np.concatenate(counts)), np.concatenate(values)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return (texts, classes) probabilities from (texts, outputs) logits, without the decision offset."""
+        """Return (texts, classes) probabilities from (texts, outputs) logits, without the decision offset.
+
+        Rows sum to 1, except with several labels per text.
+        """
         scores = self.remove_offset(scores)
+        if self.multilabel:
+            return np.asarray(expit(scores))
         return np.asarray(expit(scores * [-1, 1]) if scores.shape[1] == 1 else softmax(scores, axis=1))
 
     def remove_offset(self, scores: FloatArray) -> FloatArray:
@@ -298,8 +358,21 @@ class Model:
         return np.asarray(self.probabilities(scores)[np.arange(len(scores)), predicted_classes(scores)])
 
     def decide(self, scores: FloatArray) -> AnyArray:
-        """Return (texts,) labels from (texts, outputs) logits; a single logit of 0 means the first class."""
-        return self.classes[predicted_classes(scores)]
+        """Return (texts,) labels from (texts, outputs) logits; a single logit of 0 means the first class.
+
+        With several labels per text return a (texts, labels) indicator matrix, or (texts,) tuples of labels.
+        """
+        if not self.multilabel:
+            return self.classes[predicted_classes(scores)]
+        if self.multilabel == "matrix":
+            return (scores > 0).astype(np.intp)
+        found = np.empty(len(scores), object)
+        found[:] = self.label_sets(scores)
+        return found
+
+    def label_sets(self, scores: FloatArray) -> list[tuple[Any, ...]]:
+        """Return the predicted labels of each text, of several per text."""
+        return [tuple(self.classes[row].tolist()) for row in scores > 0]
 
 
 def predicted_classes(scores: FloatArray) -> IntArray:
@@ -383,9 +456,17 @@ def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:
 def answer_columns(model: Model, scores: FloatArray, known: IntArray, at_least: float) -> dict[str, Any]:
     """Return columns with an answer for each text, from (texts, outputs) logits and (texts,) numbers of known tokens.
 
-    With `at_least` above 0 all predictions are texts, also of labels that are numbers: a column has one type.
+    With `at_least` above 0 all predictions are texts, also of labels that are numbers: a column has one type. With
+    several labels per text a prediction is the text of all of them, and there is no column of its probability.
     """
-    probabilities, best = model.probabilities(scores), model.certainty(scores)
+    probabilities = model.probabilities(scores)
+    by_class = {f"probability_{label}": probabilities[:, i] for i, label in enumerate(model.classes.tolist())}
+    if model.multilabel:
+        if at_least > 0:
+            raise ParameterError("at_least", "be 0 for a model of several labels per text", repr(at_least))
+        joined = [", ".join(map(str, labels)) for labels in model.label_sets(scores)]
+        return {"prediction": joined, **by_class, "no_known_word": known == 0}
+    best = model.certainty(scores)
     labels = model.decide(scores).tolist()
     if at_least > 0:
         confident = is_confident(best, at_least).tolist()
@@ -393,7 +474,7 @@ def answer_columns(model: Model, scores: FloatArray, known: IntArray, at_least: 
     return {
         "prediction": labels,
         "probability": best,
-        **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(model.classes.tolist())},
+        **by_class,
         "no_known_word": known == 0,
     }
 

@@ -21,6 +21,7 @@ from hardmax.text.tokenizer import Tokenizer, check_tokenizer
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 MODEL, TRAINING, RUN = "Model", "Training", "Run"  # groups of parameters; those of a run are not stored in a model
+DTYPES = ("float64", "float32", "bfloat16")
 Check = Callable[[Any, str], object]
 
 
@@ -59,6 +60,12 @@ def _check_ngrams(value: Any, name: str) -> None:
     if len(pair) != 2 or not integers or not 1 <= pair[0] <= pair[1]:
         must = "be two integers of at least 1, the smallest and the largest number of words of a token"
         raise ParameterError(name, must, repr(value), "1, 3 stands for words, pairs and triples.")
+
+
+def _check_columns(value: Any, name: str) -> None:
+    listed = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    if not listed or not all(isinstance(each, str) for each in value) or len(set(value)) < len(value):
+        raise ParameterError(name, "be a list of different names of columns", repr(value)[:60])
 
 
 def _check_device(value: Any, name: str) -> None:
@@ -154,12 +161,25 @@ class Parameters:
         "of each. Best for fewer than 2,000 texts.",
         check_encoder,
     )
+    columns: Collection[str] | None = _parameter(
+        MODEL,
+        None,
+        "Further columns of a DataFrame whose contributions are added: a linear term for each standardised number, and "
+        "one for each category. Missing values and unseen categories contribute 0.",
+        _check_columns,
+    )
     long_texts: str = _choice(
         MODEL,
         "windows",
         'How an encoder reads texts that are longer than its window: in overlapping "windows", or "cut" to the first.',
         "windows",
         "cut",
+    )
+    encoder_dtype: str = _choice(
+        MODEL,
+        "float64",
+        "Precision of an encoder. In float64 a text has the same vectors in every batch; the others are faster.",
+        *DTYPES,
     )
     training: str = _choice(
         TRAINING,
@@ -243,9 +263,10 @@ def check_parameters(parameters: Parameters) -> None:
     if parameters.start == "linear" and parameters.epochs is not None:
         got = f"`epochs={parameters.epochs}`"
         raise ParameterError("start", 'be "random" with `epochs`', got, "Leave one of them out.")
-    if parameters.encoder is not None and (parameters.start == "random" or parameters.epochs is not None):
-        got = '`start="random"` or `epochs`'
-        raise ParameterError("encoder", "be used with a linear start", got, "Leave them out.")
+    for name in ("encoder", "columns"):
+        if getattr(parameters, name) and (parameters.start == "random" or parameters.epochs is not None):
+            got = '`start="random"` or `epochs`'
+            raise ParameterError(name, "be used with a linear start", got, "Leave them out.")
     if parameters.resume and parameters.checkpoint is None:
         raise ParameterError("resume", "be used with `checkpoint`, the file of the unfinished run", "no file")
 

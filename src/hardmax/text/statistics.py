@@ -156,7 +156,8 @@ def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> 
                 sums[name].add(encoded.ids[rows], terms[rows])
         start += len(some)
     seen = np.flatnonzero(sums[""].count)
-    return frame_of(sums, seen, model.names(seen), logit_classes(model.classes))
+    of_logits = model.classes.tolist() if model.multilabel else logit_classes(model.classes)
+    return frame_of(sums, seen, model.names(seen), of_logits)
 
 
 def logit_classes(classes: AnyArray) -> list[Any]:

@@ -18,10 +18,11 @@ from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
 from hardmax._validation import is_positive_definite
 from hardmax.text.card import Record, model_card
+from hardmax.text.columns import Column, Columns
 from hardmax.text.context import Context
 from hardmax.text.encoder import find_device, restore_encoder
 from hardmax.text.model import Epoch, Model, Weights
-from hardmax.text.parameters import MODEL, TRAINING, Parameters, parameter_names
+from hardmax.text.parameters import DTYPES, MODEL, TRAINING, Parameters, parameter_names
 from hardmax.text.tokenizer import Splitter, Tokenizer, full_name
 from hardmax.text.vocabulary import Vocabulary
 
@@ -30,6 +31,7 @@ MODELS = Path(__file__).with_name("models")
 FILE, CARD, CHECKPOINT = "model.json", "README.md", "checkpoint"
 TOKENIZER = "tokenizer"  # a file holds its name only, as code is not data
 PARAMETERS = [name for name in parameter_names(MODEL, TRAINING) if name not in (TOKENIZER, "encoder")]
+COLUMN = {"name": str, "mean": float, "scale": float, "categories": list}
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("weights", "sha256", "classes_dtype"), str),
     **dict.fromkeys(("classes", "history", "words"), list),
@@ -43,7 +45,7 @@ TRAINING_KINDS = {"texts": int, "classes": dict, "characters": float} | dict.fro
 )
 CONTEXT = "context_"
 CONTEXT_ARRAYS = [f"{CONTEXT}{name}" for name in ("mean", "scale", "linear", "projection", "decoder")]
-ENCODER = {"name": str, "alpha": float, "layers": int, "cut": bool}  # beside the hashes of a transformer
+ENCODER = {"name": str, "alpha": float, "layers": int, "cut": bool, "dtype": str}  # beside the hashes of a transformer
 TEXT = [each.name for each in fields(Splitter) if each.name != TOKENIZER]
 EPOCH = {each.name for each in fields(Epoch)}
 MAX_LAYERS = 10_000
@@ -92,7 +94,12 @@ def save_model(
     }
     if model.context is not None:
         own = model.context
-        about["encoder"] = own.encoder.identity | {"alpha": own.alpha, "layers": own.layers, "cut": own.encoder.cut}
+        own_encoder = {"cut": own.encoder.cut, "dtype": own.encoder.dtype}
+        about["encoder"] = own.encoder.identity | {"alpha": own.alpha, "layers": own.layers} | own_encoder
+    if len(model.columns):
+        about["columns"] = [asdict(each) for each in model.columns.every]
+    if model.multilabel:
+        about["multilabel"] = model.multilabel
     save_text(model_card(model, history, record), folder / CARD)
     save_text(json.dumps(about, default=_for_json, separators=(",", ":")), folder / FILE)
     for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
@@ -152,15 +159,19 @@ def load_model(folder: Path, tokenizer: Tokenizer | None = None, encoder: Any = 
     if context is None and encoder is not None:
         raise ParameterError("encoder", "be left out for a model that was trained without one", repr(encoder)[:60])
     params |= {TOKENIZER: tokenizer, "encoder": None if context is None else context.encoder.source}
-    return Stored(Model(vocabulary, weights, about["classes"], context), params, history, record)
+    every = tuple(Column(**each | {"categories": tuple(each["categories"])}) for each in about["columns"])
+    columns, form = Columns(every, arrays.get("columns", np.zeros((1, 0)))), about["multilabel"]
+    return Stored(Model(vocabulary, weights, about["classes"], context, columns, form), params, history, record)
 
 
 def _read_context(about: dict[str, Any], arrays: dict[str, AnyArray], encoder: Any) -> Context:
     """Return the part of a model that reads vectors; its encoder has the hashes of the one of training."""
-    identity = {name: value for name, value in about.items() if name not in ("alpha", "layers", "cut")}
-    own = restore_encoder(identity, encoder, cut=about["cut"], device=find_device("auto"))
+    own = restore_encoder(about, encoder, cut=about["cut"], dtype=about["dtype"], device=find_device("auto"))
     mean, scale, linear, projection, decoder = (arrays[name] for name in CONTEXT_ARRAYS)
-    return Context(own, mean, scale, linear, projection, decoder, about["alpha"], about["layers"])
+    context = Context(own, mean, scale, linear, projection, decoder, about["alpha"], about["layers"])
+    if callable(own.source):  # only its name is known: at least its vectors must have the same width
+        _ = list(context.read(["word"], Splitter()))
+    return context
 
 
 def quantise(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -183,6 +194,8 @@ def _pack(model: Model, compact: bool) -> bytes:
         arrays["embedding"], arrays["grid"] = quantise(w.embedding)
     else:
         arrays["embedding"] = np.asarray(w.embedding, dtype=np.float32)
+    if len(model.columns):
+        arrays["columns"] = model.columns.linear
     if model.context is not None:
         arrays |= {name: getattr(model.context, name[len(CONTEXT) :]) for name in CONTEXT_ARRAYS}
     arrays |= {name: array for name, array in (("A", w.A), ("decision_offset", w.decision_offset)) if array is not None}
@@ -225,6 +238,17 @@ def _read_about(file: Path) -> dict[str, Any]:
         _require(isinstance(about["encoder"], dict), file, "`encoder` must be an object")
         _require_kinds(about["encoder"], ENCODER, file, of=" of `encoder`")
         _require(about["encoder"]["alpha"] > 0 <= about["encoder"]["layers"], file, "`encoder` must have valid layers")
+        _require(about["encoder"]["dtype"] in DTYPES, file, f"`dtype` of `encoder` must be one of {DTYPES}")
+    about.setdefault("columns", [])
+    about.setdefault("multilabel", "")
+    _require(about["multilabel"] in ("", "matrix", "sets"), file, "`multilabel` must be one of its two forms")
+    _require(isinstance(about["columns"], list), file, "`columns` must be a list")
+    for column in about["columns"]:
+        _require(isinstance(column, dict) and set(column) == set(COLUMN), file, "`columns` must have the known entries")
+        _require_kinds(column, COLUMN, file, of=" of `columns`")
+        fits = np.isfinite([column["mean"], column["scale"]]).all() and column["scale"] > 0
+        _require(fits, file, "`columns` must hold finite numbers")
+        _require(all(isinstance(each, str) for each in column["categories"]), file, "`categories` must be strings")
     fits = made.ndim == 1 and not made.dtype.hasobject and made.tolist() == classes
     several = fits and 2 <= len(set(classes)) == len(classes)
     _require(several, file, "`classes` must be at least two different labels of one kind, and fit their type")
@@ -247,7 +271,8 @@ def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
         arrays: dict[str, AnyArray] = load(data)
     except (SafetensorError, KeyError, ValueError) as problem:
         raise InputError(f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder.") from None
-    nothing, outputs = np.empty(0), 1 if len(about["classes"]) == 2 else len(about["classes"])
+    nothing, outputs = np.empty(0), len(about["classes"])
+    outputs = 1 if outputs == 2 and not about["multilabel"] else outputs
     embedding, ngrams = arrays.get("embedding", nothing), arrays.get("runs", nothing)
     known = embedding.ndim == 3 and embedding.dtype in (np.float32, np.int8) and 0 not in embedding.shape
     _require(known, file, "`embedding` must be (tokens, heads, d) of type int8 or float32")
@@ -257,6 +282,8 @@ def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
         d_in, width = (arrays.get(f"{CONTEXT}{name}", nothing).shape[-1] for name in ("mean", "projection"))
         wanted = ((d_in,), (d_in,), (outputs, d_in), (d_in, width), (outputs, width))
         shapes |= dict(zip(CONTEXT_ARRAYS, wanted, strict=True))
+    if about["columns"]:
+        shapes["columns"] = (outputs, sum(len(each["categories"]) or 1 for each in about["columns"]))
     shapes |= {"grid": (heads, d)} if embedding.dtype == np.int8 else {}
     shapes |= {name: shape for name, shape in (("A", (heads, d, d)), ("decision_offset", (outputs,))) if name in arrays}
     for name, shape in shapes.items():

@@ -17,6 +17,7 @@ from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import AnyArray
 from hardmax._validation import is_missing
 from hardmax.text import files
+from hardmax.text.columns import join_columns
 from hardmax.text.files import How, exact_number, find_ending, is_number, join_names, read_frame
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def read_texts(
     label: str | None = None,
     group: str | None = None,
     labelled: bool = True,
+    values: Collection[str] = (),
     **how: str | None,
 ) -> TextTable:
     """Read texts and their labels from a file of `ENDINGS`, or "-" for standard input, as they are written.
@@ -74,8 +76,9 @@ def read_texts(
     Rows whose text or label is missing or blank are left out and counted. Unless `labelled`, a missing text is read as
     an empty text, so that rows keep their numbers. A .txt file has one text per line and no labels.
 
-    `text`, `label` and `group` name columns. By default the texts and labels are the only column with a usual name
-    (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are fields of `How`.
+    `text`, `label` and `group` name columns; texts have the values of the columns `values`. By default the texts and
+    labels are the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are
+    fields of `How`.
 
     Examples
     --------
@@ -96,12 +99,12 @@ def read_texts(
     if labelled and text is not None and text == label:
         advice = f"The columns are: {join_names(columns)}."
         raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
-    first = choose_column(columns, text, path, taken=[label] if labelled else ())
+    first = choose_column(columns, text, path, taken=[*values, *([label] if labelled else [])])
     texts = _read_values(frame, first, "text", path)
     if not labelled:
-        blank = texts.count(None)
-        return TextTable([found or "" for found in texts], None, first, blank=blank, guessed=guessed, frame=frame)
-    second = choose_column(columns, label, path, "label", LABEL_NAMES, [first])
+        blank, own = texts.count(None), join_columns([found or "" for found in texts], frame, values)
+        return TextTable(own, None, first, blank=blank, guessed=guessed, frame=frame)
+    second = choose_column(columns, label, path, "label", LABEL_NAMES, [first, *values])
     written = _read_values(frame, second, "label", path)
     labels = [None if found is None or found.strip().casefold() == "nan" else found.strip() for found in written]
     _refuse_mixed(frame[second], labels, path)
@@ -114,9 +117,10 @@ def read_texts(
         raise ParameterError(path, must, f"{len(texts)}, all without", "Check the columns.")
     groups = None
     if group is not None:
-        values = _read_values(frame, choose_column(columns, group, path, "group", ()), "group", path)
-        groups = [values[i] for i in kept]
-    pairs = [texts[i] or "" for i in kept], [labels[i] or "" for i in kept]
+        of_rows = _read_values(frame, choose_column(columns, group, path, "group", ()), "group", path)
+        groups = [of_rows[i] for i in kept]
+    own = join_columns([texts[i] or "" for i in kept], frame, values, kept)
+    pairs = own, [labels[i] or "" for i in kept]
     rows, skipped = [i + 1 for i in kept], len(texts) - len(kept)
     return TextTable(*pairs, first, second, skipped, guessed=guessed, groups=groups, rows=rows, frame=frame)
 

@@ -5,8 +5,8 @@ time would make the reported accuracy too large.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import compress
-from typing import Any, NamedTuple
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
 import numpy as np
@@ -17,13 +17,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import as_array, is_missing, to_numpy
+from hardmax.text.columns import RowText, join_columns
 from hardmax.text.encoder import VectorText
 from hardmax.text.files import join_names
 from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.tables import choose_column, left_out_note
 from hardmax.text.tokenizer import Splitter, unspaced_note
 
-MULTILABEL = "For several labels per text use OneVsRestClassifier(HardmaxClassifier()) of scikit-learn."
+if TYPE_CHECKING:
+    from hardmax.text.model import Model
+
+MULTILABEL = "For several labels per text pass a list of labels for each, or a matrix of 0 and 1."
 HEAD_ROWS = 100  # rows of a DataFrame that are read to find the column of texts
 FOLDS = 5
 MIN_ROWS = 5  # rows of a class from which some are held back for validation
@@ -38,28 +42,39 @@ class TrainingSet(NamedTuple):
     """Checked texts and labels of `fit`, without rows that are left out."""
 
     texts: Sequence[str]
-    labels: IntArray  # (texts,) indices of `classes`
+    labels: IntArray  # (texts,) indices of `classes`; with several labels per text (texts, classes) of 0 and 1
     classes: AnyArray  # (classes,) distinct labels in order
     weights: FloatArray | None  # (texts,) positive sample weights; None is 1 for each
     groups: IntArray  # (texts,) rows with equal entries are on the same side of every split
     given: IntArray  # (texts,) indices that restore the order of the caller
+    multilabel: str = ""  # the form of several labels per text: "matrix" or "sets"
+
+    def given_labels(self) -> list[Any]:
+        """Return the label of each text in the order of the caller, a tuple for several."""
+        labels = self.labels[self.given]
+        return label_tuples(labels, self.classes) if self.multilabel else self.classes[labels].tolist()
 
 
 def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, parameters: Parameters) -> TrainingSet:
     """Check the arguments of `fit` and the parameters; warn of rows, labels and texts that look wrong."""
-    texts, labels, complete = _complete_rows(X, y, parameters.text_column)
-    check_classification_targets(labels)
+    check_parameters(parameters)
+    sets = find_label_sets(y)
+    texts, labels, complete = _complete_rows(X, y if sets is None else sets.rows, parameters)
+    if sets is None:
+        check_classification_targets(labels)
+    else:
+        classes, labels = sets.to_matrix(labels)
     weights, rows = None, np.flatnonzero(complete)
     group_of_row = None if groups is None else check_groups(groups, len(complete))
     if sample_weight is not None:
         weights = check_weights(sample_weight, len(complete))[complete]
         some = np.flatnonzero(weights)
         texts, labels, weights, rows = [texts[i] for i in some], labels[some], weights[some], rows[some]
-    classes, labels = np.unique(labels, return_inverse=True)
+    if sets is None:
+        classes, labels = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         got = f"only {classes.tolist()} in {len(labels)} texts: 1 class"
         raise ParameterError("y", "hold at least two classes", got, "Check the column of labels.")
-    check_parameters(parameters)
     if isinstance(parameters.class_weight, Mapping):
         _refuse_unknown(parameters.class_weight, classes, "class_weight")
     for sentence in (_case_note(classes), unspaced_note(texts) if parameters.tokenizer is None else ""):
@@ -72,19 +87,77 @@ def check_training_set(X: Any, y: Any, sample_weight: Any, groups: Any, paramete
     if group_of_row is not None:
         numbers = join_groups(numbers, group_of_row[rows])
     for c, name in enumerate(classes):
-        own = np.flatnonzero(labels == c)
-        if len(own) > 1 and len(np.unique(numbers[own])) == 1:
+        own = np.flatnonzero(labels == c if sets is None else labels[:, c])
+        if sets is not None and len(own) in (0, len(labels)):
+            note = f"Label {str(name)!r} is that of {len(own)} of {len(labels)} texts, as in every prediction."
+            warn(note, UserWarning, stacklevel=3)
+        elif len(own) > 1 and len(np.unique(numbers[own])) == 1:
             why = f"all {len(own)} are equal or in one group"
             note = f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured."
             warn(note, UserWarning, stacklevel=3)
     # Sorted, so that the model does not depend on the order of the rows; without case, as tokens have none.
     keys = [getattr(text, "digest", text) for text in texts]
     sizes = np.ones(len(keys)) if weights is None else weights
-    order = np.array(
-        sorted(range(len(keys)), key=lambda i: (keys[i].casefold(), keys[i], labels[i], sizes[i])), np.intp
-    )
+    cells = zip(keys, np.reshape(labels, (len(keys), -1)).tolist(), sizes, strict=True)
+    rank = [(key.casefold(), key, *rest) for key, *rest in cells]
+    order = np.array(sorted(range(len(keys)), key=rank.__getitem__), np.intp)
     weights, numbers = None if weights is None else weights[order], _number_values(numbers[order].tolist())
-    return TrainingSet([texts[i] for i in order], labels[order], classes, weights, numbers, np.argsort(order))
+    form, texts = "" if sets is None else sets.form, [texts[i] for i in order]
+    return TrainingSet(texts, labels[order], classes, weights, numbers, np.argsort(order), form)
+
+
+class LabelSets(NamedTuple):
+    """Several labels of each text."""
+
+    rows: AnyArray  # (texts,) tuples of labels, None where they are missing
+    form: str  # "matrix" of 0 and 1, or "sets"
+    classes: AnyArray | None  # of a matrix, one for each column
+
+    def to_matrix(self, rows: AnyArray) -> tuple[AnyArray, IntArray]:
+        """Return the labels in order, and a matrix of 0 and 1 for some of the rows."""
+        stripped, every = [strip_labels(row) for row in rows], self.classes
+        if every is None:
+            every = np.unique(_to_plain_array(list(chain.from_iterable(stripped)))) if any(stripped) else np.empty(0)
+        return every, np.array([np.isin(every, row) for row in stripped], np.intp)
+
+
+def find_label_sets(y: Any) -> LabelSets | None:
+    """Return several labels of each text, of lists of labels or of a matrix of 0 and 1; None for one label per text."""
+    names = list(y.columns) if hasattr(y, "columns") else None
+    values = y.toarray() if hasattr(y, "toarray") else y.to_numpy() if hasattr(y, "to_numpy") else to_numpy(y)
+    if not hasattr(values, "__iter__") or isinstance(values, str | bytes) or np.ma.isMaskedArray(values):
+        return None
+    rows = np.empty(len(values), object)
+    several = [isinstance(each, Collection) and not isinstance(each, str | bytes) for each in values]
+    rows[:] = [tuple(each) if has else None for each, has in zip(values, several, strict=True)]
+    widths, is_array = set(map(len, rows[several])), getattr(values, "ndim", 1) == 2
+    if not widths or (is_array and widths == {1}):
+        return None
+    if any(isinstance(label, list | tuple | np.ndarray) for row in rows[several] for label in row):
+        raise ParameterError("y", "hold labels, or lists of labels", "lists of lists", MULTILABEL)
+    if all(several) and len(widths) == 1 and widths != {1} and set(chain.from_iterable(rows)) <= {0, 1}:
+        classes = np.arange(widths.pop()) if names is None else _to_plain_array(names)
+        rows[:] = label_tuples(np.array(rows.tolist()), classes)
+        return LabelSets(rows, "matrix", classes)
+    if is_array:
+        raise ParameterError("y", "hold 0 and 1 where it is a matrix", f"shape {values.shape} with others", MULTILABEL)
+    return LabelSets(rows, "sets", None)
+
+
+def label_tuples(matrix: IntArray, classes: AnyArray) -> list[tuple[Any, ...]]:
+    """Return the labels of each row of a matrix of 0 and 1."""
+    return [tuple(classes[row != 0].tolist()) for row in matrix]
+
+
+def check_known_sets(y: Any, texts: int, classes: AnyArray, name: str = "y") -> IntArray:
+    """Return a matrix of 0 and 1 for several labels of each text; raise an error for unknown labels."""
+    sets = find_label_sets(y)
+    if sets is None or len(sets.rows) != texts or None in sets.rows.tolist():
+        raise ParameterError(name, f"hold several labels for each of the {texts} texts", "others", MULTILABEL)
+    if sets.classes is None or len(sets.classes) != len(classes):
+        _refuse_unknown(strip_labels(chain.from_iterable(sets.rows)), classes, name)
+        sets = sets._replace(classes=classes)
+    return sets.to_matrix(sets.rows)[1]
 
 
 def number_texts(texts: Sequence[str]) -> IntArray:
@@ -196,18 +269,29 @@ def _number_values(values: Sequence[Any]) -> IntArray:
     return np.array([known.setdefault(value, len(known)) for value in values], np.intp)
 
 
-def check_texts(X: Any, column: str | None = None) -> list[str]:
-    """Return a list of strings, with "" for missing texts; raise an error for anything else."""
-    texts = _as_list(X, column)
+def check_texts(X: Any, column: str | None = None, model: "Model | None" = None) -> list[str]:
+    """Return a list of strings, with "" for missing texts; raise an error for what a model cannot read."""
+    names = model.columns.names if model is not None else ()
+    texts = _as_list(X, column, names)
+    if model is not None:
+        context = model.context
+        reads_vectors = context is not None and context.encoder.source is None
+        if reads_vectors != isinstance(texts[0], VectorText):
+            must, got = ("vectors", "texts") if reads_vectors else ("texts", "vectors")
+            raise ParameterError("X", f"be {must}, as the model was trained on {must}", got, "Pass the same kind.")
+        if context is not None:
+            context.encoder.warn_of_cut(texts)
     if missing := sum(not isinstance(text, str) for text in texts):
         counted = f"{missing} of {len(texts)} texts are missing; they count as empty texts."
         warn(counted, UserWarning, stacklevel=3)
     return [text if isinstance(text, str) else "" for text in texts]
 
 
-def _complete_rows(X: Any, y: Any, column: str | None) -> tuple[list[str], AnyArray, BoolArray]:
+def _complete_rows(X: Any, y: Any, parameters: Parameters) -> tuple[list[str], AnyArray, BoolArray]:
     """Return texts and labels of the rows that have both, and a mask of these rows."""
-    texts = _as_list(X, column)
+    texts = _as_list(X, parameters.text_column, parameters.columns)
+    if isinstance(texts[0], VectorText) and parameters.encoder is not None:
+        raise ParameterError("encoder", "be left out where X holds vectors", repr(parameters.encoder)[:40])
     labels = _check_labels(y, len(texts))
     masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(texts), bool)
     missing = masked | [is_missing(text) or is_missing(label) for text, label in zip(texts, labels, strict=True)]
@@ -222,15 +306,28 @@ def _complete_rows(X: Any, y: Any, column: str | None) -> tuple[list[str], AnyAr
     if spaced:
         note = f"Removed the spaces around {len(spaced)} of {len(labels)} labels: {spaced[0]!r}"
         warn(f"{note} becomes {spaced[0].strip()!r}.", UserWarning, stacklevel=4)
-    return texts, _to_plain_array(labels), ~missing
+    several = isinstance(labels[0], tuple)
+    return texts, labels if several else _to_plain_array(labels), ~missing
 
 
-def _as_list(X: Any, column: str | None) -> list[Any]:
-    """Return a list of strings and missing values; raise an error for anything else."""
+def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> list[Any]:
+    """Return a list of strings and missing values; raise an error for anything else.
+
+    With `columns` the strings have the values of these columns of a DataFrame.
+    """
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
-    if hasattr(X, "columns") and hasattr(X, "items"):  # a DataFrame
-        X = _text_column(X, column)
+    frame = X if hasattr(X, "columns") and hasattr(X, "items") else None
+    if frame is not None:
+        X = _text_column(frame, column, columns or ())
+        if columns:
+            X = join_columns(X, frame, columns)
+        elif columns is None and len(frame.columns) > 1:
+            others = join_names([str(name) for name in frame.columns if name != X.name])
+            note = f"Only column {X.name!r} of X is read. To read {others}, pass their names as `columns`, else ()."
+            warn(note, UserWarning, stacklevel=5)
+    if hasattr(X, "__len__") and not len(X):
+        raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     if (vectors := _as_vectors(X)) is not None:
         return vectors
     if hasattr(X, "ndim") and X.ndim != 1:
@@ -238,38 +335,40 @@ def _as_list(X: Any, column: str | None) -> list[Any]:
         raise ParameterError("X", "be one-dimensional, one text per entry", f"shape {tuple(X.shape)}", advice)
     if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise ParameterError("X", "be a list of texts", type(X).__name__)
-    if not len(X):
-        raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     for i, text in enumerate(X):
         if not isinstance(text, str) and not is_missing(text):
             got = f"{type(text).__name__} at index {i}: {str(text)[:40]!r}"
             raise ParameterError("X", "hold strings only", got, "Convert it to str, or leave that row out.")
+    if columns and not isinstance(X[0], RowText):
+        must, advice = f"be a DataFrame with the columns {join_names(list(columns))}", "Or use hardmax predict --file."
+        raise ParameterError("X", must, "texts alone", advice)
     return list(X)
 
 
 def _as_vectors(X: Any) -> list[VectorText] | None:
     """Return vectors in place of texts: of an (N, d) array, or of N arrays of shape (n, d); None for anything else."""
-    is_list = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], np.ndarray)
-    if not is_list and not (isinstance(X, np.ndarray) and X.ndim in (2, 3) and X.dtype.kind == "f"):
+    X = to_numpy(X)
+    is_array = isinstance(X, np.ndarray) and X.ndim in (2, 3) and X.dtype.kind in "iuf"
+    first = to_numpy(X[0]) if isinstance(X, list | tuple | np.ndarray) and len(X) else None
+    if not is_array and not (isinstance(first, np.ndarray) and first.dtype.kind in "iuf"):
         return None
-    found = [np.atleast_2d(np.asarray(each)) for each in X]
-    must = "be texts, an (N, d) array, or a list of (n, d) arrays of finite numbers"
+    found = [np.atleast_2d(np.asarray(to_numpy(each))) for each in X]
+    must = "be texts, an (N, d) array, or a list of (n, d) arrays of finite float32 numbers"
     for i, each in enumerate(found):
-        if (
-            each.ndim != 2
-            or each.dtype.kind != "f"
-            or each.shape[1] != found[0].shape[1]
-            or not np.isfinite(each).all()
-        ):
+        fits = each.ndim == 2 and each.dtype.kind in "iuf" and each.shape[1:] == found[0].shape[1:]
+        if not fits or not np.abs(each).max(initial=0) <= np.finfo(np.float32).max:
             raise ParameterError("X", must, f"{each.dtype} of shape {each.shape} at index {i}", "Check that array.")
     return [VectorText.of(each) for each in found]
 
 
-def _text_column(X: Any, column: str | None) -> Any:
+def _text_column(X: Any, column: str | None, columns: Collection[str]) -> Any:
     """Return the column of a DataFrame that holds the texts."""
     names = [str(name) for name in X.columns]
+    if all(getattr(kind, "kind", "O") in "iuf" for kind in X.dtypes):
+        advice = f"For vectors pass `frame.to_numpy()`. The columns are: {join_names(names)}."
+        raise ParameterError("text_column", "name a column of texts", "columns of numbers alone", advice)
     heads = ((str(name), values.head(HEAD_ROWS)) for name, values in X.items())
-    others = [name for name, values in heads if not any(isinstance(value, str) for value in values)]
+    others = [name for name, values in heads if not any(isinstance(value, str) for value in values)] + list(columns)
     return X.iloc[:, names.index(choose_column(names, column, "the DataFrame", "text_column", (), others))]
 
 

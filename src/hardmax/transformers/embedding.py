@@ -1,5 +1,6 @@
 """Vectors of texts: of each word piece, and their mean over the last hidden states, as MiniLM was trained."""
 
+import copy
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -14,11 +15,13 @@ from hardmax._errors import InputError
 from hardmax._types import IntArray, Progress
 from hardmax._validation import check_count
 from hardmax.transformers.loading import check_finite, load, tokenize
+from hardmax.transformers.weights import FAMILIES
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+ENCODERS = (*FAMILIES, "mpnet")  # its attention has position biases, which `inspect` does not read
 LAYERS = (-1, -3)  # hidden states of a token, the last and the third from the end, one after the other
 WINDOW, OVERLAP = 256, 64  # word pieces of a window, and of two neighbours
 
@@ -31,15 +34,22 @@ class TokenVectors(NamedTuple):
 
 
 class TokenEncoder:
-    """Vectors of the word pieces of texts, from hidden states of a transformer in float64.
+    """Vectors of the word pieces of texts, from hidden states of a transformer.
 
     A text longer than a window is read in overlapping windows; each word piece has the vector of the window in which it
     is farther from the end. With `cut` only the first window is read.
     """
 
-    def __init__(self, model: Any = "minilm", *, cut: bool = False, device: str = "cpu") -> None:
+    def __init__(
+        self, model: Any = "minilm", *, cut: bool = False, device: str = "cpu", dtype: str = "float64"
+    ) -> None:
+        import torch
+
         found: tuple[str, Any, Any] = _load(model)
         self.name, self.network, self.tokenizer = found
+        if dtype != "float64":
+            self.network = copy.deepcopy(self.network).to(getattr(torch, dtype))
+        self.layers = [k for k in LAYERS if -k <= self.network.config.num_hidden_layers + 1]
         if not self.tokenizer.is_fast:
             raise InputError("The tokenizer must have offsets. It is a slow one. Save it with AutoTokenizer.")
         self.cut, self.device = cut, device
@@ -48,13 +58,13 @@ class TokenEncoder:
 
     @property
     def width(self) -> int:
-        return len(LAYERS) * int(self.network.config.hidden_size)
+        return len(self.layers) * int(self.network.config.hidden_size)
 
     def digests(self) -> dict[str, str]:
         """Return SHA-256 hashes of the weights and of the vocabulary of the tokenizer."""
         weights = sha256()
         for name, tensor in sorted(self.network.state_dict().items()):
-            weights.update(name.encode() + tensor.cpu().numpy().tobytes())
+            weights.update(name.encode() + tensor.cpu().double().numpy().tobytes())
         words = json.dumps(sorted(self.tokenizer.get_vocab().items()))
         return {"weights": weights.hexdigest(), "tokenizer": sha256(words.encode()).hexdigest()}
 
@@ -93,7 +103,7 @@ class TokenEncoder:
         for start in range(0, len(ids), size):
             some = ids[start : start + size]
             states, _ = _run(some, self.network, self.tokenizer.pad_token_id or 0)
-            joined = np.concatenate([states[k].cpu().numpy() for k in LAYERS], axis=2).astype(np.float32)
+            joined = np.concatenate([states[k].float().cpu().numpy() for k in self.layers], axis=2)
             check_finite(joined)
             yield from (vectors[: len(one)] for vectors, one in zip(joined, some, strict=True))
 
@@ -101,12 +111,12 @@ class TokenEncoder:
 def _load(model: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     if isinstance(model, str | PathLike):
         return _load_once(str(model))
-    return load(model, "An encoder")
+    return load(model, "An encoder", ENCODERS)
 
 
 @lru_cache(maxsize=2)
 def _load_once(model: str) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
-    return load(model, "An encoder")
+    return load(model, "An encoder", ENCODERS)
 
 
 def _read_window(found: Any, k: int, hidden: NDArray[np.float32]) -> TokenVectors:

@@ -5,7 +5,7 @@ Nothing is downloaded. Weights are safetensors, never pickles, and no code from 
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
@@ -31,7 +31,7 @@ HEADS = {  # classes of transformers by the end of the name of an architecture
 
 
 def load(
-    source: Any, caller: str = "`hardmax.inspect`", *, with_head: bool = False
+    source: Any, caller: str = "`hardmax.inspect`", families: Collection[str] = FAMILIES, *, with_head: bool = False
 ) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair.
 
@@ -42,13 +42,13 @@ def load(
         import transformers
     if isinstance(source, str | PathLike):
         name = Path(source).resolve().name if Path(source).is_dir() else str(source)
-        return name, *_load_folder(_find_folder(source), torch, transformers, with_head)
+        return name, *_load_folder(_find_folder(source), torch, transformers, families, with_head)
     pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
     types = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, types)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
         raise ParameterError("model", must, type(source).__name__, SAVED)
-    _check_type(pair[0].config.model_type, type(pair[0]).__name__)
+    _check_type(pair[0].config.model_type, type(pair[0]).__name__, families)
     has_head = with_head and type(pair[0]).__name__.endswith(tuple(HEADS))
     model = copy.deepcopy(pair[0] if has_head else pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
@@ -101,7 +101,7 @@ def _find_folder(source: str | PathLike[str]) -> Path:
 
 
 def _load_folder(
-    folder: Path, torch: Any, transformers: Any, with_head: bool
+    folder: Path, torch: Any, transformers: Any, families: Collection[str], with_head: bool
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     config = folder / "config.json"
     if not config.is_file():
@@ -111,7 +111,7 @@ def _load_folder(
         model_type, architectures = settings.get("model_type"), settings.get("architectures") or [""]
     except (ValueError, AttributeError):
         raise ParameterError(config, "be a JSON object", "something else", "Download the model again.") from None
-    _check_type(model_type, f"`{folder}`")
+    _check_type(model_type, f"`{folder}`", families)
     if not any(folder.glob("*.safetensors")):
         other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
         must = "hold its weights as safetensors, which cannot contain code"
@@ -140,9 +140,9 @@ def _load_folder(
     return model.eval(), tokenizer
 
 
-def _check_type(model_type: Any, what: str) -> None:
-    if model_type not in FAMILIES:
-        must = f"The model type must be one of {', '.join(FAMILIES)}"
+def _check_type(model_type: Any, what: str, families: Collection[str]) -> None:
+    if model_type not in families:
+        must = f"The model type must be one of {', '.join(families)}"
         raise InputError(f"{must}. Got {model_type!r} in {what}. Choose a model of one of these types.")
 
 

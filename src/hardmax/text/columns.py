@@ -1,0 +1,157 @@
+"""Columns of a table beside its texts: a linear term for each number, and one for each category.
+
+A number is standardised with the mean and the deviation of the training rows, and a category has one feature, 1 where
+it occurs. A missing value and a category that no training row has contribute 0.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import ParameterError, did_you_mean
+from hardmax._types import FloatArray
+from hardmax._validation import is_missing
+
+MIN_CATEGORIES, MAX_CATEGORY_SHARE = 20, 0.5  # more categories than both, the second times the rows, are refused
+
+
+class RowText(str):
+    """A text with the values of further columns of its row."""
+
+    values: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Return a key of the row."""
+        return f"{self}\0{sorted(self.values.items())!r}"
+
+    @classmethod
+    def of(cls, text: str, values: Mapping[str, Any]) -> "RowText":
+        made = cls(text)
+        made.values = values
+        return made
+
+
+def replace_text(row: str, text: str) -> str:
+    """Return a text with the values of the columns of `row`, if it has any."""
+    return RowText.of(text, row.values) if isinstance(row, RowText) else text
+
+
+def join_columns(
+    texts: Sequence[Any], frame: Any, names: Collection[str], rows: Sequence[int] | None = None
+) -> list[str]:
+    """Return texts with the values of columns of a table, of some of its rows; a missing text is then an empty one."""
+    if not names:
+        return list(texts)
+    known = [str(name) for name in frame.columns]
+    for name in names:
+        if known.count(name) != 1:
+            advice = f"{did_you_mean(name, known)} The columns are: {', '.join(known)}."
+            raise ParameterError(
+                "columns", "name columns of the table", f"{name!r}, which names {known.count(name)}", advice
+            )
+    values = [frame.iloc[:, known.index(name)].tolist() for name in names]
+    every = range(len(frame)) if rows is None else rows
+    found = (dict(zip(names, (column[i] for column in values), strict=True)) for i in every)
+    return [RowText.of(text if isinstance(text, str) else "", row) for text, row in zip(texts, found, strict=True)]
+
+
+def _to_number(value: Any) -> float | None:
+    """Return a number, also if it is written as one; None for anything else."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | Real):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers, or of categories."""
+
+    name: str
+    mean: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()  # none for numbers
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Any]) -> "Column":
+        """Return the column of training rows: numbers if all its values are, else categories."""
+        known = [value for value in values if not is_missing(value)]
+        if not known:
+            raise ParameterError("columns", "name columns with values", f"{name!r}, which has none", "Leave it out.")
+        numbers = [number for number in map(_to_number, known) if number is not None]
+        if len(numbers) == len(known):
+            column = cls(name, float(np.mean(numbers)), float(np.std(numbers)) or 1.0)
+            if not np.isfinite([column.mean, column.scale]).all():
+                raise ParameterError("columns", "hold finite numbers", f"others in {name!r}", "Leave these rows out.")
+            return column
+        wrong = next((value for value in known if not isinstance(value, str | bool | np.bool_ | Real)), None)
+        categories = sorted({str(value).strip() for value in known})
+        if wrong is not None or len(categories) > max(MIN_CATEGORIES, MAX_CATEGORY_SHARE * len(known)):
+            got = (
+                f"{type(wrong).__name__} in {name!r}" if wrong is not None else f"{len(categories)} values in {name!r}"
+            )
+            must = "hold numbers, or categories that occur in several rows"
+            raise ParameterError("columns", must, got, "Convert that column, or leave it out.")
+        return cls(name, categories=tuple(categories))
+
+    @property
+    def width(self) -> int:
+        return len(self.categories) or 1
+
+    def features(self, values: Sequence[Any]) -> FloatArray:
+        """Return (rows, width) features."""
+        result = np.zeros((len(values), self.width))
+        place = {name: i for i, name in enumerate(self.categories)}
+        for row, value in enumerate(values):
+            if is_missing(value):
+                continue
+            if self.categories:
+                if (name := str(value).strip()) in place:
+                    result[row, place[name]] = 1
+                continue
+            number = _to_number(value)
+            if number is None or not np.isfinite(number):
+                got = f"{str(value)[:40]!r} in row {row + 1}"
+                raise ParameterError("columns", f"hold finite numbers in {self.name!r}, as in training", got)
+            result[row] = (number - self.mean) / self.scale
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a model with their weights."""
+
+    every: tuple[Column, ...] = ()
+    linear: FloatArray = field(default_factory=lambda: np.zeros((1, 0)))  # (outputs, features)
+
+    def __len__(self) -> int:
+        return len(self.every)
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.every]
+
+    @classmethod
+    def of(cls, names: Collection[str], texts: Sequence[str]) -> "Columns":
+        """Return columns of training rows, without weights."""
+        return cls(tuple(Column.of(name, _list_values(texts, name)) for name in names))
+
+    def features(self, texts: Sequence[str]) -> FloatArray:
+        """Return (texts, features); a text without values has zeros."""
+        return np.hstack([column.features(_list_values(texts, column.name)) for column in self.every])
+
+    def terms(self, texts: Sequence[str]) -> FloatArray:
+        """Return (texts, columns, outputs) contributions."""
+        parts = self.features(texts)[:, :, None] * self.linear.T  # (texts, features, outputs)
+        starts = np.cumsum([0, *(column.width for column in self.every[:-1])])
+        return np.asarray(np.add.reduceat(parts, starts, axis=1))
+
+
+def _list_values(texts: Sequence[str], name: str) -> list[Any]:
+    return [text.values.get(name) if isinstance(text, RowText) else None for text in texts]
