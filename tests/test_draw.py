@@ -154,7 +154,7 @@ def test_a_movie_has_a_legend() -> None:
     run = hm.simulate(hm.configuration("ball", n=60), RULE, layers=2)
     legends: list[str] = []
     movies.movie(run, steps=1, fps=1, overlay=lambda ax: legends.append(ax.figure.get_supxlabel()))
-    line = "stars lead; colours: the token that each follows; shaded: hull of the leaders"
+    line = "stars lead; colours: the token followed; shaded: hull of the leaders"
     assert {" ".join(legend.split()) for legend in legends} == {line}
 
 

@@ -31,7 +31,7 @@ def test_an_explanation_holds_no_formulas(tmp_path: Path) -> None:
     texts = [f"film {label} number{i}" for i, label in enumerate(labels * 4)]
     HardmaxClassifier(n_heads=3, groups=1).fit(texts, labels * 4).save(tmp_path)
     model, text = app_texts.load(str(tmp_path)), app_texts.Text("=good film, +bad -2 @home")
-    rows = cells_of(app_texts.to_file(str(tmp_path), model, text, 0, "csv").decode())
+    rows = cells_of(app_texts.to_file(str(tmp_path), model, text, 0, "csv", lambda done, total: None).decode())
     assert {"'=good", "'@bad", "odd"} <= set(rows[0])
     assert not any(is_formula(cell) for row in rows for cell in row)
 

@@ -81,7 +81,7 @@ def test_reports_escape_their_title_and_load_nothing(solid) -> None:
 def test_reports_have_a_player_if_there_are_several_frames(edges) -> None:
     page = trajectory_page(edges, "x")
     assert "mount(document.getElementById" in page
-    assert "Stars lead; colours: the token that each follows; white: several; shaded: hull of the leaders. Drag" in page
+    assert "Stars lead; colours: the token followed; white: several; shaded: hull of the leaders. Drag" in page
     assert 'alt="x: layers"' not in page
     for colour, mark, point in ((COLOURS[0], "★", "(1, 1)"), (COLOURS[4], "■", "(1, 0)")):
         assert f'<td><span style="color:{colour}">{mark}</span> {point}</td>' in page

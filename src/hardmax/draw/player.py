@@ -90,7 +90,7 @@ def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
     if isinstance(trajectory, SmoothTrajectory):
         line = flows.make_flow_legend({*tokens["palette"]} - {"ink"}, stars=stars, hull=hull)
     else:
-        parts = ["stars lead", "colours: the token that each follows"]
+        parts = ["stars lead", "colours: the token followed"]
         parts += ["white: several"] if "paper" in tokens["palette"] else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
     sentences = f"{line[:1].upper()}{line[1:]}", *describe_thinning(len(tokens["texts"]), int(trajectory.mask.sum()))

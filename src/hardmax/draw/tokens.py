@@ -205,7 +205,7 @@ def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int 
 
 def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
     """Return a legend of markers, colours and shading, in one line."""
-    parts = ["stars lead", "colours: the token that each follows"]
+    parts = ["stars lead", "colours: the token followed"]
     parts += ["grey: without a colour"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
     return "; ".join([*parts, *describe_thinning(shown, int(trajectory.mask.sum()))])
