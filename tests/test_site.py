@@ -34,7 +34,7 @@ QUERIES = {  # a search, and a part of an address among its results
     "metastability": "course/5-",
     "autocast": "reference/attention",
     "ONNX": "troubleshooting",
-    "duplicates": "course/2-",
+    "duplicates": "notation",
     "groups": "notation",
 }
 SITE = Path(__file__).parents[1] / "site"
