@@ -44,7 +44,10 @@ class BuiltIn:
         their index, so that they have independent random numbers.
         """
         for name in design[0]:
-            default = choose(self.defaults, name, "parameter")
+            if name not in self.defaults:
+                must = f"have parameters of the cell: {', '.join(self.defaults)}"
+                raise ParameterError("grid", must, repr(name), did_you_mean(name, self.defaults))
+            default = self.defaults[name]
             kinds = (int, float) if isinstance(default, float) else (type(default),)
             for value in (cell[name] for cell in design):
                 if isinstance(value, bool) or not isinstance(value, kinds):

@@ -38,7 +38,7 @@ LOADING, COMPILING = 1 << 27, 1 << 31  # products that NumPy finds while a kerne
 NUMPY_CALL, NUMPY_ELEMENT = 1 << 15, 1 << 10  # products in NumPy's time for a batch, and per batch element, at least
 MAX_SMALL_PLANE, MAX_SMALL = 4096, 512  # tokens of a batch element up to which "small" is faster than "scan"
 MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from which "symmetric" is fastest
-MIN_PREFIXES = 1 << 22  # products from which a hull that grows beats a scan of the first keys
+MIN_PREFIXES = 1 << 32  # products from which a hull that grows beats a scan of the first keys
 MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
 
 PACKAGE = Path(__file__).parents[1]
