@@ -187,7 +187,7 @@ def test_a_folder_holds_one_sweep(client, tmp_path: Path) -> None:
         ({"seed": -1}, "seed"),
         ({"cell": "leader"}, "cell"),
         ({"cell": 3}, "cell"),
-        ({"cell": "leaders", "grid": {"m": [1]}}, "parameter"),
+        ({"cell": "leaders", "grid": {"m": [1]}}, "grid"),
         ({"cell": "leaders", "grid": {"n": ["a"]}}, "n"),
     ],
 )

@@ -38,8 +38,8 @@ export async function fromLink(text) {
   return JSON.parse(new TextDecoder().decode(await pipe(packed, new DecompressionStream("deflate-raw"))));
 }
 
-export async function fromAddress(key) {
-  const found = location.hash.match(/^#(.)=([\w-]+)$/);
+export async function fromAddress(key, address = location.href) {
+  const found = new URL(address).hash.match(/^#(.)=([\w-]+)$/);
   return found && found[1] === key ? fromLink(found[2]) : null;
 }
 

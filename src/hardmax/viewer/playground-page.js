@@ -18,9 +18,9 @@ async function main() {
   }
   const remember = (playground) => keepLink("s", playground.plain());
   const playground = new Playground(host, { call: post, options, scene, problem, onchange: remember });
-  window.addEventListener("hashchange", () =>
+  window.addEventListener("hashchange", (event) =>
     playground.attempt(async () => {
-      const opened = await fromAddress("s");
+      const opened = await fromAddress("s", event.newURL); // the address may have the former scene again by now
       await post("scene", { scene: opened, quick: true });
       playground.open(opened);
     }),
