@@ -17,7 +17,6 @@ from hardmax.flows import device
 
 RTOL, TURNS = 1e-5, 3
 MANY = 100_000  # tokens that are timed once: kernels are compiled by then
-COLUMNS = ("case", "ours s", "plain torch s", "times as fast", "steps", "difference")
 
 
 def measure(sizes: tuple[int, ...] = (1000, 10_000, 100_000), d: int = 3) -> list[dict[str, Any]]:
@@ -25,7 +24,7 @@ def measure(sizes: tuple[int, ...] = (1000, 10_000, 100_000), d: int = 3) -> lis
     import torch
 
     rows, kernel = [], device._means_by_kernel
-    for rule, end in ((hm.SelfAttention(), 1.0), (hm.Sphere(4.0), 2.0)):
+    for rule, end in ((hm.SelfAttention(), 1.0), (hm.Sphere(4.0), 5.0)):
         for dtype in (torch.float32, torch.float64):
             for n in sizes:
                 tokens = np.random.default_rng(0).normal(size=(n, d))
@@ -52,6 +51,16 @@ def measure(sizes: tuple[int, ...] = (1000, 10_000, 100_000), d: int = 3) -> lis
                 })  # fmt: skip
                 print(rows[-1], flush=True)
     return rows
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Return the table of a record."""
+    lines = ["| case | steps | ms | plain torch, ms | times as fast | difference |", "|---|---:|---:|---:|---:|---:|"]
+    for row in found["rows"]:
+        ours, theirs = (f"{1000 * row[key]:,.3g}" for key in ("ours s", "plain torch s"))
+        cells = [row["case"], row["steps"], ours, theirs, f"{row['times as fast']:.1f}", f"{row['difference']:.0e}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([*lines, "", f"{found['machine']['device']}, torch {found['machine']['torch']}."])
 
 
 if __name__ == "__main__":

@@ -126,13 +126,16 @@ class RungeKutta:
             self.failed[b] = "the step became too small"
             return
         try:
-            for s in range(1, last + 1):
-                self._run_stage(b, s)
+            self._run_stages(b)
         except FAILURES as error:
             self.failed[b] = str(error).rstrip(".")
             return
         state.flags[b, 1] += last
         self._settle(b, self._find_error(b))
+
+    def _run_stages(self, b: int) -> None:
+        for s in range(1, self.pair.last + 1):
+            self._run_stage(b, s)
 
     def _find_error(self, b: int) -> float:
         if not self._is_compiled(b):
