@@ -12,6 +12,7 @@ left out: the contribution of a word is 0 if its vector is the mean of all words
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -247,7 +248,7 @@ def fit_dense(features: FloatArray, labels: IntArray, weights: FloatArray, C: fl
 
 
 def train_projection(
-    corpus: Corpus, rows: IntArray, labels: IntArray, weights: FloatArray, heads: int, kept: float
+    corpus: Corpus, rows: IntArray, labels: IntArray, weights: FloatArray, heads: int, kept: float, device: str = "cpu"
 ) -> FloatArray:
     """Return (r, heads) directions of heads that classify some texts together with a linear function of their means.
 
@@ -258,34 +259,35 @@ def train_projection(
         from torch.nn.functional import cross_entropy, dropout
     size = max(float(np.square(corpus.words, dtype=np.float64).mean()) ** 0.5, 1e-12) if len(corpus.words) else 1.0
     r, classes = corpus.axes.shape[1], int(labels.max()) + 1
+    pool = partial(torch.segment_reduce, initial=0)
+    words, means = torch.from_numpy(corpus.words).to(device), torch.from_numpy(corpus.means).float().to(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         directions, decoder = torch.randn(r, heads) / r**0.5, 0.05 * torch.randn(heads, classes)
-        linear = torch.zeros(corpus.means.shape[1] + 1, classes)
-        trained = [each.requires_grad_() for each in (directions, decoder, linear)]
+        linear, bias = torch.zeros(means.shape[1], classes), torch.zeros(classes)
+        trained = [each.to(device).requires_grad_() for each in (directions, decoder, linear, bias)]
+        directions, decoder, linear, bias = trained
         optimiser = torch.optim.AdamW(trained, RATE, weight_decay=DECAY)
         epochs, of_epoch = max(MIN_EPOCHS, -(-MIN_TEXTS // len(rows))), -(-len(rows) // BATCH)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=epochs * of_epoch + 1)
         for _ in range(epochs):
             for part in torch.randperm(len(rows)).split(BATCH):
                 texts = rows[part.numpy()]
-                sizes = (corpus.starts[texts + 1] - corpus.starts[texts])[:, None]
-                real = np.arange(max(1, sizes.max())) < sizes
-                words = np.zeros((*real.shape, r), np.float32)
-                words[real] = np.concatenate([corpus.words[corpus.starts[t] : corpus.starts[t + 1]] for t in texts])
-                mask, n = torch.from_numpy(real)[..., None], torch.from_numpy(np.maximum(1, sizes))
-                z = torch.from_numpy(words / size) @ directions + OFFSET  # (texts, n, heads)
-                above = ((z > 0) & mask).sum(1) / n
-                top, low = z.masked_fill(~mask, -1e4).amax(1), z.masked_fill(~mask, 1e4).amin(1)
-                moved = kept * (z * mask).sum(1) / n + (1 - kept) * (above * top + (1 - above) * low) - OFFSET
-                means = torch.from_numpy(np.pad(corpus.means[texts], ((0, 0), (0, 1)), constant_values=1)).float()
-                scores = means @ linear + dropout(moved * (n > 0), DROPOUT) @ decoder
-                losses = cross_entropy(scores, torch.from_numpy(labels[texts]).long(), reduction="none")
+                sizes = corpus.starts[texts + 1] - corpus.starts[texts]
+                some = np.repeat(corpus.starts[texts] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+                lengths = torch.from_numpy(sizes).to(device)
+                z = words[torch.from_numpy(some).to(device)].float() / size @ directions + OFFSET  # (words, heads)
+                above = pool((z > 0).float(), "mean", lengths=lengths)  # (texts, heads)
+                top, low = pool(z.clamp(min=0), "max", lengths=lengths), pool(z.clamp(max=0), "min", lengths=lengths)
+                moved = kept * pool(z, "mean", lengths=lengths) + (1 - kept) * (above * top + (1 - above) * low)
+                moved = moved - OFFSET * (lengths > 0)[:, None]
+                scores = means[texts] @ linear + bias + dropout(moved, DROPOUT) @ decoder
+                losses = cross_entropy(scores, torch.from_numpy(labels[texts]).to(device).long(), reduction="none")
                 optimiser.zero_grad()
-                (losses * torch.from_numpy(weights[texts])).mean().backward()
+                (losses * torch.from_numpy(weights[texts]).to(device)).mean().backward()
                 optimiser.step()
                 schedule.step()
-    return np.asarray(directions.detach().double().numpy() / size)
+    return np.asarray(directions.detach().double().cpu().numpy() / size)
 
 
 def make_context(encoder: Encoder, corpus: Corpus, dense: Dense, alpha: float, layers: int) -> Context:

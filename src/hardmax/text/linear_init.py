@@ -42,7 +42,7 @@ from hardmax.text.context import (
     retained,
     train_projection,
 )
-from hardmax.text.encoder import VectorText, make_encoder
+from hardmax.text.encoder import VectorText, find_device, make_encoder
 from hardmax.text.model import Epoch, Model, Report, Weights, logits, predicted_classes
 from hardmax.text.parameters import Parameters
 from hardmax.text.tokenizer import Splitter
@@ -355,7 +355,8 @@ def _fit_dense_folds(
         moved = np.zeros((len(labels), 0))
         if parameters is not None:
             kept, chosen = retained(ALPHA_FACTOR * parameters.alpha, parameters.layers), np.arange(len(labels))[rows]
-            heads = train_projection(corpus, chosen, labels, data.weights, parameters.n_heads, kept)
+            device = find_device(parameters.device)
+            heads = train_projection(corpus, chosen, labels, data.weights, parameters.n_heads, kept, device)
             moved = corpus.features(heads, kept)
             size = HEADS_SHARE * (corpus.means.var(axis=0).sum() / max(float(moved.var(axis=0).sum()), 1e-12)) ** 0.5
         features = np.hstack([corpus.means[:, corpus.used], size * moved])
