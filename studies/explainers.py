@@ -52,6 +52,8 @@ class Question:
     def logits_of_words(self, documents: Sequence[Sequence[str]]) -> FloatArray:
         """(m, outputs) logits of texts that are split already; an erased word is ""."""
         model = self.classifier.model_
+        if model.context is not None:  # the encoder reads the other words as a text again
+            return model.logits([" ".join(words) for words in documents])
         return logits(model.weights, model.vocabulary.encode_words(documents, len(documents)))
 
     def probabilities(self, kept: AnyArray) -> FloatArray:

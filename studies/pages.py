@@ -5,9 +5,10 @@ The records are in `benchmarks/results`, and those of the classifier's studies b
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from benchmarks import app_load, gpu, hull_cache, report
+from benchmarks import app_load, gpu, gpu_flows, hull_cache, report
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.registry import Result, Row
 from pandas import read_csv
@@ -40,7 +41,11 @@ Table = Callable[[], str]
 
 def record(name: str) -> dict[str, Any]:
     """Read a recorded study."""
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return read_json(RESULTS / f"{name}.json")
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def kinds(file: str = "cpu") -> list[tuple[str, dict[str, Result]]]:
@@ -193,12 +198,16 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "flows": flow_accuracy,
         "steps": lambda: against(("the paper's step",), ("classifier_step_2", "classifier_step_16")),
     },
-    "docs/compare/lime-and-shap.md": {"explanations": explanations},
+    "docs/compare/lime-and-shap.md": {
+        "explanations": explanations,
+        "rationales": lambda: encoders.rationales_table(read_json(encoders.RATIONALES_TABLE)),
+    },
     "docs/compare/text-classifiers.md": {
         "even": lambda: small_files("even", EVEN, ("hardmax", "TF-IDF", "NB-SVM", "embeddings")),
         "uneven": lambda: small_files("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
-        "encoders": lambda: encoders.markdown(json.loads(encoders.TABLE.read_text(encoding="utf-8"))),
-        "negation": lambda: encoders.negation_table(json.loads(encoders.NEGATION_TABLE.read_text(encoding="utf-8"))),
+        "encoders on sentences": lambda: encoders.markdown(read_json(encoders.TABLE), "sentences"),
+        "encoders on reviews": lambda: encoders.markdown(read_json(encoders.TABLE), "reviews"),
+        "negation": lambda: encoders.negation_table(read_json(encoders.NEGATION_TABLE)),
         "ablations": lambda: classifier_page.ablation_table(read_results("ablations")),
         "paper": lambda: classifier_page.paper_table(read_results("paper")),
         "answers": answers,
@@ -213,9 +222,8 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
     "docs/how-to/torch.md": {"hull cache": lambda: hull_cache.markdown(record("hull_cache"))},
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": {"settings": classifier_page.settings_table},
-    "docs/studies/mean_field.md": {
-        "mean_field": lambda: mean_field.markdown(json.loads(mean_field.RECORD.read_text(encoding="utf-8")))
-    },
+    "docs/how-to/gpu.md": {"flows on a GPU": lambda: gpu_flows.markdown(record("gpu_flows"))},
+    "docs/studies/mean_field.md": {"mean_field": lambda: mean_field.markdown(read_json(mean_field.RECORD))},
     "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},
 }
 
