@@ -57,7 +57,7 @@ def markdown(found: dict[str, Any]) -> str:
     """Return the table of a record."""
     lines = ["| case | steps | ms | plain torch, ms | times as fast | difference |", "|---|---:|---:|---:|---:|---:|"]
     for row in found["rows"]:
-        ours, theirs = (f"{1000 * row[key]:,.3g}" for key in ("ours s", "plain torch s"))
+        ours, theirs = (f"{1000 * row[key]:,.0f}" for key in ("ours s", "plain torch s"))
         cells = [row["case"], row["steps"], ours, theirs, f"{row['times as fast']:.1f}", f"{row['difference']:.0e}"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, "", f"{found['machine']['device']}, torch {found['machine']['torch']}."])

@@ -62,7 +62,7 @@ class DeviceRungeKutta(RungeKutta):
     """One token set whose states and derivatives are tensors, coordinate by coordinate as the kernel reads them.
 
     The numbers of all stages of a step are copied to the device at once. From the second step on a CUDA graph launches
-    the stages and the error norm, which takes a fifth of the time of single launches.
+    the stages and the error norm together.
     """
 
     coordinates: "Sequence[_OnDevice]"
