@@ -291,9 +291,10 @@ def begin_stage(
 
 
 @entry()
-def attend_rows(terms: Terms, state: State, b: int, s: int, space: Space, first: int, last: int) -> None:
-    """Write the derivative of some rows in stage s."""
-    _attend(terms, b, s, state.tokens[b], space, first, last, state.K[b, s])
+def attend_rows(terms: Terms, state: State, b: int, s: int, space: Space, bounds: IntArray, some: IntArray) -> None:
+    """Write the derivative of the rows bounds[k] to bounds[k + 1] in stage s, for some k."""
+    for k in some:
+        _attend(terms, b, s, state.tokens[b], space, bounds[k], bounds[k + 1], state.K[b, s])
 
 
 combine_errors = njit(steps.combine_errors)

@@ -6,6 +6,7 @@ and for held attention.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hardmax.flows.steps import State, Terms, find_pair
 from hardmax.search.dispatch import NUMPY_CALL, use_compiled
 
 MIN_SHARED_ROWS = 2e7  # multiplications of a stage from which its rows are divided among threads
+PARTS = 64  # of the rows of a stage
 WORK_PER_PAIR = 24  # multiplications for the exponential of a pair of tokens, and beside it 2 d
 MAX_COMPILED_D = 16  # beyond it BLAS is faster: 0.6 times as long with 500 tokens and d = 32
 USUAL_EVALUATIONS = 500  # of an integration
@@ -175,17 +177,11 @@ class RungeKutta:
             self._spaces = {b: compiled.make_space(state.tokens[b], rows, state.y.shape[2])}
         space = self._spaces[b]
         compiled.begin_stage(terms, state, pair.A, pair.C, b, s, pair.last, space)
-        if not self._is_shared(b):
-            compiled.attend_rows(terms, state, b, s, space, 0, rows)
-            return
-        parts = np.linspace(0, rows / compiled.LANES, 65).astype(int) * compiled.LANES
-        parts[-1] = rows
-
-        def work(own: IntArray) -> None:
-            for part in own.tolist():
-                compiled.attend_rows(terms, state, b, s, space, int(parts[part]), int(parts[part + 1]))
-
-        share(work, 64, float(self._effort[b]))
+        parts = PARTS if self._is_shared(b) else 1
+        bounds = np.linspace(0, rows / compiled.LANES, parts + 1).astype(np.intp) * compiled.LANES
+        bounds[-1] = rows
+        work = partial(compiled.attend_rows, terms, state, b, s, space, bounds)
+        share(work, parts, float(self._effort[b]))
 
     def interpolate(self, b: int, times: FloatArray) -> Array:
         """Return the states of an element at times within its last step: (times, rows, d)."""
