@@ -7,7 +7,7 @@ computed once, on a GPU where there is one, and kept in FOLDER: 20 GB for 25,000
 `--models` choose rows, which replace those in the record.
 
 `--negation` measures phrases with a negation, with models of NEGATION_ROWS sentences. `--rationales DATA` measures how
-well contributions agree with people, on train.parquet and val.parquet of that folder.
+well contributions agree with people, on train.parquet and val.parquet of that folder. `--costs` measures predictions.
 """
 
 import argparse
@@ -16,18 +16,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.memory import with_peak
 
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray
 from hardmax.text.classifier import HardmaxClassifier
 from hardmax.text.context import STRENGTHS
-from hardmax.text.datasets import load_imdb
+from hardmax.text.datasets import load_imdb, reviews
 from hardmax.text.encoder import Encoder, find_device
 from hardmax.text.tables import read_texts
 from hardmax.text.tokenizer import Splitter
@@ -40,6 +41,7 @@ MEASURED = 5000  # test texts
 TEXTS = ("sentences", "reviews")
 TABLE, NEGATION_TABLE = DOCS / "studies" / "encoders.json", DOCS / "studies" / "negation.json"
 RATIONALES_TABLE = DOCS / "studies" / "rationales.json"
+COSTS_TABLE, COSTS = DOCS / "studies" / "encoder_costs.json", {20: 400, 200: 60}  # texts of each number of words
 NEGATION_ROWS = 1000
 PHRASES = {  # phrase, its word of sentiment, and its label
     "a wonderful film": ("wonderful", "pos"),
@@ -251,6 +253,35 @@ def rationales_table(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def measure_costs() -> list[dict[str, Any]]:
+    """Return rows per second of predictions with MiniLM, of the processor and in all, and their peak memory."""
+    found, corpus = list[dict[str, Any]](), reviews(2000, seed=1)
+    words = [word for text in corpus.texts for word in text.split()]
+    for dtype in ("float64", "float32"):
+        model = HardmaxClassifier(encoder="minilm", encoder_dtype=dtype, device="cpu")
+        model.fit(corpus.texts[:100], corpus.labels[:100])
+        for length, count in COSTS.items():
+            texts = [" ".join(words[i * length : (i + 1) * length]) for i in range(count)]
+            start, seconds = time.perf_counter(), time.process_time()
+            _, peak = with_peak(partial(model.predict_proba, texts))
+            rates = count / (time.perf_counter() - start), count / (time.process_time() - seconds)
+            row = {"words": length, "dtype": dtype, "rows_per_second": round(rates[0], 1), "peak_mb": round(peak or 0)}
+            found.append(row | {"rows_per_processor_second": round(rates[1], 1)})
+            print(json.dumps(found[-1]), flush=True)
+    save_text(json.dumps(found, indent=1) + "\n", COSTS_TABLE)
+    return found
+
+
+def costs_table(found: list[dict[str, Any]]) -> str:
+    """Return the table of rows per second."""
+    lines = ["| words of a text | `encoder_dtype` | rows per second | per second of one processor | peak MB |"]
+    lines.append("|---:|---|---:|---:|---:|")
+    for row in found:
+        rates = f"{row['rows_per_second']:.1f} | {row['rows_per_processor_second']:.1f}"
+        lines.append(f"| {row['words']} | {row['dtype']} | {rates} | {row['peak_mb']} |")
+    return "\n".join(lines)
+
+
 def markdown(found: list[dict[str, Any]], texts: str) -> str:
     """Return the table of one kind of texts."""
     lines, names = [HEAD], list(METHODS)
@@ -271,10 +302,13 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=[""], help="Parts of names of models, such as MiniLM.")
     parser.add_argument("--workers", type=int, default=1, help="Processes that train models.")
     parser.add_argument("--negation", action="store_true", help="Measure phrases with a negation.")
+    parser.add_argument("--costs", action="store_true", help="Measure rows per second and memory of predictions.")
     parser.add_argument("--rationales", type=Path, help="Folder of texts with the words that people marked.")
     given = parser.parse_args()
     if given.negation:
         print(negation_table(measure_negation(given.data_source, given.cache)))
+    elif given.costs:
+        print(costs_table(measure_costs()))
     elif given.rationales:
         print(rationales_table(measure_rationales(given.rationales, given.cache)))
     else:

@@ -207,6 +207,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "uneven": lambda: small_files("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
         "encoders on sentences": lambda: encoders.markdown(read_json(encoders.TABLE), "sentences"),
         "encoders on reviews": lambda: encoders.markdown(read_json(encoders.TABLE), "reviews"),
+        "encoder costs": lambda: encoders.costs_table(read_json(encoders.COSTS_TABLE)),
         "negation": lambda: encoders.negation_table(read_json(encoders.NEGATION_TABLE)),
         "ablations": lambda: classifier_page.ablation_table(read_results("ablations")),
         "paper": lambda: classifier_page.paper_table(read_results("paper")),
