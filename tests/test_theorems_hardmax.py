@@ -80,6 +80,11 @@ def test_only_the_last_layer_is_too_little() -> None:
         hm.theorems.check(hm.limit([[1.0]], RULE))
 
 
+def test_a_statement_about_another_rule_is_not_met() -> None:
+    verdict = hm.theorems.hull(hm.simulate(hm.configuration("triangle"), hm.Softmax(0.5), layers=1))
+    assert (verdict.outcome, verdict.reason) == ("hypotheses not met", "The rule is Softmax, not Hardmax.")
+
+
 def test_theorem_1_needs_no_positive_definite_matrix() -> None:
     rng = np.random.default_rng(4)
     skew = hm.Hardmax(0.5, np.array([[1.0, 3, 0], [-3, 1, 0], [0, 0, 1]]), any_A=True)

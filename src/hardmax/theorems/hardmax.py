@@ -10,6 +10,7 @@ from hardmax._exact import apply, as_floats, dot, format_down, format_up, over_o
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.exact.run import Proof, Run
 from hardmax.limit import limit as find_limit
+from hardmax.rules.hardmax import Hardmax
 from hardmax.search.sets import Sets
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -63,11 +64,9 @@ def require(
     distinct: bool = False,
     limited: bool = False,
 ) -> Verdict | None:
-    """Return the verdict if layers are missing, or hypotheses; `limited` needs a certified limit."""
-    token_set, missing = trajectory.only_token_set("hm.theorems.check(trajectory[b])"), list[str]()
-    classes, rule = token_set.classes, trajectory.rule
-    if len(trajectory.saved) <= trajectory.layers:
-        return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
+    """Return the verdict if hypotheses are not met; `limited` needs a certified limit."""
+    token_set, rule, missing = trajectory.token_sets[0], trajectory.rule, list[str]()
+    classes = token_set.classes
     if not rule.normalize:
         missing.append("tokens are not normalised")
     if rule.causal != causal:
@@ -89,7 +88,8 @@ def require(
 def _statements(example: str, **hypotheses: Any) -> "partial[Statement]":
     words = ["any A" if hypotheses.get("any_A") else "A symmetric positive definite"]
     words += [text for name, text in WORDS.items() if hypotheses.get(name)]
-    return partial(Statement, require=partial(require, **hypotheses), example=example, hypotheses=", ".join(words))
+    unmet = partial(require, **hypotheses)
+    return partial(Statement, rule=Hardmax, require=unmet, example=example, hypotheses=", ".join(words))
 
 
 paper_statement = _statements(EXAMPLE.format("square"), distinct=True)

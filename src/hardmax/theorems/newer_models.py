@@ -14,6 +14,7 @@ from hardmax.exact.thresholds import is_in_hull
 from hardmax.group_limits import are_quiescent
 from hardmax.rules.frank_wolfe import OPEN_LOOP, FrankWolfe
 from hardmax.rules.localmax import Localmax
+from hardmax.rules.sphere import Sphere
 from hardmax.search.sets import Classes
 from hardmax.sphere_clusters import renyi_centres
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
@@ -28,24 +29,9 @@ SEPARATION = 2.0  # c: centres are separated by c beta^{-1/2}
 TOL = 1e-13  # of a position after one layer, relative to the largest token
 
 
-def _require(trajectory: Any, kind: type) -> Verdict | None:
-    """Return the verdict if the trajectory is of another rule, or lacks layers."""
-    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
-    if not isinstance(trajectory.rule, kind):
-        return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {kind.__name__}")
-    if len(trajectory.saved) <= trajectory.saved[-1]:
-        return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
-    return None
-
-
-require_frank_wolfe, require_localmax = partial(_require, kind=FrankWolfe), partial(_require, kind=Localmax)
-
-
 def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the same for `FrankWolfe`, and the verdict unless B is negative definite with steps 2/(t+2)."""
-    unmet, rule = require_frank_wolfe(trajectory), trajectory.rule
-    if unmet is not None or not isinstance(rule, FrankWolfe):
-        return unmet
+    """Return the verdict unless B is negative definite with steps 2/(t+2)."""
+    rule: Any = trajectory.rule
     B = rule.B
     symmetric = B is not None and bool((np.asarray(B) == np.asarray(B).T).all())
     if not symmetric or np.linalg.eigvalsh(np.asarray(B, float)).max() >= 0:
@@ -53,12 +39,24 @@ def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
     return None if rule.steps == OPEN_LOOP else report_not_met(f"the steps are not {OPEN_LOOP}")
 
 
-@Statement(
+def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
+    """Return the verdict unless attention is causal and normalised, with beta above 0."""
+    rule: Any = trajectory.rule
+    is_causal_sphere = isinstance(rule, Sphere) and rule.causal and rule.normalized and rule.has_constant_beta
+    if not is_causal_sphere or float(rule.beta) == 0:
+        return report_not_met("the rule is not Sphere(beta, causal=True) with a constant beta > 0")
+    return None
+
+
+frank_wolfe_statement = partial(Statement, rule=FrankWolfe, example=EXAMPLE)
+negative_statement = partial(Statement, rule=FrankWolfe, require=require_negative, example=NEGATIVE)
+renyi_statement = partial(Statement, require=require_causal_sphere, example=RENYI_EXAMPLE)
+
+
+@frank_wolfe_statement(
     "Frank-Wolfe (a)",
     "For an invertible B and almost every start each token has a single target at every layer.",
     FRANK_WOLFE_PAPER,
-    require=require_frank_wolfe,
-    example=EXAMPLE,
     hypotheses="B invertible, almost every start",
 )
 def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
@@ -76,13 +74,11 @@ def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
     return report(True, f"Every token has one target at each of {len(trajectory.saved)} layers.")
 
 
-@Statement(
+@frank_wolfe_statement(
     "Frank-Wolfe (b)",
     "If every token has one target at layer 0, and that target is its own, then for any B the targets stay and "
     "x_i^t = Pi_t x_i + (1 - Pi_t) v_i with Pi_t the product of 1 - gamma.",
     f"{FRANK_WOLFE_PAPER}; a case of Theorem 1",
-    require=require_frank_wolfe,
-    example=EXAMPLE,
     hypotheses="any B; each token's target is its own",
     proof="proved in the paper and by Theorem 1",
 )
@@ -119,13 +115,11 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
     return report(bool(lead[t] >= 0), reason, margin=float(lead[t]), witness=witness)
 
 
-@Statement(
+@negative_statement(
     "Frank-Wolfe (c), printed",
     "For B negative definite and steps 2/(t+2), J(x) = -⟨B x, x⟩/2 is at most 2 lambda_max diam^2/(t+1) at layer t+1.",
     f"{FRANK_WOLFE_PAPER}; REFUTED: the tokens 1 and 2 with B = -1 stay at J >= 1/2",
     conjecture=True,
-    require=require_negative,
-    example=NEGATIVE,
     hypotheses="B negative definite, steps 2/(t+2)",
     proof="refuted",
 )
@@ -134,12 +128,10 @@ def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
     return _rate(trajectory)
 
 
-@Statement(
+@negative_statement(
     "Frank-Wolfe (c), repaired",
     "The same if 0 lies in the hull of the tokens at every layer.",
     "hardmax, docs/newer-models.md",
-    require=require_negative,
-    example=NEGATIVE,
     hypotheses="also 0 in the hull at every layer",
     proof="repaired, proved here",
 )
@@ -157,7 +149,7 @@ def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     "stays, and each token tends to the mean of its group by the factor 1/(1 + alpha) per layer.",
     "hardmax, docs/newer-models.md; such groups take the place of leaders in arXiv 2509.15958, of which the abstract "
     "was read",
-    require=require_localmax,
+    rule=Localmax,
     example="[[2, 0], [1.75, 0.5], [0, 2]], hm.Localmax(1, 1), layers=10",
     hypotheses="any A, tolerance that shrinks no faster than groups",
 )
@@ -189,27 +181,11 @@ def _layers(trajectory: SmoothTrajectory) -> FloatArray:
     return tokens
 
 
-FRANK_WOLFE = (frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate)
-LOCALMAX = (quiescent,)
-
-
-def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict unless attention is causal and normalised, with beta above 0."""
-    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
-    rule: Any = trajectory.rule
-    is_causal_sphere = type(rule).__name__ == "Sphere" and rule.causal and rule.normalized and rule.has_constant_beta
-    if not is_causal_sphere or float(rule.beta) == 0:
-        return report_not_met("the rule is not Sphere(beta, causal=True) with a constant beta > 0")
-    return None
-
-
-@Statement(
+@renyi_statement(
     "Renyi displacement",
     "While all tokens before token s keep an angle of at least delta from it, with delta beyond the largest value of "
     "h(x) = e^{beta (cos x - 1)} sin x, it moves by at most t s h(delta).",
     f"{RENYI_PAPER}; stated there for d = 2 and separated centres, here for each centre (proved here)",
-    require=require_causal_sphere,
-    example=RENYI_EXAMPLE,
     hypotheses="causal, earlier tokens stay away",
     proof="repaired, proved here",
 )
@@ -234,13 +210,11 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     return report(worst >= 0, f"{tested} centres move by no more than t s h(delta).", margin=worst, witness=witness)
 
 
-@Statement(
+@renyi_statement(
     "Renyi capture",
     "CHECKED ONLY: at time beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
     f"{RENYI_PAPER}; stated there for a time of order beta",
     conjecture=True,
-    require=require_causal_sphere,
-    example=RENYI_EXAMPLE,
     hypotheses="causal, run until time beta",
     proof="checked",
 )
@@ -260,4 +234,6 @@ def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
     return report(worst <= delta, f"{reason} away.", margin=delta - worst, witness={"token": int(angles.argmax())})
 
 
+FRANK_WOLFE = (frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate)
+LOCALMAX = (quiescent,)
 CAUSAL_SPHERE = (renyi_displacement, renyi_capture)

@@ -136,11 +136,8 @@ def find_rtol(trajectory: SmoothTrajectory) -> float:
 
 
 def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict if the rule is not self-attention with a spectrum of this kind and its hypotheses."""
-    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
-    rule = trajectory.rule
-    if not isinstance(rule, SelfAttention):
-        return report_not_met(f"the rule is {type(rule).__name__}, not SelfAttention")
+    """Return the verdict if V does not have a spectrum of this kind, or other hypotheses are not met."""
+    rule: Any = trajectory.rule
     uncovered = ["Q, K or V depends on time"] if any(map(callable, rule.weights)) else []
     uncovered += ["attention is causal"] if rule.causal else []
     if uncovered:
@@ -155,7 +152,8 @@ def cover(kind: str, V: str, hypotheses: str, d: int = 2) -> dict[str, Any]:
     """Return the hypotheses and the example of a statement about one kind of spectrum, for `Statement`."""
     tokens = "[[1.0], [-0.5], [0.2]]" if d == 1 else f'hm.configuration("gaussian", n=8, d={d})'
     example = f"{tokens}, hm.SelfAttention(V={V}), times=10"
-    return {"require": partial(require_kind, kind), "example": example, "hypotheses": hypotheses}
+    unmet = partial(require_kind, kind)
+    return {"rule": SelfAttention, "require": unmet, "example": example, "hypotheses": hypotheses}
 
 
 def check_limit(
@@ -280,7 +278,8 @@ def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
 )
 def polytope(trajectory: SmoothTrajectory) -> Verdict:
     """Measure max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
-    return _check_gain(Problem.of(trajectory))
+    problem = Problem.of(trajectory)
+    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, hull=True)
 
 
 @Statement(
@@ -293,12 +292,8 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
 )
 def product(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the polytope for the components in the leading eigenspace."""
-    return _check_gain(Problem.of(trajectory))
-
-
-def _check_gain(problem: Problem) -> Verdict:
-    dual = None if problem.expected.kind == "polytope" else problem.expected.dual
-    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, dual=dual, hull=True)
+    problem = Problem.of(trajectory)
+    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, dual=problem.expected.dual, hull=True)
 
 
 def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object]:
@@ -448,15 +443,13 @@ def _largest_variance(tokens: FloatArray) -> float:
     "energy",
     "On the unit sphere E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) never decreases, with softmax or without it.",
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794, section 3",
+    rule=Sphere,
     example='hm.configuration("sphere", n=8, d=3), hm.Sphere(beta=2), times=5',
     hypotheses="tokens on the sphere, no causal mask",
 )
 def energy(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the smallest growth of E between consecutive saved times, relative to E."""
-    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
-    rule = trajectory.rule
-    if not isinstance(rule, Sphere):
-        return report_not_met(f"the rule is {type(rule).__name__}, not Sphere")
+    rule: Any = trajectory.rule
     if rule.causal:
         return report_not_met("attention is causal")
     if not rule.has_constant_beta:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hardmax._display import draw
+from hardmax.rules.base import Layered, Rule
 
 
 class Outcome(StrEnum):
@@ -49,7 +50,7 @@ class Verdict:
     Attributes
     ----------
     outcome : Outcome
-        "holds", "fails", "hypotheses not met", "nothing to check" (no token meets the premise) or "undecided".
+        "holds", "fails", "hypotheses not met", "nothing to check" or "undecided".
     reason : str
         The finding, as a sentence.
     margin : float
@@ -161,8 +162,10 @@ class Statement:
         Its name, its text, and where it is proved or conjectured.
     conjecture : bool
         Whether it is not proved.
+    rule : type
+        The rule that it is about. If that has layers, the test needs all of them.
     require : callable, optional
-        A function from a trajectory to the verdict if hypotheses are not met, or None if the test can run.
+        A function from a trajectory to the verdict if further hypotheses are not met, or None if the test can run.
     example : str
         Arguments of `hm.simulate` for a trajectory on which it holds: an example in the docstring of the function.
     hypotheses : str
@@ -187,6 +190,7 @@ class Statement:
     text: str
     reference: str
     conjecture: bool = False
+    rule: type = Rule
     require: Callable[[Any], Verdict | None] | None = None
     example: str = ""
     hypotheses: str = ""
@@ -201,15 +205,28 @@ class Statement:
     def __call__(self, check: Callable[[T], Verdict]) -> Callable[[T], Verdict]:
         @wraps(check)
         def check_in_words(trajectory: T) -> Verdict:
-            unmet = self.require(trajectory) if self.require else None
+            verdict = self._refuse(trajectory) or check(trajectory)
             words = {"name": self.name, "statement": self.text, "reference": self.reference}
-            return replace(unmet or check(trajectory), conjecture=self.conjecture, **words)  # type: ignore[arg-type]
+            return replace(verdict, conjecture=self.conjecture, **words)  # type: ignore[arg-type]
 
         (parameter,) = signature(check).parameters.values()
         kind = getattr(parameter.annotation, "__name__", "")
         kind = kind if kind.endswith("Trajectory") else "Trajectory"
         text = f"{cleandoc(check.__doc__ or '')}\n\nThe statement: {self.text} ({self.reference})\n"
-        text += SECTIONS.format(kind=kind, requirement=ALL_LAYERS if kind == "HardmaxTrajectory" else "")
+        text += SECTIONS.format(kind=kind, requirement=ALL_LAYERS if self._needs_layers else "")
         text += EXAMPLE.format(example=self.example, name=check.__name__) if self.example else ""
         check_in_words.__doc__, check_in_words.statement = text, self  # type: ignore[attr-defined]
         return check_in_words
+
+    @property
+    def _needs_layers(self) -> bool:
+        return issubclass(self.rule, Layered)
+
+    def _refuse(self, trajectory: Any) -> Verdict | None:
+        """Return the verdict if the test cannot run on a trajectory; raise an error for a batch."""
+        trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+        if not isinstance(trajectory.rule, self.rule):
+            return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {self.rule.__name__}")
+        if self._needs_layers and len(trajectory.saved) <= trajectory.saved[-1]:
+            return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
+        return self.require(trajectory) if self.require else None
