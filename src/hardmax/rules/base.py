@@ -40,12 +40,13 @@ class Rule(ABC):
         return True
 
     _matrix = ""  # attribute with the only matrix, which decides the dimension
+    _dimension: int | None = None  # of rules with several matrices
 
     @property
     def dimension(self) -> int | None:
         """The dimension that tokens must have, or None for any."""
-        matrix = getattr(self, self._matrix) if self._matrix else None
-        return None if matrix is None else len(matrix)
+        matrix = getattr(self, self._matrix, None)
+        return self._dimension if matrix is None else len(matrix)
 
     @property
     def weights(self) -> tuple[Array | None, ...]:

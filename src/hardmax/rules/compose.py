@@ -26,11 +26,6 @@ class Compose(Layered):
     dt : positive number
         Length of the step of flows.
 
-    Raises
-    ------
-    ParameterError
-        If there is no part, parts have different dimensions, or `dt` is not positive.
-
     Examples
     --------
     A transformer block: two heads with softmax attention, a feed-forward part, a norm after each.
@@ -54,6 +49,7 @@ class Compose(Layered):
         sizes = sorted({part.dimension for part in self.parts if part.dimension is not None})
         if len(sizes) > 1:
             raise ParameterError("parts", "have matrices of one dimension", sizes, "Change the matrices.")
+        self._set(_dimension=sizes[0] if sizes else None)
 
     @property
     def attends(self) -> bool:
@@ -62,10 +58,6 @@ class Compose(Layered):
     @property
     def is_exact(self) -> bool:  # type: ignore[override]
         return all(isinstance(part, Layered) and part.is_exact for part in self.parts)
-
-    @property
-    def dimension(self) -> int | None:
-        return next((part.dimension for part in self.parts if part.dimension is not None), None)
 
     @property
     def weights(self) -> tuple[Array | None, ...]:
@@ -120,14 +112,6 @@ class MultiHead(Rule):
         s_h, for shared coordinates. By default 1/H each for rules with layers, so that tokens stay in their hull, and
         1 each for flows, as transformers add their heads.
 
-    Raises
-    ------
-    ParameterError
-        If there is no head, or some have layers and others time, or on shared coordinates sizes differ; or `shares`
-        comes without `shared=True`.
-    InputError
-        From `simulate`, if tokens cannot be split into the coordinates of the heads.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -159,19 +143,16 @@ class MultiHead(Rule):
         if self.shared and len(set(sizes) - {None}) > 1:
             must = "have matrices of one size with `shared=True`"
             raise ParameterError("heads", must, f"sizes {sizes}", "Use `shared=False` for coordinates of their own.")
+        known = [size for size in sizes if size is not None]
+        if self.shared and known:
+            self._set(_dimension=known[0])
+        elif len(known) == len(heads):
+            self._set(_dimension=sum(known))
 
     @property
     def continuous(self) -> bool:
         """Whether its heads move tokens in time, not by layers."""
         return self.heads[0].continuous
-
-    @property
-    def dimension(self) -> int | None:
-        """The dimension of the heads on shared coordinates; else the sum, if each head has one."""
-        known = [head.dimension for head in self.heads if head.dimension is not None]
-        if self.shared:
-            return known[0] if known else None
-        return sum(known) if len(known) == len(self.heads) else None
 
     @property
     def weights(self) -> tuple[Array | None, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +26,8 @@ class FrankWolfe(SetAttention):
 
     For symmetric B this is a step of the Frank-Wolfe method that maximises ⟨B x, x⟩/2 over the hull. Keys are points:
     equal tokens count once. Where several vertices are maximal, the token moves towards their mean. Without such ties
-    a step is that of `Hardmax(gamma/(1 - gamma), B, any_A=True)`.
+    a step is that of `Hardmax(gamma/(1 - gamma), B, any_A=True)`. Statements of arXiv 2508.09628 are used as a public
+    formal transcription has them; the paper was not read.
 
     Parameters
     ----------
@@ -48,10 +50,6 @@ class FrankWolfe(SetAttention):
     [Fraction(1, 1), Fraction(0, 1)]
     >>> hm.limit(tokens, hm.Hardmax(alpha=1)).exact()[4].tolist()
     [Fraction(1, 1), Fraction(1, 1)]
-
-    References
-    ----------
-    arXiv 2508.09628. Its statements are used as a public formal transcription has them; the paper was not read.
     """
 
     B: ArrayLike | None = None
@@ -61,34 +59,28 @@ class FrankWolfe(SetAttention):
     def __post_init__(self) -> None:
         if self.B is not None:
             self._set(B=_validation.check_matrix(self.B, any_A=True, name="B"))
-        if not isinstance(self.steps, str):
-            gammas = _validation.check_alpha(self.steps, "steps")
-            if max(gammas) > 1:
-                raise ParameterError("steps", "lie in (0, 1]", f"{float(max(gammas)):g}", "A typical value is 1/2.")
-            self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
-        elif self.steps != OPEN_LOOP:
+        gammas = () if isinstance(self.steps, str) else _validation.check_alpha(self.steps, "steps")
+        if isinstance(self.steps, str) and self.steps != OPEN_LOOP:
             raise ParameterError("steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps))
+        if gammas and max(gammas) > 1:
+            raise ParameterError("steps", "lie in (0, 1]", f"{float(max(gammas)):g}", "A typical value is 1/2.")
+        if gammas:
+            self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
+        self._set(_gammas=gammas)
 
     def step(self, k: int) -> Fraction:
         """Return gamma of layer k, counted from 0, as a Fraction."""
-        if isinstance(self.steps, str):
-            return Fraction(2, k + 2)
-        return self.steps[min(k, len(self.steps) - 1)] if isinstance(self.steps, tuple) else self.steps  # type: ignore[return-value]
+        gammas: tuple[Fraction, ...] = self._gammas  # type: ignore[attr-defined]
+        return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, k + 2)
 
     def remaining(self, k: int) -> Fraction:
         """Return Pi_k, the product of 1 - gamma over the first k layers: the share of the start that is left."""
-        if isinstance(self.steps, str):
-            return Fraction(int(k == 0))  # the first step is 1
-        product = Fraction(1)
-        for layer in range(k):
-            product *= 1 - self.step(layer)
-        return product
+        return prod((1 - self.step(layer) for layer in range(k)), start=Fraction(1))
 
     def has_full_step(self, k: int) -> bool:
         """Return whether a step from layer k on is 1: then tokens are at the mean of their targets."""
-        if isinstance(self.steps, str):
-            return k == 0
-        return 1 in (self.steps[min(k, len(self.steps) - 1) :] if isinstance(self.steps, tuple) else (self.steps,))
+        last = len(self._gammas)  # type: ignore[attr-defined]
+        return any(self.step(layer) == 1 for layer in range(k, max(k + 1, last)))
 
     def sets(self, tokens: AnyArray, points: AnyArray | None = None) -> BoolArray:
         """Return which of distinct tokens each of them, or each point, moves towards: exact sets of vertices."""

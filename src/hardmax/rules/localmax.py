@@ -20,6 +20,7 @@ class Localmax(SetAttention):
     N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 + alpha) mean_{j in N_i} (z_j - z_i).
 
     With eps = 0 it is `Hardmax`, and so are its limits. The sets are those of real arithmetic on the given numbers.
+    Of arXiv 2509.15958 the abstract was read; its tolerance may be defined otherwise.
 
     Parameters
     ----------
@@ -45,10 +46,6 @@ class Localmax(SetAttention):
     Certified at layer 0. 2 groups of 3 tokens.
     >>> limit.exact()[0].tolist()
     [Fraction(15, 8), Fraction(1, 4)]
-
-    References
-    ----------
-    arXiv 2509.15958, of which the abstract was read; its tolerance may be defined otherwise.
     """
 
     alpha: float | Fraction | Sequence[float | Fraction]

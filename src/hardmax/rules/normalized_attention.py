@@ -15,7 +15,7 @@ DEPTH_OF_MIX = 1.0  # time at which "mix" goes from post to pre
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NormalizedAttention(Flow):
-    """Self-attention of a block that normalises tokens in one of six ways.
+    """Self-attention of a block that normalises tokens in one of six ways (arXiv 2510.22026, read in excerpt).
 
     With θ_i = x_i/|x_i|, a_i = sum_j P_ij θ_j and P_ij = softmax_j(beta ⟨θ_i, θ_j⟩) directions move by
     θ_i' = (a_i - ⟨θ_i, a_i⟩ θ_i)/s_i with the speed factor s_i, where r_i = |x_i|:
@@ -41,10 +41,6 @@ class NormalizedAttention(Flow):
     >>> run = hm.simulate(tokens, hm.NormalizedAttention("pre", beta=1), times=[0, 1, 10])
     >>> run.similarity.round(3)
     array([0.022, 0.052, 0.539])
-
-    References
-    ----------
-    arXiv 2510.22026, of which an excerpt was read.
     """
 
     scheme: str = "post"

@@ -68,10 +68,6 @@ class SelfAttention(Flow):
         self._set(_dimension=next(iter(widths), None))
 
     @property
-    def dimension(self) -> int | None:
-        return self._dimension  # type: ignore[attr-defined]
-
-    @property
     def weights(self) -> tuple[Weight, ...]:
         return (self.Q, self.K, self.V)
 

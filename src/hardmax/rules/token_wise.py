@@ -120,6 +120,7 @@ class FeedForward(TokenWise):
         if shapes[1] != shapes[0][::-1]:
             must, advice = "have shapes (width, d) and (d, width)", "Transpose one, or change its size."
             raise ParameterError(("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice)
+        self._set(_dimension=len(self.W2))
         for name, bias, size in (("b1", self.b1, len(self.W1)), ("b2", self.b2, len(self.W2))):
             if bias is not None:
                 self._set(**{name: _validation.check_weight(bias, name, size=size)})
@@ -131,32 +132,15 @@ class FeedForward(TokenWise):
 
     @classmethod
     def random(cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0) -> "FeedForward":
-        """Return a rule with Gaussian weights of variance 1/d and 1/width, for experiments.
+        """Return a rule for tokens of dimension d with Gaussian weights of variance 1/d and 1/width, for experiments.
 
-        Parameters
-        ----------
-        d : int
-            The dimension of the tokens.
-        width : int, optional
-            Rows of `W1`; 4 d by default.
-        gain : number
-            As in `FeedForward`.
-        seed : int
-            Seed of the weights; 0 or larger.
-
-        Returns
-        -------
-        FeedForward
+        `W1` has `width` rows, by default 4 d.
         """
         d = _validation.check_count(d, "d", least=1)
         width = 4 * d if width is None else _validation.check_count(width, "width", least=1)
         rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
         W1, W2 = rng.normal(size=(width, d)) / d**0.5, rng.normal(size=(d, width)) / width**0.5
         return cls(W1, W2, gain=gain)
-
-    @property
-    def dimension(self) -> int:
-        return len(self.W2)
 
     @property
     def weights(self) -> tuple[Array | None, ...]:
