@@ -54,7 +54,7 @@ def test_no_A_has_a_larger_margin() -> None:
     """Random changes of the optimum never gain, so it is one."""
     tokens, leaders = planted(25, 3, 2)
     demands = check_request(tokens, leaders, None).demands()
-    solved = Programme(100.0).maximise_margin(demands)
+    solved = Programme(100.0).find_A(demands)
     rng = np.random.default_rng(0)
     for _ in range(300):
         B = np.linalg.cholesky(solved.A) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3)))

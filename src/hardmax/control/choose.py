@@ -1,11 +1,8 @@
 """`choose_A`: solve the programme, check its solution exactly, and explain it in a sentence.
 
-With `only=True` every other token follows one of the leaders at layer 0, which settles the limit (Theorem 1). Which
-leader each token follows is free, and once that is chosen the rest is the same programme. So alternate: an A gives
-every free token the leader with the largest product, these targets give an A of largest margin, and so on until the
-margin is positive or the targets repeat. Theorem 7 gives a first choice for one and two leaders: if a direction p has
-its largest value at one of them and its smallest, of the other sign, at the other, A = ppᵀ + εI works for small ε.
-Theorem 6: linearly independent tokens allow any choice.
+With `only=True` the leader that each other token follows is free, and once that is chosen the rest is the same
+programme. So alternate: an A gives every free token the leader with the largest product, these targets give an A of
+largest margin, and so on until the margin is positive or the targets repeat.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -140,7 +137,7 @@ def choose_A(
         if aim > solved.margin:
             must = f"be at most the largest that there is, {solved.margin!r}"
             raise ParameterError("margin", must, f"{aim!r}", "Use a smaller one.")
-        closer = programme.approach_identity(demands, aim, solved.pairs)
+        closer = programme.find_A(demands, aim, solved.pairs)
         failure = closer.failure or "its answer fails the check"
         solved = closer if _meets_demands(request, demands, closer.A) else replace(solved, failure=failure)
     A = np.asarray(solved.A)
@@ -154,7 +151,7 @@ def choose_A(
 def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solution, bool]:
     """Return the first programme whose A meets the demands, its solution and True; else the last one and False."""
     for programme in programmes:
-        solved = programme.maximise_margin(demands)
+        solved = programme.find_A(demands)
         if _meets_demands(request, demands, solved.A):
             return programme, solved, True
     return programme, solved, False
@@ -187,7 +184,7 @@ def alternate(
                 break
             tried.add(targets.tobytes())
             demands = request.demands(request.free, targets)
-            solved = programme.maximise_margin(demands)
+            solved = programme.find_A(demands)
             yield demands, solved
             if solved.A is None:
                 break

@@ -1,19 +1,11 @@
-"""The semidefinite programme for A, and proofs that no A meets the demands.
+"""The semidefinite programme for A, and proofs that no A meets the demands: see docs/control.md.
 
-The A of largest margin, or the one closest to the identity:
+Of its rows ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) >= m few are tight, so they are added as cutting planes: solve with
+some rows, evaluate all of them in NumPy, add those that are violated, and repeat until none is.
 
-    maximise m   over A ⪰ 0 with trace A = d, condition number at most κ,
-    such that    ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) >= m   for every demand i -> t and every j.
-
-There are r (n - 1) rows and few of them are tight, so they are added as cutting planes: solve with some rows, evaluate
-all of them in NumPy, add those that are violated, and repeat until none is.
-
-Proofs that no A meets the demands are Farkas weights, checked in rational arithmetic. If weights λ >= 0, not all 0,
-make S = Σ λ sym(z gᵀ) with z = z_i, g = z_t - z_j negative semidefinite, then Σ λ ⟨A z, g⟩ = ⟨S, A⟩ <= 0 for every
-positive semidefinite A, so not all of these products are positive: a proof.
-
-Let P be the span of the z that make demands, and N its complement. S vanishes on N, so S ⪯ 0 needs S_PN = 0 and
-S_PP ⪯ 0. The programme that has these weights as its dual is
+A proof is a set of Farkas weights λ >= 0, not all 0, with S = Σ λ sym(z gᵀ) ⪯ 0, where z = z_i and g = z_t - z_j. Let P
+be the span of the z that make demands, and N its complement. S vanishes on N, so S ⪯ 0 needs S_PN = 0 and S_PP ⪯ 0. The
+programme that has these weights as its dual is
 
     maximise m   over A_PP ⪰ 0 with trace 1, and A_PN with entries between -R and R,
 
@@ -128,13 +120,9 @@ class Programme:
     condition: float
     options: Mapping[str, Any] | None = None
 
-    def maximise_margin(self, demands: Demands) -> Solution:
-        """Find the A of largest margin. Stop as soon as rows show that no margin is positive."""
-        return add_cuts(demands, partial(self.optimise, demands, None))
-
-    def approach_identity(self, demands: Demands, margin: float, pairs: IntArray) -> Solution:
-        """Find the A with at least this margin that is closest to the identity in the Frobenius norm."""
-        return add_cuts(demands, partial(self.optimise, demands, margin), pairs, margin)
+    def find_A(self, demands: Demands, margin: float | None = None, pairs: IntArray = NO_PAIRS) -> Solution:
+        """Find the A of largest margin, or the one closest to the identity (Frobenius norm) that keeps a `margin`."""
+        return add_cuts(demands, partial(self.optimise, demands, margin), pairs, np.inf if margin is None else margin)
 
     def optimise(self, demands: Demands, margin: float | None, pairs: IntArray) -> Solution:
         """Find the A of largest margin, or the one closest to the identity with a margin, for some rows."""

@@ -1,10 +1,8 @@
 """The request (which tokens shall lead, which shall follow which), its checks, and the result that answers it.
 
-Tokens that can lead (Theorem 5): token i leads at layer 0 for some symmetric positive definite A if and only if z_i is
-not 0 and is a vertex of the hull of all tokens and 0: with p = A z_i, ⟨p, z_i⟩ > 0 and ⟨p, z_i - z_j⟩ > 0; and such a
-p gives A = ppᵀ/⟨p, z_i⟩ + t (I - z_i z_iᵀ/|z_i|²). Each linear programme has the vertices known so far as its rows, not
-all tokens, and a token that it cannot rule out gives a new vertex (Clarkson, "More output-sensitive geometric
-algorithms", 1994).
+The vertices of the hull of all tokens and 0 can lead (Theorem 5, docs/control.md). Each linear programme has the
+vertices known so far as its rows, not all tokens, and a token that it cannot rule out gives a new vertex (Clarkson,
+"More output-sensitive geometric algorithms", 1994).
 """
 
 from collections.abc import Callable, Iterable, Mapping

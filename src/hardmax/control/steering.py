@@ -154,7 +154,7 @@ def _initial_matrices(request: Request, condition: float, rng: np.random.Generat
     """Yield the identity, the A of the programme of layer 0 for the leaders alone and with targets, random ones."""
     d, programme = request.tokens.shape[1], Programme(condition)
     yield np.eye(d)
-    first = programme.maximise_margin(request.demands()).A
+    first = programme.find_A(request.demands()).A
     if first is not None:
         yield first
         assigned = alternate(request, programme, first, ASSIGNED_STARTS, int(rng.integers(1 << 30)))

@@ -94,8 +94,7 @@ class Trajectory(ABC):
         `options` are those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`. An `InputError` for
         a batch: plot one token set, `trajectory[b]`.
         """
-        figure: Figure = draw("trajectory_figure", self, k, **options)
-        return figure
+        return draw("trajectory_figure", self, k, **options)
 
     def __getitem__(self, b: int) -> Self:
         if not self.batched:
@@ -139,23 +138,15 @@ class Trajectory(ABC):
     def index(self, k: int) -> int:
         """Return the position in `tokens` of layer (or saved time) k; negative counts from the last."""
 
-    @abstractmethod
     def label(self, at: int) -> str:
         """Return the name of a position in `tokens`: "layer 3" or "t = 1.5"."""
+        return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
     @abstractmethod
     def attention(self, k: int = -1) -> Array:
-        """Return the row-stochastic matrix of layer (or saved time) k.
+        """Return the row-stochastic matrix of layer (or saved time) k; negative counts from the last.
 
-        Parameters
-        ----------
-        k : int
-            Negative counts from the last.
-
-        Returns
-        -------
-        (n, n) or (batch, n, n) array
-            With several heads (..., heads, n, n).
+        Its shape is (n, n) or (batch, n, n), with several heads (..., heads, n, n).
         """
 
     @property
@@ -223,20 +214,9 @@ class Trajectory(ABC):
 
     @classmethod
     def from_npz(cls, path: str | PathLike[str], *, rule: Rule | None = None) -> "Trajectory":
-        """Read an archive of `to_npz`. Runs no code from the file.
+        """Read an archive of `to_npz`: a trajectory of the kind that was written. Runs no code from the file.
 
-        Parameters
-        ----------
-        path : path
-            A file ending in .npz.
-        rule : Rule, optional
-            The rule of the run, if it is one of your own or has a Python function for a matrix: a file holds no code.
-            Other rules are in the file.
-
-        Returns
-        -------
-        Trajectory
-            Of the kind that was written.
+        Pass `rule`, that of the run, if it is one of your own or has a Python function for a matrix. Others are stored.
         """
         kinds = {kind._format: partial(kind._read, rule) for kind in Trajectory.__subclasses__()}
         return storage.read_archive(path, "be a trajectory saved with to_npz", kinds)

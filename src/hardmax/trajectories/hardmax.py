@@ -180,9 +180,6 @@ class HardmaxTrajectory(Trajectory):
             raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 
-    def label(self, at: int) -> str:
-        return f"layer {self.saved[at]}"
-
     def only_token_set(self, call: str) -> TokenSet:
         """Return the token set; raise an error for a batch, with the `call` to use instead."""
         self.refuse_batch(call)

@@ -143,8 +143,7 @@ class Limit(Comparable):
 
         `options` are those of `hardmax.draw.plot_limit`.
         """
-        figure: Figure = draw("limit_figure", self, **options)
-        return figure
+        return draw("limit_figure", self, **options)
 
     @cached_property
     def status(self) -> str:

@@ -147,9 +147,6 @@ class SmoothTrajectory(Trajectory):
             raise ParameterIndexError("k", f"lie between {-number} and {number - 1}", k, "Save more layers or times.")
         return at
 
-    def label(self, at: int) -> str:
-        return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
-
     @np.errstate(over="ignore", invalid="ignore", under="ignore")  # tokens beyond the range of floats have NaN
     def attention(self, k: int = -1) -> Array:
         """Return the row-stochastic matrix P at position k, computed by this call.
@@ -244,16 +241,6 @@ class SmoothTrajectory(Trajectory):
         """Return the labels of `clusters` at the saved time or layer nearest to t, the earlier of two equally near.
 
         The tolerance `tol` is relative to the spread. Labels at a time that was not reached are -1.
-
-        Examples
-        --------
-        >>> import hardmax as hm
-        >>> tokens = hm.configuration("sphere", n=20, d=2)
-        >>> trajectory = hm.simulate(tokens, hm.Sphere(beta=9), times=[0, 5, 400])
-        >>> trajectory.clusters_at(5, tol=0.1)[:10]
-        array([0, 1, 2, 1, 2, 2, 2, 2, 2, 1])
-        >>> trajectory.n_clusters
-        array([20, 17,  3])
         """
         check_range(tol, "tol", 0.0, 1.0, "1e-3 is the default.")
         at = self._nearest(t)
@@ -290,8 +277,7 @@ class SmoothTrajectory(Trajectory):
     def plot_clusters(self, *, tols: Sequence[float] = (1e-3, 1e-2, 1e-1)) -> "Figure":
         """Draw the number of clusters over time for several tolerances, and return the Matplotlib figure."""
         self.refuse_batch("trajectory[b].plot_clusters()")
-        figure: Figure = draw("plot_n_clusters", self, tols)
-        return figure
+        return draw("plot_n_clusters", self, tols)
 
     def _to_dual(self, tokens: AnyArray) -> AnyArray:
         """Return the coordinates of tokens in which they converge; padding, which may hold anything, is 0 there."""
