@@ -78,7 +78,9 @@ class TokenSet:
         require(sizes.sum() == len(members), "`members` must be as many as the sum of `sizes`")
         starts = np.cumsum(sizes)[:-1]  # the first member of every set but the first: there the next may be smaller
         require((np.delete(np.diff(members), starts - 1) > 0).all(), "`members` of a set must increase")
-        classes = Classes(storage.from_text(rows), labels, file["first"], np.bincount(labels))
+        if rows.dtype.kind == "U":
+            rows = np.vectorize(storage.to_fraction, otypes=[object])(rows)
+        classes = Classes(rows, labels, file["first"], np.bincount(labels))
         parts = zip(sizes, np.split(members, np.cumsum(sizes.sum(axis=1))[:-1]), strict=True)
         sets = tuple(Sets(np.r_[0, np.cumsum(own)].astype(np.intp), part) for own, part in parts)
         return cls(classes, sets, file["emerged"], file["settled"], file["real"])

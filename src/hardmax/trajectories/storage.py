@@ -98,11 +98,6 @@ def check_indices(file: Arrays, name: str, shape: tuple[int, ...], least: int, m
     require(inside, f"`{name}` must lie in [{least}, {most}]")
 
 
-def from_text(array: AnyArray) -> AnyArray:
-    """Return an array, with Fractions where it holds text."""
-    return np.vectorize(to_fraction, otypes=[object])(array) if array.dtype.kind == "U" else array
-
-
 def to_fraction(text: str) -> Fraction:
     """Read a Fraction as `str` writes it; an exponent would let a short file need memory without bound."""
     require(FRACTION.fullmatch(text), f"{text[:20]!r} is no fraction")
@@ -112,16 +107,25 @@ def to_fraction(text: str) -> Fraction:
 def rule_to_data(rule: Rule) -> dict[str, Any]:
     """Return a rule as plain data; a custom rule by its class and `repr` alone."""
     try:
-        return _rule_to_data(rule)
+        return json.loads(json.dumps(rule, default=_encode))
     except CustomCode:
         return {"rule": CUSTOM, "class": type(rule).__qualname__, "repr": repr(rule)}
 
 
-def _rule_to_data(rule: Rule) -> dict[str, Any]:
-    name = type(rule).__name__
-    if name not in NAMES or type(rule) is not getattr(rules, name):
-        raise CustomCode
-    return {"rule": name} | {item.name: _plain(getattr(rule, item.name)) for item in fields(rule)}  # type: ignore[arg-type]
+def _encode(value: Any) -> Any:
+    """Return a rule, or a value in one, as data that JSON has: exact numbers as text, so that nothing is lost."""
+    if isinstance(value, Rule):
+        name = type(value).__name__
+        if name not in NAMES or type(value) is not getattr(rules, name):
+            raise CustomCode
+        return {"rule": name} | {item.name: getattr(value, item.name) for item in fields(value)}  # type: ignore[arg-type]
+    if isinstance(value, Fraction):
+        return str(value)
+    if is_tensor(value) or isinstance(value, np.ndarray):
+        return np.asarray(to_numpy(value)).tolist()
+    if isinstance(value, np.number):
+        return float(value)
+    raise CustomCode
 
 
 def restore_rule(data: dict[str, Any], given: Rule | None) -> Rule:
@@ -144,8 +148,7 @@ def rule_from_data(data: dict[str, Any]) -> Rule:
     """Return the rule that `rule_to_data` wrote; refuse names that are no rules."""
     name = data["rule"]
     require(name in NAMES, f"no rule is called {name!r}")
-    rule: Rule = getattr(rules, name)(**{key: _restore(value) for key, value in data.items() if key != "rule"})
-    return rule
+    return getattr(rules, name)(**{key: _restore(value) for key, value in data.items() if key != "rule"})
 
 
 def _restore(value: Any) -> Any:
@@ -154,20 +157,6 @@ def _restore(value: Any) -> Any:
     if isinstance(value, str) and FRACTION.fullmatch(value):
         return Fraction(value)
     return rule_from_data(value) if isinstance(value, dict) else value
-
-
-def _plain(value: Any) -> Any:
-    """Return a field of a rule as plain data: exact numbers as text, so that nothing is lost."""
-    if isinstance(value, Rule):
-        return _rule_to_data(value)
-    if callable(value) and not is_tensor(value):
-        raise CustomCode
-    value = np.asarray(to_numpy(value)).tolist() if is_tensor(value) or isinstance(value, np.ndarray) else value
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Fraction):
-        return str(value)
-    return float(value) if isinstance(value, np.number) else value
 
 
 def to_json(kind: str, data: Mapping[str, Any]) -> str:
