@@ -192,9 +192,9 @@ def alternate(
 
 
 def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
-    """Yield the A of Theorem 7 if it applies, the A of the leaders alone, the identity, then random ones."""
+    """Yield those of Theorem 7 for two leaders, the A of the leaders alone, the identity, then random ones."""
     d, rng, leading = request.tokens.shape[1], np.random.default_rng(seed), request.leading
-    for order in (leading, leading[::-1])[: len(leading)] if len(leading) <= 2 else ():
+    for order in (leading, leading[::-1]) if len(leading) == 2 else ():
         p = _separating_direction(request, order)
         if p is not None:
             yield np.outer(p, p) + RANK_ONE_WEIGHT * (p @ p) * np.eye(d)
@@ -206,16 +206,11 @@ def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed:
 
 
 def _separating_direction(request: Request, order: IntArray) -> FloatArray | None:
-    """Find a p with its largest value at the first leader, its smallest at the second, or all positive without one."""
-    rows, labels = request.tokens, request.classes.labels
-    top = rows[order[0]]
+    """Find a p with its largest value, a positive one, at the first leader, and its smallest at the second."""
+    rows, labels, (top, bottom) = request.tokens, request.classes.labels, request.tokens[order]
     ahead = [top - np.delete(rows, order[0], axis=0), top[None]]  # <p, each> > 0
-    if len(order) == 1:
-        ahead.append(rows[rows.any(axis=1)])
-    else:
-        bottom = rows[order[1]]
-        ahead += [np.delete(rows, order[1], axis=0) - bottom, -bottom[None]]
-        ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in request.followers.items()]
+    ahead += [np.delete(rows, order[1], axis=0) - bottom, -bottom[None]]
+    ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in request.followers.items()]
     return find_direction(np.concatenate(ahead))
 
 

@@ -312,8 +312,7 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
 def _check_roles(leaders: Any, followers: Any, n: int) -> tuple[tuple[int, ...], dict[int, int]]:
     if isinstance(leaders, str | Mapping) or leaders is None:
         raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
-    values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
-    numbers = tuple(_check_index(value, "leaders", n) for value in values)
+    numbers = tuple(_check_index(value, "leaders", n) for value in np.atleast_1d(leaders).tolist())
     if not numbers:
         raise ParameterError("leaders", "name at least one token", "none", "Pass its number, such as [0].")
     twice = sorted({i for i in numbers if numbers.count(i) > 1})

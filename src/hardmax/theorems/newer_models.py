@@ -9,7 +9,7 @@ import scipy  # whose parts load when they are used
 
 from hardmax._arrays import unit_rows
 from hardmax._exact import format_up, to_fractions
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import FloatArray
 from hardmax.exact.thresholds import is_in_hull
 from hardmax.group_limits import are_quiescent
 from hardmax.rules.frank_wolfe import OPEN_LOOP, FrankWolfe
@@ -177,8 +177,7 @@ def quiescent(trajectory: SmoothTrajectory) -> Verdict:
 
 
 def _layers(trajectory: SmoothTrajectory) -> FloatArray:
-    tokens: AnyArray = trajectory.array[:, trajectory.mask].astype(np.float64)
-    return tokens
+    return trajectory.array[:, trajectory.mask].astype(np.float64)
 
 
 @renyi_statement(

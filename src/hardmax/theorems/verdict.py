@@ -213,20 +213,16 @@ class Statement:
         kind = getattr(parameter.annotation, "__name__", "")
         kind = kind if kind.endswith("Trajectory") else "Trajectory"
         text = f"{cleandoc(check.__doc__ or '')}\n\nThe statement: {self.text} ({self.reference})\n"
-        text += SECTIONS.format(kind=kind, requirement=ALL_LAYERS if self._needs_layers else "")
+        text += SECTIONS.format(kind=kind, requirement=ALL_LAYERS if issubclass(self.rule, Layered) else "")
         text += EXAMPLE.format(example=self.example, name=check.__name__) if self.example else ""
         check_in_words.__doc__, check_in_words.statement = text, self  # type: ignore[attr-defined]
         return check_in_words
-
-    @property
-    def _needs_layers(self) -> bool:
-        return issubclass(self.rule, Layered)
 
     def _refuse(self, trajectory: Any) -> Verdict | None:
         """Return the verdict if the test cannot run on a trajectory; raise an error for a batch."""
         trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
         if not isinstance(trajectory.rule, self.rule):
             return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {self.rule.__name__}")
-        if self._needs_layers and len(trajectory.saved) <= trajectory.saved[-1]:
+        if issubclass(self.rule, Layered) and len(trajectory.saved) <= trajectory.saved[-1]:
             return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
         return self.require(trajectory) if self.require else None
