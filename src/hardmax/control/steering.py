@@ -1,9 +1,7 @@
 """`steer`: choose the leaders of the limit, rather than of layer 0.
 
-Leaders of layer 0 stay, and more may emerge, so "these tokens lead at the limit and no others" is a question about all
-layers, for which no programme is known. It is a search: start from the A of the programme of layer 0, and keep small
-changes of A if the limit is no farther from the request. A result is certified by `limit`; if none is found, nothing is
-known about existence.
+This is a search, as no programme for all layers is known: start from the A of the programme of layer 0, and keep small
+changes of A if the limit is no farther from the request. If nothing is found, nothing is known about existence.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -14,20 +14,11 @@ from hardmax.rules.base import Layered, Rule
 
 
 class Outcome(StrEnum):
-    """The outcome of a check; only the first two answer the question. Each equals its text.
+    """The outcome of a check. Each equals its text.
 
-    Attributes
-    ----------
-    HOLDS : "holds"
-        The statement holds of this trajectory.
-    FAILS : "fails"
-        It does not: of a theorem a bug, of a conjecture a discovery.
-    NOT_MET : "hypotheses not met"
-        The statement does not cover this trajectory.
-    NOTHING : "nothing to check"
-        No token meets the premise.
-    UNDECIDED : "undecided"
-        Too little was saved or computed to decide.
+    "holds" or "fails" (of a theorem a bug, of a conjecture a discovery); "hypotheses not met" if the statement does not
+    cover the trajectory; "nothing to check" if no token meets the premise; "undecided" if too little was saved or
+    computed to decide.
 
     Examples
     --------
