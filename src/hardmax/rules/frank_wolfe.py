@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,10 +71,6 @@ class FrankWolfe(SetAttention):
         """Return gamma of layer k, counted from 0, as a Fraction."""
         gammas: tuple[Fraction, ...] = self._gammas  # type: ignore[attr-defined]
         return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, k + 2)
-
-    def remaining(self, k: int) -> Fraction:
-        """Return Pi_k, the product of 1 - gamma over the first k layers: the share of the start that is left."""
-        return prod((1 - self.step(layer) for layer in range(k)), start=Fraction(1))
 
     def has_full_step(self, k: int) -> bool:
         """Return whether a step from layer k on is 1: then tokens are at the mean of their targets."""

@@ -2,6 +2,8 @@
 
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -93,7 +95,8 @@ def frank_wolfe_closed_form(trajectory: SmoothTrajectory) -> Verdict:
     if (sets.sum(axis=1) > 1).any() or not own.all():
         return report_not_met("a token has several targets at layer 0, or a target that moves")
     goal = classes.rows[targets[classes.labels]].astype(float)
-    shares = np.array([float(rule.remaining(int(k))) for k in trajectory.saved])[:, None, None]
+    left = accumulate((1 - rule.step(k) for k in range(len(trajectory.saved) - 1)), mul, initial=Fraction(1))
+    shares = np.array([float(share) for share in left])[:, None, None]  # Pi_t
     off = np.abs(_layers(trajectory) - shares * start - (1 - shares) * goal).max()
     allowed = TOL * (1 + trajectory.saved[-1]) * float(np.abs(start).max())
     reason = f"Positions differ from the closed form by {format_up(off, 2)} (rounding: {allowed:.2g})."
