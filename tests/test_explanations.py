@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -211,13 +212,12 @@ def test_leaving_one_out_keeps_the_counts_of_the_others():
 def test_words_share_their_ngrams():
     value = {"not": -1.0, "good": 2.0, "film": 0.1, "not good": -4.0, "good film": 1.0, "not good film": -0.5}
     scores = {name: [{"not": -3.0, "good": 1.0}.get(name, 0.1)] for name in value}
-    model, words = build_classifier(scores, decoder=[[1.0]]).model_, ["not", "good", "film", "not", "good"]
-    ids = model.vocabulary.encode_words([words], 1).ids
-    terms = np.array([[value[name]] for name in model.vocabulary.names(ids)])
-    parts = attribute_to_words(model, words, ids, terms)[:, 0]
+    found = build_classifier(scores, decoder=[[1.0]]).explain("not good film not good")
+    e = replace(found, terms=np.array([[value[name]] for name in found.words.tolist()]))
+    parts = attribute_to_words(e, even=False)[:, 0]
     # "not good" occurs twice and goes to "not"; "good film" goes to "good", "not good film" to the first "not"
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
-    even = attribute_to_words(model, words, ids, terms, even=True)[:, 0]
+    even = attribute_to_words(e, even=True)[:, 0]
     third = -0.5 / 3
     np.testing.assert_allclose(even, [-1.5 + third, 1 - 1 + 0.5 + third, 0.1 + 0.5 + third, -1.5, 1 - 1])
 

@@ -4,24 +4,27 @@ Parts and the bias sum to the logit, and the changes of all tokens between two t
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hardmax._display import count
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray, IntArray, Progress
+from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.text.columns import replace_text
-from hardmax.text.model import Model
+from hardmax.text.tokenizer import Place
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from hardmax.text.explanation import Explanation, Highlight
+    from hardmax.text.explanation import Explanation
 
-Place = tuple[int, int]  # start and end of a word in its text
 MAX_SHOWN_TOKENS = 5  # in the sentence about a comparison
 MAX_TRIED = 8  # words whose removal is tried in one step of `minimal_flip`, the largest contributions first
 MAX_REMOVED = 100  # words, after which the search ends
@@ -66,31 +69,38 @@ class Part(NamedTuple):
         return self.text if len(self.places) < 2 else f"{self.text} ({len(self.places)} times)"
 
 
-def attribute_to_words(
-    model: Model, words: Sequence[str], ids: IntArray, terms: FloatArray, *, even: bool = False
-) -> FloatArray:
-    """Return (words, outputs) parts of the logits for each word of a text; they have the same sum as `terms`.
+class Highlight(NamedTuple):
+    """A word of a text, lower-cased, with its offsets and its part of the logit, see `Explanation.highlighted`."""
 
-    The text is split into `words`; its distinct tokens are `ids`, (n,), with the contributions `terms`, (n, outputs).
+    word: str
+    start: int
+    end: int
+    contribution: float | FloatArray
+
+
+def attribute_to_words(explanation: "Explanation", *, even: bool) -> FloatArray:
+    """Return (words, outputs) parts of the logits for each word of the text; with `columns` they sum to the terms.
+
     A token that occurs several times is shared evenly by its occurrences. Erasing one word of an n-gram removes the
     whole n-gram, so its term goes to one word: the one whose own score v . z as a single token is largest for that
     class. With `even` the term is shared by all words and punctuation characters of the n-gram.
     """
-    parts, scores = np.zeros((2, len(words), terms.shape[1]))
-    order, columns = np.argsort(ids), np.arange(terms.shape[1])
-    for size, places, tokens in model.vocabulary.occurrences(words):
-        if not len(places):
-            continue
-        at = order[np.searchsorted(ids[order], tokens)]  # indices of the tokens in ids
-        part = terms[at] / np.bincount(at, minlength=len(ids))[at, None]  # (m, outputs)
+    weights, reading, terms = explanation.model.weights, explanation.reading, explanation.terms.copy()
+    if reading is not None:  # a vector belongs to one occurrence of its word
+        np.subtract.at(terms, explanation.read_rows, reading.terms)
+    parts, scores = np.zeros((2, len(explanation.spans), weights.outputs))
+    for size, places, rows, times in explanation.occurrences:
+        part = terms[rows] / times[:, None]  # (m, outputs)
         if size == 1:
-            scores[places] = np.einsum("mhd,ohd->mo", model.weights.tokens(tokens), model.weights.decoder)
+            scores[places] = np.einsum("mhd,ohd->mo", weights.tokens(explanation.ids[rows]), weights.decoder)
         window = places[:, None] + np.arange(size)  # (m, size)
         if even:
             np.add.at(parts, window, part[:, None] / size)
-            continue
-        chosen = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
-        np.add.at(parts, (places[:, None] + chosen, columns), part)
+        else:
+            chosen = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
+            np.add.at(parts, (places[:, None] + chosen, np.arange(weights.outputs)), part)
+    if reading is not None:
+        parts[reading.rows] += reading.terms
     return parts
 
 
@@ -116,52 +126,53 @@ def find_phrases(explanation: "Explanation", phrases: Iterable[str], *, even: bo
 def split_parts(explanation: "Explanation", separator: re.Pattern[str], *, even: bool) -> list[Part]:
     """Return the parts of the text between separators; a word belongs to the part in which it starts, or the last."""
     text, marks = explanation.text, explanation.highlighted(even=even)
-    ends = [match.end() for match in separator.finditer(text)] + [len(text)]
-    cuts = [(start, end) for start, end in zip([0, *ends], ends, strict=False) if text[start:end].strip()]
+    ends = [0, *(match.end() for match in separator.finditer(text)), len(text)]
+    cuts = [(start, end) for start, end in pairwise(ends) if text[start:end].strip()]
     if not cuts and marks:
         cuts = [(0, len(text))]  # tokens without offsets, or tokens that are spaces
-    parts, at = [], 0
-    for start, end in cuts:
-        own = []
-        while at < len(marks) and (marks[at].start < end or end == cuts[-1][1]):
-            own.append(marks[at])
-            at += 1
-        left = end - len(text[start:end].lstrip())
-        right = left + len(text[left:end].rstrip())
-        parts.append(Part(" ".join(text[left:right].split()), sum_contributions(explanation, own), ((left, right),)))
+    owned: list[list[Highlight]] = [[] for _ in cuts]
+    for mark in marks:
+        owned[min(bisect_right(cuts, mark.start, key=itemgetter(1)), len(cuts) - 1)].append(mark)
+    parts = []
+    for (start, end), own in zip(cuts, owned, strict=True):
+        piece = text[start:end]
+        left = end - len(piece.lstrip())
+        place = left, left + len(piece.strip())
+        parts.append(Part(" ".join(piece.split()), sum_contributions(explanation, own), (place,)))
     return parts
 
 
-def sum_contributions(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | FloatArray:
+def sum_contributions(explanation: "Explanation", marks: Iterable[Highlight]) -> float | FloatArray:
     """Return the sum of the parts of some words: a number, or (classes,) with more than two classes."""
-    if len(explanation.logits) == 1:
-        return float(sum(float(mark.contribution) for mark in marks))
-    values = [np.asarray(mark.contribution) for mark in marks]
-    return np.sum([np.zeros(len(explanation.logits)), *values], axis=0)
+    start: Any = 0.0 if len(explanation.logits) == 1 else np.zeros(len(explanation.logits))
+    return sum((mark.contribution for mark in marks), start)
+
+
+class MarginSplit(NamedTuple):
+    """Why a word follows `leader` in a head and not `other`, the runner-up, see `Explanation.split_margin`."""
+
+    leader: str
+    other: str
+    parts: AnyArray  # (d,) Fractions
+
+    @property
+    def total(self) -> Fraction:
+        """The margin of the head."""
+        return Fraction(self.parts.sum())
+
+
+@dataclass(frozen=True)
+class LeadingWord:
+    """A leader of one head, and the tokens that follow it after the last layer, see `Explanation.leaders`."""
+
+    word: str
+    since: int
+    followers: tuple[str, ...]
+    share: float
 
 
 class Leading(NamedTuple):
-    """A token that leads in some head.
-
-    Attributes
-    ----------
-    word : str
-        The token.
-    heads : int
-        Number of heads in which it leads.
-    share : float
-        Mean of its share of these heads' means.
-    followers : float
-        Mean number of its followers in these heads.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
-    >>> leading = explanation.leading()
-    >>> leading[0].heads >= leading[-1].heads
-    True
-    """
+    """A token that leads in some head, see `Explanation.leading`."""
 
     word: str
     heads: int
@@ -223,8 +234,7 @@ class Flip:
 def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> Flip:
     """Return a small set of words without which the prediction is another; every step runs the model.
 
-    Words are removed until the prediction changes, see `_find_words` and `_find_first_words`. Then words are restored
-    while the prediction stays changed, so that each word that is left is needed. A smaller set may exist.
+    Removed words are restored while the prediction stays changed, so that each one that is left is needed.
     """
     model, text = explanation.model, explanation.text
     reads, most = 0, MAX_READ if model.context is not None else None
@@ -254,11 +264,7 @@ def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanati
 
 
 def _find_words(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> list[Place]:
-    """Return words without which the prediction changes, if they are found.
-
-    In each step, of the words with the largest contributions to the prediction, the one whose removal lowers the logit
-    most is removed.
-    """
+    """Return words without which the prediction changes: in each step the one whose removal lowers the logit most."""
     removed, current = list[Place](), explanation
     while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
         progress(len(removed), MAX_REMOVED)
@@ -273,18 +279,14 @@ def _find_words(explanation: "Explanation", explain: Callable[[str], "Explanatio
 
 
 def _find_first_words(explanation: "Explanation", changes: Callable[..., list[bool]]) -> list[Place]:
-    """Return the first words, by their contributions to the prediction, without which it changes, if there are any.
-
-    Their number is found among 1, 2, 4, ..., and then by bisection. The last ones are first, to be restored first.
-    """
+    """Return the fewest words, the largest first, without which the prediction changes; the last ones come first."""
     order = _largest_first(explanation, explanation)[:MAX_REMOVED]
     sizes = sorted({min(2**k, len(order)) for k in range(len(order).bit_length() + 1)})
     found = changes(*(order[:size] for size in sizes)) if order else []
-    low, high = 0, len(order)
-    if True in found:
-        high = sizes[found.index(True)]
-        low = sizes[found.index(True) - 1] if found.index(True) else 0
-    while high - low > 1 and True in found:
+    if True not in found:
+        return order[::-1]
+    low, high = (0, *sizes)[found.index(True)], sizes[found.index(True)]
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if changes(order[:middle])[0] else (middle, high)
     return order[:high][::-1]
@@ -344,22 +346,21 @@ class Comparison:
         """
         import pandas
 
-        first, second = self.first, self.second
-        ids = np.union1d(first.ids, second.ids)
-        before, after = np.zeros((2, len(ids)))
-        before[np.searchsorted(ids, first.ids)] = first.towards
-        after[np.searchsorted(ids, second.ids)] = first.signed(second.contributions)
-        in_first, in_second = np.isin(ids, first.ids), np.isin(ids, second.ids)
-        where = np.where(in_first & in_second, "both", np.where(in_first, "first", "second"))
-        columns = {"token": first.model.names(ids), "where": where, "before": before, "after": after}
-        order = np.argsort(-np.abs(after - before), kind="stable")
-        return pandas.DataFrame(columns | {"change": after - before}).iloc[order].reset_index(drop=True)
+        first = self.first
+        after = pandas.Series(first.signed(self.second.contributions), self.second.ids)
+        table = pandas.DataFrame({"before": pandas.Series(first.towards, first.ids), "after": after}).sort_index()
+        where = np.where(table["after"].isna(), "first", np.where(table["before"].isna(), "second", "both"))
+        table = table.fillna(0.0)
+        table["change"] = table["after"] - table["before"]
+        table.insert(0, "token", first.model.names(table.index.to_numpy()))
+        table.insert(1, "where", where)
+        return table.sort_values("change", key=lambda change: -change.abs(), kind="stable", ignore_index=True)
 
     def __repr__(self) -> str:
         first, second = self.first, self.second
         verb = "stays" if first.prediction == second.prediction else "becomes"
-        written, shown = second.as_written | first.as_written, self.changes[:MAX_SHOWN_TOKENS]
-        parts = [f"{written[row.token]} {row.change:+.2f}" for row in shown.itertuples()]
+        written, rows = second.as_written | first.as_written, self.changes[:MAX_SHOWN_TOKENS].itertuples()
+        parts = [f"{written[row.token]} {row.change:+.2f}" for row in rows]
         total = float(first.signed(self.change))
         most = f"; most by {', '.join(parts)}" if parts else ""
         return f"The prediction {verb} {second.prediction}: {total:+.2f} for {first.prediction}{most}."

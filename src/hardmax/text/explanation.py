@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from fractions import Fraction
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,11 +21,12 @@ from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
 from hardmax.leaders import split_margin
 from hardmax.text import attribution
-from hardmax.text.attribution import CLAUSE, SENTENCE, Comparison, Flip, Leading, Part, minimal_flip
+from hardmax.text.attribution import Comparison, Flip, Highlight, Leading, LeadingWord, MarginSplit, Part
 from hardmax.text.columns import RowText, replace_text
 from hardmax.text.context import Reading, find_leaders
 from hardmax.text.files import join_names
 from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
+from hardmax.text.tokenizer import Word
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.storage import to_json
@@ -37,91 +37,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.draw.movies import Movie
-
-
-class MarginSplit(NamedTuple):
-    """Why a word follows another one in a head.
-
-    Attributes
-    ----------
-    leader, other : str
-        The token that it follows, and the runner-up.
-    parts : (d,) array of Fractions
-        The parts of the margin by coordinate of the head; `total` is their sum.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> split = hm.pretrained("imdb").explain("A wonderful film, but far too long.").split_margin("film")[0]
-    >>> split.total == sum(split.parts) > 0
-    True
-    """
-
-    leader: str
-    other: str
-    parts: AnyArray
-
-    @property
-    def total(self) -> Fraction:
-        """The margin of the head."""
-        return Fraction(self.parts.sum())
-
-
-class Highlight(NamedTuple):
-    """A word of a text with its offsets and its part of the logit.
-
-    Attributes
-    ----------
-    word : str
-        The word, lower-cased.
-    start, end : int
-        Offsets in the text: `text[start:end]`.
-    contribution : float, or (classes,) array
-        Its part of the logit.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
-    >>> first = explanation.highlights[1]
-    >>> first.word, first.start, first.end
-    ('wonderful', 2, 11)
-    """
-
-    word: str
-    start: int
-    end: int
-    contribution: float | FloatArray
-
-
-@dataclass(frozen=True)
-class LeadingWord:
-    """A leader of one head, and the tokens that follow it after the last layer.
-
-    Attributes
-    ----------
-    word : str
-        The leader.
-    since : int
-        The layer at which it first followed only itself.
-    followers : tuple of str
-        Other tokens that follow it after the last layer.
-    share : float
-        Its share of the mean of the head after the last layer.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
-    >>> leader = explanation.leaders[0][0]  # of the first head, the one with the largest share
-    >>> leader.word in explanation.words, 0 < leader.share <= 1
-    (True, True)
-    """
-
-    word: str
-    since: int
-    followers: tuple[str, ...]
-    share: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +133,13 @@ class Explanation:
     @property
     def columns(self) -> list[Part]:
         """Return the parts of the logit of further columns of a table, named as "stars = 5"."""
-        found = []
-        for row, each in zip(np.flatnonzero(self.ids >= self.model.words), self.model.columns.every, strict=True):
-            value = self.contributions[row]
-            found.append(Part(self.as_written[f"({each.name})"], float(value) if value.ndim == 0 else value, ()))
-        return found
+        rows = self.ids >= self.model.words
+        pairs = zip(self.words[rows].tolist(), self._values(self.terms[rows]), strict=True)
+        return [Part(self.as_written[name], value, ()) for name, value in pairs]
+
+    def _values(self, terms: FloatArray) -> list[float | FloatArray]:
+        """Return each row of (m, outputs) terms as a number, or with more than two classes as an array."""
+        return terms[:, 0].tolist() if len(self.logits) == 1 else list(terms)
 
     @property
     def towards(self) -> FloatArray:
@@ -247,10 +164,10 @@ class Explanation:
 
         A word that raises the logit of the prediction, but that of the second class more, has a negative value.
         """
-        first, second = self._best
+        terms, (first, second) = np.asarray(values), self._best
         if len(self.logits) == 1:
-            return np.asarray(np.asarray(values) * (first - second)) + 0.0  # avoids -0
-        return np.asarray(np.asarray(values)[..., first] - np.asarray(values)[..., second])
+            return np.asarray(terms * (first - second) + 0.0)  # avoids -0
+        return np.asarray(terms[..., first] - terms[..., second])
 
     def as_shown(self, values: float | FloatArray) -> FloatArray:
         """Return terms as pages show them: of two classes those of the logit of `classes[1]`, of more `signed`."""
@@ -273,30 +190,17 @@ class Explanation:
         return self.highlighted()
 
     def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:
-        """Return every word of the text with its part of the logit.
+        """Return every word of the text with its offsets and its part of the logit: word, start, end, contribution.
 
-        All parts and those of `columns` sum to the logit less the bias.
-
-        The term of an n-gram is shared evenly by its words and punctuation characters, so that no word has the part of
-        a full stop; or with `even=False` all of it, also the part of a full stop, goes to the word whose own score is
-        largest for the same class, which finds the words that the prediction depends on.
+        All parts, those of `columns` and the bias sum to the logit. The term of an n-gram is shared evenly by its words
+        and punctuation characters; or with `even=False` all of it goes to the word whose own score is largest for the
+        same class, which finds the words that the prediction depends on.
         """
-        spans = self.model.vocabulary.splitter.spans(self.text)
-        words = [span.word for span in spans]
-        terms = self.terms.copy()
-        if self.reading is not None:
-            np.subtract.at(terms, self._read_rows, self.reading.terms)
-        parts = attribution.attribute_to_words(self.model, words, self.ids, terms, even=even)
-        if self.reading is not None:  # a vector belongs to one occurrence of its word
-            parts[self.reading.rows] += self.reading.terms
-        values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
-        return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
+        values = self._values(attribution.attribute_to_words(self, even=even))
+        return tuple(Highlight(*span, value) for span, value in zip(self.spans, values, strict=True))
 
     def by_word(self, *, even: bool = True) -> list[Part]:
-        """Return the distinct words of the text, and `columns`, with their parts of the logit, the largest first.
-
-        N-grams are shared as in `highlighted`. All values and the bias sum to the logit.
-        """
+        """Return the sums of `highlighted` over equal words, and `columns`, the largest first."""
         found: dict[str, list[Highlight]] = defaultdict(list)
         for mark in self.highlighted(even=even):
             found[mark.word].append(mark)
@@ -308,50 +212,40 @@ class Explanation:
         return sorted([*parts, *self.columns], key=lambda part: -abs(float(self.signed(part.value))))
 
     def strongest_ngrams(self) -> dict[tuple[int, int], str]:
-        """Return the n-gram, as written, in which a word contributes most, by the offsets of its first occurrence.
-
-        Words that contribute most by themselves are left out.
-        """
-        spans = self.model.vocabulary.splitter.spans(self.text)
-        words, order = [span.word for span in spans], np.argsort(self.ids)
+        """Return the n-gram in which a word contributes most, unless that is the word itself, by its first offsets."""
+        names, words = self.words.tolist(), [span.word for span in self.spans]
         sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, then by token
-        for size, places, tokens in self.model.vocabulary.occurrences(words):
-            at = order[np.searchsorted(self.ids[order], tokens)]
-            parts = self.towards[at] / np.bincount(at, minlength=len(order))[at]
-            for place, i, part in zip(places.tolist(), at.tolist(), parts.tolist(), strict=True):
+        for size, places, rows, times in self.occurrences:
+            parts = self.towards[rows] / times
+            for place, row, part in zip(places.tolist(), rows.tolist(), parts.tolist(), strict=True):
                 ngram = words[place : place + size]
                 several = sum(any(map(str.isalnum, word)) for word in ngram) > 1
                 for word in ngram:  # a word and its punctuation count as the word alone
-                    sums[word][str(self.words[i]) if several else word] += part / size
-        first = {span.word: (span.start, span.end) for span in reversed(spans)}
+                    sums[word][names[row] if several else word] += part / size
+        first = {span.word: (span.start, span.end) for span in reversed(self.spans)}
         strongest = {word: max(tokens, key=lambda name: abs(tokens[name])) for word, tokens in sums.items()}
         return {first[word]: self.as_written[name] for word, name in strongest.items() if name != word}
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
         """Return the sentences in their order, then `columns`, with their parts of the logit."""
-        return [*attribution.split_parts(self, SENTENCE, even=even), *self.columns]
+        return [*attribution.split_parts(self, attribution.SENTENCE, even=even), *self.columns]
 
     def by_phrase(self, phrases: Iterable[str] | None = None, *, even: bool = True) -> list[Part]:
         """Return phrases of the text with all their offsets and their parts of the logit.
 
-        Without `phrases` the text is split at punctuation, and all values, with those of `columns`, and the bias sum to
-        the logit.
+        By default these are the parts between punctuation, then `columns`: they and the bias sum to the logit.
         """
         if phrases is None:
-            return [*attribution.split_parts(self, CLAUSE, even=even), *self.columns]
+            return [*attribution.split_parts(self, attribution.CLAUSE, even=even), *self.columns]
         return attribution.find_phrases(self, phrases, even=even)
 
     @cached_property
     def as_written(self) -> dict[str, str]:
-        """Return each of `words` as first written in the text: "wonderful . i" may be written "wonderful. I".
-
-        A column is written with its value.
-        """
-        vocabulary, text = self.model.vocabulary, self.text
-        spans, found = vocabulary.splitter.spans(text), dict[str, str]()
-        for size, places, tokens in vocabulary.occurrences([span.word for span in spans]):
-            for place, name in zip(places.tolist(), vocabulary.names(tokens), strict=True):
-                ngram = spans[place : place + size]
+        """Return each of `words` as first written in the text, such as "wonderful. I"; a column with its value."""
+        text, found = self.text, dict[str, str]()
+        for size, places, rows, _ in self.occurrences:
+            for place, name in zip(places.tolist(), self.words[rows].tolist(), strict=True):
+                ngram = self.spans[place : place + size]
                 written = text[ngram[0].start : ngram[-1].end] if all(span.end > span.start for span in ngram) else name
                 found.setdefault(name, " ".join(written.split()) or name)
         for each in self.model.columns.every:
@@ -361,7 +255,7 @@ class Explanation:
         return {name: found.get(name, name) for name in self.words.tolist()}
 
     def leading(self) -> list[Leading]:
-        """Return the leaders over all heads, sorted by the number of heads in which they lead."""
+        """Return each leader, the number of heads in which it leads, and its mean share and followers in these."""
         found = defaultdict(list)
         for leader in chain.from_iterable(self.leaders):
             found[leader.word].append((leader.share, len(leader.followers)))
@@ -374,13 +268,10 @@ class Explanation:
         If `needed`, with any one of them restored the prediction is the first again. A smaller set may exist. An
         encoder reads at most 100 changed texts. `progress` is called before each step.
         """
-        return minimal_flip(self, partial(explain, self.model), progress or (lambda done, total: None))
+        return attribution.minimal_flip(self, partial(explain, self.model), progress or (lambda done, total: None))
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
-        """Compare with another text, token by token; the changes add up to that of the logit.
-
-        A string has the same values of `columns`.
-        """
+        """Compare with another text, token by token. A string has the same values of `columns`."""
         other = explain(self.model, replace_text(self.text, text)) if isinstance(text, str) else text
         if other.model is not self.model:
             raise ParameterError("text", "be a text, or explained by the same model", "one of another model")
@@ -398,48 +289,60 @@ class Explanation:
 
     @cached_property
     def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
-        """Return the leaders of each head, the one with the largest share first."""
-        if not (self.known if self.model.gathers_vectors else len(self._known)):
-            return ((),) * self.heads
-        if self.reading is not None and self.model.gathers_vectors:
-            return tuple(self._leaders_on_line(self.reading, h) for h in range(self.heads))
-        found, words, heads = self.followers.find_leaders(), self.words.tolist(), []
-        for emerged, follows, shares in zip(found.emerged[0], found.follows[0], self.shares, strict=True):
-            leaders = []
-            for i in np.flatnonzero(emerged >= 0).tolist():
-                behind = tuple(words[j] for j in np.flatnonzero(follows == i) if j != i)
-                leaders.append(LeadingWord(words[i], int(emerged[i]), behind, float(shares[i])))
-            heads.append(tuple(sorted(leaders, key=lambda leader: -leader.share)))
-        return tuple(heads)
+        """Return the leaders of each head, the one with the largest share of the mean after the last layer first.
 
-    def _leaders_on_line(self, reading: Reading, h: int) -> tuple[LeadingWord, ...]:
-        """Return the leaders of a head of the encoder: the largest positive and the smallest negative position."""
-        words, position, found = self.words[self._read_rows].tolist(), reading.positions[:, h], []
-        leads = find_leaders(position[:, None])[0][:, 0]
-        for j in np.flatnonzero(leads).tolist():
-            behind = tuple(words[i] for i in np.flatnonzero(position * position[j] > 0) if not leads[i])
-            found.append(LeadingWord(words[j], 0, behind, float(reading.shares[j, h])))
-        return tuple(sorted(found, key=lambda leader: -leader.share))
+        Each has a `word`, `since`, the layer at which it first followed only itself, its `share`, and `followers`, the
+        other tokens that follow it after the last layer.
+        """
+        found: list[list[LeadingWord]] = [[] for _ in range(self.heads)]
+        if self.reading is not None and self.model.gathers_vectors:  # heads on a line
+            words, positions = self.words[self.read_rows].tolist(), self.reading.positions
+            leads = find_leaders(positions)[0]
+            for j, h in np.argwhere(leads).tolist():
+                behind = np.flatnonzero((positions[:, h] * positions[j, h] > 0) & ~leads[:, h])
+                names = tuple(words[i] for i in behind)
+                found[h].append(LeadingWord(words[j], 0, names, float(self.reading.shares[j, h])))
+        elif len(self._known):
+            words, record = self.words[self._known].tolist(), self.followers.find_leaders()
+            for h, i in np.argwhere(record.emerged[0] >= 0).tolist():
+                names = tuple(words[j] for j in np.flatnonzero(record.follows[0, h] == i) if j != i)
+                share = float(self.shares[h, self._known[i]])
+                found[h].append(LeadingWord(words[i], int(record.emerged[0, h, i]), names, share))
+        return tuple(tuple(sorted(leaders, key=lambda leader: -leader.share)) for leaders in found)
 
     @cached_property
     def shares(self) -> FloatArray:
         """Return (heads, n) shares of each head's mean that the tokens hold after the last layer; rows sum to 1."""
-        if not len(self.ids):
-            return np.empty((self.heads, 0))
         found = np.zeros((self.heads, len(self.ids)))
         if self.reading is not None and self.model.gathers_vectors:
-            np.add.at(found.T, self._read_rows, self.reading.shares)
+            np.add.at(found.T, self.read_rows, self.reading.shares)
         elif len(known := self._known):
             found[:, known] = self.followers.shares()[0]
         return found
 
     @cached_property
-    def _read_rows(self) -> IntArray:
+    def spans(self) -> list[Word]:
+        """Return the words of the text with their offsets."""
+        return self.model.vocabulary.splitter.spans(self.text)
+
+    @cached_property
+    def occurrences(self) -> list[tuple[int, IntArray, IntArray, IntArray]]:
+        """Return for each n the indices of n-grams in `spans` and in `words`, and how often each occurs."""
+        found = []
+        for size, places, tokens in self.model.vocabulary.occurrences([span.word for span in self.spans]):
+            rows = self._find_rows(tokens)
+            found.append((size, places, rows, np.bincount(rows, minlength=len(self.ids))[rows]))
+        return found
+
+    @cached_property
+    def read_rows(self) -> IntArray:
         """Return the index in `words` of every word with a vector."""
-        reading, words = self.reading, self.model.vocabulary.splitter.words(self.text)
-        read = [] if reading is None else [words[i] for i in reading.rows.tolist()]
+        read = [] if self.reading is None else [self.spans[i].word for i in self.reading.rows.tolist()]
+        return self._find_rows(self.model.word_ids(read))
+
+    def _find_rows(self, tokens: IntArray) -> IntArray:
         order = np.argsort(self.ids)
-        return np.asarray(order[np.searchsorted(self.ids[order], self.model.word_ids(read))])
+        return np.asarray(order[np.searchsorted(self.ids, tokens, sorter=order)])
 
     @property
     def heads(self) -> int:
@@ -449,25 +352,23 @@ class Explanation:
     @property
     def rows(self) -> IntArray:
         """Return the index in `words` of every token of `trajectory`; a word that counts k times is there k times."""
-        if self.model.gathers_vectors:
-            return self._read_rows
-        return np.repeat(self._known, self.counts[self._known])
+        return self.read_rows if self.model.gathers_vectors else np.repeat(self._known, self.counts[self._known])
 
     @cached_property
     def trajectory(self) -> tuple[HardmaxTrajectory, ...]:
         """Return the `HardmaxTrajectory` of each head; the words of its tokens are `words[rows]`."""
         if not self.known:
             raise InputError("A trajectory must have tokens. Got a text without a known word.")
-        weights = self.model.weights
-        if self.reading is not None and self.model.context is not None and self.model.gathers_vectors:
+        weights, known = self.model.weights, self._known
+        if self.model.context is not None and self.reading is not None and self.model.gathers_vectors:
             return tuple(self.model.context.simulate_head(self.reading, h) for h in range(self.heads))
-        known = self._known
         return tuple(simulate_head(weights, self.ids[known], self.counts[known], h) for h in range(weights.heads))
 
     def split_margin(self, word: str) -> list[MarginSplit | None]:
-        """Return for each head which token a word follows at layer 0, the best other one, and the margin by coordinate.
+        """Return for each head the `leader` that a word follows at layer 0, the best `other` token, and their margin.
 
-        The parts of ⟨A z_i, z_l - z_j⟩ are exact Fractions, see `hm.split_margin`; None where the word follows all.
+        Its `parts` by coordinate, those of ⟨A z_i, z_l - z_j⟩, are exact Fractions that sum to `total`, see
+        `hm.split_margin`. The entry of a head in which the word follows all tokens is None.
         """
         names, found = self.words[self.rows].tolist(), list[MarginSplit | None]()
         if word not in names:
@@ -582,20 +483,17 @@ def explain_labels(
     found = []
     for some, (ids, starts, counts), terms, scores, readings in model.explain_parts(texts):
         own: Sequence[Reading | None] = readings or [None] * len(some)
-        for text, a, b, score, reading in zip(
-            some, starts[:-1].tolist(), starts[1:].tolist(), scores, own, strict=True
-        ):
-            parts = dict[Any, Explanation]()
+        for text, (a, b), score, reading in zip(some, pairwise(starts.tolist()), scores, own, strict=True):
+            tokens, values, parts = (ids[a:b], counts[a:b]), terms[a:b], dict[Any, Explanation]()
             if not model.multilabel:
-                parts[None] = Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model, reading)
+                parts[None] = Explanation(text, *tokens, values, score, model, reading)
             else:
                 order = np.argsort(-model.remove_offset(score[None])[0], kind="stable").tolist()
                 predicted = [k for k in order if score[k] > 0] if every else []
                 for k in labels or predicted or order[:1]:
-                    one, label, part = slice(k, k + 1), model.classes[k].item(), reading
+                    one, part, label = slice(k, k + 1), reading, model.classes[k].item()
                     if reading is not None and model.context is not None:
                         part = reading.of(k, model.context.heads_of(k))
-                    values = ids[a:b], counts[a:b], terms[a:b, one], score[one]
-                    parts[label] = Explanation(text, *values, model.by_label[k], part)
+                    parts[label] = Explanation(text, *tokens, values[:, one], score[one], model.by_label[k], part)
             found.append(Explained(score, int((ids[a:b] < model.words).sum()), parts))
     return found
