@@ -3,7 +3,8 @@
 Sums over some texts can be added to those over others, so that a collection may be larger than memory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,15 @@ import numpy as np
 from hardmax._errors import needed_for
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw.texts import plot_leaders
-from hardmax.text.context import Context, find_leaders
+from hardmax.text.context import find_leaders
 from hardmax.text.model import HeadDynamics, Model, batches, in_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+Counts = tuple[IntArray, IntArray, IntArray]  # (texts, heads) `leaders`, `initial` and `decided`
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,45 +78,43 @@ class LeaderStatistics:
 
 def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     """Count the leaders of every text in every head."""
-    weights = model.weights
+    weights, led, scores = model.weights, np.zeros(model.tokens, np.int64), None
     if model.context is not None and model.gathers_vectors:
-        return _context_statistics(model, model.context, texts)
-    empty = np.empty((0, weights.heads), np.int64)
-    counted = [(empty, empty, empty)]
-    led = np.zeros(len(model.vocabulary), np.int64)
-    parts = (model.vocabulary.encode(some) for some in in_parts(texts))
-    padded = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
-    for ids, counts in padded:
-        found = HeadDynamics.run(weights, ids, counts).find_leaders()
-        leads = found.emerged >= 0  # (texts, heads, n)
-        counted.append((leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided))
-        somewhere = leads.any(axis=1)  # (texts, n)
-        np.add.at(led, ids[somewhere], 1)
-    leaders, initial, decided = map(np.concatenate, zip(*counted, strict=True))
+        scores = np.zeros((model.tokens, weights.outputs))
+        counted = _count_vectors(model, texts, led, scores)
+    else:
+        counted = _count_ngrams(model, texts, led)
+    empty = np.empty((0, model.heads), np.int64)
+    leaders, initial, decided = map(np.concatenate, zip((empty, empty, empty), *counted, strict=True))
     order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
-    scores = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
-    names = np.array(model.vocabulary.names(order), dtype=np.str_)
-    scores = scores[:, 0] if weights.outputs == 1 else scores
-    return LeaderStatistics(leaders, initial, decided, names, led[order], scores)
+    value = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder) if scores is None else scores[order]
+    value = value[:, 0] if weights.outputs == 1 else value
+    return LeaderStatistics(leaders, initial, decided, np.array(model.names(order), np.str_), led[order], value)
 
 
-def _context_statistics(model: Model, context: Context, texts: Sequence[str]) -> LeaderStatistics:
-    """Count the leaders of heads that read vectors; all lead at layer 0."""
-    led, scores, counts = np.zeros(model.tokens, np.int64), np.zeros((model.tokens, model.weights.outputs)), []
+def _count_ngrams(model: Model, texts: Sequence[str], led: IntArray) -> Iterator[Counts]:
+    """Yield (texts, heads) numbers of leaders, initial ones and layers; add to `led` the texts that a token leads."""
+    for encoded in map(model.vocabulary.encode, in_parts(texts)):
+        for some in batches(encoded.sizes, model.heads):
+            ids, counts = encoded.take(some).padded()
+            found = HeadDynamics.run(model.weights, ids, counts).find_leaders()
+            leads = found.emerged >= 0  # (texts, heads, n)
+            np.add.at(led, ids[leads.any(axis=1)], 1)
+            yield leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided
+
+
+def _count_vectors(model: Model, texts: Sequence[str], led: IntArray, scores: FloatArray) -> Iterator[Counts]:
+    """Yield the same of heads that read vectors, which all lead at layer 0; add to `scores` the contributions."""
     for batch in model.explain_parts(texts):
         for text, reading in zip(batch.texts, batch.readings or (), strict=True):
             words = model.vocabulary.splitter.words(text)
             ids = model.word_ids([words[i] for i in reading.rows.tolist()])
             leads = find_leaders(reading.positions)[0]
-            if len(ids):
-                counts.append(leads.sum(axis=0))
             np.add.at(led, np.unique(ids[leads.any(axis=1)]), 1)
             np.add.at(scores, ids, reading.terms)
-    number = np.array(counts, np.int64).reshape(-1, context.heads)
-    order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
-    value = scores[order, 0] if model.weights.outputs == 1 else scores[order]
-    names = np.array(model.names(order), dtype=np.str_)
-    return LeaderStatistics(number, number, np.zeros_like(number), names, led[order], value)
+            if len(ids):
+                number = leads.sum(axis=0)[None]
+                yield number, number, np.zeros_like(number)
 
 
 class TokenSums:
@@ -139,21 +140,17 @@ class TokenSums:
 
 def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> "DataFrame":
     """Return the table of `HardmaxClassifier.contributions`; `labels` are some of the model's."""
-    groups = {} if labels is None else {f"in_{label}": labels == label for label in model.classes.tolist()}
-    tokens, outputs = model.tokens, model.weights.outputs
-    names = ("", *groups, *(("right", "wrong") if labels is not None else ()))
-    sums = {name: TokenSums(tokens, outputs) for name in names}
-    start = 0
+    sums, start = defaultdict[str, TokenSums](lambda: TokenSums(model.tokens, model.weights.outputs)), 0
     for some, encoded, terms, scores, _ in model.explain_parts(texts):
-        owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
-        sums[""].add(encoded.ids, terms)
+        masks: dict[str, BoolArray] = {"": np.ones(len(some), bool)}
         if labels is not None:
-            here = slice(start, start + len(some))
-            right = model.decide(scores) == labels[here]
-            parts: dict[str, BoolArray] = {name: mask[here] for name, mask in groups.items()}
-            for name, mask in (parts | {"right": right, "wrong": ~right}).items():
-                rows = mask[owners]
-                sums[name].add(encoded.ids[rows], terms[rows])
+            own = labels[start : start + len(some)]
+            right = model.decide(scores) == own
+            masks |= {f"in_{label}": own == label for label in model.classes.tolist()}
+            masks |= {"right": right, "wrong": ~right}
+        for name, mask in masks.items():
+            rows = np.repeat(mask, encoded.sizes)
+            sums[name].add(encoded.ids[rows], terms[rows])
         start += len(some)
     seen = np.flatnonzero(sums[""].count)
     of_logits = model.classes.tolist() if model.multilabel else logit_classes(model.classes)
