@@ -40,22 +40,18 @@ def replace_text(row: str, text: str) -> str:
     return RowText.of(text, row.values) if isinstance(row, RowText) else text
 
 
-def join_columns(
-    texts: Sequence[Any], frame: Any, names: Collection[str], rows: Sequence[int] | None = None
-) -> list[str]:
-    """Return texts with the values of columns of a table, of some of its rows; a missing text is then an empty one."""
+def join_columns(texts: Sequence[Any], frame: Any, names: Collection[str]) -> list[str]:
+    """Return texts with the values of columns of a table; a missing text is then an empty one."""
     if not names:
         return list(texts)
     known = [str(name) for name in frame.columns]
     for name in names:
         if known.count(name) != 1:
             advice = f"{did_you_mean(name, known)} The columns are: {', '.join(known)}."
-            raise ParameterError(
-                "columns", "name columns of the table", f"{name!r}, which names {known.count(name)}", advice
-            )
-    values = [frame.iloc[:, known.index(name)].tolist() for name in names]
-    every = range(len(frame)) if rows is None else rows
-    found = (dict(zip(names, (column[i] for column in values), strict=True)) for i in every)
+            got = f"{name!r}, which names {known.count(name)}"
+            raise ParameterError("columns", "name columns of the table", got, advice)
+    rows = zip(*(frame.iloc[:, known.index(name)].tolist() for name in names), strict=True)
+    found = (dict(zip(names, row, strict=True)) for row in rows)
     return [RowText.of(text if isinstance(text, str) else "", row) for text, row in zip(texts, found, strict=True)]
 
 
@@ -93,11 +89,9 @@ class Column:
         wrong = next((value for value in known if not isinstance(value, str | bool | np.bool_ | Real)), None)
         categories = sorted({str(value).strip() for value in known})
         if wrong is not None or len(categories) > max(MIN_CATEGORIES, MAX_CATEGORY_SHARE * len(known)):
-            got = (
-                f"{type(wrong).__name__} in {name!r}" if wrong is not None else f"{len(categories)} values in {name!r}"
-            )
             must = "hold numbers, or categories that occur in several rows"
-            raise ParameterError("columns", must, got, "Convert that column, or leave it out.")
+            got = type(wrong).__name__ if wrong is not None else f"{len(categories)} values"
+            raise ParameterError("columns", must, f"{got} in {name!r}", "Convert that column, or leave it out.")
         return cls(name, categories=tuple(categories))
 
     @property

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from os import PathLike
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._errors import InputError, ParameterError, needed_for
-from hardmax._validation import check_count
+from hardmax._validation import check_count, check_range
 from hardmax.text.tables import TextTable, read_texts
 
 URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
@@ -49,13 +50,12 @@ def load_imdb(
 ) -> dict[str, TextTable]:
     """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos", or with `ratings` "1" to "10".
 
-    The first use downloads 84 MB and checks their SHA-256; later ones check it again and need no network, unless the
-    file was damaged. Reviews are read from within the archive, and nothing in it is written to disk. They come ordered
-    by label, then by number. The default of `cache`, its folder, is `$HARDMAX_CACHE`, or `hardmax` in the user's cache
-    folder. `progress` is called with the number of bytes received, and of all bytes (None if unknown).
+    The first use downloads 84 MB to `cache`, by default `$HARDMAX_CACHE`, or `hardmax` in the user's cache folder, and
+    every use checks their SHA-256. Nothing in the archive is written to disk. Reviews are ordered by label, then by
+    number. `progress` is called with the number of bytes received, and of all bytes (None if unknown).
 
-    `source` is a copy to read instead: the archive, a folder that it was unpacked to, or a folder with `train.parquet`
-    and `test.parquet` whose columns are `text`, `label` (0 and 1) and, for ratings, `rating`. Its hash is not checked.
+    `source` is a copy to read instead, without a check: the archive, a folder that it was unpacked to, or a folder with
+    `train.parquet` and `test.parquet` whose columns are `text`, `label` (0 and 1) and, for ratings, `rating`.
     """
     path = _download(cache, url, sha256, progress) if source is None else Path(source)
     if not path.exists():
@@ -71,7 +71,7 @@ def _download(cache: str | PathLike[str] | None, url: str, sha256: str, progress
         import pooch
     pooch.get_logger().setLevel("WARNING")  # the progress bar replaces its messages
     folder = Path(cache or os.environ.get("HARDMAX_CACHE") or pooch.os_cache("hardmax")).expanduser()
-    bar = None if progress is None else _Bar(progress)
+    bar = progress and _make_bar(progress)
     download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT)
     try:
         return Path(pooch.retrieve(url, sha256.lower(), FILE, folder, downloader=download))
@@ -82,20 +82,17 @@ def _download(cache: str | PathLike[str] | None, url: str, sha256: str, progress
         ) from None
 
 
-class _Bar:
-    """Progress bar for pooch that calls a function with the bytes received and all bytes."""
+def _make_bar(progress: Progress) -> SimpleNamespace:
+    """Return a progress bar for pooch that calls a function with the bytes received and all bytes."""
+    done = 0
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.done, self.total = progress, 0, 0
+    def update(more: int) -> None:
+        nonlocal done
+        done = min(done + more, bar.total) if bar.total else done + more
+        progress(done, bar.total or None)
 
-    def update(self, more: int) -> None:
-        self.done = min(self.done + more, self.total) if self.total else self.done + more
-        self.progress(self.done, self.total or None)
-
-    def reset(self) -> None:
-        """Do nothing: part of the interface that pooch calls, as `close`."""
-
-    close = reset
+    bar = SimpleNamespace(total=0, update=update, reset=lambda: None, close=lambda: None)
+    return bar
 
 
 def _read_archive(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
@@ -194,8 +191,7 @@ def reviews(
     n = check_count(n, "n", least=1)
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
     for name, share in (("negation", negation), ("contrast", contrast)):
-        if not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
-            raise ParameterError(name, "be a number between 0 and 1", f"{share!r}", "Try 0.2.")
+        check_range(share, name, 0, 1, "Try 0.2.")
     pair = np.asarray(length)
     if pair.shape != (2,) or pair.dtype.kind != "i" or not 1 <= pair[0] <= pair[1] or pair[1] < MAX_SENTENCE:
         must = f"be two integers, the smallest and the largest number of words, the largest at least {MAX_SENTENCE}"

@@ -121,11 +121,7 @@ def _open_bytes(path: Path, ending: str) -> BinaryIO:
 
 @contextmanager
 def open_blocks(path: Path, ending: str, how: How) -> "Iterator[tuple[Iterator[DataFrame], str]]":
-    """Open CSV, JSON lines or text as blocks of rows, and a sentence if the encoding was guessed, or an empty text.
-
-    A row of another width than the header of CSV, a quote that is not closed and a line that is not JSON are errors. A
-    .txt file has the column "text".
-    """
+    """Open CSV, JSON lines or text (column "text") as blocks of rows, and a sentence if the encoding was guessed."""
     kind = ending.removesuffix(".gz")
     newline = "" if kind in DELIMITERS else "\n" if kind in JSON_ENDINGS else None  # JSON may hold other line breaks
     with _open_bytes(path, ending) as data:
@@ -141,8 +137,7 @@ def open_blocks(path: Path, ending: str, how: How) -> "Iterator[tuple[Iterator[D
 def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str, str]:
     """Return the encoding of a file, and a sentence if it was guessed.
 
-    The default is UTF-8, or UTF-16 with a byte order mark. Files that are neither are read as Windows-1252, a superset
-    of Latin-1 with quotes, dashes and the euro, or as Latin-1.
+    The default is UTF-8, or UTF-16 with a byte order mark, else Windows-1252, a superset of Latin-1, or Latin-1.
     """
     mark = "utf-16" if data.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
     used = wanted or mark or "utf-8"

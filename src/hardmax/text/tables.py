@@ -79,15 +79,6 @@ def read_texts(
     `text`, `label` and `group` name columns; texts have the values of the columns `values`. By default the texts and
     labels are the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are
     fields of `How`.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "films.csv")
-    >>> _ = path.write_text("review,stars,label\\na moving film,5,good\\ntoo long,2,bad\\nmy ticket,3,\\n")
-    >>> table = read_texts(path)
-    >>> table.texts, table.labels, table.note
-    (['a moving film', 'too long'], ['good', 'bad'], 'Left out 1 of 3 rows without text or label.')
     """
     path = Path(path)
     if labelled and find_ending(path) == ".txt":
@@ -119,7 +110,7 @@ def read_texts(
     if group is not None:
         of_rows = _read_values(frame, choose_column(columns, group, path, "group", ()), "group", path)
         groups = [of_rows[i] for i in kept]
-    own = join_columns([texts[i] or "" for i in kept], frame, values, kept)
+    own = join_columns([texts[i] or "" for i in kept], frame.iloc[kept], values)
     pairs = own, [labels[i] or "" for i in kept]
     rows, skipped = [i + 1 for i in kept], len(texts) - len(kept)
     return TextTable(*pairs, first, second, skipped, guessed=guessed, groups=groups, rows=rows, frame=frame)

@@ -46,14 +46,7 @@ class Splitter:
 
     HTML tags and character references are skipped, characters are lower-cased and composed (NFC), an emoji is one word,
     and words hold letters, digits and combining marks of any script, with apostrophes inside: "don't". A `tokenizer`
-    replaces all of that.
-
-    The fields are described in `Parameters`.
-
-    Examples
-    --------
-    >>> Splitter().words("Don't miss it!<br />A <b>naïve</b> film 🙂")
-    ["don't", 'miss', 'it', '!', 'a', 'naïve', 'film', '🙂']
+    replaces all of that. The fields are described in `Parameters`.
     """
 
     stop_words: str | Collection[str] | None = None
