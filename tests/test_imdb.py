@@ -97,7 +97,6 @@ def test_invalid_copies(tmp_path: Path) -> None:
 
 class Handler(http.server.BaseHTTPRequestHandler):
     content, promised, status = b"", 0, 200
-    url = sha256 = ""
 
     def do_GET(self) -> None:
         self.send_response(self.status)
@@ -111,13 +110,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Any]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "new" / "cache"))
+    return tmp_path / "new" / "cache"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A server of the archive; its attributes can be changed."""
     data = write_archive(tmp_path / "home.tar.gz").read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    handler: Any = type("Home", (Handler,), {"content": data, "promised": len(data), "sha256": digest})
+    monkeypatch.setattr(datasets, "SHA256", hashlib.sha256(data).hexdigest())
+    handler: Any = type("Home", (Handler,), {"content": data, "promised": len(data)})
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
-        handler.url = f"http://127.0.0.1:{server.server_port}/{FILE}"
+        monkeypatch.setattr(datasets, "URL", f"http://127.0.0.1:{server.server_port}/{FILE}")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield handler
@@ -127,59 +132,64 @@ def home(tmp_path: Path) -> Iterator[Any]:
 
 @pytest.mark.parametrize("with_length", [True, False])
 def test_download_progress_and_reuse(
-    home: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_length: bool
+    home: Any, cache: Path, monkeypatch: pytest.MonkeyPatch, with_length: bool
 ) -> None:
     monkeypatch.setattr(datasets, "CHUNK", 100)
     calls: list[tuple[int, int | None]] = []
-    cache, size = tmp_path / "new" / "cache", len(home.content)
+    size = len(home.content)
     home.promised = size * with_length
-    check(load_imdb(cache=cache, url=home.url, sha256=home.sha256, progress=lambda *call: calls.append(call)))
+    check(load_imdb(progress=lambda *call: calls.append(call)))
     assert {total for _, total in calls} == {size if with_length else None}
     assert calls[-1][0] >= size
     if with_length:
         assert sorted({done for done, _ in calls}) == [*range(100, size, 100), size]
     assert [file.name for file in cache.iterdir()] == [FILE]  # nothing unpacked, no temporary file left
-    check(load_imdb(cache=cache, url="nowhere", sha256=home.sha256.upper()))  # the network is not used again
+    with monkeypatch.context() as patch:
+        patch.setattr(datasets, "URL", "nowhere")
+        check(load_imdb())  # the network is not used again
     (cache / FILE).write_bytes(b"half")
-    check(load_imdb(cache=cache, url=home.url, sha256=home.sha256))  # a damaged file is downloaded again
+    check(load_imdb())  # a damaged file is downloaded again
 
 
 @pytest.mark.parametrize(
-    ("answer", "options", "match"),
+    ("changes", "match"),
     [
-        ({"content": b"x" * 50}, {}, "50 bytes read, .* Try again, or download it"),
-        ({"status": 404, "content": b"", "promised": 0}, {}, "404 Client Error: Not Found .* or pass .*`source`"),
-        ({}, {"sha256": "0" * 64}, "expected 0+ but got .* Try again, or download it"),
-        ({}, {"url": "http://127.0.0.1:9/x"}, "from http://127.0.0.1:9/x: "),
-        ({}, {"url": "nowhere"}, "from nowhere: Invalid URL"),
+        ({"content": b"x" * 50}, "50 bytes read, .* Try again, or download it"),
+        ({"status": 404, "content": b"", "promised": 0}, "404 Client Error: Not Found .* or pass .*`source`"),
+        ({"SHA256": "0" * 64}, "expected 0+ but got .* Try again, or download it"),
+        ({"URL": "http://127.0.0.1:9/x"}, "from http://127.0.0.1:9/x: "),
+        ({"URL": "nowhere"}, "from nowhere: Invalid URL"),
     ],
 )
 def test_a_failed_download_leaves_nothing(
-    home: Any, tmp_path: Path, answer: dict[str, Any], options: dict[str, str], match: str
+    home: Any, cache: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], match: str
 ) -> None:
-    for name, value in answer.items():
-        setattr(home, name, value)
+    for name, value in changes.items():
+        monkeypatch.setattr(datasets if name.isupper() else home, name, value)
     with pytest.raises(OSError, match=f"must be downloaded once. Got .*{match}"):
-        load_imdb(**{"cache": tmp_path / "c", "url": home.url, "sha256": home.sha256} | options)
-    assert not any((tmp_path / "c").glob("*"))
+        load_imdb()
+    assert not any(cache.glob("*"))
 
 
-def test_an_interrupt_leaves_nothing(home: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_an_interrupt_leaves_nothing(cache: Path) -> None:
     def stop(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        load_imdb(cache=tmp_path / "c", url=home.url, sha256=home.sha256, progress=stop)
-    assert list((tmp_path / "c").iterdir()) == []
+        load_imdb(progress=stop)
+    assert list(cache.iterdir()) == []
 
 
-def test_the_cache_folder(home: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "usual" / name)
     monkeypatch.delenv("HARDMAX_CACHE", raising=False)
-    load_imdb(url=home.url, sha256=home.sha256)
+    load_imdb()
     assert (tmp_path / "usual" / "hardmax" / FILE).is_file()
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "mine"))
-    load_imdb(url=home.url, sha256=home.sha256)
+    load_imdb()
     assert (tmp_path / "mine" / FILE).is_file()
+    monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "home.tar.gz"))
     with pytest.raises(OSError, match=r"must be downloaded once. Got .*Not a directory"):
-        load_imdb(cache=tmp_path / "home.tar.gz", url=home.url)
+        load_imdb()

@@ -52,10 +52,7 @@ class Part(NamedTuple):
     Examples
     --------
     >>> import hardmax as hm
-    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
-    >>> explanation.by_word()[0].text
-    'wonderful'
-    >>> [part.text for part in explanation.by_phrase()]
+    >>> [part.text for part in hm.pretrained("imdb").explain("A wonderful film, but far too long.").by_phrase()]
     ['A wonderful film,', 'but far too long.']
     """
 
@@ -200,8 +197,7 @@ class Flip:
     Examples
     --------
     >>> import hardmax as hm
-    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
-    >>> flip = explanation.minimal_flip()
+    >>> flip = hm.pretrained("imdb").explain("A wonderful film, but far too long.").minimal_flip()
     >>> flip.flips, str(flip.before), str(flip.after)
     (True, 'pos', 'neg')
     """

@@ -125,11 +125,11 @@ def _list_classes(model: Model) -> str:
 
 
 def _describe_scores(history: Sequence[Epoch]) -> str:
-    kept = [epoch for epoch in history if epoch.kept and epoch.accuracy is not None]
-    if not kept:
-        return "No texts were held out; hardmax evaluate measures the accuracy."
-    loss = f", loss {kept[-1].loss:.4f}" if kept[-1].loss is not None else ""
-    return f"Accuracy {kept[-1].accuracy:.4f}{loss}, on held-out texts."
+    for epoch in history:
+        if epoch.kept and epoch.accuracy is not None:
+            loss = f", loss {epoch.loss:.4f}" if epoch.loss is not None else ""
+            return f"Accuracy {epoch.accuracy:.4f}{loss}, on held-out texts."
+    return "No texts were held out; hardmax evaluate measures the accuracy."
 
 
 def _describe_threshold(model: Model) -> str:
@@ -148,16 +148,15 @@ def _describe_threshold(model: Model) -> str:
 
 def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
     """Return HTML about a model and its training."""
-    weights = model.weights
+    weights, about = model.weights, "Classifies texts by the words that others gather around."
     facts: dict[str, object] = {
         "classes": _list_classes(model),
         "vocabulary": f"{len(model.vocabulary):,} tokens",
         "heads": f"{weights.heads} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}",
     }
-    known = [epoch.accuracy for epoch in history if epoch.kept and epoch.accuracy is not None]
-    if known:
-        facts["accuracy"] = f"{known[0]:.1%} on held-out texts"
-    about = "Classifies texts by the words that others gather around."
+    for epoch in history:
+        if epoch.kept and epoch.accuracy is not None:
+            facts["accuracy"] = f"{epoch.accuracy:.1%} on held-out texts"
     return card(about, facts=facts, head=("leads in every text that has it", "counts for"), rows=_find_leaders(model))
 
 

@@ -40,24 +40,18 @@ MAX_DRAWS = 100  # of a review that equals an earlier one
 
 
 def load_imdb(
-    *,
-    source: str | PathLike[str] | None = None,
-    cache: str | PathLike[str] | None = None,
-    url: str = URL,
-    sha256: str = SHA256,
-    ratings: bool = False,
-    progress: Progress | None = None,
+    *, source: str | PathLike[str] | None = None, ratings: bool = False, progress: Progress | None = None
 ) -> dict[str, TextTable]:
     """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos", or with `ratings` "1" to "10".
 
-    The first use downloads 84 MB to `cache`, by default `$HARDMAX_CACHE`, or `hardmax` in the user's cache folder, and
-    every use checks their SHA-256. Nothing in the archive is written to disk. Reviews are ordered by label, then by
-    number. `progress` is called with the number of bytes received, and of all bytes (None if unknown).
+    The first use downloads 84 MB to `$HARDMAX_CACHE`, or `hardmax` in the user's cache folder, and every use checks
+    their SHA-256. Nothing in the archive is written to disk. Reviews are ordered by label, then by number. `progress`
+    is called with the number of bytes received, and of all bytes (None if unknown).
 
     `source` is a copy to read instead, without a check: the archive, a folder that it was unpacked to, or a folder with
     `train.parquet` and `test.parquet` whose columns are `text`, `label` (0 and 1) and, for ratings, `rating`.
     """
-    path = _download(cache, url, sha256, progress) if source is None else Path(source)
+    path = _download(progress) if source is None else Path(source)
     if not path.exists():
         advice = f"Leave it out to download {FILE}."
         raise ParameterError("source", "be an archive or a folder", f"nothing at {str(path)!r}", advice)
@@ -66,18 +60,18 @@ def load_imdb(
     return _make_tables(_read_folder(path) if path.is_dir() else _read_archive(path), path, ratings=ratings)
 
 
-def _download(cache: str | PathLike[str] | None, url: str, sha256: str, progress: Progress | None) -> Path:
+def _download(progress: Progress | None) -> Path:
     with needed_for("Downloading reviews", "pooch", "text"):
         import pooch
     pooch.get_logger().setLevel("WARNING")  # the progress bar replaces its messages
-    folder = Path(cache or os.environ.get("HARDMAX_CACHE") or pooch.os_cache("hardmax")).expanduser()
+    folder = Path(os.environ.get("HARDMAX_CACHE") or pooch.os_cache("hardmax")).expanduser()
     bar = progress and _make_bar(progress)
     download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT)
     try:
-        return Path(pooch.retrieve(url, sha256.lower(), FILE, folder, downloader=download))
+        return Path(pooch.retrieve(URL, SHA256, FILE, folder, downloader=download))
     except (OSError, ValueError) as error:  # of the network, the disk, or the hash
         raise OSError(
-            f"The Large Movie Review Dataset must be downloaded once. Got from {url}: {str(error).rstrip('.')}. Try "
+            f"The Large Movie Review Dataset must be downloaded once. Got from {URL}: {str(error).rstrip('.')}. Try "
             f"again, or download it by hand and put it at {folder / FILE}, or pass the path of a copy as `source`."
         ) from None
 
@@ -137,12 +131,12 @@ def _read_split(path: Path, *, ratings: bool) -> TextTable:
     table = read_texts(path, text="text", label="rating" if ratings else "label")
     if ratings:
         return table
-    pairs = list(zip(table.labels or (), table.texts, strict=True))
-    if wrong := sorted({label for label, _ in pairs} - set(LABEL_OF)):
+    labels = table.labels or []
+    if wrong := sorted(set(labels) - set(LABEL_OF)):
         raise InputError(f"The labels of `{path}` must be 0 or 1. Got {wrong[0]!r}. Write 0 for neg and 1 for pos.")
-    pairs.sort(key=lambda pair: LABEL_OF[pair[0]])  # stable: as in the archive, if each label is in order
-    texts, labels = [text for _, text in pairs], [LABEL_OF[label] for label, _ in pairs]
-    return TextTable(texts, labels, "text", "label", table.skipped)
+    rows = sorted(range(len(labels)), key=lambda row: LABEL_OF[labels[row]])  # stable: as in the archive, if in order
+    found = [table.texts[row] for row in rows], [LABEL_OF[labels[row]] for row in rows]
+    return TextTable(*found, "text", "label", table.skipped)
 
 
 class Corpus(NamedTuple):

@@ -179,7 +179,7 @@ def _read_csv(path: Path, text: TextIO, default: str, delimiter: str | None) -> 
     """Yield the rows of CSV that was opened with newline=""; `default` is the delimiter of its suffix."""
     import pandas
 
-    lines = (line for _, line in _read_lines(path, text))
+    lines = _read_lines(path, text)
     line = next(lines, "")
     if separator := SEPARATOR_LINE.fullmatch(line):
         default, line = separator[1], next(lines, "")
@@ -224,21 +224,22 @@ def _read_line_blocks(path: Path, text: TextIO, *, is_json: bool) -> "Iterator[D
     """Yield the rows of a file with one JSON object or one text per line."""
     import pandas
 
-    rows: Iterable[dict[str, Any]] = ({"text": line.removesuffix("\n")} for _, line in _read_lines(path, text))
+    numbered = enumerate(_read_lines(path, text), 1)
+    rows: Iterable[dict[str, Any]] = ({"text": line.removesuffix("\n")} for _, line in numbered)
     if is_json:
-        rows = (_parse_json(path, number, line) for number, line in _read_lines(path, text) if line.strip())
+        rows = (_parse_json(path, number, line) for number, line in numbered if line.strip())
     while block := list(islice(rows, BLOCK_ROWS)):
         yield pandas.DataFrame(block, dtype=object)
 
 
-def _read_lines(path: Path, text: TextIO) -> Iterator[tuple[int, str]]:
+def _read_lines(path: Path, text: TextIO) -> Iterator[str]:
     for number in count(1):
         if not (line := text.readline(MAX_LINE_CHARACTERS + 1)):
             return
         if len(line) > MAX_LINE_CHARACTERS:
             must, got = f"have lines of at most {MAX_LINE_CHARACTERS:,} characters", f"a longer one, line {number:,}"
             raise ParameterError(path, must, got, "Put each row on a line of its own.")
-        yield number, line
+        yield line
 
 
 def _parse_json(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -167,8 +167,7 @@ def frame_of(
 ) -> "DataFrame":
     """Return a table of the tokens `seen`, with their `names`, sorted by the size of their sums.
 
-    The sums under "" are those over all texts, others are over the texts that their key describes. `share` is the
-    fraction of the absolute contributions of all tokens.
+    The sums under "" are those over all texts, others are over the texts that their key describes.
     """
     with needed_for("`contributions`", "pandas", "text"):
         import pandas

@@ -188,10 +188,9 @@ def full_name(tokenizer: Tokenizer) -> str:
 
 
 def find_offsets(words: Sequence[str], text: str) -> list[Place]:
-    """Return the offsets of words in a text, in increasing order.
+    """Return the increasing offsets of words in a text, ignoring case if one is not found as it is.
 
-    Words are searched as they are, and if one is not found, all of them ignoring case. A word that does not occur, such
-    as a lemma, gets an empty span at the end of the previous word.
+    A word that does not occur, such as a lemma, gets an empty span at the end of the previous word.
     """
     places, at = [], 0
     for word in words:

@@ -202,10 +202,7 @@ def _to_keys(words: Iterable[IntArray], base: int) -> IntArray:
 def _count_ngrams(
     stream: IntArray, owner: IntArray, base: int, ngram_range: tuple[int, int], min_df: int, labels: IntArray | None
 ) -> tuple[IntArray, IntArray]:
-    """Return the n-grams of at least `min_df` texts, for each n the most frequent first.
-
-    They are (tokens, max_ngram) word indices, and (tokens, classes) numbers of texts.
-    """
+    """Return (tokens, max_ngram) word indices of n-grams in `min_df` texts, and (tokens, classes) numbers of texts."""
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
     shortest, longest = ngram_range
@@ -220,7 +217,7 @@ def _count_ngrams(
         counts = np.bincount(cells, minlength=len(keys) * classes).reshape(-1, classes)
         total = counts.sum(axis=1)
         kept = np.flatnonzero(total >= min_df)
-        kept = kept[np.lexsort((keys[kept], -total[kept]))]
+        kept = kept[np.lexsort((keys[kept], -total[kept]))]  # the most frequent first
         table = np.full((len(kept), longest), UNKNOWN)
         for k in range(size):
             table[:, k] = keys[kept] // base ** (size - 1 - k) % base
