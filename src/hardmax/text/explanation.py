@@ -200,7 +200,7 @@ class Explanation:
         return tuple(Highlight(*span, value) for span, value in zip(self.spans, values, strict=True))
 
     def by_word(self, *, even: bool = True) -> list[Part]:
-        """Return the sums of `highlighted` over equal words, and `columns`, the largest first."""
+        """Return parts by distinct word, and `columns`, the largest first; they and the bias sum to the logit."""
         found: dict[str, list[Highlight]] = defaultdict(list)
         for mark in self.highlighted(even=even):
             found[mark.word].append(mark)

@@ -206,11 +206,9 @@ def _count_ngrams(
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
     shortest, longest = ngram_range
-    ngrams, frequency = [np.empty((0, longest), np.int64)], [np.empty((0, classes), np.int64)]
+    ngrams, frequency = list[IntArray](), list[IntArray]()
     for size in range(shortest, longest + 1):
         starts = _find_ngrams(stream, size)
-        if not len(starts):
-            break
         keys, at = np.unique(_to_keys([stream[starts + k] for k in range(size)], base), return_inverse=True)
         pairs = np.unique(owner[starts] * len(keys) + at)  # each n-gram once per text
         cells = pairs % len(keys) * classes + kind[pairs // len(keys)]
