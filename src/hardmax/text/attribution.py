@@ -1,4 +1,4 @@
-"""Parts of the logit that belong to words, sentences and phrases; removals of words and comparisons of two texts.
+"""Results of explanations: parts of the logit by word, sentence and phrase, leaders, flips, comparisons of two texts.
 
 Parts and the bias sum to the logit, and the changes of all tokens between two texts to the change of the logit.
 """
