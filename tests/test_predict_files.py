@@ -158,6 +158,39 @@ def test_with_more_classes_there_is_a_contribution_for_each(client, tmp_path: Pa
     assert np.allclose(tokens["sum"], expected["sum"], atol=1e-12)
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_several_labels_and_columns_of_the_files(client, tmp_path: Path, ending: str) -> None:
+    corpus = reviews(150, seed=2)
+    sets = [[label, *(["the"] if "the" in text else [])] for text, label in zip(*corpus[:2], strict=True)]
+    table = {"review": corpus.texts, "stars": [None if i % 7 == 0 else i % 5 for i in range(150)]}
+    frame = pd.DataFrame(table | {"text": ["uk" if i % 3 else "" for i in range(150)]}, dtype=object)
+    model = hm.HardmaxClassifier(n_heads=2, groups=1, columns=["stars", "text"], text_column="review")
+    model.fit(frame, sets).save(tmp_path / "model")
+    path = tmp_path / f"a.{ending}"
+    if ending == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_json(path, orient="records", lines=True) if ending == "jsonl" else frame.to_parquet(path)
+    call = {"model": tmp_path / "model", "engine": client}
+    found = hm.predict_files(path, **call, out=tmp_path / "out", text="review", explain=True)
+    expected = model.answers(frame).drop(columns="strongest_words")
+    pd.testing.assert_frame_equal(found.to_frame().drop(columns=["row", "explanation"]), expected)
+    assert list(expected) == ["prediction", *(f"probability_{label}" for label in model.classes_), "no_known_word"]
+    logits = [
+        np.sum([pair["contribution"] for pair in row], axis=0) for row in found.table()["explanation"].to_pylist()
+    ]
+    assert np.allclose(logits + model.model_.weights.bias, model.decision_function(frame))
+    tokens, added = (each.sort_values(["token", "for"]) for each in (found.tokens(), model.contributions(frame)))
+    assert (list(tokens), tokens["token"].tolist()) == (list(added), added["token"].tolist())
+    assert np.allclose(tokens.iloc[:, 2:], added.iloc[:, 2:], atol=1e-12)
+    write(tmp_path / "b.csv")
+    for wrong, name in (({"files": tmp_path / "b.csv"}, "columns"), ({"files": path, "at_least": 0.9}, "at_least")):
+        with pytest.raises(hm.ParameterError) as problem:
+            hm.predict_files(**call | wrong, out=tmp_path / "other")
+        assert problem.value.names == (name,)
+        assert not (tmp_path / "other").exists()
+
+
 class Stop(Exception):
     pass
 

@@ -24,7 +24,7 @@ from hardmax.scale.store import FILE as MANIFEST
 from hardmax.scale.store import Answer, Configuration, Manifest, has_hash, hash_file
 from hardmax.scale.sweep import SweepTable, run
 from hardmax.text.files import How
-from hardmax.text.model import Model, answer_columns, is_confident, predicted_classes
+from hardmax.text.model import Model, answer_columns, predicted_classes
 from hardmax.text.statistics import TokenSums, frame_of, logit_classes
 from hardmax.text.storage import FILE, find_model, load_model
 from hardmax.text.vocabulary import Encoded
@@ -66,22 +66,7 @@ class PredictedFiles:
 
     @classmethod
     def open(cls, out: str | PathLike[str]) -> "PredictedFiles":
-        """Open the predictions in a folder that `predict_files` wrote, complete or not.
-
-        Parameters
-        ----------
-        out : path
-            The folder.
-
-        Returns
-        -------
-        PredictedFiles
-
-        Raises
-        ------
-        ParameterError
-            If the folder holds no predictions, or predictions of another version.
-        """
+        """Open the predictions in a folder, complete or not; a folder without any raises `ParameterError`."""
         return cls(SweepTable.open(Path(out) / SWEEP))
 
     @property
@@ -147,32 +132,31 @@ class PredictedFiles:
 
         The columns are those of `HardmaxClassifier.contributions`: a token, the class `for` whose logit is meant, the
         `count` of texts with the token, `sum`, `mean` and `mean_abs` of its contributions, `share`, its part of the
-        sum of all absolute contributions, and the same, without `share`, over the texts predicted as each class.
+        sum of all absolute contributions, and, unless texts have several labels, the same without `share` over the
+        texts predicted as each class.
         Slices are added in order, so that the table does not depend on the workers.
         """
         with needed_for("`PredictedFiles.tokens`", None, "scale"):
             import pandas  # noqa: F401
             import pyarrow.parquet as pq
         self._check_rows()
-        parts = (pq.read_table(output_paths(self.out, row["number"])[1]) for row in self._done)
-        by_class: list[TokenSums] = []  # of the texts predicted as each class
-        for part in parts:
-            about = json.loads(part.schema.metadata[ABOUT])
-            classes, size = about["classes"], about["vocabulary"]
-            outputs = logit_classes(np.array(classes))
-            if not by_class:
-                by_class, names = [TokenSums(size, len(outputs)) for _ in classes], np.empty(size, object)
+        paths = [output_paths(self.out, row["number"])[1] for row in self._done]
+        about = json.loads(pq.read_schema(paths[0]).metadata[ABOUT])
+        size, outputs = about["vocabulary"], about["outputs"]
+        by_group = [TokenSums(size, len(outputs)) for _ in about["groups"] or [""]]
+        names = np.empty(size, object)
+        for part in map(pq.read_table, paths):
             ids, answers, counts = (part[name].to_numpy() for name in ("id", "answer", "count"))
-            sums = [part[name].combine_chunks().flatten().to_numpy() for name in ("sum", "sum_abs")]
+            found = [part[name].combine_chunks().flatten().to_numpy() for name in ("sum", "sum_abs")]
             names[ids] = part["token"].to_numpy()
-            for number, each in enumerate(by_class):
+            for number, group in enumerate(by_group):
                 rows = answers == number
-                each.add_sums(ids[rows], counts[rows], *(found.reshape(len(ids), -1)[rows] for found in sums))
+                group.add_sums(ids[rows], counts[rows], *(each.reshape(len(ids), -1)[rows] for each in found))
         total = TokenSums(size, len(outputs))
-        for each in by_class:
-            total.add_sums(np.arange(size), each.count, each.sum, each.absolute)
+        for group in by_group:
+            total.add_sums(np.arange(size), group.count, group.sum, group.absolute)
         seen = np.flatnonzero(total.count)
-        groups = {f"answered_{label}": each for label, each in zip(classes, by_class, strict=True)}
+        groups = dict(zip(about["groups"], by_group, strict=False))  # none with several labels per text
         return frame_of({"": total} | groups, seen, names[seen].tolist(), outputs)
 
 
@@ -251,21 +235,17 @@ def predict_files(
     with needed_for("`hardmax.predict_files`", None, "scale"):
         import distributed  # noqa: F401
         import pyarrow  # noqa: F401
-    is_confident(np.empty(0), at_least)
     check_engine(engine, workers)
     folder, target = find_model(model).resolve(), Path(out).resolve()
     loaded = load_model(folder).model  # refuse a damaged model before any work
-    if loaded.multilabel or len(loaded.columns):
-        got = "several labels" if loaded.multilabel else "columns beside the texts"
-        advice = "Use `HardmaxClassifier.answers`, or hardmax predict --file with a file as --out."
-        raise ParameterError("model", "have one label per text, and read texts alone", f"one of {got}", advice)
+    answer_columns(loaded, np.empty((0, loaded.weights.outputs)), np.empty(0, np.intp), at_least)  # checks `at_least`
     check_writable(target, folder=True)
     settings = (hash_file(folder / FILE), bool(explain), float(at_least))
     found_files = find_files(files, target)
     known = [*settings, *(str(path.resolve()) for path, _ in found_files)]
     source = sha256(json.dumps(known).encode()).hexdigest()[:12]
     try:
-        slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES)
+        slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES, loaded.columns.names)
         for note in notes:
             warn(note, UserWarning, stacklevel=2)
         configuration = Configuration(NAME, source, [asdict(part) for part in slices], 0, None)
@@ -359,14 +339,15 @@ class SlicePredictor:
         """Return the table of predictions and the table of token sums."""
         import pyarrow as pa
 
-        texts, (model, names) = read_slice(part), load_once(self.model, self.sha256)
-        sums = TokenSums(len(model.classes) * model.tokens, model.weights.outputs)  # by predicted class and token
+        model, names = load_once(self.model, self.sha256)
+        texts, n_groups = read_slice(part, model.columns.names), 1 if model.multilabel else len(model.classes)
+        sums = TokenSums(n_groups * model.tokens, model.weights.outputs)  # by predicted class and token
         scores, known, explained = [], [], []
         for _, encoded, terms, logits, _ in model.explain_parts(texts):
             scores.append(logits)
-            known.append(encoded.sizes)
-            answers = np.repeat(predicted_classes(logits), encoded.sizes)
-            sums.add(answers * model.tokens + encoded.ids, terms)
+            known.append(encoded.sizes - len(model.columns))
+            groups = np.zeros(len(encoded), np.intp) if model.multilabel else predicted_classes(logits)
+            sums.add(np.repeat(groups, encoded.sizes) * model.tokens + encoded.ids, terms)
             if self.explain:
                 explained.append(_make_explanations(encoded, terms, names))
         answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
@@ -401,7 +382,10 @@ def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -
 
 
 def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Table":
-    """Return a row for each token and each class `answer` of its texts, by its index, with sums for each logit."""
+    """Return a row for each token and each predicted class `answer`, by its index, with sums for each logit.
+
+    With several labels per text there is one group of texts, 0.
+    """
     import pyarrow as pa
 
     seen = np.flatnonzero(sums.count)
@@ -410,7 +394,10 @@ def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Ta
     columns |= {"count": pa.array(sums.count[seen])}
     for name, found in (("sum", sums.sum), ("sum_abs", sums.absolute)):
         columns[name] = pa.FixedSizeListArray.from_arrays(found[seen].ravel(), found.shape[1])
-    about = {"classes": model.classes.tolist(), "vocabulary": len(names)}
+    classes = model.classes.tolist()
+    about: dict[str, Any] = {"vocabulary": len(names), "groups": [], "outputs": classes}
+    if not model.multilabel:
+        about |= {"groups": [f"answered_{label}" for label in classes], "outputs": logit_classes(model.classes)}
     return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
 
 

@@ -4,9 +4,9 @@ CSV, JSON lines and text files are first copied to Parquet, one row group per sl
 is refused before any prediction, and so that workers read all formats alike.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import chain, count, islice, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
+from hardmax._validation import is_missing
+from hardmax.text.columns import RowText
 from hardmax.text.files import ENDINGS, TEXT_ENDINGS, How, find_ending, open_blocks
 from hardmax.text.tables import choose_column, to_text
 
@@ -25,7 +27,6 @@ MAX_ROWS = 20_000  # per slice: a few seconds of work for short texts
 MAX_BYTES = 8 << 20  # per slice: a few seconds of work for long texts
 BATCH_ROWS = 1000  # of Parquet that are decoded together
 BUFFER_BYTES = 1 << 20  # of Parquet that are read together
-COLUMN = "text"  # of a copy
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,21 @@ def find_files(paths: Any, out: Path) -> list[tuple[Path, str | None]]:
 
 
 def make_slices(
-    found: list[tuple[Path, str | None]], text: str | None, how: How, copies: Path
+    found: list[tuple[Path, str | None]], text: str | None, how: How, copies: Path, values: Collection[str] = ()
 ) -> tuple[list[Slice], list[str]]:
-    """Return the slices of files, copied to `copies` if they are not Parquet, and a sentence for each guess."""
+    """Return the slices of files, copied to `copies` if they are not Parquet, and a sentence for each guess.
+
+    Every file has the columns `values` beside its texts.
+    """
     slices, notes = list[Slice](), list[str]()
     for index, (path, name) in enumerate(found):
         ending, about = find_ending(path), path.stat()
         if ending == ".parquet":
-            parquet, (column, sizes) = path.resolve(), _cut_parquet(path, text)
+            parquet, (column, sizes) = path.resolve(), _cut_parquet(path, text, values)
         elif ending in TEXT_ENDINGS:
-            parquet, column = copies / f"{index:06d}.parquet", COLUMN
+            parquet = copies / f"{index:06d}.parquet"
             with open_blocks(path, ending, how) as (blocks, guessed):
-                sizes = _write_groups(_read_texts(blocks, text, path), parquet)
+                column, sizes = _copy_texts(blocks, parquet, path, text, values)
             notes += [guessed] if guessed else []
         else:
             advice = "Unpack it: gunzip." if ending.endswith(".gz") else "Save it as .csv or .parquet."
@@ -105,7 +109,13 @@ def _check_unchanged(path: Path, size: int, modified_ns: int) -> None:
         raise InputError(f"`{path}` must not change while it is read. Got another size or time. Call it again.")
 
 
-def _cut_parquet(path: Path, text: str | None) -> tuple[str, list[int]]:
+def _choose_columns(columns: list[str], text: str | None, path: Path, values: Collection[str]) -> list[str]:
+    """Return the column of texts and the columns `values`; raise an error for one that is missing."""
+    others = [choose_column(columns, name, path, "columns") for name in values]
+    return [choose_column(columns, text, path, taken=values), *others]
+
+
+def _cut_parquet(path: Path, text: str | None, values: Collection[str]) -> tuple[str, list[int]]:
     """Return the column of texts, and the number of rows of each slice, from the footer of the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -117,7 +127,7 @@ def _cut_parquet(path: Path, text: str | None) -> tuple[str, list[int]]:
         raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     columns = [column for column in schema.names if column not in index]
-    column, sizes, length = choose_column(columns, text, path), [0], 0
+    column, sizes, length = _choose_columns(columns, text, path, values)[0], [0], 0
     for group in map(footer.row_group, range(footer.num_row_groups)):
         chunks = map(group.column, range(group.num_columns))
         size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
@@ -131,59 +141,62 @@ def _cut_parquet(path: Path, text: str | None) -> tuple[str, list[int]]:
     return column, [rows for rows in sizes if rows]
 
 
-def _read_texts(blocks: "Iterator[DataFrame]", text: str | None, path: Path) -> Iterator[str]:
-    """Yield the text of each row, an empty one if it is missing; the first block has the columns."""
-    column, rows = None, count(1)
-    for block in blocks:
-        column = column or choose_column(list(block), text, path)
-        values = block[column].astype(object) if column in block else [None] * len(block)
-        yield from (to_text(value, path, next(rows)) or "" for value in values)
+def _copy_texts(
+    blocks: "Iterator[DataFrame]", target: Path, path: Path, text: str | None, values: Collection[str]
+) -> tuple[str, list[int]]:
+    """Copy texts and columns as row groups of at most MAX_ROWS rows and about MAX_BYTES of texts, all as strings.
 
-
-def _write_groups(texts: Iterator[str], target: Path) -> list[int]:
-    """Write texts as row groups of at most MAX_ROWS rows and about MAX_BYTES; return their numbers of rows."""
+    Return the column of texts, which the first block has, and the number of rows of each group.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, sizes = pa.schema([(COLUMN, pa.string())]), list[int]()
+    sizes = list[int]()
+    if (first := next(blocks, None)) is None:
+        return "", sizes
+    names = list(dict.fromkeys(_choose_columns(list(first), text, path, values)))
+    rows, schema = _read_rows(chain([first], blocks), names, path), pa.schema([(name, pa.string()) for name in names])
     with written_whole(target) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        while group := list(_next_group(texts)):
-            writer.write_table(pa.table([group], schema=schema))
+        while group := list(_next_group(rows)):
+            writer.write_table(pa.table([list(column) for column in zip(*group, strict=True)], schema=schema))
             sizes.append(len(group))
-    return sizes
+    return names[0], sizes
 
 
-def _next_group(texts: Iterator[str]) -> Iterator[str]:
+def _read_rows(blocks: "Iterator[DataFrame]", names: list[str], path: Path) -> Iterator[list[str | None]]:
+    """Yield the text of each row, an empty one if it is missing, and the other columns as they are written."""
+    rows = count(1)
+    for block in blocks:
+        columns = [block[name].astype(object) if name in block else [None] * len(block) for name in names]
+        for text, *others in zip(*columns, strict=True):
+            written = [None if is_missing(value) else str(value) for value in others]
+            yield [to_text(text, path, next(rows)) or "", *written]
+
+
+def _next_group(rows: Iterator[list[str | None]]) -> Iterator[list[str | None]]:
     size = 0
-    for text in islice(texts, MAX_ROWS):
-        yield text
-        size += len(text)
+    for row in islice(rows, MAX_ROWS):
+        yield row
+        size += len(row[0] or "")
         if size >= MAX_BYTES:
             return
 
 
-def read_slice(part: Slice) -> list[str]:
-    """Return the texts of a slice; a missing one is an empty text."""
+def read_slice(part: Slice, values: Collection[str] = ()) -> list[str]:
+    """Return the texts of a slice, with the values of other columns; a missing text is an empty one."""
     import pyarrow.parquet as pq
 
-    path, source = Path(part.file), (part.parquet, part.modified_ns, part.column)
+    path, names = Path(part.file), [part.column, *values]
     if part.parquet == part.file:
         _check_unchanged(path, part.size, part.modified_ns)
-    footer = pq.read_metadata(part.parquet)
-    starts = np.cumsum([0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))])
-    group = int(np.searchsorted(starts, part.start, "right")) - 1  # the row group in which the slice begins
-    known, row, values = _last_read.pop() if _last_read else (None, 0, iter(()))
-    if known != source or not starts[group] <= row <= part.start:
-        file = pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False)
-        groups = list(range(group, footer.num_row_groups))
-        batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column])
-        row, values = int(starts[group]), (value for batch in batches for value in batch.column(0).to_pylist())
-    numbered = enumerate(islice(values, part.start - row, part.stop - row), part.start + 1)
-    texts = [to_text(value, path, number) or "" for number, value in numbered]
-    _last_read.append((source, part.stop, values))
-    return texts
-
-
-# Source, next row and iterator of the slice that this process has read last. A process usually reads the slices of a
-# large row group in order, and Parquet can only be decoded from the start of a row group.
-_last_read: list[tuple[Any, int, Iterator[Any]]] = []
+    with pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+        footer = file.metadata
+        starts = np.cumsum([0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))])
+        group = int(np.searchsorted(starts, part.start, "right")) - 1  # the row group in which the slice begins
+        batches = file.iter_batches(BATCH_ROWS, row_groups=list(range(group, footer.num_row_groups)), columns=names)
+        rows = (row for batch in batches for row in zip(*(batch[name].to_pylist() for name in names), strict=True))
+        some = islice(rows, part.start - int(starts[group]), part.stop - int(starts[group]))
+        found = [(to_text(text, path, row) or "", others) for row, (text, *others) in enumerate(some, part.start + 1)]
+    if not values:
+        return [text for text, _ in found]
+    return [RowText.of(text, dict(zip(values, others, strict=True))) for text, others in found]

@@ -21,7 +21,7 @@ from hardmax.scale.design import Params
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FILE, FORMAT = "manifest.jsonl", "hardmax-sweep-1"
+FILE = "manifest.jsonl"
 MAX_PARTS = 500  # of a sweep; a part costs about 10 ms beside its cells
 Answer = tuple[dict[str, Any], float, str | None]  # the row of a cell, its seconds, its error
 
@@ -36,16 +36,7 @@ class Configuration:
     seed: int
     time_limit: float | None
     version: str = __version__
-
-    def to_json(self) -> str:
-        return json.dumps({"format": FORMAT} | vars(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "Configuration":
-        values = json.loads(text)
-        if values.pop("format") != FORMAT:
-            raise KeyError("format")
-        return cls(**values)
+    format: str = "hardmax-sweep-1"
 
     @property
     def parts(self) -> list[range]:
@@ -72,12 +63,12 @@ class Manifest:
         path = self.folder / FILE
         try:
             first, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            self.configuration = Configuration.from_json(first)
+            self.configuration = Configuration(**json.loads(first))
             parts = [Part(**json.loads(line)) for line in lines if line.endswith("\n")]
         except FileNotFoundError:
             must, advice = "be the folder of a sweep", "Make one with: hardmax sweep leaders --out DIR"
             raise ParameterError(folder, must, f"one without {FILE}", advice) from None
-        except (KeyError, TypeError, ValueError) as problem:
+        except (TypeError, ValueError) as problem:
             raise InputError(f"`{path}` must be the manifest of a sweep. Got something else ({problem!r}).") from None
         self.parts = {part.name: part for part in parts}
 
@@ -86,7 +77,7 @@ class Manifest:
         """Return the manifest of a folder; write one with this configuration if there is none."""
         if not (folder / FILE).exists():
             with written_whole(folder / FILE, once=True) as temporary:
-                temporary.write_text(configuration.to_json() + "\n", encoding="utf-8")
+                temporary.write_text(json.dumps(vars(configuration)) + "\n", encoding="utf-8")
         return cls(folder)
 
     def __enter__(self) -> "Manifest":

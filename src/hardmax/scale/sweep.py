@@ -48,22 +48,7 @@ class SweepTable:
 
     @classmethod
     def open(cls, out: str | PathLike[str]) -> "SweepTable":
-        """Open the sweep in a folder, complete or not.
-
-        Parameters
-        ----------
-        out : path
-            The folder that a sweep wrote.
-
-        Returns
-        -------
-        SweepTable
-
-        Raises
-        ------
-        ParameterError
-            If it holds no manifest, or one of another version.
-        """
+        """Open the sweep in a folder, complete or not; a folder without a manifest raises `ParameterError`."""
         return cls(Manifest(out))
 
     @property
@@ -108,10 +93,8 @@ class SweepTable:
         if not self.rows:
             raise InputError(f"A table needs at least one row. Got none: {self.status}")
         if damaged := self.manifest.damaged:
-            got, advice = (
-                f"another file, or none, for {damaged[0].name}",
-                "Run the sweep again, which computes it again.",
-            )
+            got = f"another file, or none, for {damaged[0].name}"
+            advice = "Run the sweep again, which computes it again."
             raise InputError(f"The parts in `{self.out}` must be unchanged. Got {got}. {advice}")
         return join_tables([pq.read_table(self.out / part.name) for part in self.manifest.done])
 
@@ -268,10 +251,8 @@ def _hash_source(function: Cell) -> str:
 
 def _check_same(found: Configuration, requested: Configuration) -> None:
     """Raise an error if the folder holds another sweep."""
-    theirs = vars(found)
-    other = [
-        key.replace("_", " ") for key, ours in vars(requested).items() if json.dumps(ours) != json.dumps(theirs[key])
-    ]
-    if other:
-        must, got = "be empty, or hold the same sweep", f"one with another {' and '.join(other)}"
+    pairs = ((name, ours, vars(found)[name]) for name, ours in vars(requested).items())
+    if other := [name for name, ours, theirs in pairs if json.dumps(ours) != json.dumps(theirs)]:
+        must = "be empty, or hold the same sweep"
+        got = f"one with another {' and '.join(other).replace('_', ' ')}"
         raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
