@@ -331,3 +331,49 @@ def test_two_processes_train_the_model_of_one(run, home) -> None:
     one, two = (HardmaxClassifier.load(name).decision_function(CORPUS.texts) for name in ("one", "two"))
     assert np.ptp(one) > 0.01
     np.testing.assert_allclose(two, one, atol=1e-4)
+
+
+def test_several_labels_are_trained_from_columns_or_cells(run) -> None:
+    rows = [(text, label, "the" in text, "film" in text) for text, label in zip(*CORPUS[:2], strict=True)][:120]
+    names = ("positive", "the", "loud")
+    cells = [(text, [label == "positive", the, loud]) for text, label, the, loud in rows]
+    write_csv("columns.csv", [(text, *map(int, has)) for text, has in cells], ("review", *names))
+    joined = [(text, "; ".join(name for name, is_own in zip(names, has, strict=True) if is_own)) for text, has in cells]
+    write_csv("cells.csv", [(text, own or ";") for text, own in joined], ("review", "tags"))
+    small = ("--n-heads", "2", "--groups", "1")
+    forms = {"columns": ("--labels", "positive, the,loud"), "cells": ("--label", "tags", "--separator", ";")}
+    for name, options in forms.items():
+        code, out, err = run("train", f"{name}.csv", "--out", name, *small, *options)
+        assert (code, "Columns that are not read" in err) == (0, False), err
+        assert "Labels, several per text: loud, positive, the." in out
+    assert saved_hash("columns") == saved_hash("cells")
+    model = HardmaxClassifier.load("cells")
+    code, out, _ = run("evaluate", "columns.csv", "--model", "cells", *forms["columns"], "--json", "--out", "e.csv")
+    result, truth = json.loads(out), [[name for name, own in zip(names, has, strict=True) if own] for _, has in cells]
+    assert (code, result["classes"]) == (0, ["loud", "positive", "the"])
+    assert result["accuracy"] == model.score([text for text, _ in cells], truth)
+    found = model.decision_function([text for text, _ in cells])[:, 2] > 0
+    the = np.array([own[1] for _, own in cells])
+    assert result["recall"][2] == pytest.approx((found & the).sum() / the.sum())
+    assert Path("e.csv").read_text().startswith("label,texts,precision,recall,f1\nloud,")
+    assert (
+        "A prediction is right if all its labels are."
+        in run("evaluate", "cells.csv", "--model", "cells", *forms["cells"])[1]
+    )
+    write_csv("unused.csv", [(text, *map(int, has), 0) for text, has in cells], ("review", *names, "never"))
+    code, _, err = run("train", "unused.csv", "--out", "unused", *small, "--labels", "the,loud,never")
+    assert (code, "Labels that no row has, which are not learned: never." in err) == (0, True)
+    evaluate = ("evaluate", "columns.csv", "--model", "cells")
+    for arguments, named in (
+        (evaluate, "`--labels` and `--separator` must be given for a model of several labels per text"),
+        ((*evaluate, *forms["columns"], "--tokens", "t.csv"), "`--tokens` must go with a model of one label per text"),
+        ((*evaluate, "--labels", "positive,review", "--text", "the"), "`--labels` must name columns of 0 and 1"),
+        (("train", "columns.csv", "--out", "x", "--labels", "the,loud,lou"), "`--labels` must name one column"),
+        (
+            ("train", "columns.csv", "--out", "x", "--labels", "the", "--label", "the"),
+            "`--labels` must be used without",
+        ),
+        (("train", "--data", "imdb", "--out", "x", "--labels", "the"), "`--labels` must be used with FILE"),
+    ):
+        code, _, err = run(*arguments)
+        assert (code, named in err) == (2, True), err

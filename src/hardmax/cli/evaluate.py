@@ -2,19 +2,21 @@
 
 import json as json_format
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 from rich.markup import escape
 
-from hardmax._errors import InputError
+from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 from hardmax.draw.pages import render
 from hardmax.draw.text_page import view_explanation
 from hardmax.text.files import WRITABLE, write_frame
-from hardmax.text.model import coverage
+from hardmax.text.model import coverage, predicted_classes
 from hardmax.text.tables import TextTable
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ SHARES = ("precision", "recall", "f1")
 
 @options.with_options
 def evaluate(
+    context: typer.Context,
     given: texts.LabelledOptions,
     model: texts.Model = "imdb",
     encoder: texts.Encoder = None,
@@ -51,8 +54,11 @@ def evaluate(
     token_files = output.check_files([tokens] if tokens else [], WRITABLE, read=given.path, name="tokens")
     pages = output.check_files([mistakes] if mistakes else [], (".html",), read=given.path, name="mistakes")
     classifier = texts.load(model, encoder)
-    if classifier.model_.multilabel:
-        raise InputError("`model` must have one label per text. It has several. Use `HardmaxClassifier.score`.")
+    if several := bool(classifier.model_.multilabel):
+        options.check_needs(context, dict.fromkeys(("tokens", "mistakes"), ("a model of one label per text", False)))
+    if several != bool(given.labels or given.separator):
+        must = "be given for a model of several labels per text, and for no other one"
+        raise ParameterError(("labels", "separator"), must, "neither" if several else "one of them")
     table = given.read("test", values=classifier.model_.columns.names)
     texts.note_what_was_read(table)
     result = measure(classifier, table, given.name)
@@ -62,13 +68,14 @@ def evaluate(
             output.save_text(text, path)
         else:
             write_frame(_frame_classes(result), path)
-    # CSV holds strings only; these labels have the types of the model's labels.
-    by_name = {str(label): label for label in classifier.classes_.tolist()}
-    labels = [by_name[str(label)] for label in table.labels or []]
-    for path in token_files:
-        write_frame(classifier.contributions(table.texts, labels), path)
-    for path in pages:
-        output.save_text(_explain_mistakes(classifier, table.texts, labels, given.name), path)
+    if token_files or pages:
+        # CSV holds strings only; these labels have the types of the model's labels.
+        by_name = {str(label): label for label in classifier.classes_.tolist()}
+        labels = [by_name[str(label)] for label in table.labels or []]
+        for path in token_files:
+            write_frame(classifier.contributions(table.texts, labels), path)
+        for path in pages:
+            output.save_text(_explain_mistakes(classifier, table.texts, labels, given.name), path)
     if json:
         print(text)
     else:
@@ -93,45 +100,50 @@ def _explain_mistakes(classifier: "HardmaxClassifier", given: list[str], labels:
 
 
 def measure(classifier: "HardmaxClassifier", table: TextTable, name: str) -> dict[str, Any]:
-    """Return accuracy, loss, confusion matrix, coverage and leaders."""
-    from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+    """Return accuracy, measures of every class, and leaders; with one label per text also confusion and coverage."""
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
     from hardmax.text.linear_init import class_logits, cross_entropy
 
-    classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
-    _check_labels(labels, classes, name)  # before the long work
+    model, labels = classifier.model_, table.labels or []
+    classes = [str(label) for label in model.classes.tolist()]
+    sets = labels if model.multilabel else [(label,) for label in labels]
+    _check_labels(sets, classes, name)  # before the long work
+    truth = np.array([[label in own for label in classes] for own in sets], np.intp)
     scores, known = texts.score_texts(classifier, table.texts)
-    found = [str(label) for label in classifier.model_.decide(scores).tolist()]
-    shares = precision_recall_fscore_support(labels, found, labels=classes, zero_division=np.nan)[:3]
-    precision, recall, f1 = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
-    truth = np.array([classes.index(label) for label in labels])
-    right = np.array(found) == np.array(labels)
+    found = (
+        np.asarray(scores > 0, np.intp)
+        if model.multilabel
+        else np.eye(len(classes), dtype=np.intp)[predicted_classes(scores)]
+    )
+    right = (found == truth).all(axis=1)
+    measures = precision_recall_fscore_support(truth, found, zero_division=np.nan)
+    shares = [[None if np.isnan(share) else float(share) for share in each] for each in measures[:3]]
     some = table.texts[:: -(-len(labels) // MAX_LEADER_TEXTS)]  # from the whole file, which may be sorted by label
     led = classifier.leaders(some)
-    return {
-        "texts": len(labels),
-        "skipped": table.skipped,
-        "accuracy": float(accuracy_score(labels, found)),
-        "loss": cross_entropy(class_logits(classifier.model_.remove_offset(scores)), truth, np.ones(len(truth))),
-        "classes": classes,
-        "confusion": confusion_matrix(labels, found, labels=classes).tolist(),
-        "precision": precision,
-        "recall": recall,
-        "f1": f1,
-        "macro_f1": float(np.mean([share or 0.0 for name, share in zip(classes, f1, strict=True) if name in labels])),
-        "no_known_word": int((known == 0).sum()),
-        "coverage": coverage(classifier.model_.certainty(scores), right),
-        "leaders": {"texts": len(some), **led.summary()} if led.leaders.size else None,
+    result = {"texts": len(labels), "skipped": table.skipped, "accuracy": float(right.mean()), "classes": classes}
+    result |= dict(zip(SHARES, shares, strict=True)) | {"support": measures[3].tolist()}
+    occurring = [share or 0.0 for share, rows in zip(shares[2], measures[3], strict=True) if rows]
+    result |= {"macro_f1": float(np.mean(occurring)), "no_known_word": int((known == 0).sum())}
+    result["leaders"] = {"texts": len(some), **led.summary()} if led.leaders.size else None
+    if model.multilabel:
+        return result
+    index, logits = truth.argmax(axis=1), class_logits(model.remove_offset(scores))
+    return result | {
+        "loss": cross_entropy(logits, index, np.ones(len(index))),
+        "confusion": confusion_matrix(index, found.argmax(axis=1), labels=range(len(classes))).tolist(),
+        "coverage": coverage(model.certainty(scores), right),
     }
 
 
-def _check_labels(labels: Sequence[str], classes: Sequence[str], name: str) -> None:
-    unknown = [label for label in labels if label not in classes]
+def _check_labels(sets: Sequence[Sequence[str]], classes: Sequence[str], name: str) -> None:
+    """Raise an error for labels that the model does not have."""
+    unknown = [others for own in sets if (others := [label for label in own if label not in classes])]
     if unknown:
-        some = ", ".join(map(repr, dict.fromkeys(unknown[: output.MAX_ROWS])))
+        some = ", ".join(map(repr, dict.fromkeys(chain.from_iterable(unknown[: output.MAX_ROWS]))))
         raise InputError(
             f"The labels of {name} must be those of the model: {', '.join(classes)}. "
-            f"Got {some} in {len(unknown)} of {len(labels)} rows. Rename them, or drop those rows."
+            f"Got {some} in {len(unknown)} of {len(sets)} rows. Rename them, or drop those rows."
         )
 
 
@@ -139,19 +151,22 @@ def _print(result: dict[str, Any], name: str) -> None:
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.4f}"
 
-    measures = f"F1 {result['macro_f1']:.4f}, averaged over classes. Loss {result['loss']:.4f}."
-    output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {measures}")
-    classes, confusion = [escape(label) for label in result["classes"]], result["confusion"]
-    table = zip(classes, confusion, *(result[key] for key in SHARES), strict=True)
-    rows = [[label, str(sum(row)), *map(share, shares)] for label, row, *shares in table]
+    mean = f"F1 {result['macro_f1']:.4f}, averaged over classes."
+    ending = f"Loss {result['loss']:.4f}." if "loss" in result else "A prediction is right if all its labels are."
+    output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {mean} {ending}")
+    classes = [escape(label) for label in result["classes"]]
+    table = zip(classes, result["support"], *(result[key] for key in SHARES), strict=True)
+    rows = [[label, str(number), *map(share, shares)] for label, number, *shares in table]
     output.show(output.table("Classes", "label", "texts", "precision", "recall", "F1", rows=rows))
-    if len(classes) <= MAX_COLUMNS:
-        rows = [[label, *map(str, row)] for label, row in zip(classes, confusion, strict=True)]
+    if "confusion" in result and len(classes) <= MAX_COLUMNS:
+        rows = [[label, *map(str, row)] for label, row in zip(classes, result["confusion"], strict=True)]
         title = "Confusion matrix: labels in rows, predictions in columns"
         output.show(output.table(title, "label", *classes, rows=rows))
-    rows = [[f"{row['at_least']:g}", f"{row['coverage']:.1%}", share(row["accuracy"])] for row in result["coverage"]]
-    title = "Accuracy of confident predictions"
-    output.show(output.table(title, "probability at least", "texts", "accuracy", rows=rows))
+    if "coverage" in result:
+        levels = result["coverage"]
+        rows = [[f"{row['at_least']:g}", f"{row['coverage']:.1%}", share(row["accuracy"])] for row in levels]
+        title = "Accuracy of confident predictions"
+        output.show(output.table(title, "probability at least", "texts", "accuracy", rows=rows))
     if result["no_known_word"]:
         output.say(f"{result['no_known_word']:,} texts have no known word.")
     if (led := result["leaders"]) is not None:
@@ -162,10 +177,10 @@ def _print(result: dict[str, Any], name: str) -> None:
 
 
 def _frame_classes(result: dict[str, Any]) -> "DataFrame":
-    """Return precision, recall, F1 and the confusion matrix as a table for files."""
+    """Return precision, recall, F1 and, with one label per text, the confusion matrix as a table for files."""
     import pandas
 
-    confusion = np.array(result["confusion"])
-    columns = {"label": result["classes"], "texts": confusion.sum(axis=1)} | {key: result[key] for key in SHARES}
-    taken = {f"taken_for_{name}": confusion[:, i] for i, name in enumerate(result["classes"])}
-    return pandas.DataFrame(columns | taken)
+    columns = {"label": result["classes"], "texts": result["support"]} | {key: result[key] for key in SHARES}
+    taken = zip(*result["confusion"], strict=True) if "confusion" in result else ()
+    names = [f"taken_for_{name}" for name in result["classes"]]
+    return pandas.DataFrame(columns | dict(zip(names, taken, strict=False)))

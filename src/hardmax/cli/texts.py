@@ -57,6 +57,12 @@ class LabelledOptions(FileOptions):
         str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl, .parquet or .xlsx file of texts.")
     ] = None
     label: Annotated[str | None, option("--label", "Column of labels; guessed if left out.", metavar="COLUMN")] = None
+    labels: Annotated[
+        str | None, option("--labels", "Columns of 0 and 1, one per label, for several per text.", metavar="A,B,C")
+    ] = None
+    separator: Annotated[
+        str | None, option("--separator", "Character between several labels in a cell of --label.", metavar="TEXT")
+    ] = None
     data: Annotated[
         str | None,
         option("--data", "Data set instead of FILE: imdb, film reviews, downloaded once (84 MB).", metavar="NAME"),
@@ -67,6 +73,11 @@ class LabelledOptions(FileOptions):
     def name(self) -> str:
         return str(self.path or self.data)
 
+    @property
+    def label_columns(self) -> list[str]:
+        """Return the columns of several labels per text."""
+        return split_names(self.labels or "")
+
     def read(self, split: str, *, values: Collection[str] = (), **columns: str | None) -> TextTable:
         """Return texts and labels of FILE, with further columns by their kinds, or of a split of --data."""
         from hardmax.text import HardmaxClassifier  # noqa: F401 (raises for a missing extra before a download)
@@ -76,15 +87,22 @@ class LabelledOptions(FileOptions):
             raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
         if self.data not in (None, "imdb"):
             raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
-        columns |= {"label": self.label}
-        of_file = columns | {"text": self.text} | self.how | {"columns": ",".join(values) or None}
+        columns |= {"label": self.label, "separator": self.separator}
+        of_file = (
+            columns | {"labels": self.labels} | {"text": self.text} | self.how | {"columns": ",".join(values) or None}
+        )
         others, owner = (of_file, "FILE") if self.path is None else ({"source": self.source}, "--data")
         for name, value in others.items():
             if value is not None:
                 raise ParameterError(name, f"be used with {owner}", f"{value!r} without it", "Leave it out.")
-        return (
-            _load_imdb(self.source)[split] if self.path is None else self.read_file(self.path, values=values, **columns)
-        )
+        if self.path is None:
+            return _load_imdb(self.source)[split]
+        return self.read_file(self.path, values=values, labels=self.label_columns, **columns)
+
+
+def split_names(text: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def note_what_was_read(table: TextTable) -> None:

@@ -105,11 +105,13 @@ def train(
         if process.is_first:
             _note_data(table, counts, duplicates, balanced=settings["class_weight"])
             if classifier.columns is None and table.frame is not None:
-                own = (table.text_column, table.label_column, group)
+                own = (table.text_column, table.label_column, group, *given.label_columns)
                 others = [str(name) for name in table.frame.columns if name not in own]
                 if others:
                     listed = join_names(others)
                     output.note(f"Columns that are not read: {listed}. Pass --columns with their names to read them.")
+            if unused := [name for name in given.label_columns if name not in counts]:
+                output.note(f"Labels that no row has, which are not learned: {join_names(unused)}.")
             if resume and not checkpoint.exists():
                 output.note(f"{out} holds no unfinished run. Training starts from the beginning.")
             if force and not resume:
@@ -167,7 +169,7 @@ def _configure(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     if "class_weight" in given:
         given["class_weight"] = "balanced"
     if given.get("columns") is not None:
-        given["columns"] = [name.strip() for name in given["columns"].split(",") if name.strip()]
+        given["columns"] = texts.split_names(given["columns"])
     sizes = given.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
         given["ngram_range"] = tuple(map(int, sizes))  # else the check of the parameter raises an error
@@ -190,7 +192,7 @@ def _note_data(table: TextTable, counts: dict[str, int], duplicates: list[int], 
     from hardmax.text.validation import duplicate_note
 
     texts.note_what_was_read(table)
-    if uneven := imbalance_note(counts):
+    if table.labels and isinstance(table.labels[0], str) and (uneven := imbalance_note(counts)):
         output.note(uneven + ("" if balanced else " Pass --balanced to give rare classes the same weight."))
     if duplicates:
         rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
@@ -227,7 +229,7 @@ def _describe_data(table: TextTable, counts: dict[str, int], name: str) -> str:
 
 def _print_result(done: dict[str, Any], card: str) -> None:
     accuracy = done["validation_accuracy"] or 0.0
-    share = max(done["classes"].values()) / sum(done["classes"].values())
+    share = max(done["classes"].values()) / done["rows"]
     if done["start"] == "linear":
         trained, kept = "Trained from a linear start.", f"Accuracy {accuracy:.3f} in cross-validation."
     else:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from numbers import Number
 from os import PathLike
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
 LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
 
+INDICATORS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 INTEGER_AS_FLOAT = re.compile(r"-?\d+\.0")
 MIN_SUSPICIOUS_CLASSES = 20  # at most this many classes are accepted for any number of rows
 MIN_CLASS_SHARE = 0.1  # of an equal share: below it, accuracy alone is misleading
@@ -37,7 +39,7 @@ class TextTable:
     """Texts of a file and their labels, as they are written; labels without spaces around them."""
 
     texts: list[str]
-    labels: list[str] | None  # None if no labels were requested
+    labels: list[Any] | None  # a text, or a tuple of several, for each; None if no labels were requested
     text_column: str | None = None
     label_column: str | None = None
     skipped: int = 0  # number of rows left out because the text or the label is missing
@@ -66,6 +68,8 @@ def read_texts(
     *,
     text: str | None = None,
     label: str | None = None,
+    labels: Collection[str] = (),
+    separator: str | None = None,
     group: str | None = None,
     labelled: bool = True,
     values: Collection[str] = (),
@@ -78,7 +82,7 @@ def read_texts(
 
     `text`, `label` and `group` name columns; texts have the values of the columns `values`. By default the texts and
     labels are the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are
-    fields of `How`.
+    fields of `How`. Several labels per text are columns `labels` of 0 and 1, or divided by `separator` in one column.
     """
     path = Path(path)
     if labelled and find_ending(path) == ".txt":
@@ -90,19 +94,19 @@ def read_texts(
     if labelled and text is not None and text == label:
         advice = f"The columns are: {join_names(columns)}."
         raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
-    first = choose_column(columns, text, path, taken=[*values, *([label] if labelled else [])])
+    if labels and (label or separator):
+        raise ParameterError("labels", "be used without `label` and `separator`", "both", "Leave it out.")
+    first = choose_column(columns, text, path, taken=[*values, *labels, *([label] if labelled else [])])
     texts = _read_values(frame, first, "text", path)
     if not labelled:
         blank, own = texts.count(None), join_columns([found or "" for found in texts], frame, values)
         return TextTable(own, None, first, blank=blank, guessed=guessed, frame=frame)
-    second = choose_column(columns, label, path, "label", LABEL_NAMES, [first, *values])
-    written = _read_values(frame, second, "label", path)
-    labels = [None if found is None or found.strip().casefold() == "nan" else found.strip() for found in written]
-    _refuse_mixed(frame[second], labels, path)
-    if None in labels and all(label is None or INTEGER_AS_FLOAT.fullmatch(label) for label in labels):
-        # Programs write integers beside missing values as floats.
-        labels = [None if label is None else label.removesuffix(".0") for label in labels]
-    kept = [i for i, pair in enumerate(zip(texts, labels, strict=True)) if None not in pair]
+    if labels:
+        second, found = ", ".join(labels), _read_indicators(frame, labels, path)
+    else:
+        second = choose_column(columns, label, path, "label", LABEL_NAMES, [first, *values])
+        found = _read_labels(frame, second, path, separator)
+    kept = [i for i, pair in enumerate(zip(texts, found, strict=True)) if None not in pair]
     if not kept:
         must = "hold at least one row with a text and a label"
         raise ParameterError(path, must, f"{len(texts)}, all without", "Check the columns.")
@@ -111,7 +115,7 @@ def read_texts(
         of_rows = _read_values(frame, choose_column(columns, group, path, "group", ()), "group", path)
         groups = [of_rows[i] for i in kept]
     own = join_columns([texts[i] or "" for i in kept], frame.iloc[kept], values)
-    pairs = own, [labels[i] or "" for i in kept]
+    pairs = own, [found[i] for i in kept]
     rows, skipped = [i + 1 for i in kept], len(texts) - len(kept)
     return TextTable(*pairs, first, second, skipped, guessed=guessed, groups=groups, rows=rows, frame=frame)
 
@@ -154,6 +158,33 @@ def _read_values(frame: "DataFrame", name: str, column: str, path: Path) -> list
     return [to_text(value, path, row, column) for row, value in enumerate(frame[name], 1)]
 
 
+def _read_labels(frame: "DataFrame", name: str, path: Path, separator: str | None) -> list[Any]:
+    """Return the label of each row, or a tuple of them if cells hold several; None if it is missing."""
+    written = _read_values(frame, name, "label", path)
+    labels = [None if found is None or found.strip().casefold() == "nan" else found.strip() for found in written]
+    if separator:
+        parts = (None if label is None else map(str.strip, label.split(separator)) for label in labels)
+        return [None if own is None else tuple(dict.fromkeys(filter(None, own))) for own in parts]
+    _refuse_mixed(frame[name], labels, path)
+    if None in labels and all(label is None or INTEGER_AS_FLOAT.fullmatch(label) for label in labels):
+        # Programs write integers beside missing values as floats.
+        labels = [None if label is None else label.removesuffix(".0") for label in labels]
+    return labels
+
+
+def _read_indicators(frame: "DataFrame", names: Collection[str], path: Path) -> list[tuple[str, ...] | None]:
+    """Return the names of the columns that hold 1 in each row; None if a cell is missing."""
+    columns = list(frame)
+    cells = [_read_values(frame, choose_column(columns, name, path, "labels"), "labels", path) for name in names]
+    rows: list[tuple[str, ...] | None] = []
+    for row, written in enumerate(zip(*cells, strict=True), 1):
+        known = [None if cell is None else INDICATORS.get(cell.strip().casefold(), cell) for cell in written]
+        if wrong := [cell for cell in known if isinstance(cell, str)]:
+            raise ParameterError("labels", "name columns of 0 and 1", f"{wrong[0]!r} in row {row} of {path}")
+        rows.append(None if None in known else tuple(name for name, has in zip(names, known, strict=True) if has))
+    return rows
+
+
 def _refuse_mixed(values: Sequence[Any], labels: Sequence[str | None], path: Path) -> None:
     """Raise an error for labels that are texts in some rows and numbers in others."""
     rows: dict[str, int] = {}
@@ -166,8 +197,10 @@ def _refuse_mixed(values: Sequence[Any], labels: Sequence[str | None], path: Pat
         raise ParameterError(path, "hold labels of one kind: text, numbers or booleans", got, "Write them alike.")
 
 
-def class_counts(labels: Sequence[str]) -> dict[str, int]:
+def class_counts(labels: Sequence[Any]) -> dict[str, int]:
     """Return the number of rows by class, sorted by class; raise an error unless a model can be trained on them."""
+    if labels and isinstance(labels[0], tuple):
+        return dict(sorted(Counter(chain.from_iterable(labels)).items()))
     counts = dict(sorted(Counter(labels).items()))
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
