@@ -98,10 +98,9 @@ def _print(result: Result) -> None:
     if result.refused:
         output.say(f"{result.name}: {result.title}\n{result.refused}\n")
         return
-    grid = output.table(f"{result.name}: {result.title}", *report.COLUMNS)
-    for row in result.rows:
-        grid.add_row(*map(report.cell, report.row_cells([row], [""])))
-    output.console().print(grid, "")
+    rows = [list(map(report.cell, report.row_cells([row], [""]))) for row in result.rows]
+    output.show_table(f"{result.name}: {result.title}", *report.COLUMNS, rows=rows)
+    output.say("")
 
 
 @contextmanager

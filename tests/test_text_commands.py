@@ -51,7 +51,7 @@ def test_predictions_are_those_of_the_library(run, model, classifier) -> None:
 
 
 def test_a_file_of_predictions_has_a_line_for_each_row(run, home, model, classifier, monkeypatch) -> None:
-    monkeypatch.setattr("hardmax.cli.texts.BATCH", 150)
+    monkeypatch.setattr("hardmax.cli.predict.BATCH", 150)
     files = ("--out", "p.csv", "--out", "p.jsonl")
     code, out, _ = run("predict", "--file", home / "reviews.csv", "--model", model, *files)
     assert (code, out) == (0, "Wrote p.csv\nWrote p.jsonl\n")

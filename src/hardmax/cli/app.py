@@ -56,23 +56,20 @@ def app(
 
 def find_free_port(address: str, port: int) -> int:
     """Return the port if it is free; for 0 a free port. The error for a busy port names the next free one."""
-    try:
-        return _bind(address, port)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE and not isinstance(error, PermissionError):
-            raise ParameterError("address", "be an address of this machine", f"{address}: {error.strerror}") from None
-        problem = error.strerror
-    for other in range(port + 1, min(port + MAX_TRIED_PORTS, MAX_PORT) + 1):
-        try:
-            free = _bind(address, other)
-        except OSError:
-            continue
-        raise ParameterError("port", "be free", f"{port}: {problem}", f"Port {free} is free: --port {free}")
-    raise ParameterError("port", "be free", f"{port}: {problem}", "Use --port 0 for any free port.")
-
-
-def _bind(address: str, port: int) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((address, port))
-        return int(probe.getsockname()[1])
+    problem, advice = "", "Use --port 0 for any free port."
+    for tried in range(port, min(port + MAX_TRIED_PORTS, MAX_PORT) + 1):
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, tried))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE and not isinstance(error, PermissionError):
+                    must = "be an address of this machine"
+                    raise ParameterError("address", must, f"{address}: {error.strerror}") from None
+                problem = problem or str(error.strerror)
+                continue
+            if tried == port:
+                return int(probe.getsockname()[1])
+            advice = f"Port {tried} is free: --port {tried}"
+            break
+    raise ParameterError("port", "be free", f"{port}: {problem}", advice)

@@ -120,4 +120,4 @@ def _print(found: "HardmaxClustering", result: dict[str, Any], X: FloatArray) ->
     order = np.argsort(-sizes, kind="stable")[: output.MAX_ROWS]
     rows = [(str(c), str(sizes[c]), str(found.leaders_[c]), format_point(X[found.leaders_[c]])) for c in order]
     columns = ("cluster", "points", "leader", "position of the leader")
-    output.show(output.table("Clusters", *columns, rows=rows, total=len(sizes)))
+    output.show_table("Clusters", *columns, rows=rows, total=len(sizes))

@@ -148,4 +148,4 @@ def _print_result(result: "ControlResult") -> None:
         output.say(f"Tokens that can lead for some A: {_format_indices(result.can_lead)}")
     if result.A is not None and len(result.A) <= 6:
         rows = [[f"{x:.4g}" for x in row] for row in result.A]
-        output.show(output.table("A", *[""] * len(rows), rows=rows))
+        output.show_table("A", *[""] * len(rows), rows=rows)

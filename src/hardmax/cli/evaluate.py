@@ -60,7 +60,7 @@ def evaluate(
         must = "be given for a model of several labels per text, and for no other one"
         raise ParameterError(("labels", "separator"), must, "neither" if several else "one of them")
     table = given.read("test", values=classifier.model_.columns.names)
-    texts.note_what_was_read(table)
+    output.note(table.note)
     result = measure(classifier, table, given.name)
     text = json_format.dumps(result, ensure_ascii=False)
     for path in files:
@@ -110,7 +110,8 @@ def measure(classifier: "HardmaxClassifier", table: TextTable, name: str) -> dic
     sets = labels if model.multilabel else [(label,) for label in labels]
     _check_labels(sets, classes, name)  # before the long work
     truth = np.array([[label in own for label in classes] for own in sets], np.intp)
-    scores, known = texts.score_texts(classifier, table.texts)
+    with output.progress_bar("Texts") as progress:
+        scores, known = model.score(table.texts, progress)
     found = (
         np.asarray(scores > 0, np.intp)
         if model.multilabel
@@ -157,16 +158,16 @@ def _print(result: dict[str, Any], name: str) -> None:
     classes = [escape(label) for label in result["classes"]]
     table = zip(classes, result["support"], *(result[key] for key in SHARES), strict=True)
     rows = [[label, str(number), *map(share, shares)] for label, number, *shares in table]
-    output.show(output.table("Classes", "label", "texts", "precision", "recall", "F1", rows=rows))
+    output.show_table("Classes", "label", "texts", "precision", "recall", "F1", rows=rows)
     if "confusion" in result and len(classes) <= MAX_COLUMNS:
         rows = [[label, *map(str, row)] for label, row in zip(classes, result["confusion"], strict=True)]
         title = "Confusion matrix: labels in rows, predictions in columns"
-        output.show(output.table(title, "label", *classes, rows=rows))
+        output.show_table(title, "label", *classes, rows=rows)
     if "coverage" in result:
         levels = result["coverage"]
         rows = [[f"{row['at_least']:g}", f"{row['coverage']:.1%}", share(row["accuracy"])] for row in levels]
         title = "Accuracy of confident predictions"
-        output.show(output.table(title, "probability at least", "texts", "accuracy", rows=rows))
+        output.show_table(title, "probability at least", "texts", "accuracy", rows=rows)
     if result["no_known_word"]:
         output.say(f"{result['no_known_word']:,} texts have no known word.")
     if (led := result["leaders"]) is not None:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from hardmax._errors import ParameterError
@@ -54,16 +53,16 @@ def _print(view: ExplanationView) -> None:
     if len(view.tokens) == 1:  # the bias only
         return
     output.console().print(_colour_text(view))
-    output.show(_bar_table("Words with the largest contributions", "word", view.words, view))
+    _print_bars("Words with the largest contributions", "word", view.words, view)
     if view.sentences:
-        output.show(_bar_table("Sentences", "sentence", view.sentences, view))
+        _print_bars("Sentences", "sentence", view.sentences, view)
     if not view.leading:
         output.say("No leaders: no head is kept, as none helped in cross-validation. The mean of vectors decides.")
         return
     title = "Leaders" if view.heads == 1 else f"Leaders, over {view.heads} heads"
     rows = [[escape(str(cell)) for cell in row] for row in view.leading]
     columns = "leader", "leads in", "mean share", "mean followers"
-    output.show(output.table(title, *columns, rows=rows, total=len(rows) + view.more_leaders))
+    output.show_table(title, *columns, rows=rows, total=len(rows) + view.more_leaders)
 
 
 def _colour_text(view: ExplanationView) -> Text:
@@ -78,7 +77,7 @@ def _colour_text(view: ExplanationView) -> Text:
     return text
 
 
-def _bar_table(title: str, kind: str, bars: list[Bar], view: ExplanationView) -> Table:
+def _print_bars(title: str, kind: str, bars: list[Bar], view: ExplanationView) -> None:
     largest = max(abs(bar.value) for bar in bars) or 1.0
     block = "#" if output.console().options.ascii_only else "\u2588"
     rows = []
@@ -86,7 +85,7 @@ def _bar_table(title: str, kind: str, bars: list[Bar], view: ExplanationView) ->
         blocks = block * round(MAX_BAR * abs(bar.value) / largest)
         drawn = f"[{_rgb(view.for_colour if bar.value > 0 else view.against_colour)}]{blocks}[/]" if blocks else ""
         rows.append([escape(output.shorten(bar.name, MAX_EXCERPT)), f"{bar.value:+.4f}", drawn])
-    return output.table(title, kind, f"+ {escape(view.favoured)}, - {escape(view.other)}", "", rows=rows)
+    output.show_table(title, kind, f"+ {escape(view.favoured)}, - {escape(view.other)}", "", rows=rows)
 
 
 def _rgb(colour: str) -> str:

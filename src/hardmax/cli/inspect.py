@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from hardmax import draw
 from hardmax.cli import options, output
@@ -54,8 +53,11 @@ def inspect(
     output.say(result.status)
     if soft is not None:
         output.say(_describe_changes(result.changes_from(soft)))
-    output.show(_tabulate_heads(result) if len(result.layers) == 1 else _tabulate_attention(result))
-    output.show(_tabulate_states(result))
+    if len(result.layers) == 1:
+        _print_heads(result)
+    else:
+        _print_attention(result)
+    _print_states(result)
     output.say_written(files)
 
 
@@ -76,29 +78,25 @@ def _describe_changes(changes: dict[str, Any]) -> str:
     return f"{words}."
 
 
-def _tabulate_attention(result: "Inspection") -> Table:
-    names = ("layer", "rank", "effective rank", "Boolean distance", "sinks", "most attended")
-    grid = output.table("Attention: mean over heads (minimum to maximum)", *names)
-    top = result.top_choices()
+def _print_attention(result: "Inspection") -> None:
+    rows, top = [], result.top_choices()
     sinks = (top["special"] + top["first"] > 0.9).sum(axis=1)  # heads
     for at, k in enumerate(result.layers):
         rank, effective, distance = result.rank[at], result.effective_rank[at], result.boolean_distance[at]
         ranks = f"{rank.min()} to {rank.max()}" if rank.min() < rank.max() else str(rank.max())
         effective_ranks = f"{effective.mean():.1f} ({effective.min():.1f} to {effective.max():.1f})"
         distances = f"{distance.mean():.2f} ({distance.min():.2f} to {distance.max():.2f})"
-        grid.add_row(str(k), ranks, effective_ranks, distances, str(sinks[at]), _list_attended(result, k))
-    return grid
+        rows.append((str(k), ranks, effective_ranks, distances, str(sinks[at]), _list_attended(result, k)))
+    names = ("layer", "rank", "effective rank", "Boolean distance", "sinks", "most attended")
+    output.show_table("Attention: mean over heads (minimum to maximum)", *names, rows=rows)
 
 
-def _tabulate_heads(result: "Inspection") -> Table:
-    k = result.layers[0]
-    names = ("head", "rank", "effective rank", "Boolean distance", "median margin", "top choices")
-    spectra = ("largest eigenvalue of V", "symmetric part of query-key")
-    grid = output.table(f"Heads of layer {k}; most attended: {_list_attended(result, k)}", *names, *spectra)
+def _print_heads(result: "Inspection") -> None:
+    k, rows = result.layers[0], []
     weights, margins, top = result.heads(k), result.margins()[0], result.top_choices()
     for a, leading in enumerate(weights.value_eigenvalues[:, 0]):
         symmetric = weights.symmetric_eigenvalues[a]
-        grid.add_row(
+        row = (
             str(a),
             str(result.rank[0, a]),
             f"{result.effective_rank[0, a]:.1f}",
@@ -108,18 +106,23 @@ def _tabulate_heads(result: "Inspection") -> Table:
             f"{leading.real:.3f}" if leading.imag == 0 else f"{leading.real:.3f} ± {abs(leading.imag):.3f}i",
             f"{symmetric[0]:.3f} to {symmetric[-1]:.3f}",
         )
-    return grid
+        rows.append(row)
+    names = ("head", "rank", "effective rank", "Boolean distance", "median margin", "top choices")
+    spectra = ("largest eigenvalue of V", "symmetric part of query-key")
+    title = f"Heads of layer {k}; most attended: {_list_attended(result, k)}"
+    output.show_table(title, *names, *spectra, rows=rows)
 
 
-def _tabulate_states(result: "Inspection") -> Table:
-    grid = output.table("Hidden states", "layer", "effective clusters", "mean cosine", "leaders", "leading tokens")
+def _print_states(result: "Inspection") -> None:
+    rows = []
     for at, k in enumerate((0, *result.layers)):
         leaders = [result.pieces[i] for i in result.leaders[at]]
         more = f" and {len(leaders) - MAX_PIECES} more" if len(leaders) > MAX_PIECES else ""
         names = "all" if len(leaders) == len(result.pieces) else " ".join(leaders[:MAX_PIECES]) + more
         clusters, cosine = f"{result.effective_clusters[at]:.2f}", f"{result.mean_cosine[at]:.2f}"
-        grid.add_row(str(k), clusters, cosine, str(len(leaders)), escape(names))  # [CLS] is a word piece, not a style
-    return grid
+        rows.append((str(k), clusters, cosine, str(len(leaders)), escape(names)))  # [CLS] is a word piece, not a style
+    columns = ("layer", "effective clusters", "mean cosine", "leaders", "leading tokens")
+    output.show_table("Hidden states", *columns, rows=rows)
 
 
 def _list_attended(result: "Inspection", layer: int) -> str:

@@ -96,16 +96,17 @@ def say_status(status: str) -> None:
 
 
 def note(sentence: str) -> None:
-    """Print a sentence to standard error."""
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(sentence)
+    """Print a sentence, if any, to standard error, with parameters named as options of the command."""
+    if sentence:
+        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(respell(sentence, spell))
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print warnings to standard error as notes, with parameters named as options of the command."""
+    """Print warnings as notes."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        note(respell(str(message), spell))
+        note(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -119,30 +120,29 @@ def error(problem: Exception) -> None:
     note(spell_problem(problem, spell) or "Not enough memory.")  # a MemoryError may have no message
 
 
-def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:
-    """Return a plain table with a title; with a last line "and ... more" if `total` exceeds its rows."""
+def show_table(title: str, *columns: str, rows: Iterable[Sequence[str]], total: int = 0) -> None:
+    """Print a table, with a last line "and ... more" if `total` exceeds its rows.
+
+    A terminal too narrow for its words gets one line per cell.
+    """
+    shown = list(rows)
+    if total > len(shown):
+        shown.append(("...", f"and {total - len(shown)} more"))
     grid = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in columns:
         grid.add_column(name, overflow="fold")
-    for row in rows:
+    for row in shown:
         grid.add_row(*row)
-    if total > len(rows):
-        grid.add_row("...", f"and {total - len(rows)} more")
-    return grid
-
-
-def show(grid: Table) -> None:
-    """Print a table; on a terminal too narrow for its words, one line per cell."""
     screen = console()
     if Measurement.get(screen, screen.options.update_width(MAX_WIDTH), grid).minimum <= screen.width:
         screen.print(grid)
         return
-    screen.print(grid.title, style="bold")
-    for first, *cells in zip(*(column.cells for column in grid.columns), strict=True):
-        screen.print(f"{grid.columns[0].header} {first}".strip())
-        for column, cell in zip(grid.columns[1:], cells, strict=True):
+    screen.print(title, style="bold")
+    for first, *cells in shown:
+        screen.print(f"{columns[0]} {first}".strip())
+        for name, cell in zip(columns[1:], cells, strict=False):
             if cell:
-                screen.print(Padding(f"{column.header}: {cell}".removeprefix(": "), (0, 0, 0, 2)))
+                screen.print(Padding(f"{name}: {cell}".removeprefix(": "), (0, 0, 0, 2)))
 
 
 def check_files(

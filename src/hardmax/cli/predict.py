@@ -3,16 +3,13 @@
 import json as json_format
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hardmax._errors import InputError, ParameterError
-from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 from hardmax.cli.sweep import Engine, Workers, note_cluster
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
 
     from hardmax.text.classifier import HardmaxClassifier
 
+BATCH, ENCODED_BATCH = 500, 100  # texts between two updates of the progress bar
 MAX_EXCERPT = 60  # characters of a text
 INTO_FOLDER = "files or folders of texts, and a folder as --out"
 
@@ -93,7 +91,7 @@ def predict(
     table = _read(some, path, how, classifier.model_.columns.names)
     is_kept = table.frame is not None and bool(files or json)
     options.check_needs(context, {"keep": ("a table in --file, and --out or --json", is_kept)})
-    texts.note_what_was_read(table)
+    output.note(table.note)
     if not (json or files):
         output.note(f"Model {model}. {card_line(classifier.model_, classifier.history_, classifier.training_)}")
     answers = _predict_texts(classifier, table.texts, at_least)
@@ -150,7 +148,7 @@ def _predict_into_folder(
                 output.note("Stopped. The same command continues.")
             raise
     for warning in caught:
-        output.note(respell(str(warning.message), output.spell))
+        output.note(str(warning.message))
     for file in tables:
         write_frame(result.tokens(), file)
     parts = len(result.parts())
@@ -162,19 +160,16 @@ def _predict_into_folder(
 
 
 def _print_stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
-    for found in _predict_lines(classifier, sys.stdin, explain=explain):
+    """Print a prediction for each line; a line that cannot be read gets an error, and the next line is read."""
+    for row, line in enumerate(sys.stdin, 1):
+        found: dict[str, Any] = {"row": row}
+        try:
+            found |= predict_text(classifier, parse_line(line.rstrip("\r\n")), explain=explain)
+        except InputError as problem:
+            found["error"] = str(problem)
         if found.get("probability", 1.0) < at_least:
             found["prediction"] = NOT_SURE
         print(json_format.dumps(found, ensure_ascii=False), flush=True)
-
-
-def _predict_lines(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: bool) -> Iterator[dict[str, Any]]:
-    """Yield a prediction for each line; a line that cannot be read yields an error, and the next line is read."""
-    for row, line in enumerate(lines, 1):
-        try:
-            yield {"row": row, **predict_text(classifier, parse_line(line.rstrip("\r\n")), explain=explain)}
-        except InputError as problem:
-            yield {"row": row, "error": str(problem)}
 
 
 def parse_line(line: str) -> str:
@@ -221,7 +216,11 @@ def _predict_texts(classifier: "HardmaxClassifier", given: list[str], at_least: 
     """Return a row for each text, and print a note if some have no known word."""
     import pandas
 
-    parts = texts.in_batches(classifier, given, partial(classifier.answers, at_least=at_least))
+    parts, size = [], BATCH if classifier.model_.context is None else ENCODED_BATCH
+    with output.progress_bar("Texts") as progress:
+        for start in range(0, len(given), size):
+            parts.append(classifier.answers(given[start : start + size], at_least))
+            progress(min(start + size, len(given)), len(given))
     answers = pandas.concat(parts, ignore_index=True)
     if count := int(answers["no_known_word"].sum()):
         which = f"{count} of {len(given)} texts have" if len(given) > 1 else "The text has"

@@ -72,7 +72,7 @@ def _print_leaders(trajectory: HardmaxTrajectory) -> None:
     name = "margin" if len(trajectory.saved) > 1 else "margin at the end"
     columns = ("token", "position", "since layer", name, "followers at the end")
     if rows:
-        output.show(output.table("Leaders", *columns, rows=rows, total=len(trajectory.leaders)))
+        output.show_table("Leaders", *columns, rows=rows, total=len(trajectory.leaders))
 
 
 def _print_clusters(trajectory: SmoothTrajectory) -> None:
@@ -90,7 +90,7 @@ def _print_clusters(trajectory: SmoothTrajectory) -> None:
         lead = ", ".join(map(str, np.intersect1d(members, trajectory.leaders)[:6]))
         rows.append((format_point(points[members].mean(axis=0)), str(len(members)), *([lead] if lead else [])))
     columns = (where, "tokens", "led by token")[: 3 if len(trajectory.leaders) else 2]
-    output.show(output.table("Clusters at the end", *columns, rows=rows, total=len(sizes)))
+    output.show_table("Clusters at the end", *columns, rows=rows, total=len(sizes))
 
 
 @options.with_options
@@ -130,7 +130,7 @@ def limit(
         radius = quick_radius(result)
         if 0 < radius < np.inf:
             output.say(f"Moving each token by less than {format_down(radius, 2)} changes no argmax set at any layer.")
-        output.show(output.table("Limit points", *POINTS, rows=list_limit_points(result, output.MAX_ROWS)))
+        output.show_table("Limit points", *POINTS, rows=list_limit_points(result, output.MAX_ROWS))
         output.say_written(files)
     if not result.certified:
         raise typer.Exit(1)
@@ -160,7 +160,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
             outcome = f"[{COLOURS.get(verdict.outcome, 'yellow')}]{verdict.outcome}[/]"
             rows.append((verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason))
         if verdicts:
-            output.show(output.table("Verdicts", "statement", "verdict", "reason", rows=rows))
+            output.show_table("Verdicts", "statement", "verdict", "reason", rows=rows)
         else:
             output.say(f"OPEN: no theorem covers {type(rule).__name__}.")
         if inapplicable := ", ".join(v.name for v in verdicts if not v.applies):

@@ -92,7 +92,7 @@ def _print(result: SweepTable, json: bool) -> None:
     output.say(result.status)
     if errors:
         rows = [(str(number), error) for error, number in list(errors.items())[: output.MAX_ROWS]]
-        output.show(output.table("Errors", "cells", "error", rows=rows, total=len(errors)))
+        output.show_table("Errors", "cells", "error", rows=rows, total=len(errors))
     if result.complete:
         output.say(f"Plot it with: hardmax sweep plot {result.out}")
     else:

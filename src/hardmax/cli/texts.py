@@ -1,15 +1,12 @@
 """Options and functions that the commands on texts share."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import FloatArray, IntArray
-from hardmax.app.problems import respell
 from hardmax.cli import output
 from hardmax.cli.options import option
 from hardmax.text.tables import TextTable, read_texts
@@ -17,7 +14,6 @@ from hardmax.text.tables import TextTable, read_texts
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
 
-BATCH, ENCODED_BATCH = 500, 100  # texts between two updates of the progress bar
 Encoder = Annotated[
     str | None,
     option("--encoder", "Folder of the encoder that the model was trained with; minilm is found.", metavar="FOLDER"),
@@ -105,12 +101,6 @@ def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def note_what_was_read(table: TextTable) -> None:
-    """Print what was guessed or left out when reading a table."""
-    if table.note:
-        output.note(respell(table.note, output.spell))
-
-
 def load(model: str, encoder: str | None = None) -> "HardmaxClassifier":
     """Return a model from its folder, or one inside the package."""
     from hardmax.text import HardmaxClassifier
@@ -123,21 +113,3 @@ def _load_imdb(source: str | None) -> dict[str, TextTable]:
 
     with output.progress_bar("Megabytes") as bar:
         return load_imdb(source=source, progress=lambda done, total: bar(done // 10**6, (total or done) // 10**6))
-
-
-def in_batches(
-    classifier: "HardmaxClassifier", texts: Sequence[str], read: Callable[[Sequence[str]], Any]
-) -> list[Any]:
-    """Return the results of a function of batches of texts, with a progress bar."""
-    parts, size = [], BATCH if classifier.model_.context is None else ENCODED_BATCH
-    with output.progress_bar("Texts") as progress:
-        for start in range(0, len(texts), size):
-            parts.append(read(texts[start : start + size]))
-            progress(min(start + size, len(texts)), len(texts))
-    return parts
-
-
-def score_texts(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
-    """Return (texts, outputs) logits and (texts,) counts of known tokens, with a progress bar."""
-    logits, known = zip(*in_batches(classifier, texts, classifier.model_.score), strict=True)
-    return np.concatenate(logits), np.concatenate(known)

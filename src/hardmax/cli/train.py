@@ -191,7 +191,7 @@ def _note_data(table: TextTable, counts: dict[str, int], duplicates: list[int], 
     """Print notes about guessed columns, uneven classes and duplicates."""
     from hardmax.text.validation import duplicate_note
 
-    texts.note_what_was_read(table)
+    output.note(table.note)
     if table.labels and isinstance(table.labels[0], str) and (uneven := imbalance_note(counts)):
         output.note(uneven + ("" if balanced else " Pass --balanced to give rare classes the same weight."))
     if duplicates:
