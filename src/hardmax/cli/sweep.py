@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import json as json_format
+import runpy
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -259,7 +260,8 @@ def _parse_value(text: str) -> Any:
 def load_cell(where: str) -> Cell:
     """Return the function of a file, written my_cells.py:cell.
 
-    It is pickled by value, together with modules in the same folder, so that workers need not have the files.
+    No module is loaded by its name, so it is pickled by value, and so are modules in the same folder that it imports:
+    workers need not have the files.
     """
     with needed_for("`hardmax sweep`", None, "scale"):
         import cloudpickle
@@ -270,12 +272,10 @@ def load_cell(where: str) -> Cell:
         raise ParameterError("cell", "be an existing Python file, a colon, and a function", repr(where), advice)
     folder = path.resolve().parent
     sys.path.insert(0, str(folder))  # for modules in the same folder
-    spec: Any = importlib.util.spec_from_file_location(path.name, path.resolve())
-    module = sys.modules[path.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, name, None)
+    found = runpy.run_path(str(path.resolve()), run_name=path.name)
+    function = found.get(name)
     if not callable(function):
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        known = [key for key, value in found.items() if callable(value) and not key.startswith("_")]
         raise ParameterError("cell", f"name a function of {path}", repr(name), f"It has {', '.join(known) or 'none'}.")
     for each in list(sys.modules.values()):
         if (source := getattr(each, "__file__", None)) and Path(source).parent == folder:
