@@ -373,6 +373,10 @@ def test_several_labels_are_trained_from_columns_or_cells(run) -> None:
             ("train", "columns.csv", "--out", "x", "--labels", "the", "--label", "the"),
             "`--labels` must be used without",
         ),
+        (
+            ("train", "columns.csv", "--out", "x", "--text", "review", "--labels", "the"),
+            "`--label` must hold at least two classes",
+        ),
         (("train", "--data", "imdb", "--out", "x", "--labels", "the"), "`--labels` must be used with FILE"),
     ):
         code, _, err = run(*arguments)

@@ -199,14 +199,13 @@ def _refuse_mixed(values: Sequence[Any], labels: Sequence[str | None], path: Pat
 
 def class_counts(labels: Sequence[Any]) -> dict[str, int]:
     """Return the number of rows by class, sorted by class; raise an error unless a model can be trained on them."""
-    if labels and isinstance(labels[0], tuple):
-        return dict(sorted(Counter(chain.from_iterable(labels)).items()))
-    counts = dict(sorted(Counter(labels).items()))
+    several = bool(labels) and isinstance(labels[0], tuple)
+    counts = dict(sorted(Counter(chain.from_iterable(labels) if several else labels).items()))
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
         advice = "Check the label column, and that the file was not cut while sorted by it."
         raise ParameterError("label", "hold at least two classes", got, advice)
-    if len(counts) > max(MIN_SUSPICIOUS_CLASSES, len(labels) / 2):
+    if not several and len(counts) > max(MIN_SUSPICIOUS_CLASSES, len(labels) / 2):
         got = f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column"
         advice = "Name the column of classes with `label`."
         raise ParameterError("label", "hold the same class many times", got, advice)
