@@ -118,8 +118,7 @@ def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
 
 def _parse(text: str, name: str, unit: str = "line") -> AnyArray:
     table, note = parse_table(text, name, unit)
-    if note:
-        output.note(note)
+    output.note(note)
     return table
 
 

@@ -1,7 +1,7 @@
 """Options and functions that the commands on texts share."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,14 +35,10 @@ class FileOptions:
     encoding: Annotated[str | None, option("--encoding", "Encoding, such as latin-1; detected if left out.")] = None
     sheet: Annotated[str | None, option("--sheet", "Sheet of .xlsx; the first if left out.", metavar="NAME")] = None
 
-    @property
-    def how(self) -> dict[str, Any]:
-        """Return the options that say how a file is written."""
-        return {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
-
     def read_file(self, path: str, **more: Any) -> TextTable:
         """Return the texts of a file."""
-        return read_texts(path, text=self.text, **self.how, **more)
+        how: dict[str, Any] = {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
+        return read_texts(path, text=self.text, **how, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,17 +79,19 @@ class LabelledOptions(FileOptions):
             raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
         if self.data not in (None, "imdb"):
             raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
-        columns |= {"label": self.label, "separator": self.separator}
-        of_file = (
-            columns | {"labels": self.labels} | {"text": self.text} | self.how | {"columns": ",".join(values) or None}
-        )
-        others, owner = (of_file, "FILE") if self.path is None else ({"source": self.source}, "--data")
-        for name, value in others.items():
-            if value is not None:
+        every = asdict(self) | columns | {"columns": ",".join(values) or None}
+        others, owner = ({"source"}, "--data") if self.data is None else (every.keys() - {"data", "source"}, "FILE")
+        for name, value in every.items():
+            if value is not None and name in others:
                 raise ParameterError(name, f"be used with {owner}", f"{value!r} without it", "Leave it out.")
-        if self.path is None:
-            return _load_imdb(self.source)[split]
-        return self.read_file(self.path, values=values, labels=self.label_columns, **columns)
+        if self.path is not None:
+            columns |= {"label": self.label, "separator": self.separator}
+            return self.read_file(self.path, values=values, labels=self.label_columns, **columns)
+        from hardmax.text.datasets import load_imdb
+
+        with output.progress_bar("Megabytes") as bar:
+            splits = load_imdb(source=self.source, progress=lambda n, total: bar(n // 10**6, (total or n) // 10**6))
+        return splits[split]
 
 
 def split_names(text: str) -> list[str]:
@@ -106,10 +104,3 @@ def load(model: str, encoder: str | None = None) -> "HardmaxClassifier":
     from hardmax.text import HardmaxClassifier
 
     return HardmaxClassifier.load(model, encoder=encoder)
-
-
-def _load_imdb(source: str | None) -> dict[str, TextTable]:
-    from hardmax.text.datasets import load_imdb
-
-    with output.progress_bar("Megabytes") as bar:
-        return load_imdb(source=source, progress=lambda done, total: bar(done // 10**6, (total or done) // 10**6))

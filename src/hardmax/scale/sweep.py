@@ -185,7 +185,8 @@ def sweep(
     design = make_design(grid, samples, seed)
     if isinstance(function, BuiltIn):
         design = function.complete(design, drawn=samples is not None)
-    name = cell if isinstance(cell, str) else _full_name(function)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    name = cell if isinstance(cell, str) else f"{named.__module__}:{named.__qualname__}"
     configuration = Configuration(name, _hash_source(function), design, seed, limit)
 
     def report(manifest: Manifest, answers: Sequence[Answer]) -> None:
@@ -233,12 +234,6 @@ def run(
                 (manifest.folder / FILE).unlink()
             raise
     return SweepTable.open(out)
-
-
-def _full_name(function: Cell) -> str:
-    """Return the module and the name of a function."""
-    kind = function if hasattr(function, "__qualname__") else type(function)
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _hash_source(function: Cell) -> str:
