@@ -223,8 +223,6 @@ def predict_files(
         If there is no such file, model or column, an option is invalid, or `out` holds other predictions.
     InputError
         If a part of a file cannot be read; the message names it.
-    MissingExtra
-        If Dask, PyArrow or a dependency of the model is not installed.
 
     Examples
     --------

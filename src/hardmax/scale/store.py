@@ -154,23 +154,25 @@ def make_table(first: int, cells: Sequence[Params], answers: Sequence[Answer]) -
     """Return one row per cell: its index, its parameters, the values that it returned, its seconds, its error."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = {"cell": pa.array(range(first, first + len(answers)), pa.int64())}
-    for values in (cells, [row for row, _, _ in answers]):
-        for name in dict.fromkeys(name for one in values for name in one):
-            columns[name] = _make_column([one.get(name) for one in values])
+    rows = [params | row for params, (row, _, _) in zip(cells, answers, strict=True)]
+    columns: dict[str, Any] = {"cell": pa.array(range(first, first + len(answers)), pa.int64()), **_make_columns(rows)}
     columns["seconds"] = pa.array([seconds for _, seconds, _ in answers], pa.float64())
     columns["error"] = pa.array([error for _, _, error in answers], pa.string())
     return pa.table(columns)
 
 
-def _make_column(values: list[Any]) -> "pa.Array":
-    """Return values as a column; values without a common type as texts."""
+def _make_columns(rows: list[dict[str, Any]]) -> "dict[str, pa.Array]":
+    """Return a column for each name in some row; values without a common type become texts."""
     import pyarrow as pa
 
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+    return columns
 
 
 def join_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
@@ -180,8 +182,6 @@ def join_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        rows = [row for table in tables for row in table.to_pylist()]
-        names = dict.fromkeys(name for table in tables for name in table.column_names)
-        table = pa.table({name: _make_column([row.get(name) for row in rows]) for name in names})
+        table = pa.table(_make_columns([row for part in tables for row in part.to_pylist()]))
     first = [name for name in table.column_names if name not in ("seconds", "error")]
     return table.select([*first, "seconds", "error"])

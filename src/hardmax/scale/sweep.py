@@ -134,7 +134,7 @@ def sweep(
     ----------
     cell : callable, or the name of a built-in one
         `cell(params, rng)` returns a row: a dict of numbers, texts, booleans, None, or lists of them. It must depend on
-        nothing else. Built-in cells are "leaders", "endings", "sphere", "temperature" and "classifier".
+        nothing else. `hardmax sweep --help` lists the built-in cells, such as "leaders".
     grid : dict of lists, or list of dicts
         Every combination of the lists, or the parameters of each cell.
     out : path
@@ -166,10 +166,6 @@ def sweep(
     ------
     ParameterError
         If there is no such cell, an option is invalid, or `out` holds another sweep.
-    ParameterTypeError
-        If `cell` is neither a function nor a name.
-    MissingExtra
-        If Dask or PyArrow is not installed.
 
     Examples
     --------
