@@ -112,11 +112,8 @@ def measure(classifier: "HardmaxClassifier", table: TextTable, name: str) -> dic
     truth = np.array([[label in own for label in classes] for own in sets], np.intp)
     with output.progress_bar("Texts") as progress:
         scores, known = model.score(table.texts, progress)
-    found = (
-        np.asarray(scores > 0, np.intp)
-        if model.multilabel
-        else np.eye(len(classes), dtype=np.intp)[predicted_classes(scores)]
-    )
+    answers = scores > 0 if model.multilabel else np.eye(len(classes))[predicted_classes(scores)]
+    found = answers.astype(np.intp)  # (texts, classes), as `truth`
     right = (found == truth).all(axis=1)
     measures = precision_recall_fscore_support(truth, found, zero_division=np.nan)
     shares = [[None if np.isnan(share) else float(share) for share in each] for each in measures[:3]]
@@ -125,7 +122,7 @@ def measure(classifier: "HardmaxClassifier", table: TextTable, name: str) -> dic
     result = {"texts": len(labels), "skipped": table.skipped, "accuracy": float(right.mean()), "classes": classes}
     result |= dict(zip(SHARES, shares, strict=True)) | {"support": measures[3].tolist()}
     occurring = [share or 0.0 for share, rows in zip(shares[2], measures[3], strict=True) if rows]
-    result |= {"macro_f1": float(np.mean(occurring)), "no_known_word": int((known == 0).sum())}
+    result |= {"macro_f1": float(np.mean(occurring or [0.0])), "no_known_word": int((known == 0).sum())}
     result["leaders"] = {"texts": len(some), **led.summary()} if led.leaders.size else None
     if model.multilabel:
         return result

@@ -180,7 +180,8 @@ def predict_files(
     Files are cut into slices of a few seconds of work, and each slice gets a Parquet file of predictions: row 1 is the
     first text of a file, and the columns are those of `hardmax predict` without the strongest words. The same call on
     the same folder continues an interrupted run; damaged predictions, and those for files that have changed, are
-    computed again. CSV, JSON lines and text files are copied to Parquet in `out` while the call runs.
+    computed again. CSV, JSON lines and text files are copied to Parquet in `out` while the call runs. Columns that the
+    model reads beside the texts are found in every file by their names.
 
     In a script, call it below ``if __name__ == "__main__":``, because worker processes import the script.
 
@@ -198,7 +199,8 @@ def predict_files(
         lines are the keys of the first 1,000 lines.
     explain : bool
         Whether to add a column `explanation`: for each text the list of its tokens with the contribution of each to the
-        logit, or, with more than two classes, to the logit of every class, as in `HardmaxClassifier.explain_many`.
+        logit, or, with more than two classes or several labels, to the logit of each, as in
+        `HardmaxClassifier.explain_many`.
     at_least : float
         The prediction is "not sure" if its probability is smaller.
     delimiter, encoding : str, optional
