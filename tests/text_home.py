@@ -17,7 +17,6 @@ from hardmax.text.datasets import reviews  # noqa: E402
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
 SMALL = (*("--n-heads", "4", "--groups", "1", "--ngram-range", "1,2", "--dropout", "0.2"), "--learning-rate", "1")
 SMALL += ("--device", "cpu")
-COUNTS = ("n-heads", "d", "min-df", "max-features", "max-words", "epochs", "batch-size", "groups", "patience")
 TINY = ("--n-heads", "2", "--groups", "1", "--epochs", "1", "--device", "cpu")
 
 
