@@ -24,8 +24,7 @@ import numpy as np
 
 import hardmax as hm
 from benchmarks import report
-from benchmarks.machine import RESULTS, ROOT, machine
-from benchmarks.memory import resident
+from benchmarks.machine import RESULTS, ROOT, machine, resident
 
 MARK = "<!-- made by python -m benchmarks.app_load -->"
 N = 200  # tokens

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
-from benchmarks import data
 from benchmarks.registry import Answer, Case, Method, Row, Target, equal, growth, size
-from benchmarks.search import choice, search_arguments, triple_loop
+from benchmarks.search import choice, describe, draw_tokens, search_arguments, triple_loop
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.programme import Programme
 from hardmax.control.request import check_request
@@ -90,8 +89,8 @@ def _limit(name: str, kind: str, alpha: float) -> Case:
 
     def method(n: int, quick: bool) -> Method:
         def prepare() -> Callable[[], Any]:
-            tokens, rule = data.tokens(kind, size(n, quick), 2), hm.Hardmax(alpha)
-            hm.limit(data.tokens(kind, 1000, 2), rule)  # loads compiled code
+            tokens, rule = draw_tokens(kind, size(n, quick), 2), hm.Hardmax(alpha)
+            hm.limit(draw_tokens(kind, 1000, 2), rule)  # loads compiled code
             return lambda: hm.limit(tokens, rule)
 
         return Method(
@@ -106,7 +105,7 @@ def _limit(name: str, kind: str, alpha: float) -> Case:
     def are_certified(ours: Answer, theirs: Answer) -> bool:
         return bool(ours["certified"] and theirs["certified"])
 
-    title = f"{data.words(kind, LIMIT_SIZES[0], 2)}, alpha = {alpha}, to the certified limit"
+    title = f"{describe(kind, LIMIT_SIZES[0], 2)}, alpha = {alpha}, to the certified limit"
     methods = lambda quick: [method(n, quick) for n in LIMIT_SIZES]  # noqa: E731
     return Case(name, title, methods, are_certified, "is not certified", limit_growth)
 
@@ -127,7 +126,7 @@ def _batch(name: str, d: int, what: str) -> Case:
 
     def make(quick: bool) -> FloatArray:
         count = size(BATCH, quick)
-        return data.tokens("gaussian", count * BATCH_TOKENS, d).reshape(count, BATCH_TOKENS, d)
+        return draw_tokens("gaussian", count * BATCH_TOKENS, d).reshape(count, BATCH_TOKENS, d)
 
     def limit(x: FloatArray) -> Any:
         return hm.limit(x, RULE)
@@ -168,7 +167,7 @@ def _radii(name: str, d: int) -> Case:
     n = 30_000
 
     def methods(quick: bool) -> list[Method]:
-        make = partial(data.tokens, "gaussian", size(n, quick), d)
+        make = partial(draw_tokens, "gaussian", size(n, quick), d)
         kernels = {"gaps by searches": "auto", "gaps by all products": "numpy"}
         return [
             Method(label, _after_a_small_run(make, partial(_radius, kernel)), lambda r: {"radius": np.array(r)})

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.memory import CLEAR_REFS
+from benchmarks.machine import CLEAR_REFS
 from benchmarks.registry import Case, Method, Target, equal
 
 NOTHING_COMPILED = "where nothing was compiled before"

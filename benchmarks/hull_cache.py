@@ -14,8 +14,7 @@ import numpy as np
 
 import hardmax as hm
 from benchmarks import report
-from benchmarks.machine import RESULTS, machine
-from benchmarks.memory import with_peak
+from benchmarks.machine import RESULTS, machine, with_peak
 
 HEADS, KEYS, LARGE, CORES, PEER_QUERIES = 8, 1_000_000, 10_000_000, 2, 20
 

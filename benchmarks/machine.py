@@ -1,18 +1,23 @@
-"""Facts about the machine, and the environment variables of every measured process.
+"""Facts about the machine, the environment variables of every measured process, and peak memory.
 
 Results are recorded for two kinds of machine: the processor as it is, and the same processor with every library
 restricted to AVX2 (`python -m benchmarks --avx2`). The second has the clock and the caches of the first.
 """
 
+import ctypes
 import os
 import platform
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from hardmax import __version__
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+CLEAR_REFS = Path("/proc/self/clear_refs")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS = min(2, CORES)  # for every library
 PACKAGES = ("numpy", "scipy", "numba", "faiss-cpu", "pykeops", "torch")
@@ -93,3 +98,29 @@ def _cpu_info(field: str) -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(field))
     except (OSError, StopIteration):
         return ""
+
+
+def with_peak(run: Callable[[], Any], *, afresh: bool = False) -> tuple[Any, float | None]:
+    """Call a function; return its result and by how many MB the process grew at its peak, or None without Linux.
+
+    This counts every allocator: NumPy, BLAS, FAISS, compiled code. The kernel keeps the largest resident size (VmHWM)
+    and resets it when 5 is written to clear_refs. Later calls may reuse memory that the process kept from a first one,
+    unless `afresh` releases it.
+    """
+    if afresh:
+        with suppress(OSError, AttributeError):  # only the GNU C library has it
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+    try:
+        CLEAR_REFS.write_text("5")
+        before = resident("VmRSS")
+    except OSError:
+        return run(), None
+    result = run()
+    return result, max(resident("VmHWM") - before, 0) / 1e3
+
+
+def resident(field: str, process: int | str = "self") -> float:
+    """Return a size from /proc/PID/status in kilobytes of 1000 bytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith(field))
+    return 1.024 * int(line.split()[1])

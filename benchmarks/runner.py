@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import Any
 
-from benchmarks.machine import environment
-from benchmarks.memory import with_peak
+from benchmarks.machine import environment, with_peak
 from benchmarks.registry import Answer, Case, Method, Progress, Result, Row, wall_seconds
 
 TURN = 0.05  # seconds for which short runs are repeated in a turn

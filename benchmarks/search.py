@@ -1,4 +1,4 @@
-"""One layer: exact argmax sets against the float argmax of other libraries, and what exact ties cost."""
+"""One layer: exact argmax sets against the float argmax of other libraries, and the cost of ties and of plain numba."""
 
 import os
 import time
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
-from benchmarks import data
 from benchmarks.machine import THREADS
 from benchmarks.registry import Answer, Case, Method, Target, size
 from hardmax._types import AnyArray, FloatArray, IntArray
@@ -22,9 +21,32 @@ from hardmax.search.sets import Sets
 Make = Callable[[], FloatArray]
 TILE_ROWS = 2048  # of torch's products; the best of 64 to 4096
 SQUARE = 4096  # size of the matrices whose product gives the peak rate
+PANELS, LANES = 256, 16  # panels of keys, and keys of a panel
 WARM_TOKENS = 64  # of the runs before timing
 ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
+KINDS = {
+    "gaussian": "Gaussian tokens",
+    "ball": "Tokens in a ball",
+    "sphere": "Tokens on a sphere",
+    "clustered": "10 clusters of width 1e-3",
+    "duplicated": "Gaussian tokens, each 10 times",
+}
 WHY = "chooses tokens that are not in the exact sets, by more than the rounding of its type"
+
+
+def draw_tokens(kind: str, n: int, d: int) -> FloatArray:
+    """Draw n tokens in d dimensions."""
+    rng = np.random.default_rng(0)
+    if kind == "clustered":
+        return np.asarray(rng.normal(size=(10, d))[rng.integers(10, size=n)] + 1e-3 * rng.normal(size=(n, d)))
+    if kind == "duplicated":
+        return np.asarray(rng.permutation(np.repeat(hm.configuration("gaussian", n=-(-n // 10), d=d), 10, axis=0)[:n]))
+    return hm.configuration(kind, n=n, d=d)
+
+
+def describe(kind: str, n: int, d: int) -> str:
+    """Return the tokens as a title says them."""
+    return f"{'Tokens on a circle' if (kind, d) == ('sphere', 2) else KINDS[kind]}, n = {n:,}, d = {d}"
 
 
 def choice(starts: IntArray, members: IntArray, tokens: AnyArray | None = None) -> Answer:
@@ -263,9 +285,9 @@ def _case(name: str, kind: str, n: int, d: int, peers: dict[str, float | None], 
 
     def draw(quick: bool) -> FloatArray:
         if not batch:
-            return data.tokens(kind, size(n, quick), d)
+            return draw_tokens(kind, size(n, quick), d)
         count = size(batch, quick)  # a small batch has fewer token sets, not smaller ones
-        return np.asarray(data.tokens(kind, count * n, d).reshape(count, n, d), np.float32)
+        return np.asarray(draw_tokens(kind, count * n, d).reshape(count, n, d), np.float32)
 
     def methods(quick: bool) -> list[Method]:
         make = partial(draw, quick)
@@ -273,7 +295,7 @@ def _case(name: str, kind: str, n: int, d: int, peers: dict[str, float | None], 
         targets = {peer: None if times is None else Target(times) for peer, times in peers.items()}
         return [ours(make), *(replace(method, target=targets[peer]) for peer, method in found.items())]
 
-    title = f"{f'{batch} clouds: ' if batch else ''}{data.words(kind, n, d)}, one layer"
+    title = f"{f'{batch} clouds: ' if batch else ''}{describe(kind, n, d)}, one layer"
     return Case(name, title, methods, same_sets, WHY)
 
 
@@ -298,11 +320,60 @@ def _ties(kernel: str, n: int, d: int) -> Case:
         return Method(name, prepare, lambda sets: choice(sets.starts, sets.members), target=target)
 
     def methods(quick: bool) -> list[Method]:
-        make, name = partial(data.tokens, "gaussian", size(n, quick), d), f'kernel="{kernel}"'
+        make, name = partial(draw_tokens, "gaussian", size(n, quick), d), f'kernel="{kernel}"'
         return [method(name, True, make), method(f"{name} without slack", False, make)]
 
-    title = f"{data.words('gaussian', n, d)}, one layer: exact ties against a plain argmax"
+    title = f"{describe('gaussian', n, d)}, one layer: exact ties against a plain argmax"
     return Case(f"ties_{kernel}", title, methods, same_sets, "chooses other tokens")
+
+
+def _panel_search(vectors: bool) -> Callable[..., None]:
+    """Return a compiled search of panels with vector instructions, or with loops over lanes, which LLVM vectorises."""
+    from numba import njit
+
+    from hardmax.search.simd import FLAGS, panel_maxima
+
+    def by_vectors(queries: AnyArray, keys: AnyArray, d: int, out: AnyArray, best: AnyArray, sums: AnyArray) -> None:
+        for panel in range(PANELS):
+            panel_maxima(queries, keys, panel * d * LANES, d, out, panel * LANES, best)
+
+    def by_loops(queries: AnyArray, keys: AnyArray, d: int, out: AnyArray, best: AnyArray, sums: AnyArray) -> None:
+        for panel in range(PANELS):
+            start = panel * d * LANES
+            for lane in range(LANES):
+                out[panel * LANES + lane] = -np.inf
+            for key in range(LANES):
+                sums[:] = 0.0
+                for r in range(d):
+                    number = keys[start + r * LANES + key]
+                    for lane in range(LANES):
+                        sums[lane] += queries[r * LANES + lane] * number
+                for lane in range(LANES):
+                    out[panel * LANES + lane] = max(out[panel * LANES + lane], sums[lane])
+            for lane in range(LANES):
+                best[lane] = max(best[lane], out[panel * LANES + lane])
+
+    return njit(by_vectors) if vectors else njit(fastmath=FLAGS)(by_loops)
+
+
+def _vectors(d: int) -> Case:
+    """Return a case: the largest product of 16 queries with each panel of 16 keys, by vectors and by plain numba."""
+
+    def prepare(vectors: bool) -> Callable[[], AnyArray]:
+        rng, run = np.random.default_rng(0), _panel_search(vectors)
+        queries, keys = (rng.normal(size=panels * d * LANES).astype(np.float32) for panels in (1, PANELS))
+        out, best, sums = (np.full(number, -np.inf, np.float32) for number in (PANELS * LANES, LANES, LANES))
+        run(queries, keys, d, out, best, sums)  # compiles it
+        return lambda: run(queries, keys, d, out, best, sums) or out
+
+    def methods(quick: bool) -> list[Method]:
+        names = {"vector instructions": True, "plain numba": False}
+        return [Method(name, partial(prepare, v), lambda out: {"maxima": out}) for name, v in names.items()]
+
+    def agrees(ours: Answer, theirs: Answer) -> bool:
+        return np.allclose(ours["maxima"], theirs["maxima"], rtol=1e-4, atol=1e-4)
+
+    return Case(f"vectors_{d}", f"16 queries, 256 panels of 16 keys, d = {d}", methods, agrees, "differs")
 
 
 ALL: dict[str, float | None] = dict.fromkeys(("loop", "triple", "numpy", "torch", "faiss", "keops"))
@@ -333,4 +404,5 @@ CASES = [
     _ties("hull", 100_000, 2),
     _ties("scan", 10_000, 16),
     _ties("symmetric", 10_000, 256),
+    *map(_vectors, (2, 16, 128)),
 ]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from benchmarks import report
 from benchmarks.clustering import NEIGHBOURS, fit_labels, score
-from benchmarks.memory import with_peak
+from benchmarks.machine import with_peak
 from benchmarks.registry import Progress, growth
 
 from hardmax._types import AnyArray, FloatArray, IntArray

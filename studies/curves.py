@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from benchmarks import data
 from benchmarks.machine import ROOT, environment
 from benchmarks.registry import Progress
 from benchmarks.runner import Local, is_installed
-from benchmarks.search import faiss, ours
+from benchmarks.search import draw_tokens, faiss, ours
 
 import hardmax as hm
 from hardmax.draw.style import COLOURS, GREY
@@ -61,7 +60,7 @@ def scaling_rows(quick: bool) -> list[dict[str, Any]]:
     for (d, methods), kind in product(METHODS.items(), KINDS):
         for name in methods:
             for n in SIZES[:3] if quick else SIZES:
-                make = partial(data.tokens, kind, n, d)
+                make = partial(draw_tokens, kind, n, d)
                 method = faiss(make) if name == "FAISS" else ours(make, name)
                 if not is_installed(method):
                     break

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-from benchmarks.memory import with_peak
+from benchmarks.machine import with_peak
 
 LINEAR = "TF-IDF of words and pairs, logistic regression"
 SHIPPED = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks import report
-from benchmarks.memory import with_peak
+from benchmarks.machine import with_peak
 from benchmarks.registry import Progress
 from scipy.integrate import solve_ivp
 from scipy.special import softmax

@@ -19,8 +19,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 from benchmarks import report
-from benchmarks.machine import RESULTS, machine
-from benchmarks.memory import resident
+from benchmarks.machine import RESULTS, machine, resident
 from benchmarks.registry import Progress
 
 import hardmax as hm

@@ -15,8 +15,6 @@ from benchmarks import (
     FAMILIES,
     attention,
     classifier,
-    data,
-    diffrax_flows,
     engine,
     flows,
     hull_cache,
@@ -26,11 +24,10 @@ from benchmarks import (
 )
 from benchmarks.__main__ import main
 from benchmarks.clustering import are_same_partitions, growth_row
-from benchmarks.machine import AVX2_ONLY, instructions
-from benchmarks.memory import with_peak
+from benchmarks.machine import AVX2_ONLY, instructions, with_peak
 from benchmarks.registry import Case, Method, Result, Row, Target
 from benchmarks.runner import measure
-from benchmarks.search import choice, float_choice, loop_over_tokens, same_sets, triple_loop
+from benchmarks.search import choice, draw_tokens, float_choice, loop_over_tokens, same_sets, triple_loop
 
 import hardmax as hm
 
@@ -76,10 +73,10 @@ def test_flows_are_compared_with_diffrax(name):
         pytest.importorskip(package)
     result = measure(CASES[name], quick=True)
     assert not result.refused
-    assert [row.method for row in result.rows][2:] == list(diffrax_flows.PEERS)
+    assert [row.method for row in result.rows][2:] == list(flows.PEERS)
     for row in result.rows:
         assert row.seconds > 0
-        assert 0 < float(row.facts["error"].split()[1]) < diffrax_flows.MAX_ERROR
+        assert 0 < float(row.facts["error"].split()[1]) < flows.MAX_ERROR
 
 
 def test_slow_methods_need_slow_and_quick_has_no_targets():
@@ -121,7 +118,7 @@ def test_float_answers_agree_only_within_the_rounding_of_their_type():
     for wrong in ([2, 1, 1, 3], [-1, 1, 1, 3], [1, 1, 1]):
         assert not same_sets(ours, float_choice(np.array(wrong), "float32"))
     assert not same_sets(ours, choice(sets.starts, np.array([0, 1, 1, 3])))
-    tokens = data.tokens("gaussian", 60, 2).reshape(3, 20, 2)
+    tokens = draw_tokens("gaussian", 60, 2).reshape(3, 20, 2)
     sets = hm.argmax_sets(tokens)
     theirs = (tokens @ tokens.swapaxes(1, 2)).argmax(-1)
     for last, agrees in ((theirs[2], True), (theirs[2, ::-1], False)):  # a batch is compared set by set
