@@ -1,7 +1,7 @@
 """Flows: self-attention against the loops that were published, and `python -m benchmarks flows` against diffrax.
 
-Against diffrax and torchdiffeq the error is max |x - x_ref| / max |x_ref| at the last time. All have rtol 1e-6; ours the
-usual `atol`, peers 1e-9. Everything is compiled before it is timed. These methods run in one process, so that each case
+Against diffrax and torchdiffeq the error is max |x - x_ref| / max |x_ref| at the last time. All have rtol 1e-6, peers
+`atol` 1e-9 and ours the usual one. Everything is compiled before it is timed. All run in one process, so that each case
 has one reference.
 """
 

@@ -1,23 +1,27 @@
-"""Hardmax attention on a GPU against softmax attention, and exact sets against a matrix product with argmax.
+"""Hardmax attention on a GPU against softmax attention, exact sets against products with argmax, and flows.
 
 With no package but torch, triton and what `import hardmax` needs: `python -m benchmarks.gpu gpu.json README.md`.
 """
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import hardmax as hm
 from benchmarks import report
 from hardmax._errors import InputError
 
 Step = Callable[[], Any]
-FORWARD, BOTH = "forward", "forward and backward"
+FORWARD, BOTH, GRAPH = "forward", "forward and backward", "CUDA graph"
 TARGETS = {  # times as fast, both as CUDA graphs, by what is done, type, n, d and what else is true of the case
     (FORWARD, "bfloat16", 4096, 64, ""): 1.4,
     (FORWARD, "bfloat16", 4096, 128, ""): 1.4,
@@ -42,66 +46,67 @@ hardmax_attention(q, k, v).sum().backward()
 torch.cuda.synchronize()
 print(1000 * (time.perf_counter() - start), (torch.cuda.max_memory_allocated() - before) / 2**20)
 """
+FLOW_TURNS = 3
+MANY = 100_000  # tokens of a flow that is timed once: kernels are compiled by then
 COLUMNS = ("case", "how", "ours ms", "other ms", "ours MB", "other MB", "times as fast", "target", "reached?")
 
 
-def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Measure all cases on the GPU of this machine."""
-    try:
-        import torch
-        import triton
-    except ImportError:
-        raise InputError("`gpu` must have torch and triton. Got neither, or one. Install torch for CUDA.") from None
+def measure() -> dict[str, Any]:
+    """Measure all cases on the GPU of this machine, and print the ratio of each."""
+    import torch
+    import triton
+
+    from benchmarks.gpu_rivals import largest_products
+
     if not torch.cuda.is_available():
         raise InputError("`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU.")
-    n, batch = (512, 4) if quick else (4096, 64)
-    cases: list[tuple[Callable[..., list[dict[str, Any]]], tuple[Any, ...]]] = [
-        *((_attention, (torch.bfloat16, batch, n, d)) for d in (64, 128)),
-        (_attention, (torch.float16, batch, n, 64)),
-        (_attention, (torch.bfloat16, batch, n, 64, True)),
-        (_attention, (torch.bfloat16, batch, n, 64, False, 2)),
-        (_attention, (torch.bfloat16, batch, n, 64, False, 8)),
-        (_attention, (torch.bfloat16, batch, n, 64, False, 1, 2)),
-        (_attention, (torch.bfloat16, 4 * batch, n // 4, 64)),
-        (_attention, (torch.bfloat16, 8 * batch, n // 8, 64)),
-        (_attention, (torch.bfloat16, batch // 8 or 1, 4 * n, 128)),
-        (_attention, (torch.float32, batch // 2, n, 64)),
-        (_sets, (torch.float32, batch // 2, n, 64)),
-        (_sets, (torch.bfloat16, batch, n, 64)),
-        (_layers, (4 * batch, n // 32)),
-        (_first_call, ()),
+    n, batch = 4096, 64
+    cases: list[Callable[[], Iterable[dict[str, Any]]]] = [
+        *(partial(_attention, torch.bfloat16, batch, n, d) for d in (64, 128)),
+        partial(_attention, torch.float16, batch, n, 64),
+        partial(_attention, torch.bfloat16, batch, n, 64, causal=True),
+        partial(_attention, torch.bfloat16, batch, n, 64, copies=2),
+        partial(_attention, torch.bfloat16, batch, n, 64, copies=8),
+        partial(_attention, torch.bfloat16, batch, n, 64, most=2),
+        partial(_attention, torch.bfloat16, 4 * batch, n // 4, 64),
+        partial(_attention, torch.bfloat16, 8 * batch, n // 8, 64),
+        partial(_attention, torch.bfloat16, batch // 8, 4 * n, 128),
+        partial(_attention, torch.float32, batch // 2, n, 64),
+        partial(_sets, torch.float32, batch // 2, n, 64),
+        partial(_sets, torch.bfloat16, batch, n, 64),
+        partial(_layers, 4 * batch, n // 32),
+        _first_call,
+        largest_products,
+        _flows,
     ]
     rows: list[dict[str, Any]] = []
-    for case, arguments in cases:
-        rows += case(*arguments)
+    for case in cases:
+        for one in case():
+            print(f"{one['case']}: {one['times as fast']:.2f}", flush=True)
+            rows.append(one)
         torch.cuda.empty_cache()
-        if progress is not None:
-            progress(f"{rows[-1]['case']}: {rows[-1]['times as fast']:.2f}")
     versions = {"torch": torch.__version__, "triton": triton.__version__}
-    date = datetime.now(UTC).date().isoformat()
+    date = time.strftime("%Y-%m-%d", time.gmtime())
     return {"machine": {"device": torch.cuda.get_device_name(), **versions}, "date": date, "rows": rows}
 
 
 def row(case: str, how: str, ours: float, other: float, peaks: tuple[float, float], target: float | None) -> Any:
-    """One comparison."""
+    """Return the row of a comparison."""
     times = other / ours
     reached = "" if target is None else "reached" if times >= target else "missed"
     return dict(zip(COLUMNS, (case, how, ours, other, *peaks, times, target or "", reached), strict=True))
 
 
+def compare(case: str, how: str, ours: Step, other: Step, target: float | None = None) -> Any:
+    """Measure two steps as they are, or as CUDA graphs, and return their row."""
+    timed = (_milliseconds(_replayed(step) if how == GRAPH else step) for step in (ours, other))
+    return row(case, how, *timed, (_peak(ours), _peak(other)), target)
+
+
 def markdown(found: dict[str, Any]) -> str:
-    """The table of a file of results."""
-    facts = ", ".join(f"{key} {value}" for key, value in found["machine"].items())
-    lines = [
-        f"Measured on {found['date']}: {facts}.",
-        "",
-        f"| {' | '.join(COLUMNS)} |",
-        "|---|---|" + "---:|" * 6 + "---|",
-    ]
-    for one in found["rows"]:
-        cells = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in one.values())
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Return the table of a file of results."""
+    columns = {key: key for key in COLUMNS}
+    return report.with_machine(found, report.table(found["rows"], columns, ("how", "reached?")))
 
 
 def _milliseconds(step: Step) -> float:
@@ -190,15 +195,11 @@ def _attention(
     kind = str(dtype).removeprefix("torch.")
     more = (", causal" if causal else "") + (f", every key {copies} times" if copies > 1 else "")
     more += f", integers from {-most} to {most}" if most else ""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, one, other in zip((FORWARD, BOTH), ours, theirs, strict=True):
         case = f"{name}, {kind}, batch {batch}, n = {n}, d = {d}{more}, against SDPA"
         target = TARGETS.get((name, kind, n, d, more))
-        peaks = _peak(one), _peak(other)
-        for how, f, h in (("CUDA graph", _replayed(one), _replayed(other)), ("eager", one, other)):
-            rows.append(
-                row(case, how, _milliseconds(f), _milliseconds(h), peaks, target if how == "CUDA graph" else None)
-            )
+        rows += [compare(case, GRAPH, one, other, target), compare(case, "eager", one, other)]
     return rows
 
 
@@ -215,18 +216,13 @@ def _sets(dtype: Any, batch: int, n: int, d: int) -> list[dict[str, Any]]:
     kind = str(dtype).removeprefix("torch.")
     ours()
     wrong = int((theirs() != first_and_sizes(found, n)[0]).sum())
-    case = (
-        f"exact sets, {kind}, batch {batch}, n = {n}, d = {d}, against matmul and argmax, which misses {wrong} of "
-        f"{batch * n} rows"
-    )
-    target = TARGETS.get(("sets", kind, n, d, ""))
-    return [row(case, "eager", _milliseconds(ours), _milliseconds(theirs), (_peak(ours), _peak(theirs)), target)]
+    against = f"against matmul and argmax, which misses {wrong} of {batch * n} rows"
+    case = f"exact sets, {kind}, batch {batch}, n = {n}, d = {d}, {against}"
+    return [compare(case, "eager", ours, theirs, TARGETS.get(("sets", kind, n, d, "")))]
 
 
 def _layers(batch: int, n: int) -> list[dict[str, Any]]:
     """Layers of one head in the plane, a fifth of whose tokens is 0, so that all keys tie for them, on GPU and CPU."""
-    from time import perf_counter
-
     import torch
 
     from hardmax.attention.layers import hardmax_layers
@@ -243,10 +239,10 @@ def _layers(batch: int, n: int) -> list[dict[str, Any]]:
 
         step()
         peak = peak or _peak(step)
-        start = perf_counter()
+        start = time.perf_counter()
         step()
         torch.cuda.synchronize()
-        times.append(1000 * (perf_counter() - start))
+        times.append(1000 * (time.perf_counter() - start))
     case = (
         f"8 layers, {BOTH}, float32, batch {batch}, n = {n}, d = 2, a fifth of the tokens 0, against our own on the CPU"
     )
@@ -270,7 +266,42 @@ def _first_call() -> list[dict[str, Any]]:
     return rows
 
 
+def _flows(d: int = 3) -> list[dict[str, Any]]:
+    """Return flows of many tokens against the same integrator with softmax attention by torch in blocks of rows."""
+    import torch
+
+    from hardmax.flows import device
+
+    kernel, rows = device._means_by_kernel, []
+
+    def integrate(find: Any, tokens: Any, rule: Any, end: float) -> tuple[float, Any]:
+        """Return the seconds of the best of some runs, of which the first is not counted, and the last run."""
+        device._means_by_kernel, times = find, []
+        for _ in range(FLOW_TURNS if len(tokens) < MANY else 1):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            run = hm.simulate(tokens, rule, times=[end], rtol=1e-5, method="RK45")
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        device._means_by_kernel = kernel
+        return min(times[1:] or times), run
+
+    for rule, end in ((hm.SelfAttention(), 1.0), (hm.Sphere(4.0), 2.0)):
+        for dtype, n in product((torch.float32, torch.float64), (1000, 10_000, MANY)):
+            drawn = np.random.default_rng(0).normal(size=(n, d))
+            if isinstance(rule, hm.Sphere):
+                drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+            tokens = torch.tensor(drawn, dtype=dtype, device="cuda")
+            ours, run = integrate(kernel, tokens, rule, end)
+            other, same = integrate(device._means_by_blocks, tokens, rule, end)
+            difference = float((run.tokens - same.tokens).abs().max() / same.tokens.abs().max())
+            kind = f"{type(rule).__name__}, {str(dtype).removeprefix('torch.')}, n = {n:,}, d = {d}"
+            case = f"flow, {kind}, against plain torch, whose tokens differ by {difference:.0e}"
+            rows.append(row(case, "eager", 1000 * ours, 1000 * other, (0.0, 0.0), None))
+    return rows
+
+
 if __name__ == "__main__":
-    results, (place, page) = measure(quick=False, progress=print), map(Path, sys.argv[1:])
-    place.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    page.write_text(report.fill(page.read_text(encoding="utf-8"), markdown(results), report.GPU), encoding="utf-8")
+    results, (place, page) = measure(), map(Path, sys.argv[1:])
+    report.write(results, place)
+    report.fill_file(page, markdown(results), report.GPU)

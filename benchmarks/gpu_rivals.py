@@ -53,9 +53,9 @@ def fused(q: Any, k: Any, out: Any) -> Any:
     return out
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def largest_products() -> Iterator[dict[str, Any]]:
     """Yield rows of `benchmarks.gpu`."""
-    from benchmarks.gpu import _milliseconds, _peak, _replayed, row
+    from benchmarks.gpu import GRAPH, compare
     from hardmax.attention import gpu
     from hardmax.attention.functional import first_and_sizes, new_record
 
@@ -73,7 +73,6 @@ def rows() -> Iterator[dict[str, Any]]:
             exact = (q[:CHECKED].double() @ k.double().T).argmax(1)
             assert (ours()[:CHECKED] == exact).all(), "hardmax chooses other keys than float64: no ratio"
             size = f"n = m = {n}" if n == m else f"n = {n}, m = {m}"
-            own, own_peak = _milliseconds(_replayed(ours)), _peak(ours)
             for name, other in (
                 ("a fused kernel of products and argmax", lambda q=q, k=k, out=out: fused(q, k, out)),
                 ("torch.compile of matmul and argmax", lambda q=q, k=k: compiled(q, k)),
@@ -81,11 +80,10 @@ def rows() -> Iterator[dict[str, Any]]:
                 wrong = int((other() != ours()).sum())
                 kind = str(dtype).removeprefix("torch.")
                 case = f"largest product, {kind}, {size}, d = {d}, against {name}, which misses {wrong} rows"
-                peaks = own_peak, _peak(other)
-                yield row(case, "CUDA graph", own, _milliseconds(_replayed(other)), peaks, None)
+                yield compare(case, GRAPH, ours, other)
             torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
-    for one in rows():
+    for one in largest_products():
         print(json.dumps(list(one.values())[:7]), flush=True)
