@@ -13,7 +13,7 @@ from benchmarks import report
 from benchmarks.machine import RESULTS, ROOT, machine
 from benchmarks.registry import Progress
 
-from studies import clusterers, curves, flow_accuracy, imdb, rules, scale_costs
+from studies import clusterers, curves, flow_accuracy, hull_cache, imdb, rules, scale_costs
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,12 @@ STUDIES = {
     ),
     "flow_accuracy": Measured(
         "Errors of flows against the tolerance", flow_accuracy.measure, flow_accuracy.markdown, "docs/flows.md"
+    ),
+    "hull_cache": Measured(
+        "Appends and queries of `HullCache` per second, by the order of the keys",
+        hull_cache.measure,
+        hull_cache.markdown,
+        "docs/how-to/torch.md",
     ),
     "imdb": Measured(
         "Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/compare/text-classifiers.md"

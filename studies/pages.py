@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import app_load, gpu, gpu_flows, hull_cache, report
+from benchmarks import app_load, gpu, report
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.registry import Result, Row
 from pandas import read_csv
@@ -220,10 +220,8 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "gpu": on_a_gpu,
         "products": largest_products_on_a_gpu,
     },
-    "docs/how-to/torch.md": {"hull cache": lambda: hull_cache.markdown(record("hull_cache"))},
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": {"settings": classifier_page.settings_table},
-    "docs/how-to/gpu.md": {"flows on a GPU": lambda: gpu_flows.markdown(record("gpu_flows"))},
     "docs/studies/mean_field.md": {"mean_field": lambda: mean_field.markdown(read_json(mean_field.RECORD))},
     "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},
 }

@@ -17,7 +17,6 @@ from benchmarks import (
     classifier,
     engine,
     flows,
-    hull_cache,
     machine,
     report,
     runner,
@@ -191,14 +190,6 @@ def test_peak_memory_includes_what_numpy_allocates():
 
 
 RESULT = Result("toy", "Toy tokens", "2026-01-01", [Row("ours", 0.001, 2.0), Row("peer", 0.1, 3.0, 100.0)])
-
-
-def test_rates_of_the_hull_cache_are_measured_for_every_order_of_keys():
-    found = {"rows": hull_cache.measure(800), "large": hull_cache.large(100)}
-    for name, row in zip(hull_cache.kinds(8, np.random.default_rng(0)), found["rows"], strict=True):
-        assert row.pop("keys") == name
-        assert min(row.values()) > 0
-    assert "100 Gaussian keys" in hull_cache.markdown(found)
 
 
 def test_results_are_kept_by_case_and_by_machine(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import CASES, gpu, report
 from benchmarks.machine import RESULTS, ROOT
 from sklearn.datasets import make_blobs
-from studies import causal, classifier_rivals, clusterers, curves, mean_field, measure, pages, rules
+from studies import causal, classifier_rivals, clusterers, curves, hull_cache, mean_field, measure, pages, rules
 from studies.__main__ import STUDIES, filled
 from studies.endings import CONSENSUS, smallest_cycle
 from studies.leaders import expected
@@ -181,6 +181,14 @@ def test_rules_are_compared_only_where_their_formula_agrees(monkeypatch):
     assert sum(isinstance(ratio, float) for ratio in ratios) == 4
     monkeypatch.setattr(rules, "MAX_DIFFERENCE", 0.0)
     assert "answers differ" in [row["times as fast"] for row in rules.measure(True, silent)["rows"]]
+
+
+def test_rates_of_the_hull_cache_are_measured_for_every_order_of_keys():
+    found = hull_cache.measure(True, silent)
+    assert "100 Gaussian keys" in hull_cache.markdown(found)
+    for name, row in zip(hull_cache.kinds(8, np.random.default_rng(0)), found["rows"], strict=True):
+        assert row.pop("keys") == name
+        assert min(row.values()) > 0
 
 
 def test_a_curve_ends_where_a_run_takes_too_long(monkeypatch):

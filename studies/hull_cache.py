@@ -1,20 +1,19 @@
-"""Appends and queries of `HullCache` a second, by the order of the keys: `python -m benchmarks.hull_cache [--record]`.
+"""`python -m studies.measure hull_cache`: appends and queries of `HullCache` per second, by the order of the keys.
 
 Times are those of the processor, which other programs hardly lengthen, for two cores that share the heads. The peer
-computes all products of a query with NumPy, as a cache without a hull does. `--record` writes
-`results/hull_cache.json`, from which `python -m studies.pages` fills the table of docs/how-to/torch.md.
+computes all products of a query with NumPy, as a cache without a hull does.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from benchmarks import report
+from benchmarks.machine import with_peak
+from benchmarks.registry import Progress
 
 import hardmax as hm
-from benchmarks import report
-from benchmarks.machine import RESULTS, machine, with_peak
 
 HEADS, KEYS, LARGE, CORES, PEER_QUERIES = 8, 1_000_000, 10_000_000, 2, 20
 
@@ -41,10 +40,11 @@ def kinds(n: int, rng: np.random.Generator) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def measure(total: int) -> list[dict[str, Any]]:
-    """Return a row for each order of the keys."""
-    n, rng, rows = total // HEADS, np.random.default_rng(0), []
+def measure(quick: bool, progress: Progress) -> dict[str, Any]:
+    """Return a row for each order of the keys, and the cost of many keys in one head."""
+    n, rng, rows = (800 if quick else KEYS) // HEADS, np.random.default_rng(0), []
     for name, (keys, queries) in kinds(n, rng).items():
+        progress(name)
         for size in (100, n):  # the first loads the compiled code
             cache, values = hm.HullCache(), np.ones((HEADS, size, 2))
             append = seconds(lambda k=keys[:, :size], c=cache, v=values: c.append(k, v))
@@ -54,10 +54,10 @@ def measure(total: int) -> list[dict[str, Any]]:
         appends, asked = (CORES * HEADS * n / spent / 1e6 for spent in (append, query))
         row = {"keys": name, "million appends / s": appends, "million queries / s": asked}
         rows.append(row | {"queries, times as fast as all products": peer * HEADS * n / query})
-    return rows
+    return {"rows": rows, "large": measure_large(100 if quick else LARGE)}
 
 
-def large(keys: int) -> dict[str, Any]:
+def measure_large(keys: int) -> dict[str, Any]:
     """Return the seconds of one core, and the memory, for Gaussian keys in one head."""
     cache, normal, values = hm.HullCache(), np.random.default_rng(0).normal(size=(keys, 2)), np.ones((keys, 1))
     spent, megabytes = with_peak(lambda: seconds(lambda: cache.append(normal, values)))
@@ -72,16 +72,3 @@ def markdown(found: dict[str, Any]) -> str:
         f"{table}\n\nA million keys, {cores}, in processor time. {one['keys']:,} Gaussian keys in one head took "
         f"{one['seconds']:.0f} s of one core and {one['MB'] / 1e3:.1f} GB."
     )
-
-
-def main() -> None:
-    """Measure, print the table and record it on request."""
-    found = {"machine": machine(), "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": measure(KEYS)}
-    found["large"] = large(LARGE)
-    print(markdown(found))
-    if "--record" in sys.argv:
-        report.write(found, RESULTS / "hull_cache.json")
-
-
-if __name__ == "__main__":
-    main()
