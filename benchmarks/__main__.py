@@ -4,16 +4,15 @@ import json as json_format
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from benchmarks import CASES, FLOWS, measure, report
 from benchmarks.machine import AVX2_ONLY, instructions, is_restricted, machine, results_file
-from benchmarks.registry import Progress, Result
+from benchmarks.registry import Result
 from hardmax._errors import ParameterError
 from hardmax._files import check_ending
 from hardmax.cli import options, output
@@ -63,8 +62,8 @@ def bench(
             output.say("A trial with sizes 20 times smaller than the titles say; its ratios mean nothing.")
     results: list[Result] = []
     for name in chosen:
-        with _progress() as progress:
-            results.append(measure(CASES[name], quick=quick, slow=slow, progress=progress))
+        with Console(stderr=True).status("") as status:  # on a terminal only
+            results.append(measure(CASES[name], quick=quick, slow=slow, progress=status.update))
         if not json:
             _print(results[-1])
         if place is not None:  # after each case: a stopped run keeps what it has measured
@@ -101,18 +100,6 @@ def _print(result: Result) -> None:
     rows = [list(map(report.cell, report.row_cells([row], [""]))) for row in result.rows]
     output.show_table(f"{result.name}: {result.title}", *report.COLUMNS, rows=rows)
     output.say("")
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Show on a terminal what is measured."""
-    if not sys.stderr.isatty():
-        yield lambda sentence: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield status.update
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")

@@ -4,7 +4,6 @@ python -m benchmarks.causal prints the tables of the page "Causal limits", for G
 """
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from time import process_time
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import typer
 
 import hardmax as hm
+from benchmarks import report
 from hardmax._types import FloatArray, IntArray
 
 RULE = hm.Hardmax(0.5, causal=True)
@@ -57,31 +57,34 @@ def with_faiss(tokens: FloatArray) -> IntArray:
     return found
 
 
-def print_layer(n: int) -> None:
-    """Print the seconds of one layer: the argmax sets of all prefixes."""
+METHODS = {
+    "torch, `masked_fill` and `argmax` by blocks of rows, float64": with_torch,
+    "FAISS, flat index extended token by token, float32": with_faiss,
+}
+
+
+def layer_table(n: int) -> str:
+    """Return the seconds of one layer: the argmax sets of all prefixes."""
     tokens = np.random.default_rng(0).normal(size=(n, 2))
     seconds, expected = time_once(lambda: ours(tokens))
-    print(f"\n| one causal layer, n = {n:,}, d = 2 | CPU seconds | times ours | rows with another answer |")
-    print(f"|---|---:|---:|---:|\n| hardmax, exact sets | {seconds:.2f} | 1 | 0 |")
-    methods = {
-        "torch, `masked_fill` and `argmax` by blocks of rows, float64": (with_torch, "torch"),
-        "FAISS, flat index extended token by token, float32": (with_faiss, "faiss"),
-    }
-    for name, (method, package) in methods.items():
-        if find_spec(package) is None:
-            print(f"| {name} | not installed | | |")
-            continue
-        other, found = time_once(lambda method=method: method(tokens))  # type: ignore[misc]
-        print(f"| {name} | {other:.2f} | {other / seconds:.1f} | {int((found != expected).sum())} |")
+    rows: list[list[Any]] = [["hardmax, exact sets", seconds, 1, 0]]
+    for name, method in METHODS.items():
+        try:
+            method(tokens[:2])  # loads the library
+            other, found = time_once(lambda method=method: method(tokens))
+            rows.append([name, other, other / seconds, int((found != expected).sum())])
+        except ImportError:
+            rows.append([name, "not installed", None, None])
+    columns = (f"one causal layer, n = {n:,}, d = 2", "CPU seconds", "times ours", "rows with another answer")
+    return report.lines(columns, rows)
 
 
-def print_limits(sizes: list[int]) -> None:
-    """Print the seconds of a limit at once, and of a stream whose limit is taken after each block."""
-    print(f"\n| n | layers | limit, s | µs per token | stream in blocks of {BLOCK:,}, s | one more token, ms |")
-    print("|---:|---:|---:|---:|---:|---:|")
+def limits_table(sizes: list[int]) -> str:
+    """Return the seconds of a limit at once, and of a stream whose limit is taken after each block."""
+    rows = []
     for n in sizes:
         tokens, stream = np.random.default_rng(1).normal(size=(n, 2)), hm.CausalLimit(RULE)
-        seconds, limit = time_once(lambda tokens=tokens: hm.limit(tokens, RULE))  # type: ignore[misc]
+        seconds, limit = time_once(lambda tokens=tokens: hm.limit(tokens, RULE))
         start = process_time()
         for first in range(0, n, BLOCK):
             stream.append(tokens[first : first + BLOCK])
@@ -90,9 +93,9 @@ def print_limits(sizes: list[int]) -> None:
         assert last == limit
         stream.append(tokens[0] / 3)
         more, _ = time_once(stream.limit)
-        print(
-            f"| {n:,} | {limit.layer} | {seconds:.2f} | {1e6 * seconds / n:.1f} | {streamed:.2f} | {1e3 * more:.0f} |"
-        )
+        rows.append([n, limit.layer, seconds, 1e6 * seconds / n, streamed, 1e3 * more])
+    stream_column = f"stream in blocks of {BLOCK:,}, s"
+    return report.lines(("n", "layers", "limit, s", "µs per token", stream_column, "one more token, ms"), rows)
 
 
 def main(
@@ -101,8 +104,7 @@ def main(
     """Print both tables."""
     for size in (5000, 20_000):
         hm.limit(np.random.default_rng(2).normal(size=(size, 2)), RULE)  # loads compiled code
-    print_layer(n)
-    print_limits([size for size in (1000, 10_000, n) if size <= n])
+    print(layer_table(n), limits_table([size for size in (1000, 10_000, n) if size <= n]), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import Any
+from unittest import mock
 
 from benchmarks.machine import environment, with_peak
 from benchmarks.registry import Answer, Case, Method, Progress, Result, Row, wall_seconds
@@ -18,6 +17,7 @@ TURN = 0.05  # seconds for which short runs are repeated in a turn
 ENOUGH_SECONDS, MAX_TURNS = 3.0, 30  # a method that has reached either gets no more turns
 FEW_TURNS = 8  # in one process
 MIN_TURNS, MAX_SECONDS = 3, 10.0  # turns of a slow method, unless they take longer than this
+Runs = list[tuple[float, float | None]]  # seconds and peak memory of each turn
 INSTALL = "pip install -e '.[bench]'"
 
 
@@ -68,7 +68,7 @@ class Child:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start, (case, method, quick))
 
     def prepare(self) -> None:
-        with _variables(environment()):  # the process starts now, and then loads libraries
+        with mock.patch.dict(os.environ, environment()):  # the process starts now, and then loads libraries
             self._call("prepare")
 
     def run(self) -> tuple[float, float | None]:
@@ -111,37 +111,13 @@ def _call(name: str) -> Any:
     return getattr(_local[0], name)()
 
 
-@contextmanager
-def _variables(values: dict[str, str]) -> Iterator[None]:
-    """Set environment variables for the time of a block."""
-    before = dict(os.environ)
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def measure(
     case: Case, *, quick: bool = False, slow: bool = False, local: bool = False, progress: Progress = lambda text: None
 ) -> Result:
-    """Measure one case.
+    """Measure one case: with `quick` at small sizes and without targets, with `local` in this process.
 
     Methods run in turns, each until it has had 3 seconds or 30 turns, and at least three unless these take more than 10
     seconds. The best run counts. If an answer does not agree with ours, the case is refused.
-
-    Parameters
-    ----------
-    case : Case
-    quick : bool
-        Use sizes 20 times smaller, and compare with no target.
-    slow : bool
-        Measure also methods that take minutes.
-    local : bool
-        Run in this process, for cases that are not registered.
-    progress : callable
-        Called with the name of what is measured.
     """
     methods = [method for method in case.methods(quick) if slow or not method.slow]
     date = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -157,15 +133,18 @@ def measure(
             progress(f"{case.name}: preparing")
             worker.prepare()
         turns = FEW_TURNS if case.in_one_process else MAX_TURNS
-        times, peaks = _run_in_turns(workers, turns, quick, lambda name: progress(f"{case.name}: {name}"))
+        runs = _run_in_turns(workers, turns, quick, lambda name: progress(f"{case.name}: {name}"))
         found = {name: worker.finish() for name, worker in workers.items()}
-        _check_answers(case, methods, {name: answer for name, (answer, _) in found.items()})
+        ours, _ = found[methods[0].name]
+        for method in methods[1:]:
+            if method.compared and method.name in found and not case.agrees(ours, found[method.name][0]):
+                raise ValueError(f"{method.name} {case.why}: no ratio.")
     except (RuntimeError, ValueError, ImportError) as problem:
         return Result(case.name, case.title, date, [], refused=str(problem))
     finally:
         for worker in workers.values():
             worker.stop()
-    rows = _rows(methods, times, peaks, {name: facts for name, (_, facts) in found.items()}, quick)
+    rows = _rows(methods, runs, {name: facts for name, (_, facts) in found.items()}, quick)
     return Result(case.name, case.title, date, rows + ([] if quick else case.finish(rows)))
 
 
@@ -174,53 +153,35 @@ def is_installed(method: Method) -> bool:
     return not method.package or find_spec(method.package) is not None
 
 
-def _run_in_turns(
-    workers: dict[str, Local | Child], turns: int, quick: bool, progress: Progress
-) -> tuple[dict[str, list[float]], dict[str, float | None]]:
-    """Return the seconds of all runs of each method, and its peak memory."""
-    times: dict[str, list[float]] = {method: [] for method in workers}
-    peaks: dict[str, float | None] = {}
+def _run_in_turns(workers: dict[str, Local | Child], turns: int, quick: bool, progress: Progress) -> dict[str, Runs]:
+    """Return the seconds and the peak memory of all turns of each method."""
+    runs: dict[str, Runs] = {method: [] for method in workers}
     waiting = list(workers)
     while waiting:
         for method in waiting:
             progress(method)
-            seconds, peak = workers[method].run()
-            times[method].append(seconds)
-            peaks.setdefault(method, peak)
-        waiting = [method for method in waiting if _has_another_turn(times[method], turns, quick)]
-    return times, peaks
+            runs[method].append(workers[method].run())
+        waiting = [method for method in waiting if _has_another_turn(runs[method], turns, quick)]
+    return runs
 
 
-def _has_another_turn(seconds: list[float], turns: int, quick: bool) -> bool:
-    if len(seconds) < MIN_TURNS:
-        return sum(seconds) < (ENOUGH_SECONDS if quick else MAX_SECONDS)
-    return not quick and sum(seconds) < ENOUGH_SECONDS and len(seconds) < turns
+def _has_another_turn(runs: Runs, turns: int, quick: bool) -> bool:
+    spent = sum(seconds for seconds, _ in runs)
+    if len(runs) < MIN_TURNS:
+        return spent < (ENOUGH_SECONDS if quick else MAX_SECONDS)
+    return not quick and spent < ENOUGH_SECONDS and len(runs) < turns
 
 
-def _check_answers(case: Case, methods: list[Method], answers: dict[str, Answer]) -> None:
-    """Raise an error if an answer does not agree with ours."""
-    ours = answers[methods[0].name]
-    for method in methods[1:]:
-        if method.compared and method.name in answers and not case.agrees(ours, answers[method.name]):
-            raise ValueError(f"{method.name} {case.why}: no ratio.")
-
-
-def _rows(
-    methods: list[Method],
-    times: dict[str, list[float]],
-    peaks: dict[str, float | None],
-    facts: dict[str, dict[str, Any]],
-    quick: bool,
-) -> list[Row]:
+def _rows(methods: list[Method], runs: dict[str, Runs], facts: dict[str, dict[str, Any]], quick: bool) -> list[Row]:
+    best = {name: min(seconds for seconds, _ in turns) for name, turns in runs.items()}
     rows = []
     for method in methods:
         name, target = method.name, None if quick else method.target
-        if name not in times:
+        if name not in best:
             rows.append(Row(name, measured=f"not installed: {INSTALL}"))
             continue
-        seconds = min(times[name])
-        ratio = None if method is methods[0] or method.alone else seconds / min(times[methods[0].name])
-        measured = None if target is None else seconds if target.unit == "s" else ratio
+        ratio = None if method is methods[0] or method.alone else best[name] / best[methods[0].name]
+        measured = None if target is None else best[name] if target.unit == "s" else ratio
         reached = None if target is None or measured is None else target.is_reached(measured)
-        rows.append(Row(name, seconds, peaks[name], ratio, "", str(target or ""), reached, facts[name]))
+        rows.append(Row(name, best[name], runs[name][0][1], ratio, "", str(target or ""), reached, facts[name]))
     return rows
