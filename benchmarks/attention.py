@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import hardmax as hm
 from benchmarks.machine import THREADS
 from benchmarks.registry import Answer, Case, Method, Target
 
@@ -15,19 +16,12 @@ CLOSE = 1e-4  # relative, of gradients summed in float32 in different orders
 
 
 def hardmax(q: Any, z: Any) -> Any:
-    """Ours, whose gradient goes to the values."""
-    from hardmax.attention.functional import hardmax_attention
-
-    return hardmax_attention(q, z, z)
+    return hm.hardmax_attention(q, z, z)
 
 
 def all_at_once(A: Any, z: Any) -> Any:
     """Run ours on all layers. Where each token follows one leader, the remaining layers are one step."""
-    import torch
-
-    from hardmax.attention.layers import hardmax_layers
-
-    return hardmax_layers(z, torch.full((len(z),), ALPHA), LAYERS, A=A.expand(len(z), D, D))
+    return hm.hardmax_layers(z, z.new_full((len(z),), ALPHA), LAYERS, A=A.expand(len(z), D, D))
 
 
 def one_by_one(attention: Callable[[Any, Any], Any], A: Any, z: Any) -> Any:
@@ -39,18 +33,15 @@ def one_by_one(attention: Callable[[Any, Any], Any], A: Any, z: Any) -> Any:
 
 
 def gather(q: Any, z: Any) -> Any:
-    """Hardmax without ties, as torch would have it."""
     first = (q @ z.mT).argmax(-1, keepdim=True)
     return z.gather(1, first.expand(-1, -1, z.shape[-1]))
 
 
 def softmax(q: Any, z: Any) -> Any:
-    """The plain formula."""
     return (q @ z.mT / math.sqrt(D)).softmax(-1) @ z
 
 
 def sdpa(q: Any, z: Any) -> Any:
-    """The fused attention of torch."""
     from torch.nn.functional import scaled_dot_product_attention
 
     return scaled_dot_product_attention(q, z, z)
@@ -82,29 +73,22 @@ def step(layers: Callable[[Any, Any], Any], quick: bool) -> Callable[[], Any]:
 
 
 def close(ours: Answer, theirs: Answer) -> bool:
-    """Whether gradients of the encoder agree."""
     scale = np.abs(ours["gradient"]).max()
     return bool(np.abs(ours["gradient"] - theirs["gradient"]).max() <= CLOSE * scale)
 
 
-def _method(name: str, layers: Callable[[Any, Any], Any], quick: bool, *, same: bool, times: float | None) -> Method:
-    return Method(
-        name,
-        partial(step, layers, quick),
-        lambda gradient: {"gradient": gradient.numpy()},
-        target=None if times is None else Target(times),
-        package="torch",
-        compared=same,
-    )
-
-
 def _methods(quick: bool) -> list[Method]:
+    rows: list[tuple[str, Callable[[Any, Any], Any], bool, float | None]] = [  # the same gradient? and the target
+        ("hardmax_attention", partial(one_by_one, hardmax), True, None),
+        ("hardmax_layers, all layers in one call", all_at_once, True, None),
+        ("softmax(q k^T) v", partial(one_by_one, softmax), False, 3.5),
+        ("scaled_dot_product_attention", partial(one_by_one, sdpa), False, 3.5),
+        ("argmax and gather in torch, no ties", partial(one_by_one, gather), True, 1.5),
+    ]
+    answer: Callable[[Any], Answer] = lambda gradient: {"gradient": gradient.numpy()}  # noqa: E731
     return [
-        _method("hardmax_attention", partial(one_by_one, hardmax), quick, same=True, times=None),
-        _method("hardmax_layers, all layers in one call", all_at_once, quick, same=True, times=None),
-        _method("softmax(q k^T) v", partial(one_by_one, softmax), quick, same=False, times=3.5),
-        _method("scaled_dot_product_attention", partial(one_by_one, sdpa), quick, same=False, times=3.5),
-        _method("argmax and gather in torch, no ties", partial(one_by_one, gather), quick, same=True, times=1.5),
+        Method(name, partial(step, layers, quick), answer, times and Target(times), package="torch", compared=same)
+        for name, layers, same, times in rows
     ]
 
 

@@ -1,5 +1,6 @@
 """The classifier: a training step against the paper's, and labels and explanations against TF-IDF."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from benchmarks.machine import THREADS
 from benchmarks.registry import Answer, Case, Method, Row, Target, equal, size
 from benchmarks.report import number
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import IntArray
 
 VOCABULARY, BATCH, N, LAYERS = 20_000, 64, 128, 8
 WORD_POWER = 0.95  # 128 words drawn so have 101 distinct ones; long reviews, as the paper reads them, have 104
@@ -32,11 +33,9 @@ def encode(drawn: IntArray) -> Any:
     """Return the distinct words of each text with their counts, as `Vocabulary.encode` does for distinct=False."""
     from hardmax.text.vocabulary import Encoded
 
-    owners = np.repeat(np.arange(len(drawn)), N)
-    _, first, counts = np.unique(owners * VOCABULARY + drawn.ravel(), return_index=True, return_counts=True)
-    order = np.argsort(first)
-    sizes = np.bincount(owners[first], minlength=len(drawn))
-    return Encoded(drawn.ravel()[first[order]], np.r_[0, np.cumsum(sizes)], counts[order])
+    texts = [Counter(text) for text in drawn.tolist()]  # in the order of their first occurrence
+    ids, counts = ([x for text in texts for x in read(text)] for read in (Counter.keys, Counter.values))
+    return Encoded(np.array(ids), np.cumsum([0, *map(len, texts)]), np.array(counts))
 
 
 def new_paper_network(d: int) -> tuple[Any, Any]:
@@ -154,9 +153,8 @@ def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
     tokens = np.empty(len(kinds), np.intp)
     for k in range(len(LENGTHS)):
         known, wanted = np.flatnonzero(lengths == k + 1), kinds == k
-        chances: FloatArray = np.cumsum(1 / np.arange(1.0, len(known) + 1))
-        ranks = np.searchsorted(chances / chances[-1], random.random(int(wanted.sum())))
-        tokens[wanted] = known[ranks.clip(max=len(known) - 1)]
+        chances = 1 / np.arange(1.0, len(known) + 1)
+        tokens[wanted] = random.choice(known, int(wanted.sum()), p=chances / chances.sum())
     names = np.array(vocabulary.names(np.arange(len(vocabulary))), dtype=object)[tokens]
     return [" ".join(text) for text in np.split(names, np.cumsum(sizes)[:-1])]
 
@@ -181,7 +179,6 @@ def explain(with_names: bool, quick: bool) -> Callable[[], Any]:
 
 
 def label(quick: bool) -> Callable[[], Any]:
-    """Prepare labels alone."""
     classifier, texts = _model_and_texts(quick)
     classifier.predict(texts[:100])  # loads compiled code
     return lambda: classifier.decision_function(texts)
