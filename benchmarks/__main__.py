@@ -4,6 +4,7 @@ import json as json_format
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -69,7 +70,7 @@ def bench(
         if place is not None:  # after each case: a stopped run keeps what it has measured
             report.write(report.merge(results, place), place)
     if json:
-        print(json_format.dumps({"machine": machine(), "cases": [result.to_dict() for result in results]}))
+        print(json_format.dumps({"machine": machine(), "cases": [asdict(result) for result in results]}))
     if out is not None and markdown is not None:
         report.fill_file(markdown, report.markdown(report.documents(out)), report.choose_mark(out))
     for path in filter(None, (place, markdown)):

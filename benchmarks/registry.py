@@ -5,7 +5,7 @@ agree.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,6 @@ class Result:
     date: str
     rows: list[Row]
     refused: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Result":

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def write(values: Document, path: Path) -> None:
 
 def merge(results: list[Result], path: Path) -> Document:
     """Return the results, with the other cases of the file."""
-    new = {result.name: result.to_dict() for result in results}
+    new = {result.name: asdict(result) for result in results}
     old = read(path)["cases"] if path.exists() else []
     kept = [new.pop(case["name"], case) for case in old]
     return {"machine": machine(), "cases": [*kept, *new.values()]}

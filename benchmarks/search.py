@@ -291,9 +291,8 @@ def _case(name: str, kind: str, n: int, d: int, peers: dict[str, float | None], 
 
     def methods(quick: bool) -> list[Method]:
         make = partial(draw, quick)
-        found = {peer: PEERS[peer](make) for peer in peers}
-        targets = {peer: None if times is None else Target(times) for peer, times in peers.items()}
-        return [ours(make), *(replace(method, target=targets[peer]) for peer, method in found.items())]
+        theirs = [replace(PEERS[peer](make), target=times and Target(times)) for peer, times in peers.items()]
+        return [ours(make), *theirs]
 
     title = f"{f'{batch} clouds: ' if batch else ''}{describe(kind, n, d)}, one layer"
     return Case(name, title, methods, same_sets, WHY)

@@ -13,7 +13,7 @@ from benchmarks import report
 from benchmarks.machine import RESULTS, ROOT, machine
 from benchmarks.registry import Progress
 
-from studies import clusterers, curves, flow_accuracy, hull_cache, imdb, rules, scale_costs
+from studies import app_load, clusterers, curves, flow_accuracy, hull_cache, imdb, rules, scale_costs
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ STUDIES = {
         hull_cache.markdown,
         "docs/how-to/torch.md",
     ),
+    "app": Measured("Speed and memory of the app", app_load.measure, app_load.markdown, PEERS),
     "imdb": Measured(
         "Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/compare/text-classifiers.md"
     ),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import app_load, gpu, report
+from benchmarks import gpu, report
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.registry import Result, Row
 from pandas import read_csv
@@ -247,7 +247,6 @@ def tables() -> dict[str, dict[str, str]]:
         "docs/compare/clusterers.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json"))
     )
     add(readme, report.GPU, gpu.markdown(record("gpu")))
-    add(readme, app_load.MARK, app_load.markdown(record("app")))
     return found
 
 

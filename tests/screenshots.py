@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.app_load import make_link
+from studies.app_load import make_link
 
 import hardmax as hm
 from hardmax.draw.pages import trajectory_page

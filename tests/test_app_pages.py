@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
 
-from benchmarks.app_load import make_link
+from studies.app_load import make_link
 
 import hardmax as hm
 from tests import browser

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -210,7 +210,7 @@ def test_the_table_shows_both_kinds_of_machine():
     first = Result("toy", "Toy", "2026-01-01", [ours, peer])
     second = replace(first, rows=[replace(ours, seconds=0.004, peak=5.0), replace(peer, ratio=25.0, reached=False)])
     documents = [
-        {"machine": {"instructions": kind}, "cases": [result.to_dict()]}
+        {"machine": {"instructions": kind}, "cases": [asdict(result)]}
         for kind, result in (("AVX-512", first), ("AVX2 (kept from AVX-512)", second))
     ]
     assert report.markdown(documents).splitlines()[-3:] == [
@@ -219,6 +219,11 @@ def test_the_table_shows_both_kinds_of_machine():
         "| peer | 100 | 100 | 3 | 100 | 25 | 50 times | reached with AVX-512, missed with AVX2 |",
     ]
     assert [report.number(x) for x in (0, 0.012345, 1.2345, 12345.6)] == ["0", "0.0123", "1.23", "12,300"]
+
+
+def test_gpu_cases_need_no_package_of_other_cases():
+    hide = "import sys; sys.modules |= dict.fromkeys(['numba', 'faiss', 'sklearn', 'cvxpy', 'diffrax', 'jax'])"
+    subprocess.run([sys.executable, "-c", f"{hide}; import benchmarks.gpu"], cwd=machine.ROOT, check=True)
 
 
 USED_INSTRUCTIONS = """

@@ -1,10 +1,9 @@
-"""Speed and memory of the app: `python -m benchmarks.app_load [--clients 20] [--seconds 30] [--pages 100] [--record]`.
+"""Speed and memory of the app: `python -m studies.measure app`.
 
 It starts `hardmax app`, opens the playground in Chromium, drags a token, and lets HTTP clients drag at the same time.
-The exit code is 1 if a request failed or an answer was wrong. `--record` writes `results/app.json` and the table.
+A failed request or a wrong answer is an error, and nothing is recorded.
 """
 
-import argparse
 import base64
 import json
 import math
@@ -21,13 +20,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from benchmarks import report
+from benchmarks.machine import ROOT, resident
+from benchmarks.registry import Progress
 
 import hardmax as hm
-from benchmarks import report
-from benchmarks.machine import RESULTS, ROOT, machine, resident
 
-MARK = "<!-- made by python -m benchmarks.app_load -->"
 N = 200  # tokens
+CLIENTS, SECONDS, PAGES = 20, 30.0, 100
 MIN_EVENT_SECONDS = 0.033  # between two events of a client: 30 per second
 MAX_SECONDS = 60.0  # until a page or an answer must have come
 FIRST_PAGES = 10  # after which the memory must not grow
@@ -124,10 +124,12 @@ def make_row(measurement: str, unit: str, values: Sequence[float], errors: int |
     return {"measurement": measurement, "unit": unit, **numbers, "errors": errors}
 
 
-def measure(clients: int, seconds: float, pages: int) -> dict[str, Any]:
-    """Return all rows, and a sentence for each kind of error."""
+def measure(quick: bool, progress: Progress) -> dict[str, Any]:
+    """Return all rows."""
     from playwright.sync_api import sync_playwright
 
+    clients, seconds, pages = (2, 2.0, FIRST_PAGES) if quick else (CLIENTS, SECONDS, PAGES)
+    progress(f"{pages} pages, and {clients} clients for {seconds:g} seconds")
     with start_app() as (address, process, ready):
         times, memory = [], [resident("VmRSS", process) / 1e3]
         with sync_playwright() as playwright:
@@ -143,17 +145,18 @@ def measure(clients: int, seconds: float, pages: int) -> dict[str, Any]:
         with ThreadPoolExecutor(clients) as pool:
             found = list(pool.map(lambda seed: drag_as_client(address, seed, seconds), range(clients)))
     delays, errors = ([value for values in column for value in values] for column in zip(*found, strict=True))
+    if errors:
+        raise RuntimeError(" ".join(sorted(set(errors))))
     rows = [
         make_row("start of the server", "s", [ready]),
         make_row("playground interactive in Chromium", "s", times),
         make_row(f"drag in Chromium, from event to drawn answer, n = {N}", "ms", dragged),
-        make_row(f"step of a drag, {clients} HTTP clients, n = {N}", "ms", delays, len(errors)),
+        make_row(f"step of a drag, {clients} HTTP clients, n = {N}", "ms", delays, 0),
         make_row("memory of the server before the first page", "MB", memory[:1]),
         *(make_row(f"memory of the server after {FIRST_PAGES} pages", "MB", memory[1:-1]) for _ in memory[1:-1]),
         make_row(f"memory of the server after {pages} pages", "MB", memory[-1:]),
     ]
-    today = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"machine": machine(), "date": today, "rows": rows, "refused": sorted(set(errors))}
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows}
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -161,22 +164,3 @@ def markdown(found: dict[str, Any]) -> str:
     facts = {key: found["machine"][key] for key in ("processor", "cores", "hardmax", "Python", "numpy")}
     columns = {key: key for key in found["rows"][0]}
     return report.with_machine(found | {"machine": facts}, report.table(found["rows"], columns, ("unit",)))
-
-
-def main() -> int:
-    """Measure, print the table and record it on request."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.app_load", description=__doc__)
-    for name, default in {"clients": 20, "seconds": 30, "pages": 100}.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--record", action="store_true")
-    given = parser.parse_args()
-    found = measure(given.clients, given.seconds, given.pages)
-    print(markdown(found), *found["refused"], sep="\n")
-    if given.record:
-        report.write(found, RESULTS / "app.json")
-        report.fill_file(ROOT / "benchmarks" / "README.md", markdown(found), MARK)
-    return 1 if found["refused"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
