@@ -13,8 +13,6 @@ import pytest
 from benchmarks import (
     CASES,
     FAMILIES,
-    attention,
-    classifier,
     engine,
     flows,
     machine,
@@ -64,18 +62,6 @@ def test_a_missing_peer_is_reported_and_an_error_refuses_the_case():
     assert rows[2].ratio is not None
     assert measure(case(Method("ours", lambda: lambda: int("x"), lambda result: {})), local=True).refused
     assert len(CASES) == sum(len(family.CASES) for family in FAMILIES)  # names are distinct
-
-
-@pytest.mark.parametrize("name", ["flow_attention_100_2", "flow_sphere_1000x40_3"])
-def test_flows_are_compared_with_diffrax(name):
-    for package in ("diffrax", "torchdiffeq"):
-        pytest.importorskip(package)
-    result = measure(CASES[name], quick=True)
-    assert not result.refused
-    assert [row.method for row in result.rows][2:] == list(flows.PEERS)
-    for row in result.rows:
-        assert row.seconds > 0
-        assert 0 < float(row.facts["error"].split()[1]) < flows.MAX_ERROR
 
 
 def test_slow_methods_need_slow_and_quick_has_no_targets():
@@ -142,34 +128,15 @@ def test_the_loop_of_the_flow_is_of_order_one():
     assert not flows.is_no_worse({"error": errors[0]}, {"error": errors[1]})
 
 
-def test_training_steps_with_the_same_sets_have_the_same_gradient(monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.setattr(attention, "N", 16)
-    monkeypatch.setattr(attention, "LAYERS", 2)
-    each = [partial(attention.one_by_one, step) for step in (attention.hardmax, attention.gather, attention.softmax)]
-    ours, plain, soft, at_once = (
-        {"gradient": attention.step(layers, True)().numpy().copy()} for layers in (*each, attention.all_at_once)
-    )
-    assert np.abs(ours["gradient"]).max() > 0
-    assert attention.close(ours, plain)
-    assert attention.close(ours, at_once)
-    assert not attention.close(ours, soft)
+FAST = ["training_step", "classifier_step_2", "classifier_step_16", "vectors_2", "flow_attention_100_2"]
+SLOW = ["clustering_5000", "control", "batch_limit", "radius_plane", "gathered", "ties_hull", "flow_sphere_1000x40_3"]
 
 
-@pytest.mark.parametrize("d", [2, 16])
-def test_training_steps_of_the_classifier_have_close_logits(d):
-    pytest.importorskip("torch")
-    ours, paper = (
-        {"logits": step(d, True)()().detach().numpy()} for step in (classifier.hardmax_step, classifier.softmax_step)
-    )
-    assert classifier.have_close_logits(ours, paper)
-    assert not classifier.have_close_logits(ours, {"logits": paper["logits"] * 1.1})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["clustering_5000", "control", "batch_limit", "radius_plane", "gathered", "ties_hull"])
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_case_of_each_family_agrees_at_a_small_size(name):
-    assert not measure(CASES[name], quick=True, local=True).refused
+    result = measure(CASES[name], quick=True, local=True)
+    assert not result.refused
+    assert any(row.ratio for row in result.rows)
 
 
 def test_growth_is_the_slope_and_partitions_agree_up_to_names():

@@ -222,17 +222,6 @@ def test_softmax_that_collapses_has_one_star_and_no_hull() -> None:
     assert not any(ax.patches for ax in figure.axes)
 
 
-def test_the_legend_describes_the_picture(plane) -> None:
-    whole = "stars lead at the end; colours: clusters at the end of the run; shaded: hull"
-    assert plot_layers(plane).get_supxlabel() == f"$z_{{1}}$\n{whole}"
-    assert " ".join(plot_tokens(plane).figure.get_supxlabel().split()) == whole
-    assert "shaded" not in plot_tokens(plane, 3).figure.get_supxlabel()
-    assert plot_layers(free_axis(3)).get_supxlabel() == whole.removesuffix("; shaded: hull")
-    _, ax = plt.subplots()
-    assert plot_tokens(plane, ax=ax).figure.get_supxlabel() == ""  # the caller adds the legend
-    assert flows.make_flow_legend([REST], stars=False, hull=False) == "grey: alone"
-
-
 def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
     tokens = np.array([[3.0, 0], [3, 0], [-3, 1], [0.5, 0.2]])
     trajectory = hm.simulate(tokens, hm.SelfAttention(), times=3)

@@ -151,6 +151,8 @@ def test_the_status_reports_an_integrator_that_stopped(rule, options, reached, s
     assert run.reached == reached
     assert np.isnan(run.tokens[reached:]).all()
     assert np.isfinite(run.tokens[:reached]).all()
+    if isinstance(rule, hm.Sphere):
+        assert (run.rescaled, "rescaled" in run.status) == (None, False)
     if not reached:
         assert run.leaders.tolist() == []
         assert (run.clusters == -1).all()

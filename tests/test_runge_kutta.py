@@ -61,19 +61,6 @@ def test_compiled_steps_are_those_of_numpy(name, method, monkeypatch):
     assert ours.stats == theirs.stats
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_compiled_derivative_is_that_of_numpy(name):
-    tokens, rule = CASES[name]
-    coordinates = choose_coordinates(rule, tokens)
-    run = runge_kutta.RungeKutta([coordinates], [tokens], "RK45", 1.0, 10)
-    assert run._terms is not None
-    run.state.times[0, [0, 2]] = 0.25  # the end of a step of length 0
-    run._run_stage(0, 0)
-    expected = coordinates.rate(run.state.y[0].copy(), 0.25)
-    size = np.abs(expected).max()
-    np.testing.assert_allclose(run.state.K[0, 0] / size, expected / size, rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("t", [0, 0.1, 3, -2, 40])
 def test_compiled_matrix_exponentials(t):
     from hardmax.flows.compiled import find_form

@@ -115,15 +115,6 @@ def test_attention_is_softmax_of_the_products_of_seen_tokens():
     np.testing.assert_allclose(masked[2], [1 / 7] * 7 + [0])
 
 
-# A flow without rescaled tokens has none when it fails either.
-def test_a_run_that_stops():
-    run = hm.simulate(TOKENS, hm.Sphere(9), times=[0, 0.001, 20], max_steps=3)
-    assert "after 3 steps, the most allowed" in run.status
-    assert np.isnan(run.tokens[run.reached :]).all()
-    assert run.rescaled is None
-    assert "rescaled" not in run.status
-
-
 def test_valid_arguments():
     run = hm.simulate(TOKENS * (1 + 5e-7), hm.Sphere(1), times=[0.5, 1])
     np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, atol=1e-12)
@@ -147,8 +138,3 @@ def test_beta_may_depend_on_time(method):
     assert verdict.holds is None
     with pytest.raises(hm.ParameterError, match="beta"):
         _ = run.energy
-
-
-def test_a_negative_beta_of_a_schedule_is_refused():
-    with pytest.raises(hm.ParameterError, match="beta"):
-        hm.Sphere(lambda t: -1.0)

@@ -362,18 +362,6 @@ def notebook(tmp_path: Path, monkeypatch) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_a_notebook_with_both_widgets_runs(notebook: Path):
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    content = nbformat.read(notebook, as_version=4)
-    nbclient.NotebookClient(content, timeout=120, resources={"metadata": {"path": str(notebook.parent)}}).execute()
-    states = content.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
-    views = [content.cells[k].outputs[0].data["application/vnd.jupyter.widget-view+json"] for k in (1, 2)]
-    playground, explanation = (states[view["model_id"]]["state"] for view in views)
-    assert playground["scene"]["tokens"] == [[1.0, 0.2], [0.1, 0.9], [-0.8, -0.6]]
-    assert explanation["text"] == "a dreadful film"
-
-
 @browser.needed
 @pytest.mark.slow
 def test_python_gets_the_edits_made_in_jupyterlab(notebook: Path):

@@ -114,15 +114,6 @@ def test_the_hull_is_more_than_a_segment(solid) -> None:
     assert "shaded" not in interactive(two)
 
 
-def test_axes_are_those_of_the_pictures() -> None:
-    far = hm.simulate(uniform(10, 2), hm.SelfAttention(V=np.diag([1.0, -0.8])), times=10)
-    axis = make_frames(far)["panels"][0]["axes"][1]
-    assert axis["label"].startswith("z₂, log beyond")
-    assert [0.0, "0"] in axis["ticks"]
-    back = hm.simulate(uniform(10, 2), hm.SelfAttention(V=-np.eye(2)), times=2)
-    assert make_frames(back)["panels"][0]["axes"][0]["label"] == "x₁"
-
-
 def test_tokens_have_their_number_cluster_and_leader(solid) -> None:
     for i, text in enumerate(make_frames(solid)["tokens"]["texts"]):
         number, cluster, leader = text.split("\n")
