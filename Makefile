@@ -125,7 +125,7 @@ app: .venv/installed
 
 # The pictures of the app in the docs; they need Chromium.
 screenshots: .venv/installed
-	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m studies.screenshots
 
 # On a machine with a GPU, with its own Python: torch, Triton, pytest and what `import hardmax` needs.
 test-gpu:

@@ -118,11 +118,6 @@ def unfriendly(page: Any, *excluded: str) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
 
 
-def reopen(page: Any, link: str) -> None:
-    page.goto("about:blank")
-    page.goto(link)
-
-
 def _is_open(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

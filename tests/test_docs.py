@@ -115,13 +115,6 @@ def test_the_commands_of_a_how_to_page_run(
     assert {path.name for path in tmp_path.iterdir()} >= WRITTEN.get(name, set())
 
 
-@pytest.mark.parametrize("name", HOW_TO)
-def test_every_how_to_page_is_in_the_index_and_no_longer_than_one_task(name: str) -> None:
-    if name != "index":
-        assert re.search(rf"^{name} \|", HOW_TO["index"], re.MULTILINE)
-        assert len(HOW_TO[name].splitlines()) <= 180
-
-
 def test_shown_output_is_compared() -> None:
     page = "```console\n$ hardmax x\nWrote 3 files\n...\nword   +0.5 ██\n$ python a.py\na\n```\n```sh\nls\n```"
     first, second = split_commands(page)

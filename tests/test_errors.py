@@ -95,7 +95,5 @@ def test_the_command_line_spells_parameters_by_its_options(options_of, command, 
 
 def test_endings_of_files():
     assert check_ending("a/B.PNG", [".png", ".svg"]) == ".png"
-    with pytest.raises(hm.ParameterError, match=re.escape("`path` must end in .png or .svg. Got 'a.gif'. Change")):
-        check_ending("a.gif", [".png", ".svg"])
     with pytest.raises(hm.ParameterError, match=re.escape("`out` must end in one of .a, .b, .c. Got 'noending'.")):
         check_ending("noending", [".a", ".b", ".c"], "out")

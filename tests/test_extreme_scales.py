@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.draw.movies import movie
 from hardmax.draw.tokens import plot_limit, plot_tokens
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search.dispatch import KERNELS
@@ -115,13 +114,10 @@ def test_every_token_set_can_be_drawn(tokens):
 
 
 @pytest.mark.usefixtures("headless")
-def test_a_trajectory_that_cannot_be_drawn_is_refused(tmp_path):
+def test_a_trajectory_that_cannot_be_drawn_is_refused():
     endless = hm.simulate([[1.0, 2.0]], hm.Hardmax(1, normalize=False), layers=1100)
     with pytest.raises(hm.InputError, match="must be finite to be drawn"):
         plot_tokens(endless)
-    last = hm.simulate([[1.0, 2.0]], hm.Hardmax(1), layers=5, save="last")
-    with pytest.raises(hm.InputError, match='`save="all"`'):
-        movie(last, tmp_path / "film.gif")
 
 
 def test_pages_are_of_the_exact_input(run, tmp_path):

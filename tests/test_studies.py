@@ -22,7 +22,6 @@ from hardmax.scale.cells import CELLS
 NAMED = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 TABLES = pages.tables()
 FACTS = re.compile(r"<!-- made by python -m studies (\w+) -->")  # sentences from sweeps
-HELD = 2500  # reviews held back: a tenth of the training set
 
 
 def silent(text: str) -> None:

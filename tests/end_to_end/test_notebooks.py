@@ -24,6 +24,7 @@ from IPython.core.formatters import DisplayFormatter
 from hardmax.app.notebook import ExplanationWidget, PlaygroundWidget
 from tests import browser
 
+pytestmark = pytest.mark.usefixtures("headless")
 SQUARE = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]]
 RULE = hm.Hardmax(0.5)
 
@@ -36,12 +37,6 @@ def trajectory():
 @pytest.fixture(scope="module")
 def classifier():
     return hm.pretrained("imdb-2d")
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 def shown(value: object) -> str:

@@ -1,6 +1,6 @@
 """Screenshots of the app: `make screenshots` writes those of the docs.
 
-`python -m tests.screenshots FOLDER` writes every page in light and dark, wide, narrow and small.
+`python -m studies.screenshots FOLDER` writes every page in light and dark, wide, narrow and small.
 """
 
 import sys
@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from studies.app_load import make_link
+from tests import browser
 
 import hardmax as hm
 from hardmax.draw.pages import trajectory_page
-from tests import browser
+from studies.app_load import make_link
 
 DOCS = Path(__file__).parents[1] / "docs" / "images"
 SIZES = {"": (1280, 800), "-narrow": (800, 1000), "-small": (800, 600)}
