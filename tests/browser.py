@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 LATE = 90  # seconds: on a busy machine the first answer compiles; all waits together must not outlast a test's 300
-needed = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+needed = pytest.mark.skipif(
+    CHROMIUM is None or find_spec("playwright") is None,
+    reason="needs playwright and chromium: apt-get install chromium",
+)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[1]
 BANNED = (  # phrases, and nouns for which a common technical term exists
     *("who(?:m?ever|m)", "nobody", "everybody", "somebody", "anybody", "so many", "unless said", "told", "at hand"),
@@ -49,19 +51,12 @@ def text_of(path: Path) -> str:
     return "\n".join([*filter(lambda value: isinstance(value, str), strings), *comments])
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_pages_avoid_banned_words(page: Path) -> None:
-    assert PATTERN.findall(prose(page.read_text(encoding="utf-8"))) == []
-
-
-@pytest.mark.quick
-def test_code_and_help_avoid_banned_words() -> None:
+def test_pages_code_and_help_avoid_banned_words() -> None:
     texts = {name(path): text_of(path) for path in [*CODE, ROOT / "tests" / "end_to_end" / "help.txt"]}
+    texts |= {name(page): prose(page.read_text(encoding="utf-8")) for page in PAGES}
     assert {file: found for file, text in texts.items() if (found := PATTERN.findall(text))} == {}
 
 
-@pytest.mark.quick
 def test_markdown_is_short() -> None:
     """Not counted: what the build writes, the atlas, the cards of the models, and recorded parts."""
     folders = [ROOT / name for name in ("benchmarks", "docs", "proofs", "src", "studies")]

@@ -49,17 +49,8 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 def test_public_names_exist_and_are_completed() -> None:
     modules = {"control", "draw", "scale", "text"}
-    lazy = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HullCache"}
-    lazy |= {
-        "hardmax_attention",
-        "hardmax_layers",
-        "inspect",
-        "interactive",
-        "playground",
-        "predict_files",
-        "pretrained",
-        "sweep",
-    }
+    lazy = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HullCache", "hardmax_attention"}
+    lazy |= {"hardmax_layers", "inspect", "interactive", "playground", "predict_files", "pretrained", "sweep"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *lazy, *modules}
     assert all(hasattr(hm, name) for name in dir(hm))
     assert list(hm.__all__) == sorted(hm.__all__)

@@ -200,7 +200,6 @@ def test_tokens_that_others_follow_have_rings_of_their_colour(d) -> None:
 @browser.needed
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_plays_in_a_browser(solid, edges, scheme, tmp_path: Path) -> None:
-    pytest.importorskip("playwright")
     with browser.started() as chromium, browser.opened(chromium, (900, 900), scheme) as page:
         for run in (solid, edges):
             interactive(run, tmp_path / "page.html")
@@ -222,7 +221,6 @@ def test_a_page_plays_in_a_browser(solid, edges, scheme, tmp_path: Path) -> None
 
 @browser.needed
 def test_the_cut_of_a_tree_of_clusters_is_dragged(tmp_path: Path) -> None:
-    pytest.importorskip("playwright")
     datasets = pytest.importorskip("sklearn.datasets")
     points, _ = datasets.make_moons(120, noise=0.06, random_state=0)
     clustering = hm.HardmaxClustering(n_clusters=2).fit(points)
@@ -259,7 +257,6 @@ WATCH = """() => {
 
 @browser.needed
 def test_members_of_every_cluster_are_marked_and_pages_fit_the_window(tmp_path: Path) -> None:
-    pytest.importorskip("playwright")
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
     angles = np.repeat(np.arange(12) * np.pi / 6, 15)
