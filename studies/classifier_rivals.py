@@ -1,9 +1,9 @@
 """Rivals of the classifier on files of every size: TF-IDF and sentence embeddings, each with logistic regression.
 
 `IMDB=FOLDER python -m studies.classifier_rivals small small.json [ROW ...]` measures them on the draws and the test
-texts of `hardmax study small`, and puts them into the rows of the file that this command wrote: into all rows, or into
-those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and predicts all test reviews.
-Without `IMDB` the reviews are downloaded once.
+texts of `python -m studies small`, and puts them into the rows of the file that this command wrote: into all rows, or
+into those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and predicts all test
+reviews. Without `IMDB` the reviews are downloaded once.
 """
 
 import json
@@ -131,7 +131,7 @@ def minilm() -> Any:
 
 
 def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[str, Any]:
-    """Measure every rival on the draws of a row of `hardmax study small`: means and standard errors."""
+    """Measure every rival on the draws of a row of `python -m studies small`: means and standard errors."""
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])

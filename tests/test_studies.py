@@ -3,6 +3,7 @@
 import json
 import re
 from fractions import Fraction
+from importlib.util import find_spec
 from itertools import product
 
 import numpy as np
@@ -43,6 +44,15 @@ def test_every_mark_has_a_writer():
         assert marks == set(TABLES.get(str(path.relative_to(ROOT)), {})), path
     with pytest.raises(ValueError, match="`markdown`"):
         report.fill("a page without marks", "table")
+
+
+def test_measurements_that_are_named_in_the_docs_and_in_the_code_exist():
+    folders = ("README.md", "docs/**/*.md", "benchmarks/*.md", "src/**/*.py", "studies/*.py", "examples/**/*.py")
+    text = "".join(path.read_text(encoding="utf-8") for folder in folders for path in ROOT.glob(folder))
+    text = re.sub(r"<!--.*?-->", "", text)
+    assert set(re.findall(r"python -m benchmarks ([a-z]\w+)", text)) <= {*CASES, "flows"}
+    assert set(re.findall(r"python -m studies\.measure ([a-z]\w+)", text)) <= measure.STUDIES.keys()
+    assert all(map(find_spec, set(re.findall(r"python -m ((?:benchmarks|studies)\.[a-z]\w+)", text))))
 
 
 def test_recorded_cases_and_studies_are_registered():

@@ -45,7 +45,7 @@ def chance_prominence(n: int, k: int, dimension: float, width: float = np.inf) -
     """Return the prominence that the second peak of n points without clusters rarely exceeds, with k neighbours.
 
     `dimension` is the local one, and `width` that of the whole: a valley of a long point set has no way around it.
-    `python -m benchmarks chance` prints how often it is exceeded.
+    `python -m studies.measure chance` prints how often it is exceeded.
     """
     factor = np.clip(max(np.sqrt(FLAT_DIMENSION / min(dimension, width)), dimension / STEEP_DIMENSION), MIN_FACTOR, 1.0)
     return float((BASE + GROWTH * np.log(n)) * factor / np.sqrt(k))
