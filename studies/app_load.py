@@ -7,11 +7,7 @@ A failed request or a wrong answer is an error, and nothing is recorded.
 import base64
 import json
 import math
-import re
 import shutil
-import signal
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from benchmarks import report
-from benchmarks.machine import ROOT, resident
 from benchmarks.registry import Progress
 
 import hardmax as hm
@@ -48,21 +43,6 @@ def make_link(scene: Mapping[str, Any]) -> str:
 
 def make_tokens(seed: int = 0) -> list[list[float]]:
     return np.round(hm.configuration("gaussian", n=N, seed=seed), 4).tolist()
-
-
-@contextmanager
-def start_app() -> Iterator[tuple[str, int, float]]:
-    """Start the app in a process; yield its address, its process id and the seconds until it was ready."""
-    command = [sys.executable, "-u", "-m", "hardmax.cli.main", "app", "--port", "0", "--no-browser"]
-    began = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            found = re.search(r"http://localhost:(\d+)/", line)
-            assert found, f"The app must print its address. Got {line!r}."
-            yield f"http://127.0.0.1:{found[1]}", process.pid, time.perf_counter() - began
-        finally:
-            process.send_signal(signal.SIGINT)
 
 
 @contextmanager
@@ -126,20 +106,24 @@ def make_row(measurement: str, unit: str, values: Sequence[float], errors: int |
 
 def measure(quick: bool, progress: Progress) -> dict[str, Any]:
     """Return all rows."""
+    import psutil
     from playwright.sync_api import sync_playwright
+    from tests.browser import served
 
     clients, seconds, pages = (2, 2.0, FIRST_PAGES) if quick else (CLIENTS, SECONDS, PAGES)
     progress(f"{pages} pages, and {clients} clients for {seconds:g} seconds")
-    with start_app() as (address, process, ready):
-        times, memory = [], [resident("VmRSS", process) / 1e3]
+    began = time.perf_counter()
+    with served() as address:
+        ready, times = time.perf_counter() - began, []
+        (server,) = psutil.Process().children()
+        memory = {"before the first page": server.memory_info().rss / 1e6}
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for k in range(pages):
+            for k in range(1, pages + 1):
                 with open_page(browser, address) as (_, interactive):
                     times.append(interactive)
-                if k == FIRST_PAGES - 1:
-                    memory.append(resident("VmRSS", process) / 1e3)
-            memory.append(resident("VmRSS", process) / 1e3)
+                if k in (FIRST_PAGES, pages):
+                    memory[f"after {k} pages"] = server.memory_info().rss / 1e6
             dragged = drag_in_browser(browser, address, min(seconds, 10.0))
             browser.close()
         with ThreadPoolExecutor(clients) as pool:
@@ -152,9 +136,7 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
         make_row("playground interactive in Chromium", "s", times),
         make_row(f"drag in Chromium, from event to drawn answer, n = {N}", "ms", dragged),
         make_row(f"step of a drag, {clients} HTTP clients, n = {N}", "ms", delays, 0),
-        make_row("memory of the server before the first page", "MB", memory[:1]),
-        *(make_row(f"memory of the server after {FIRST_PAGES} pages", "MB", memory[1:-1]) for _ in memory[1:-1]),
-        make_row(f"memory of the server after {pages} pages", "MB", memory[-1:]),
+        *(make_row(f"memory of the server {when}", "MB", [size]) for when, size in memory.items()),
     ]
     return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows}
 
