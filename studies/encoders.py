@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.memory import with_peak
+from benchmarks.machine import with_peak
 
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray

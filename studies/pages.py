@@ -137,6 +137,17 @@ def on_a_gpu() -> str:
     return report.lines(columns, body)
 
 
+def flows_on_a_gpu() -> str:
+    """Return flows against the same integrator in plain torch."""
+    rows = []
+    for row in record("gpu")["rows"]:
+        what, _, peer = row["case"].partition(", against plain torch, whose tokens differ by ")
+        if peer:
+            cells = what.removeprefix("flow, "), row["ours ms"], row["other ms"], row["times as fast"]
+            rows.append([*cells, peer])
+    return report.lines(["flow", "ours, ms", "plain torch, ms", "times as fast", "difference"], rows)
+
+
 def largest_products_on_a_gpu() -> str:
     """Return the argmax alone, d = 64, against kernels without an error bound: one line for each size."""
     times: dict[str, dict[str, float]] = {}
@@ -222,6 +233,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
     },
     "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
     "docs/classifier.md": {"settings": classifier_page.settings_table},
+    "docs/how-to/gpu.md": {"flows on a GPU": flows_on_a_gpu},
     "docs/studies/mean_field.md": {"mean_field": lambda: mean_field.markdown(read_json(mean_field.RECORD))},
     "docs/studies/attention.md": {"attention": lambda: attention.markdown(read_csv(attention.TABLE))},
 }
