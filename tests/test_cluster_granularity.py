@@ -25,7 +25,7 @@ def lift(X):
 def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
     random = np.random.default_rng(seed)
     features = random.standard_normal((200, [2, 3, 5, 9][seed]))
-    thresholds = granularity.compute_thresholds(features)[0]
+    thresholds = granularity.compute_thresholds(features, np.arange(200))[0]
     for at_least in (1, 5, 60, 200):
         largest = granularity.find_largest_thresholds(features, at_least)
         assert len(largest) >= at_least
@@ -40,7 +40,7 @@ def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
 def test_thresholds_follow_the_definition():
     f = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.1]])
     expected = [-np.log(np.cos(np.pi / 4)) / np.log(np.sqrt(2)), np.inf, np.inf]  # 1: cos 45° = 1 / sqrt(2)
-    assert granularity.compute_thresholds(f)[0] == pytest.approx(expected)
+    assert granularity.compute_thresholds(f, np.arange(3))[0] == pytest.approx(expected)
     assert granularity.compute_thresholds(f, np.array([2, 0]))[0] == pytest.approx(np.array(expected)[[2, 0]])
 
 
@@ -97,7 +97,7 @@ def test_the_leaders_of_a_cut_are_those_of_layer_0():
     tree = model.tree_
     for g in (0.3, 0.5):
         _, leaders = tree.cut(granularity=g)
-        assert leaders.tolist() == granularity.find_first_leaders(model._fitted.features, (1 - g) / g).tolist()
+        assert leaders.tolist() == granularity.find_first_leaders(model._fitted.result.features, (1 - g) / g).tolist()
 
 
 def test_the_tree_is_one_of_scipys():

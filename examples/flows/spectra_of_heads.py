@@ -14,15 +14,14 @@ import numpy as np
 
 from hardmax.figures.spectra_heads import compute, draw
 
-found = compute()
-spectra = found.layers  # (12 heads, 32 eigenvalues) for each of six layers
+spectra = compute()  # (12 heads, 32 eigenvalues) for each of six layers
 print(f"{len(spectra)} layers of {len(spectra[0])} heads")
 
 # %%
 # Every head of a layer in one complex plane. The eigenvalue of largest modulus of each head has an edge; it is orange
 # where it is real and positive, as Theorem 4.2 requires, and white where it is not.
 
-figure = draw(found)
+figure = draw(spectra)
 plt.show()
 
 # %%

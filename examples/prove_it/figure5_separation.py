@@ -24,14 +24,13 @@ from hardmax.figures.hardmax_rule import SEPARATED, compute_separation, draw_sep
 # For given x the worst y of a ball is known: the smallest :math:`\langle x, x - y \rangle` is :math:`\langle x, x - s_i
 # \rangle - \delta |x|`. The worst x is on the boundary of its ball, which ``compute_separation`` samples finely.
 
-result = compute_separation()
-points, delta = SEPARATED, result.inner
-print(f"Separated for every radius below {result.delta:.4f}; drawn is {delta:.4f}.")
+points, (largest, delta) = SEPARATED, compute_separation()
+print(f"Separated for every radius below {largest:.4f}; drawn is {delta:.4f}.")
 
 # %%
 # Eight positions x near :math:`s_0`, each with its hyperplane: all of them pass above the two balls below.
 
-figure = draw_separation(result)
+figure = draw_separation((largest, delta))
 plt.show()
 
 # %%

@@ -14,6 +14,7 @@ from typing import Any
 from hardmax._types import AnyArray
 
 DRAWERS = {  # the module of each function that draws results; it loads Matplotlib or templates when it is called
+    "card": "draw.pages",
     "explanation_widget": "app.notebook",
     "limit_card": "draw.pages",
     "limit_figure": "draw.pages",
@@ -22,7 +23,6 @@ DRAWERS = {  # the module of each function that draws results; it loads Matplotl
     "plot_tree": "draw.clusters",
     "trajectory_card": "draw.pages",
     "trajectory_figure": "draw.pages",
-    "verdicts_card": "draw.pages",
 }
 State = Callable[[], str]  # returns the state of the work as text; called only when it is shown
 

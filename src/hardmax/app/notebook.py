@@ -13,7 +13,7 @@ from hardmax._types import FloatArray
 from hardmax.app.api import Context, handle
 from hardmax.app.problems import describe_problem
 from hardmax.app.scene import Scene
-from hardmax.draw.player import bundle_modules, read_style
+from hardmax.draw.player import bundle_modules, read_viewer
 from hardmax.rules.base import Rule
 from hardmax.text.explanation import Explanation
 
@@ -24,7 +24,7 @@ with needed_for("A widget in a notebook", "anywidget", "notebook"):
 DRAWING = ("data", "dom", "picture", "tokens", "messages")  # modules, each importing only from those before it
 PLAYGROUND = (*DRAWING, "svg", "scene", "shapes", "panels", "controls", "playground", "notebook-playground")
 EXPLANATION = (*DRAWING, "charts", "player", "words", "reviews", "notebook-explanation")
-STYLE = "\n".join(read_style(name) for name in ("viewer", "components"))
+STYLE = "\n".join(read_viewer(name) for name in ("viewer.css", "components.css"))
 
 
 class Widget(anywidget.AnyWidget):

@@ -21,8 +21,6 @@ from hardmax.cluster.fit import ClusteringParameters, fit
 from hardmax.cluster.granularity import ClusterTree
 from hardmax.cluster.labels import compute_strengths, find_exemplars
 from hardmax.cluster.preprocessing import check_precomputed, is_sparse
-from hardmax.limit import limit
-from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.limits import Limit
 
 
@@ -30,11 +28,9 @@ from hardmax.trajectories.limits import Limit
 class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     """Cluster points around leaders, which are points of the data.
 
-    Points get features f_i = r_i u_i, a radius times a direction, and become tokens y_i = r_i^tau u_i of the hardmax
-    model: C_i = argmax_j ⟨y_i, y_j⟩ and y_i <- y_i + alpha / (1 + alpha) (mean of C_i - y_i). A token with C_i = {i}
-    is a leader, and every other token ends at a leader, with a proof (`certified_`). Token i leads at layer 0 iff tau
-    is below its threshold, the minimum of -log cos(u_i, u_j) / log(r_j / r_i) over longer tokens j with a positive
-    product. So the number of leaders at layer 0 falls in known steps as tau grows; a few more may emerge later.
+    Points get features r_i u_i, a radius times a direction, and become tokens r_i^tau u_i of the hardmax model. Tokens
+    that lead are the centres, and every other token ends at a leader, with a proof (`certified_`). The number of
+    leaders falls as tau grows. The page "Clustering" of the documentation has the formulas.
 
     Use it where centres should be real points, clusters may have any shape, and the result must not depend on random
     numbers or on the order of the points. For round clusters of known number KMeans is faster.
@@ -43,25 +39,21 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     ----------
     n_clusters : int, optional
         Number of clusters. By default the number of density peaks beyond chance; 1 means that no clusters were found.
-        The search then takes the tau nearest to 1. With features="graph" it also chooses the number of eigenvectors:
-        n_clusters (50 at most) if a tau from 1/4 to 4 gives that many clusters, otherwise that number or a few less,
-        by the least normalised cut.
+        The tau nearest to 1 is taken that gives this number, with features="graph" with as many eigenvectors, or a few
+        less.
     granularity : float in [0, 1], optional
         g, with tau = (1 - g) / g. 1/2 is the plain model; at 1 every distinct direction leads; near 0 few points lead,
         with features="points" usually one. Cannot be combined with `n_clusters`, which chooses tau.
     features : {"graph", "points"}
-        "graph": rows of the leading eigenvectors of the graph of nearest neighbours, with weights
-        exp(-|x_i - x_j|^2 / (s_i s_j)), s_i the distance of the last neighbour; components are joined at their nearest
-        points. Well separated clusters are nearly orthogonal rays, and the longest row of each leads. Rows are rescaled
-        where clusters of unequal size have rays of unequal length that would lead to a larger normalised cut.
+        "graph": rows of the leading eigenvectors of the graph of nearest neighbours, whose components are joined at
+        their nearest points. Well separated clusters are nearly orthogonal rays, and the longest row of each leads.
         "points": the points themselves, the model of the paper. Its leaders at layer 0 are vertices of the convex hull:
         extreme points, archetypes rather than prototypes.
     n_neighbors : int
         Neighbours of each point in the graph.
     n_components : int, optional
-        Number of eigenvectors. By default the number of clusters; with `granularity`, or for given similarities, the m
-        from 2 to 30 with the largest gap, sqrt(m) log((1 - lambda_(m+1)) / (1 - lambda_m)). Increased where it would
-        separate equal eigenvalues.
+        Number of eigenvectors. By default the number of clusters; with `granularity`, or for given similarities, the
+        number from 2 to 30 at the largest gap of eigenvalues. Increased where it would separate equal eigenvalues.
     metric : {"euclidean", "cosine", "precomputed"}
         Distance of points. "cosine" compares directions, as is usual for embeddings of texts. "precomputed": X holds
         distances, (n, n), or is a sparse matrix of distances to neighbours, as scikit-learn makes them.
@@ -115,19 +107,10 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
-    Raises
-    ------
-    ParameterError
-        From `fit`, if parameters contradict each other, or X does not fit them.
-    MissingExtra
-        If scikit-learn, or CVXPY for `must_lead`, is not installed.
-
     Warns
     -----
     ConvergenceWarning
-        From `fit`, if the number of clusters is not met, a limit is not proved, or the clusters are doubtful: their
-        normalised cut is more than 4 times that of another partition, or they are 2 to 4 clusters of points in fewer
-        than 3 dimensions whose density has one peak, without a gap of eigenvalues at that number.
+        From `fit`, if the number of clusters is not met, a limit is not proved, or the clusters are doubtful.
 
     Examples
     --------
@@ -188,7 +171,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         must_lead = check_must_lead(self.must_lead, X.shape[0])
         parameters = ClusteringParameters(**self.get_params(deep=False) | {"must_lead": must_lead})
         with progress_bar("Clustering") if self.verbose else nullcontext() as progress:
-            self._fitted, result = fit(X, parameters, progress)
+            self._fitted = fit(X, parameters, progress)
+        result = self._fitted.result
         self.labels_ = self._fitted.labels.copy()
         self.leaders_ = result.limit.leaders
         self.cluster_centers_ = X[self.leaders_]
@@ -198,11 +182,11 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         self.certified_ = result.limit.certified
         self.tau_ = result.tau
         self.granularity_ = 1 / (1 + result.tau)
-        for warning in self._collect_warnings(result.limit):
+        for warning in self._collect_warnings():
             warnings.warn(warning, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _collect_warnings(self, found: Limit) -> list[str]:
+    def _collect_warnings(self) -> list[str]:
         messages, number = [], f"HardmaxClustering found {count(self.n_clusters_, 'cluster')}"
         if self.n_clusters not in (None, self.n_clusters_):
             n, reason = len(self.labels_), "its search reached no nearer number"
@@ -212,7 +196,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         if self._fitted.doubt:
             messages.append(f"{number} that are doubtful: {self._fitted.doubt}.")
         if not self.certified_:
-            messages.append(f"HardmaxClustering could not prove the limits of all points. {found.status}")
+            messages.append(f"HardmaxClustering could not prove the limits of all points. {self.limit_.status}")
         return messages
 
     def predict(self, X: Any) -> IntArray:
@@ -285,12 +269,13 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     def tokens_(self) -> FloatArray:
         """Tokens of the fitted points, before the first layer: (n, n_components_)."""
         check_is_fitted(self)
-        return self._fitted.layers.keys[0]
+        return self._fitted.result.tokens
 
     @property
     def limit_(self) -> Limit:
-        """The limit of the tokens of the fitted points, with its proof; computed at each use."""
-        return limit(self.tokens_, Hardmax(self._fitted.layers.alpha))
+        """The limit of the tokens of the fitted points, with its proof."""
+        check_is_fitted(self)
+        return self._fitted.result.limit
 
     def plot(self, plane: Any = None) -> Any:
         """Draw the fitted points in the colours of their clusters, leaders as stars and noise as crosses.

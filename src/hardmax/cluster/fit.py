@@ -94,9 +94,8 @@ class FittedClustering:
     parameters: ClusteringParameters
     X: Matrix  # (n, d) as given
     points: FittedPoints | None  # None for given distances or similarities
-    features: FloatArray  # (n, m) r_i u_i
+    result: TauResult
     L: FloatArray | None  # of must_lead
-    tau: float
     layers: FittedLayers
     noise: NoiseThreshold | None
     labels: IntArray  # (n,)
@@ -110,7 +109,7 @@ class FittedClustering:
     @cached_property
     def tree(self) -> ClusterTree:
         """The clusters for all values of tau."""
-        return ClusterTree.of(self.features, self.parameters.alpha)
+        return ClusterTree.of(self.result.features, self.parameters.alpha)
 
     def predict(self, X: Matrix) -> IntArray:
         """Return labels, (queries,). A point that equals a fitted one to the last bit gets its label."""
@@ -127,7 +126,7 @@ class FittedClustering:
         """Return the tokens of new points, (queries, m), and the distances of their last neighbours, (queries,)."""
         parameters, fitted = self.parameters, self.layers.keys[0]
         if self.points is None:
-            return interpolate_precomputed(X, parameters.metric, parameters.n_neighbors, fitted)
+            return interpolate_precomputed(X, parameters.metric == "precomputed", parameters.n_neighbors, fitted)
         Y = self.points.preprocessing.transform(normalize_rows(X) if parameters.metric == "cosine" else X)
         if parameters.features == "graph":
             if self.points.search is None:  # all points are equal
@@ -136,13 +135,11 @@ class FittedClustering:
             first = np.unique(self.points.labels, return_index=True)[1]  # a point for each row of Y
             return interpolate_by_distance(distances, near, fitted[first]), distances.max(axis=1)
         old = self.points.Y
-        tokens = scale_radii(append_constant(Y, old), self.tau, fitted=append_constant(old, old))
+        tokens = scale_radii(append_constant(Y, old), self.result.tau, fitted=append_constant(old, old))
         return tokens if self.L is None else tokens @ self.L, np.ones(len(Y))
 
 
-def fit(
-    X: Matrix, parameters: ClusteringParameters, progress: Progress | None = None
-) -> tuple[FittedClustering, TauResult]:
+def fit(X: Matrix, parameters: ClusteringParameters, progress: Progress | None = None) -> FittedClustering:
     """Find the leaders of points of shape (n, d), or of distances or similarities; `progress` as for `limit`."""
     points, graph = None, None
     Y: Any = None  # (m, r) distinct points, where there are coordinates
@@ -167,7 +164,7 @@ def fit(
         noise = NoiseThreshold.of(graph.scales[nodes], labels, graph.dimension, parameters.noise)
         labels = noise.mark(labels, graph.scales[nodes])
         labels[layers.leaders] = layers.labels[layers.leaders]  # leaders are never noise
-    return FittedClustering(parameters, X, points, result.features, L, result.tau, layers, noise, labels, doubt), result
+    return FittedClustering(parameters, X, points, result, L, layers, noise, labels, doubt)
 
 
 def _fit_graph(

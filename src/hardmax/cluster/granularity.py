@@ -45,11 +45,10 @@ def find_first_leaders(features: FloatArray, tau: float) -> IntArray:
     return np.sort(run.classes.first[run.emerged == 0])
 
 
-def compute_thresholds(features: FloatArray, rows: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-    """Return thresholds of these rows, or of all, and the tokens that set them: i leads at layer 0 iff tau < tau_i."""
+def compute_thresholds(features: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return thresholds of these rows, and the tokens that set them: i leads at layer 0 iff tau < tau_i."""
     r = np.linalg.norm(features, axis=1)
     u, log_r = features / r[:, None], np.log(r)
-    rows = np.arange(len(r)) if rows is None else rows
     thresholds, rivals = np.empty(len(rows)), np.empty(len(rows), np.intp)
     for part in gen_batches(len(rows), max(1, BLOCK // len(r))):
         cosines = u[rows[part]] @ u.T  # (rows of this part, n)
@@ -145,9 +144,8 @@ def _choose_between(low: float, high: float) -> float:
 class ClusterTree:
     """Nested clusters for all values of tau; `cut` returns any number of them.
 
-    A token leads at layer 0 iff tau is below its threshold, which another token sets: the one that it follows from
-    there on. Its cluster then joins the cluster of that token, so clusters at a larger tau are unions of those at a
-    smaller one. The dynamics at that tau may differ a little: leaders can emerge at later layers.
+    A token leads at layer 0 iff tau is below its threshold, which another token sets. Its cluster then joins the
+    cluster of that token. The dynamics at that tau may differ a little: leaders can emerge at later layers.
 
     Attributes
     ----------
@@ -236,10 +234,7 @@ class ClusterTree:
         return np.argsort(order)[top[self.labels]], self.leaders[:n_clusters][order]
 
     def linkage(self) -> FloatArray:
-        """Return the tree of the finest clusters in the format of SciPy, (m - 1, 4), with heights log(1 + tau).
-
-        Clusters of infinite height join at the top.
-        """
+        """Return the tree in the format of SciPy, (m - 1, 4), with heights log(1 + tau); infinite ones join last."""
         m = len(self)
         finite = self.heights[np.isfinite(self.heights)]
         heights = np.log1p(np.where(np.isfinite(self.heights), self.heights, 2 * finite.max(initial=1.0)))

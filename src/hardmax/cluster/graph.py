@@ -40,10 +40,17 @@ class NeighbourSearch:
         is_large = Y.shape[0] > MAX_EXACT and Y.shape[1] > MAX_TREE_DIMENSION and not is_sparse(Y)
         self._find: Callable[[Any, int], IntArray] = InvertedFile(Y).find_nearest if is_large else _exact_search(Y)
 
-    def neighbour_graph(self) -> sparse.csr_array:
-        """Return the distances of each point to its k nearest others: (n, n)."""
-        near = self._find(None, self.k)
-        return _as_graph(self._distances(self.Y, near), near)
+    def neighbour_graph(self, transformer: Any = None) -> sparse.csr_array:
+        """Return the distances of each point to its k nearest others, (n, n); those that a transformer finds."""
+        if transformer is None:
+            near = self._find(None, self.k)
+            return _as_graph(self._distances(self.Y, near), near)
+        found = clone(transformer).fit_transform(self.Y)
+        if not is_sparse(found) or found.shape != (self.Y.shape[0],) * 2:
+            got = f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape {np.shape(found)}"
+            must = "be a transformer whose `fit_transform` returns a sparse matrix of distances between the points"
+            raise ParameterError("search", must, got, "Use sklearn.neighbors.KNeighborsTransformer, or one like it.")
+        return keep_nearest(found, self.k)
 
     def query(self, Z: Matrix, k: int) -> tuple[FloatArray, IntArray]:
         """Return the distances and indices of the points nearest to the rows of Z: (queries, k)."""
@@ -116,16 +123,6 @@ def group_by_label(labels: IntArray) -> Iterator[tuple[int, IntArray]]:
     return zip(names.tolist(), np.split(order, starts[1:]), strict=True)
 
 
-def transform_neighbours(search: NeighbourSearch, transformer: Any) -> sparse.csr_array:
-    """Return distances to at most k nearest others, (n, n), as a neighbour transformer of the user finds them."""
-    found = clone(transformer).fit_transform(search.Y)
-    if not is_sparse(found) or found.shape != (search.Y.shape[0],) * 2:
-        got = f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape {np.shape(found)}"
-        must = "be a transformer whose `fit_transform` returns a sparse matrix of distances between the points"
-        raise ParameterError("search", must, got, "Use sklearn.neighbors.KNeighborsTransformer, or one like it.")
-    return keep_nearest(found, search.k)
-
-
 def keep_nearest(distances: Matrix, k: int) -> sparse.csr_array:
     """Return the k smallest off-diagonal entries of each row; a stored zero is a point at the same position."""
     entries = sparse.coo_array(distances)
@@ -174,11 +171,7 @@ class Graph:
 
     @cached_property
     def dimension(self) -> float:
-        """The dimension of the data, from the growth of the distances of neighbours (Levina and Bickel 2004).
-
-        1/D is the median over points of the mean of log(s / distance) over all neighbours but the last, corrected for
-        their number. The median is robust against nearly equal points.
-        """
+        """1 / the median over points of the mean of log(s / distance) over neighbours (Levina and Bickel 2004)."""
         k = self.n_neighbors
         if k < 3:
             return 1.0
@@ -190,8 +183,8 @@ class Graph:
     @classmethod
     def of_points(cls, search: NeighbourSearch, transformer: Any = None) -> "Graph":
         """Build the graph of distinct points, with neighbours from a search or from a transformer of the user."""
-        near = search.neighbour_graph() if transformer is None else transform_neighbours(search, transformer)
-        return cls._of_neighbours(near, Metric(search.Y, squared_lengths(search.Y) / 2))
+        metric = Metric(search.Y, squared_lengths(search.Y) / 2)
+        return cls._of_neighbours(search.neighbour_graph(transformer), metric)
 
     @classmethod
     def of_distances(cls, D: Matrix, n_neighbors: int) -> "Graph":
@@ -284,11 +277,9 @@ def find_bridges(graph: sparse.csr_array, metric: Metric) -> tuple[IntArray, Int
 
 
 def find_nearest_pairs(metric: Metric, labels: IntArray) -> set[tuple[int, int]]:
-    """Return, for each component but the largest, its nearest pair of a point inside and one outside.
-
-    Up to MAX_EXACT_BRIDGES points all points are compared. Of more, some points of each component are, evenly chosen;
-    then the ends of the best pair are replaced by nearer ones as long as that shortens it.
-    """
+    """Return, for each component but the largest, its nearest pair of a point inside and one outside."""
+    # Beyond MAX_EXACT_BRIDGES points some points of each component are compared, evenly chosen; then the ends of the
+    # best pair are replaced by nearer ones as long as that shortens it.
     n = len(labels)
     largest = np.argsort(np.bincount(labels), kind="stable")[-1]
     members = [part for label, part in group_by_label(labels) if label != largest]

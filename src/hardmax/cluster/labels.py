@@ -25,15 +25,12 @@ DENSE_QUANTILE = 0.75  # of the densities in a cluster: noise is measured from t
 
 
 def assign_labels(tokens: FloatArray, limit: Limit) -> IntArray:
-    """Return the index of each token's leader in `limit.leaders`, (n,); ties go to the first by coordinates.
-
-    A token that tends to a mean of several leaders is assigned to the one of largest weight; one whose limit is not
-    proved, to the leader that has the largest product with its last position.
-    """
+    """Return the index of each token's leader in `limit.leaders`, (n,); ties go to the first by coordinates."""
     labels = limit.clusters.copy()
     labels[labels >= len(limit.leaders)] = -1
     shared = np.flatnonzero(labels < 0)
     rank = np.lexsort(tokens[limit.leaders].T[::-1])  # by the first coordinate first
+    # The leader of largest weight; where a limit is not proved, of the largest product with the last position.
     weights = limit.sparse_weights[shared].toarray()[:, rank]
     products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
     labels[shared] = rank[np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))]
@@ -112,14 +109,11 @@ def interpolate(weights: FloatArray, near: IntArray, values: FloatArray) -> Floa
 
 
 def interpolate_precomputed(
-    X: Matrix, metric: str, n_neighbors: int, tokens: FloatArray
+    X: Matrix, are_distances: bool, n_neighbors: int, tokens: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return tokens of new points, (queries, m), and the distances of their last neighbours, (queries,).
-
-    X holds distances to the fitted points for metric="precomputed", else similarities.
-    """
+    """Return tokens of new points, (queries, m), and the distances of their last neighbours, (queries,)."""
     dense = np.asarray(X.toarray() if is_sparse(X) else X, np.float64)
-    k, are_distances = min(n_neighbors, dense.shape[1]), metric == "precomputed"
+    k = min(n_neighbors, dense.shape[1])
     if are_distances and is_sparse(X):
         stored = sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
         dense = np.where(stored, dense, np.inf)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.cluster.hierarchy import DisjointSet
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax.cluster.graph import Graph, NeighbourSearch
@@ -44,8 +43,7 @@ def has_one_peak(graph: Graph, Y: Matrix | None) -> bool:
 def chance_prominence(n: int, k: int, dimension: float, width: float = np.inf) -> float:
     """Return the prominence that the second peak of n points without clusters rarely exceeds, with k neighbours.
 
-    `dimension` is the local one, and `width` that of the whole: a valley of a long point set has no way around it.
-    `python -m studies.measure chance` prints how often it is exceeded.
+    `width` is the dimension of the whole. `python -m studies.measure chance` prints how often the number is exceeded.
     """
     factor = np.clip(max(np.sqrt(FLAT_DIMENSION / min(dimension, width)), dimension / STEEP_DIMENSION), MIN_FACTOR, 1.0)
     return float((BASE + GROWTH * np.log(n)) * factor / np.sqrt(k))
@@ -59,11 +57,9 @@ def _count_peaks(graph: Graph, Y: Matrix | None) -> int:
 
 
 def _count_slow_modes(graph: Graph, lengths: FloatArray) -> int:
-    """Return 1 plus the number of eigenvectors with rates clearly below those of Gaussian samples of that shape.
-
-    In many dimensions few points make no density peaks, as all neighbours are at about the same distance. Heat still
-    stays in clusters. The rate at which it leaves a set without clusters falls like n^(-2/D) (Weyl).
-    """
+    """Return 1 plus the number of eigenvectors with rates clearly below those of Gaussian samples of that shape."""
+    # In many dimensions few points make no density peaks, but heat still stays in clusters. The rate at which it leaves
+    # a set without clusters falls like n^(-2/D) (Weyl).
     n = len(graph.scales)
     random, rates = np.random.default_rng(0), []
     for _ in range(N_DRAWS):
@@ -109,8 +105,8 @@ class Peaks(NamedTuple):
         level = np.minimum(density[i], density[j])
         a, b, lengths = graph.bridges  # along them the density is that of a ball as large as the gap
         gap = np.minimum(np.minimum(density[a], density[b]), -graph.dimension * np.log(lengths))
-        passes = _find_passes(basin[np.r_[i, a]], basin[np.r_[j, b]], np.r_[level, gap], len(points))
-        prominences, ended_by = _merge_peaks(passes, density[points], rank[points])
+        ends = basin[np.stack([np.r_[i, a], np.r_[j, b]])]  # (2, passes)
+        prominences, ended_by = _merge_peaks(ends, np.r_[level, gap], density[points], rank[points])
         falling = np.argsort(-prominences, kind="stable")
         number = np.argsort(falling)
         return cls(points[falling], prominences[falling], number[ended_by[falling]], number[basin])
@@ -130,27 +126,19 @@ def _follow(pointers: IntArray) -> IntArray:
     return pointers
 
 
-def _find_passes(a: IntArray, b: IntArray, level: FloatArray, count: int) -> sparse.coo_array:
-    """Return the spanning tree of highest passes between basins, with the height of each plus 1."""
-    highest = level[a != b].max(initial=0.0)
-    order = np.flatnonzero(a != b)[np.argsort(-level[a != b], kind="stable")]
-    a, b, level = np.minimum(a, b)[order], np.maximum(a, b)[order], level[order]
-    first = np.unique(a * count + b, return_index=True)[1]  # the highest pass of each pair
-    depth = np.minimum(highest - level[first] + 1.0, np.finfo(np.float64).max)
-    tree = minimum_spanning_tree(sparse.csr_array((depth, (a[first], b[first])), shape=(count, count))).tocoo()
-    tree.data = highest + 1.0 - tree.data
-    return tree
-
-
-def _merge_peaks(passes: sparse.coo_array, height: FloatArray, rank: IntArray) -> tuple[FloatArray, IntArray]:
+def _merge_peaks(ends: IntArray, level: FloatArray, height: FloatArray, rank: IntArray) -> tuple[FloatArray, IntArray]:
     """Return prominences and the peak that ends each: at a pass, from the highest down, the lower of two peaks ends."""
     each = np.arange(len(height))
     joined, highest = DisjointSet(each.tolist()), each.copy()  # highest: peak of a set, at the index of its root
     prominences, ended_by = np.full(len(height), np.inf), each.copy()
-    for e in np.lexsort([passes.col, passes.row, -passes.data]):
-        ends = int(passes.row[e]), int(passes.col[e])
-        y, x = sorted((highest[joined[end]] for end in ends), key=lambda peak: rank[peak])
-        prominences[y], ended_by[y] = height[y] - passes.data[e], x
-        joined.merge(*ends)
-        highest[joined[x]] = x
+    apart = ends[0] != ends[1]
+    (low, high), level = np.sort(ends[:, apart], axis=0), level[apart]
+    order = np.lexsort([high, low, -level])
+    first = np.unique((low * len(height) + high)[order], return_index=True)[1]  # the highest pass of each pair
+    for e in order[np.sort(first)]:
+        a, b = int(low[e]), int(high[e])
+        y, x = sorted((highest[joined[a]], highest[joined[b]]), key=lambda peak: rank[peak])
+        if joined.merge(a, b):
+            prominences[y], ended_by[y] = height[y] - max(level[e], np.finfo(np.float64).min), x
+            highest[joined[x]] = x
     return prominences, ended_by

@@ -92,12 +92,9 @@ class Preprocessing(NamedTuple):
 
 
 def append_constant(Y: FloatArray, fitted: FloatArray) -> FloatArray:
-    """Append a constant coordinate, CONSTANT times the longest fitted point: (n, d + 1).
-
-    It adds one number to every product ⟨y_i, y_j⟩, and the mean of constants is that constant, so the plain model
-    (tau = 1) does not change. For other tau it makes directions of distinct points distinct and every cosine positive,
-    so that any number of leaders can be reached.
-    """
+    """Append a constant coordinate, CONSTANT times the longest fitted point: (n, d + 1)."""
+    # The plain model (tau = 1) does not change. For other tau distinct points get distinct directions and all cosines
+    # are positive, so that any number of leaders can be reached.
     height = CONSTANT * float(np.sqrt((fitted**2).sum(axis=1).max())) or 1.0
     return np.column_stack([Y, np.full(len(Y), height)])
 
@@ -135,10 +132,8 @@ def find_distinct_rows(X: Matrix) -> tuple[Matrix, IntArray]:
     if not is_sparse(X):
         classes = Classes.of(X)
         return classes.rows, classes.labels
-    keys = row_keys(X)
-    index = {key: i for i, key in enumerate(sorted(set(keys)))}
-    labels = np.array([index[key] for key in keys])
-    return X[np.unique(labels, return_index=True)[1]], labels
+    _, first, labels = np.unique(np.array(row_keys(X)), return_index=True, return_inverse=True)
+    return X[first], labels
 
 
 def row_keys(X: Matrix) -> list[bytes]:

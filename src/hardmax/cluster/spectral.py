@@ -94,10 +94,8 @@ def _shift_invert(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[F
 class Frame(NamedTuple):
     """Features with one axis per group of points, scaled so that groups of any size have rays of equal length.
 
-    The columns of the eigenvectors have norm 1, so the rows of a cluster with volume v (the sum of its degrees) have
-    lengths like 1 / sqrt(v). Inner products then favour the long rows of small clusters: between two clusters the
-    boundary lies where the second eigenvector is 0, near its value on the larger cluster, and points of that cluster
-    join the smaller one. Multiplying axis c by sqrt(v_c) corrects it.
+    The rows of a cluster with volume v (the sum of its degrees) have lengths like 1 / sqrt(v), so that outer points of
+    a large cluster would join a small one. Multiplying axis c by sqrt(v_c) corrects it.
     """
 
     features: FloatArray  # (n, m)
@@ -105,9 +103,9 @@ class Frame(NamedTuple):
 
     @classmethod
     def of_groups(cls, vectors: FloatArray, roots: FloatArray, groups: IntArray) -> "Frame":
-        """Rotate eigenvectors to the means of the groups, and multiply axis c by sqrt(v_c).
+        """Rotate eigenvectors nearest to the means of groups (Yu and Shi 2003), and multiply axis c by sqrt(v_c).
 
-        `roots` are the square roots of the degrees. The rotation is the one nearest to the means (Yu and Shi 2003).
+        `roots` are the square roots of the degrees.
         """
         members = sparse.csr_array((roots, (groups, np.arange(len(groups)))))  # (m, n)
         lengths = np.sqrt(np.bincount(groups, roots**2))  # (m,) sqrt(v_c)
@@ -131,8 +129,7 @@ class Frame(NamedTuple):
 def normalised_cut(W: sparse.csr_array, groups: IntArray, count: int) -> float:
     """Return the sum over groups of (weight of the edges that leave it) / volume; an empty group adds 1.
 
-    It is at least the sum of 1 - lambda over the `count` leading eigenvalues of S (Shi and Malik 2000). It is rounded
-    to ten digits, so that equal partitions have equal cuts whatever the order of the sums.
+    Rounded to ten digits, so that equal partitions have equal cuts whatever the order of the sums.
     """
     own = np.repeat(groups, np.diff(W.indptr))
     outer = own != groups[W.indices]

@@ -18,7 +18,7 @@ from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 MAX_BRANCHES = 40  # clusters of a drawn tree
 MAX_PAGE_POINTS = 1_500
 MAX_CUTS = 30
-MAX_EXEMPLARS, MAX_ROWS = 5, 40
+MAX_ROWS = 40
 COLUMNS = ("cluster", "points", "leader", "mean strength", "exemplars")
 
 
@@ -76,10 +76,7 @@ def _find_level(links: FloatArray, k: int) -> float:
 
 
 def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
-    """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut.
-
-    A tree has no angles, so that clusters beyond the list of colours are REST, too.
-    """
+    """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut."""
     labels, _ = tree.cut(n_clusters)
     named = style.rank_colours(np.bincount(labels))
     colours = [named[label] for label in labels[tree.leaders]]
@@ -90,26 +87,21 @@ def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
 
 
 def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
-    """Return a page of a fitted `HardmaxClustering`, with the tree of clusters and a slider that cuts it.
-
-    With more than three coordinates the principal axes of the points are drawn.
-    """
+    """Return a page of a fitted `HardmaxClustering`, with the tree of clusters and a slider that cuts it."""
     fitted, tree = int(clustering.n_clusters_), clustering.tree_
     projection = Projection.of(points, letter="x")
     shown = choose_rows(projection(points), clustering.leaders_, MAX_PAGE_POINTS)
     cuts = {k: tree.cut(k) for k in range(int(np.isinf(tree.heights).sum()), min(len(tree), MAX_CUTS) + 1)}
     cuts = dict(sorted((cuts | {fitted: (clustering.labels_, clustering.leaders_)}).items()))
-    exemplars = np.concatenate([each[:MAX_EXEMPLARS] for each in clustering.exemplars_])
+    exemplars = np.concatenate(clustering.exemplars_)
     ringed = list(cuts).index(fitted), np.isin(shown, exemplars) & ~np.isin(shown, clustering.leaders_)
     tokens = _encode_cuts(projection(points), shown, list(cuts.values()), ringed)
     tokens |= {"texts": _describe_points(clustering, shown), "hull": None, "trail_step": 0, "star": 1.5}
-    panels, drawn = _describe_tree(tree)
     axes = {"axes": describe_axes(projection), "equal": projection.equal}
-    picture = {"kind": "picture", **axes, "label": "points"}
-    levels = [_find_level(tree.linkage(), k) if 1 < k <= len(tree) else None for k in cuts]
+    panels, drawn = _describe_tree(tree, list(cuts))
     data = {
-        "panels": [picture, *({**panel, "cuts": levels} for panel in panels)],
-        "frames": [{"label": str(k), "panels": [[*drawn, *_describe_cut(tree, k)]] if panels else []} for k in cuts],
+        "panels": [{"kind": "picture", **axes, "label": "points"}, *panels],
+        "frames": [{"label": str(k), "panels": each} for k, each in zip(cuts, drawn, strict=True)],
         "tokens": tokens,
         "start": list(cuts).index(fitted),
         "slider": "Number of clusters: ",
@@ -142,45 +134,44 @@ def _encode_cuts(
 
 
 def _describe_points(clustering: Any, shown: IntArray) -> list[str]:
-    texts = []
+    texts, strengths = [], clustering.strengths_
     for i, label in zip(shown, clustering.labels_[shown], strict=True):
         number = f"{label} of the {clustering.n_clusters_} fitted"
         leader = f"cluster {number}, led by point {clustering.leaders_[label]}" if label >= 0 else "noise"
-        texts.append(f"point {i}\n{leader}\nstrength {clustering.strengths_[i]:.2f}")
+        texts.append(f"point {i}\n{leader}\nstrength {strengths[i]:.2f}")
     return texts
 
 
 def _list_clusters(clustering: Any) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
+    strengths = clustering.strengths_
     for c, exemplars in enumerate(clustering.exemplars_[:MAX_ROWS]):
-        members = clustering.labels_ == c
-        strength = f"{clustering.strengths_[members].mean():.2f}"
-        named = ", ".join(map(str, exemplars[:MAX_EXEMPLARS]))
+        members, named = clustering.labels_ == c, ", ".join(map(str, exemplars))
+        strength = f"{strengths[members].mean():.2f}"
         rows.append((str(c), str(members.sum()), str(clustering.leaders_[c]), strength, named))
     return rows
 
 
-def _describe_tree(tree: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the panel of a dendrogram and its lines; nothing for a single cluster."""
+def _describe_tree(tree: Any, cuts: list[int]) -> tuple[list[dict[str, Any]], list[list[Any]]]:
+    """Return the panel of a dendrogram, and its content for each cut; nothing for a single cluster."""
     if len(tree) < 2:
-        return [], []
-    found = dendrogram(tree.linkage(), p=min(MAX_CUTS, len(tree)), truncate_mode="lastp", no_plot=True)
+        return [], [[] for _ in cuts]
+    links, leaves = tree.linkage(), min(MAX_CUTS, len(tree))
+    found = dendrogram(links, p=leaves, truncate_mode="lastp", no_plot=True)
     corners = np.stack([found["icoord"], found["dcoord"]], axis=-1).round(4)  # (joins, 4, 2)
     low, high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
     axes = [
         {"label": "clusters", "low": low[0] - 5, "high": high[0] + 5, "ticks": []},
         {"label": "log(1 + tau) at which clusters join", "low": 0.0, "high": 1.05 * high[1]},
     ]
-    lines = {"kind": "lines", "paths": corners.tolist(), "colour": "ink", "alpha": 0.8}
-    return [{"kind": "picture", "axes": axes, "equal": False, "label": "tree of clusters"}], [lines]
-
-
-def _describe_cut(tree: Any, k: int) -> list[dict[str, Any]]:
-    """Return the line at which k clusters remain."""
-    if not 1 < k <= len(tree):
-        return []
-    level = _find_level(tree.linkage(), k)
-    path = [[-1e4, level], [1e4, level]]
-    middle = 5.0 * min(MAX_CUTS, len(tree))  # SciPy draws a leaf every 10 units
-    line = {"kind": "lines", "paths": [path], "colour": "focus", "dash": [6, 5], "alpha": 1, "width": 2}
-    return [line, {"kind": "handles", "points": [[middle, level]], "colour": "focus"}]
+    levels = [_find_level(links, k) if 1 < k <= len(tree) else None for k in cuts]
+    lines, drawn = {"kind": "lines", "paths": corners.tolist(), "colour": "ink", "alpha": 0.8}, []
+    for level in levels:
+        content: list[Any] = [lines]
+        if level is not None:
+            path, middle = [[-1e4, level], [1e4, level]], [5.0 * leaves, level]  # SciPy draws a leaf every 10 units
+            look = {"colour": "focus", "dash": [6, 5], "alpha": 1, "width": 2}
+            content += [{"kind": "lines", "paths": [path], **look}]
+            content += [{"kind": "handles", "points": [middle], "colour": "focus"}]
+        drawn.append([content])
+    return [{"kind": "picture", "axes": axes, "equal": False, "label": "tree of clusters", "cuts": levels}], drawn

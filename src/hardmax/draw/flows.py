@@ -85,10 +85,7 @@ def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figu
 
 
 def choose_positions(trajectory: SmoothTrajectory, positions: Sequence[int] | None) -> list[int]:
-    """Return saved indices for a row of panels; the last is always included.
-
-    By default they divide the path of the tokens into equal lengths; for layers they are those of Figure 2.
-    """
+    """Return saved indices for a row of panels, with the last; by default of equal path lengths, or of Figure 2."""
     last = find_index(trajectory, -1)
     if positions is None and trajectory.rule.continuous:
         Z = trajectory.gathering[: last + 1, trajectory.mask].astype(np.float64)  # others may grow without bound
@@ -107,12 +104,6 @@ def choose_flow_colours(trajectory: SmoothTrajectory, clusters: AnyArray | None 
     if labels.dtype.kind not in "iu":
         return labels
     return np.array(style.cluster_colours(labels, trajectory.drawn[find_index(trajectory, -1)].astype(np.float64)))
-
-
-def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int], colours: AnyArray) -> str:
-    """Return a legend for pictures at several saved times."""
-    stars = any(is_leader(trajectory, k)[trajectory.mask].any() for k in positions)
-    return make_flow_legend(colours[trajectory.mask].tolist(), stars=stars, hull=has_hull_at_end(trajectory))
 
 
 def make_flow_legend(colours: Collection[str], *, stars: bool, hull: bool) -> str:
@@ -141,7 +132,6 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn into.
 
     Examples
     --------

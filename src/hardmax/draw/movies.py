@@ -111,18 +111,7 @@ def movie(
     Returns
     -------
     Movie
-        A notebook plays it, and `movie.save(path)` writes it; a GIF if no path is given.
-
-    Raises
-    ------
-    ParameterTypeError
-        If `trajectory` is not a trajectory.
-    InputError
-        If `trajectory` is a batch, or has only one layer.
-    ParameterError
-        If `path` has another ending, or a number is not positive.
-    MissingExtra
-        If an MP4 is requested and ffmpeg is missing.
+        A GIF if no path is given.
 
     Examples
     --------

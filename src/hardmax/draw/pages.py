@@ -63,8 +63,6 @@ class Page(str):
     def __repr__(self) -> str:
         return f"<Page of {len(self) / 1e3:,.0f} kB: page.save('page.html') writes it>"
 
-    __str__ = str.__str__
-
     def _repr_html_(self) -> str:
         frame = f'width="100%" height="{HEIGHT}" style="border: 0" sandbox="allow-scripts"'
         return f'<iframe {frame} srcdoc="{escape(self)}"></iframe>'
@@ -111,9 +109,8 @@ class Picture(NamedTuple):
 def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> Page:
     """Make a page that animates one trajectory in the browser.
 
-    It has a play button, a slider over at most 60 saved layers or times, paths, and the hull at the end for rules under
-    which the hull never grows. The tooltip of a token shows its index, its cluster and the token it follows at the end.
-    Leaders are stars. The page contains the status and, for self-attention, the result of `classify`.
+    It has a play button, a slider over at most 60 saved layers or times, and the hull at the end for rules under which
+    the hull never grows. The tooltip of a token shows its index, its cluster and the token it follows at the end.
 
     Parameters
     ----------
@@ -127,7 +124,6 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     Returns
     -------
     Page
-        A notebook shows it. `page.save(path)` writes it, and `str(page)` is its HTML.
 
     Examples
     --------
@@ -188,10 +184,7 @@ def make_hardmax_section(
     brief: bool = False,
     palette: Palette | None = None,
 ) -> Section:
-    """Return a section with layers, limit and verdicts; without normalisation there is no limit.
-
-    Layers are animated. A brief section has a row of layers instead, and no verdicts.
-    """
+    """Return a section with layers, limit and verdicts; a brief one has a row of layers, and no verdicts."""
     if end is None:
         end = limit_of(trajectory) if trajectory.rule.normalize else None
     elif trajectory.saved[0] == 0 and not np.array_equal(end.start, trajectory.array[0], equal_nan=True):
@@ -223,39 +216,23 @@ def make_flow_section(
     )
 
 
-def make_verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
-    """Return a table of verdicts on several inputs with the same statements: one column per input."""
-    rows = []
-    for verdicts in zip(*checked.values(), strict=True):
-        first = verdicts[0]
-        outcomes = [Markup('<span class="verdict {0}">{0}</span>').format(v.outcome) for v in verdicts]
-        rows.append([Markup("{}<br><small>{}</small>").format(first.name, first.statement), *outcomes])
-    return Table(("statement", *checked), rows)
-
-
 def trajectory_page(trajectory: Trajectory, title: str, end: Limit | None = None, *, palette: Any = None) -> str:
-    """Return a report of one trajectory as HTML: an animation or pictures, its limit, `end` if given, and verdicts.
-
-    For `palette` see `movie`.
-    """
+    """Return a report of one trajectory: an animation or pictures, its limit, and verdicts; `palette` as in `movie`."""
     trajectory = check_trajectory(trajectory)
-    section = (
-        make_hardmax_section(title, trajectory.status, trajectory, end, palette=palette)
-        if isinstance(trajectory, HardmaxTrajectory)
-        else make_flow_section(title, trajectory, palette=palette)
-    )
+    if isinstance(trajectory, HardmaxTrajectory):
+        section = make_hardmax_section(title, trajectory.status, trajectory, end, palette=palette)
+    else:
+        section = make_flow_section(title, trajectory, palette=palette)
     return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
 
 
 def _mark_points(end: Limit, palette: Palette | None) -> list[Sequence[str]]:
     """Return the rows of limit points, each with its marker in the pictures."""
-    rows, colours = list_limit_points(end, MAX_PAGE_ROWS), choose_limit_colours(end, palette)
+    rows: list[Any] = list_limit_points(end, MAX_PAGE_ROWS)
     mark = Markup('<span style="color:{}">{}</span> {}')
-    marked = [
-        (mark.format(colour, "★" if p < len(end.leaders) else "■", row[0]), *row[1:])
-        for p, (row, colour) in enumerate(zip(rows, colours[:MAX_PAGE_ROWS], strict=False))
-    ]
-    return [*marked, *rows[len(marked) :]]
+    for p, colour in enumerate(choose_limit_colours(end, palette)[:MAX_PAGE_ROWS]):
+        rows[p] = mark.format(colour, "★" if p < len(end.leaders) else "■", rows[p][0]), *rows[p][1:]
+    return rows
 
 
 def list_limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
@@ -320,8 +297,3 @@ def trajectory_card(trajectory: Trajectory) -> str:
 def limit_card(limit: Limit) -> str:
     """Return the card of a limit: its status and the limit points."""
     return card(limit.status, head=POINTS, rows=list_limit_points(limit, MAX_CARD_ROWS))
-
-
-def verdicts_card(verdicts: Sequence[Verdict]) -> str:
-    """Return a table of verdicts."""
-    return card(verdicts=verdicts)

@@ -39,19 +39,15 @@ THEME = {EDGE: "ink", "#FFFFFF": "paper"}  # colours that depend on light and da
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def _read(name: str) -> str:
+def read_viewer(name: str) -> str:
+    """Return a file of the viewer."""
     return (files("hardmax") / "viewer" / name).read_text(encoding="utf-8")
-
-
-def read_style(name: str) -> str:
-    """Return a style sheet of the viewer."""
-    return _read(f"{name}.css")
 
 
 @cache
 def bundle_modules(names: tuple[str, ...] = MODULES) -> str:
     """Return modules of the viewer as one script; each may import only from those before it."""
-    joined = "\n".join(re.sub(r"^import .*\n", "", _read(f"{name}.js"), flags=re.MULTILINE) for name in names)
+    joined = "\n".join(re.sub(r"^import .*\n", "", read_viewer(f"{name}.js"), flags=re.MULTILINE) for name in names)
     return re.sub(r"^export (?!default)", "", joined, flags=re.MULTILINE)
 
 
@@ -59,11 +55,10 @@ def embed(data: dict[str, Any], modules: tuple[str, ...] = MODULES, mount: str =
     """Return HTML that plays frames: style, data and script. `data` are the arguments of `mount` in player.js."""
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     name = f"hm-{sha256(content.encode()).hexdigest()[:8]}"  # the same bytes on every run
-    script = (
-        f"{mount}(document.getElementById('{name}'), JSON.parse(document.getElementById('{name}-data').textContent));"
-    )
+    find = f"document.getElementById('{name}"
+    script = f"{mount}({find}'), JSON.parse({find}-data').textContent));"
     return Markup(
-        f'<style>{read_style("viewer")}</style><div id="{name}"></div>'
+        f'<style>{read_viewer("viewer.css")}</style><div id="{name}"></div>'
         f'<script type="application/json" id="{name}-data">{content}</script>'
         f'<script type="module">{bundle_modules(modules)}\n{script}</script>'
     )

@@ -58,10 +58,7 @@ def hue_colour(degrees: int) -> str:
 
 
 def rank_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None) -> list[str]:
-    """Return a colour for each, in order; if there are too few, the largest get one.
-
-    The others get the hue of their angle, or REST without `points` (number, d).
-    """
+    """Return a colour for each; if there are too few, for the largest, and hues of `points` or REST for the others."""
     order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
     rest = [REST] * len(order) if points is None else [hue_colour(find_hue(point)) for point in points.tolist()]
     named = np.array(rest, object)
@@ -79,10 +76,7 @@ def point_colours(
 
 
 def cluster_colours(clusters: IntArray, points: FloatArray | None = None) -> list[str]:
-    """Return the colour of each token by cluster label; REST for -1, and without `points` for labels beyond the list.
-
-    With points (n, d) a cluster beyond the list has the hue of the angle of its mean.
-    """
+    """Return the colour of each token by cluster label; beyond the list the hue of the mean of `points`, or REST."""
     named = dict(enumerate(COLOURS)) | {-1: REST}
     if points is not None:
         for c in set(clusters.tolist()) - set(named):
@@ -162,7 +156,15 @@ def prepare_axes(projection: Projection, ax: Any = None) -> Any:
 def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
     """Return a figure and a row of axes with common labels; in 3-D, four or more axes make two rows."""
     if projection.dimension == 3:
-        return _panels_3d(number)
+        rows = 1 if number < 4 else 2
+        columns = -(-number // rows)
+        figure = plt.figure(figsize=(SIDE_3D * columns + 0.4, SIDE_3D * rows + 0.4))
+        row = [figure.add_subplot(rows, columns, place, projection="3d") for place in range(1, number + 1)]
+        for ax in row:
+            ax.tick_params(labelsize=8)
+            ax.patch.set_visible(False)  # it would cover the z label of the axes beside it
+        _place_3d(figure)
+        return figure, row
     width, height = (2.6, 3.1) if projection.source != 1 else (2.6, 1.8)
     size = (width * number + 0.4, height)
     figure, axes = plt.subplots(1, number, figsize=size, layout=padded_layout(), squeeze=False)
@@ -171,18 +173,6 @@ def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
     figure.supxlabel(projection.labels[0], fontsize=9)
     figure.supylabel(projection.labels[1], fontsize=9)
     return figure, list(axes[0])
-
-
-def _panels_3d(number: int) -> tuple[Figure, list[Any]]:
-    rows = 1 if number < 4 else 2
-    columns = -(-number // rows)
-    figure = plt.figure(figsize=(SIDE_3D * columns + 0.4, SIDE_3D * rows + 0.4))
-    axes = [figure.add_subplot(rows, columns, place, projection="3d") for place in range(1, number + 1)]
-    for ax in axes:
-        ax.tick_params(labelsize=8)
-        ax.patch.set_visible(False)  # it would cover the z label of the axes beside it
-    _place_3d(figure)
-    return figure, axes
 
 
 def padded_layout() -> ConstrainedLayoutEngine:
@@ -227,10 +217,7 @@ def describe_thinning(shown: int, n: int, what: str = "tokens") -> list[str]:
 
 
 def shows_once(plot: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
-    """Decorate a function that returns a figure so that a notebook shows it once.
-
-    A notebook shows the value of a cell, and then all figures that Matplotlib has open: the same one twice.
-    """
+    """Decorate a function whose figure a notebook would show twice: as a value, and as an open figure of Matplotlib."""
 
     @wraps(plot)
     def once(*arguments: Parameters.args, **options: Parameters.kwargs) -> Figure:

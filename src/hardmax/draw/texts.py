@@ -98,14 +98,11 @@ def plane_legend(explanation: "Explanation") -> list[Any]:
 
 
 def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None = None, *, head: int = 0) -> None:
-    """Draw the line v . z + beta = 0 of one head between the sides of two classes, and a cross at the mean.
-
-    With several heads beta contains the contributions of the others, so that the side of the mean is the prediction.
-    """
+    """Draw the line v . z + beta = 0 of one head between the sides of two classes, and a cross at the mean."""
     weights = explanation.model.weights
     v = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
     shares, tokens = explanation.shares[head], weights.tokens(explanation.ids)[:, head]
-    beta = float(explanation.logits[0] - shares @ tokens @ v)
+    beta = float(explanation.logits[0] - shares @ tokens @ v)  # with the other heads: the side of the mean decides
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
     x, y = np.meshgrid(np.linspace(x0, x1, 200), np.linspace(y0, y1, 200))
     side = v[0] * x + v[1] * y + beta  # positive on the side of the second class

@@ -16,8 +16,7 @@ from matplotlib.path import Path
 from hardmax._errors import ParameterTypeError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
-from hardmax.draw import style
-from hardmax.draw.flows import choose_flow_colours, choose_positions, draw_flow, find_index, make_times_legend
+from hardmax.draw import flows, style
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 from hardmax.polytope import Polytope
@@ -33,10 +32,9 @@ MAX_SECTORS = 6  # a token that follows more tokens is drawn white
 class Palette:
     """Colours of tokens: first of leaders, then of other tokens that are followed.
 
-    Leaders get colours in the order of their indices, the same in every picture. If there are more leaders than
-    colours, those in `first` and those with most followers at the last layer get one, and the others the hue of their
-    angle at the start; with other `colours` they are grey. Equal tokens have one colour. Several trajectories of the
-    same tokens share one palette.
+    Leaders get colours in the order of their indices. If there are more leaders than colours, those in `first` and
+    those with most followers at the last layer get one, and the others the hue of their angle at the start; with other
+    `colours` they are grey. Equal tokens have one colour.
 
     Parameters
     ----------
@@ -139,15 +137,13 @@ def plot_tokens(
     palette : Palette, optional
         Colours under hardmax, to share them between panels.
     clusters : (n,) array of int or str, optional
-        Colour tokens under other rules by these labels, 0 with the first colour and -1 grey, or in these colours; by
-        default by cluster, the largest first.
+        Under other rules the colours of tokens, or labels: 0 for the first colour, -1 for grey. By default by cluster.
     projection : Projection, optional
         To share axes between panels.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn into.
 
     Examples
     --------
@@ -159,41 +155,26 @@ def plot_tokens(
     """
     trajectory = check_trajectory(trajectory)
     trajectory.refuse_batch("plot_tokens(trajectory[b], k)")
-    at = trajectory.index(k) if isinstance(trajectory, HardmaxTrajectory) else find_index(trajectory, k)
+    at = trajectory.index(k) if isinstance(trajectory, HardmaxTrajectory) else flows.find_index(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.prepare_axes(projection, ax)
-    legend = (
-        _draw_layer(ax, trajectory, at, projection, palette or Palette(trajectory), tails=tails, polytope=polytope)
-        if isinstance(trajectory, HardmaxTrajectory)
-        else draw_flow(ax, trajectory, at, projection, tails=tails, hull=polytope, clusters=clusters)
-    )
+    if isinstance(trajectory, HardmaxTrajectory):
+        palette, shown = palette or Palette(trajectory), choose_shown_rows(trajectory, projection)
+        Z = projection(trajectory.array[: at + 1, np.flatnonzero(trajectory.mask)[shown]].astype(np.float64))
+        shaded = (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders) > 0
+        if shaded:
+            leaders = trajectory.array[at, trajectory.leaders].astype(np.float64)
+            style.shade_polytope(ax, Polytope(projection(leaders)))
+        if tails and at > 0:
+            style.draw_tails(ax, Z, style.GREY, 0.7)
+        _scatter_tokens(ax, Z[at], shown, trajectory, at, palette)
+        legend = make_tokens_legend(trajectory, palette, len(shown), shaded=shaded)
+    else:
+        legend = flows.draw_flow(ax, trajectory, at, projection, tails=tails, hull=polytope, clusters=clusters)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
         style.add_legend(ax.figure, legend)
     return ax
-
-
-def _draw_layer(
-    ax: Axes,
-    trajectory: HardmaxTrajectory,
-    at: int,
-    projection: Projection,
-    palette: Palette,
-    *,
-    tails: bool,
-    polytope: bool | None,
-) -> str:
-    """Draw the tokens at a saved index into labelled axes, and return the legend."""
-    shown = choose_shown_rows(trajectory, projection)
-    real = np.flatnonzero(trajectory.mask)[shown]
-    Z = projection(trajectory.array[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
-    shaded = (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders) > 0
-    if shaded:
-        style.shade_polytope(ax, Polytope(projection(trajectory.array[at, trajectory.leaders].astype(np.float64))))
-    if tails and at > 0:
-        style.draw_tails(ax, Z, style.GREY, 0.7)
-    _scatter_tokens(ax, Z[at], shown, trajectory, at, palette)
-    return make_tokens_legend(trajectory, palette, len(shown), shaded=shaded)
 
 
 def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int | None = None) -> IntArray:
@@ -223,8 +204,7 @@ def plot_layers(
         Trajectory of one token set.
     layers : sequence of int, optional
         Layers, or for a flow indices of saved times. By default the layers of Figure 2 of arXiv 2407.01602, for a flow
-        five times that divide the path of the tokens, in the coordinates that converge, into equal lengths. Layers
-        beyond the last are ignored.
+        five times that divide the path of the tokens into equal lengths. Layers beyond the last are ignored.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -247,7 +227,7 @@ def plot_layers(
         wanted = style.LAYERS if layers is None else layers
         kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
     else:
-        kept = choose_positions(trajectory, layers)
+        kept = flows.choose_positions(trajectory, layers)
     shared, legend = share_colours(trajectory, kept, view)
     figure, axes = style.panels(view, len(kept))
     for ax, k in zip(axes, kept, strict=True):
@@ -264,13 +244,12 @@ def share_colours(
     projection: Projection,
     palette: Any = None,
 ) -> tuple[dict[str, Any], str]:
-    """Return options of `plot_tokens` for pictures at several layers or times, and one legend for all of them.
-
-    `palette` is a `Palette`, or for rules other than hardmax the colour of each token.
-    """
+    """Return options of `plot_tokens` for pictures at several layers or times, and one legend for all of them."""
     if isinstance(trajectory, SmoothTrajectory):
-        colours = choose_flow_colours(trajectory, palette)
-        return {"clusters": colours}, make_times_legend(trajectory, positions, colours)
+        colours, real = flows.choose_flow_colours(trajectory, palette), trajectory.mask
+        stars = any(flows.is_leader(trajectory, k)[real].any() for k in positions)
+        legend = flows.make_flow_legend(colours[real], stars=stars, hull=flows.has_hull_at_end(trajectory))
+        return {"clusters": colours}, legend
     palette, shown = palette or Palette(trajectory), len(choose_shown_rows(trajectory, projection))
     legend = make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
     return {"palette": palette}, legend
@@ -335,7 +314,6 @@ def plot_limit(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn into.
 
     Examples
     --------

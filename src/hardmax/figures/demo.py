@@ -1,7 +1,6 @@
 """Report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 from importlib.util import find_spec
 
@@ -11,9 +10,9 @@ import hardmax as hm
 from hardmax._types import FloatArray, Progress
 from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
-from hardmax.draw.pages import Picture, Section, make_flow_section, make_hardmax_section, make_verdicts_table, render
-from hardmax.draw.style import LAYERS
+from hardmax.draw.pages import Picture, Section, Table, make_flow_section, make_hardmax_section, render
 from hardmax.draw.text_page import EXAMPLES, view_explanation
+from hardmax.figures.hardmax_rule import compute_clusters
 
 VERIFY = Markup("<code>hardmax verify triangle</code> prints the reason of each verdict.")
 
@@ -22,8 +21,7 @@ def demo(progress: Progress | None = None) -> str:
     """Return the report as HTML, without the sections whose optional packages are missing."""
     control = all(map(find_spec, ("cvxpy", "clarabel")))
     reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
-    rule = hm.Hardmax(Fraction(1, 2))
-    runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
+    runs = compute_clusters()
     about = {name: PAPER_CONFIGURATIONS[name].__doc__ or "" for name in runs}
     makers: list[Callable[[], Section]] = [
         *(partial(make_hardmax_section, _title(name), about[name], run, brief=True) for name, run in runs.items()),
@@ -56,8 +54,12 @@ def _title(name: str) -> str:
 
 
 def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:
-    table = make_verdicts_table({_title(name): hm.theorems.check(run) for name, run in runs.items()})
-    return Section("Every theorem on these four", VERIFY, table=table)
+    """Return a section with a row per statement and a column per input."""
+    rows = []
+    for first, *others in zip(*map(hm.theorems.check, runs.values()), strict=True):
+        outcomes = [Markup('<span class="verdict {0}">{0}</span>').format(v.outcome) for v in (first, *others)]
+        rows.append([Markup("{}<br><small>{}</small>").format(first.name, first.statement), *outcomes])
+    return Section("Every theorem on these four", VERIFY, table=Table(("statement", *map(_title, runs)), rows))
 
 
 def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:

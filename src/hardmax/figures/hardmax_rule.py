@@ -1,7 +1,7 @@
 """Figures 1, 2, 4 and 5 of arXiv 2407.01602: the rule, clusters, the attracting set, separation of leaders."""
 
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -123,16 +123,8 @@ def draw_attracting_set(data: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
     return figure
 
 
-class Separation(NamedTuple):
-    """The largest radius at which every hyperplane separates the balls, the radius drawn, and points x to draw."""
-
-    delta: float
-    inner: float
-    samples: FloatArray
-
-
-def compute_separation() -> Separation:
-    """Solve for the largest delta such that <x, x - y> > 0 for all |x - s0| <= delta and |y - s_i| <= delta."""
+def compute_separation() -> tuple[float, float]:
+    """Return the largest delta with <x, x - y> > 0 for all |x - s0| <= delta, |y - s_i| <= delta, and the one drawn."""
     circle = _sample_circle(2000)
 
     def gap(delta: float) -> float:  # the smallest value: over y in closed form, over x on the boundary of the ball
@@ -140,8 +132,7 @@ def compute_separation() -> Separation:
         return min(((x * (x - s)).sum(axis=1) - delta * np.linalg.norm(x, axis=1)).min() for s in SEPARATED[1:])
 
     delta = brentq(gap, 0, 1)
-    inner = 2 / 3 * delta
-    return Separation(delta, inner, SEPARATED[0] + 0.95 * inner * _sample_circle(8, first=0.2))
+    return delta, 2 / 3 * delta
 
 
 def _sample_circle(number: int, first: float = 0.0) -> FloatArray:
@@ -150,21 +141,23 @@ def _sample_circle(number: int, first: float = 0.0) -> FloatArray:
 
 
 @paper_figure("fig5_separation", "Figure 5: hyperplanes near s0 separate s1 and s2", compute_separation)
-def draw_separation(result: Separation) -> Figure:
+def draw_separation(deltas: tuple[float, float]) -> Figure:
     """Draw balls around s0, s1, s2, and the hyperplane through each sample x with normal x."""
+    largest, delta = deltas
     ax: Any
     figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
-    for x in result.samples:
+    samples = SEPARATED[0] + 0.95 * delta * _sample_circle(8, first=0.2)
+    for x in samples:
         ax.axline(x, x + np.array([-x[1], x[0]]), color=COLOURS[2], lw=0.9, alpha=0.8, zorder=1)
         ax.plot(*np.stack([np.zeros(2), x]).T, color="#AAAAAA", lw=0.6, zorder=0)
-    ax.scatter(*result.samples.T, s=16, color=COLOURS[2], zorder=3)
+    ax.scatter(*samples.T, s=16, color=COLOURS[2], zorder=3)
     for i, s in enumerate(SEPARATED):
         size, marker, colour = (220, "*", COLOURS[1]) if i == 0 else (60, "o", COLOURS[0])
-        ax.add_patch(Circle(tuple(s), result.inner, color=colour, alpha=0.3, lw=0))
+        ax.add_patch(Circle(tuple(s), delta, color=colour, alpha=0.3, lw=0))
         ax.scatter(*s, s=size, marker=marker, color=colour, edgecolors=EDGE, zorder=4)
         ax.annotate(f"$s_{i}$", s, (9, 8), textcoords="offset points", fontsize=13, zorder=5)
     ax.scatter(0, 0, s=12, color=EDGE)
     ax.annotate("0", (0, 0), (5, -12), textcoords="offset points")
     ax.set(xlim=(-2.1, 2.1), ylim=(-0.3, 2.3), aspect="equal", xticks=[], yticks=[])
-    ax.set_title(rf"$\delta$ = {result.inner:.2f}; it works for every $\delta$ below {result.delta:.3f}", fontsize=10)
+    ax.set_title(rf"$\delta$ = {delta:.2f}; it works for every $\delta$ below {largest:.3f}", fontsize=10)
     return figure

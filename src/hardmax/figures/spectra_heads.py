@@ -1,7 +1,5 @@
 """arXiv 2305.05465: eigenvalues of trained value matrices, here of all-MiniLM-L6-v2. The paper shows ALBERT."""
 
-from typing import NamedTuple
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -14,32 +12,21 @@ from hardmax.transformers.weights import read_heads
 LAYERS = 6  # of the model
 
 
-class Spectra(NamedTuple):
-    """Eigenvalues of the value matrices of all heads by layer."""
-
-    layers: list[ComplexArray]  # (heads, width) each
-
-    @property
-    def positive(self) -> int:
-        """The number of heads whose eigenvalue of largest modulus is real and positive."""
-        leading = np.concatenate([values[:, 0] for values in self.layers])
-        return int(((leading.imag == 0) & (leading.real > 0)).sum())
-
-
-def compute() -> Spectra:
-    """Return the eigenvalues of O_a V_a for every head a of every layer."""
+def compute() -> list[ComplexArray]:
+    """Return the eigenvalues of O_a V_a for every head a, by layer: (heads, width) each."""
     _, model, _ = load("minilm", "`hardmax reproduce spectra`")
     weights, used = read_heads(model, list(range(1, LAYERS + 1)))
-    return Spectra([weights[w].value_eigenvalues for w in used])
+    return [weights[w].value_eigenvalues for w in used]
 
 
 @paper_figure("spectra_heads", "arXiv 2305.05465: eigenvalues of the value matrices of trained heads", compute)
-def draw(result: Spectra) -> Figure:
+def draw(spectra: list[ComplexArray]) -> Figure:
     """Draw one complex plane per layer, with the eigenvalue of largest modulus of each head marked."""
-    heads = sum(len(values) for values in result.layers)
+    leading = np.concatenate([values[:, 0] for values in spectra])
+    positive = ((leading.imag == 0) & (leading.real > 0)).sum()
     about = "the eigenvalue largest in modulus is real and positive"
-    title = f"all-MiniLM-L6-v2: {about} in {result.positive} of {heads} heads"
-    labels = [f"layer {k}" for k in range(1, len(result.layers) + 1)]
-    figure: Figure = plot_spectra(result.layers, labels=labels, title=title)
+    title = f"all-MiniLM-L6-v2: {about} in {positive} of {len(leading)} heads"
+    labels = [f"layer {k}" for k in range(1, len(spectra) + 1)]
+    figure: Figure = plot_spectra(spectra, labels=labels, title=title)
     figure.set_size_inches(10, 5.4)
     return figure

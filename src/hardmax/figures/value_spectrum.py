@@ -245,15 +245,11 @@ def draw_product(data: tuple[SmoothTrajectory, IntArray]) -> Figure:
     return figure
 
 
-class Coordinates(NamedTuple):
-    """Rescaled tokens in the eigenbasis of V."""
+def compute_coordinates() -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues of a sparse random symmetric V, all of modulus above 1, and rescaled tokens in its basis.
 
-    eigenvalues: FloatArray  # (d,)
-    values: FloatArray  # (times, n, d)
-
-
-def compute_coordinates() -> Coordinates:
-    """Simulate 128 tokens uniform in [-1/2, 1/2]^128 under a sparse random symmetric V with |eigenvalues| above 1."""
+    The 128 tokens are uniform in [-1/2, 1/2]^128; their coordinates have the shape (times, n, d).
+    """
     rng = np.random.default_rng(0)
     sparse = rng.uniform(size=(D, D)) * (rng.uniform(size=(D, D)) < DENSITY)
     eigenvalues, vectors = np.linalg.eigh((sparse + sparse.T) / 2)
@@ -263,36 +259,37 @@ def compute_coordinates() -> Coordinates:
     tokens = rng.uniform(-0.5, 0.5, (D, D))
     rule = SelfAttention(V=(V + V.T) / 2)
     trajectory = simulate(tokens, rule, times=COORDINATE_TIMES, rtol=1e-6, atol=1e-8)
-    return Coordinates(eigenvalues, trajectory.rescaled @ vectors)
+    return eigenvalues, trajectory.rescaled @ vectors
 
 
 @paper_figure("coordinates_128", "arXiv 2305.05465: coordinates in the eigenbasis of V, d = 128", compute_coordinates)
-def draw_coordinates(result: Coordinates) -> Figure:
+def draw_coordinates(result: tuple[FloatArray, FloatArray]) -> Figure:
     """Draw three coordinates of each sign in time, and on the right the mean modulus of all coordinates."""
+    eigenvalues, coordinates = result
     figure = plt.figure(figsize=(13.5, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, N_SHOWN + 2)
     sizes: Any = figure.add_subplot(grid[:, N_SHOWN:])
-    start, end = np.abs(result.values[[0, -1]]).mean(axis=1)  # (d,) each
+    start, end = np.abs(coordinates[[0, -1]]).mean(axis=1)  # (d,) each
     circle = {"s": 14, "c": "white", "edgecolors": EDGE, "linewidths": 0.6}
-    sizes.scatter(result.eigenvalues, start, label="t = 0, all alike", **circle)
+    sizes.scatter(eigenvalues, start, label="t = 0, all alike", **circle)
     for line, (sign, (name, colour)) in enumerate(SIGNS.items()):
-        rows = np.flatnonzero(sign * result.eigenvalues > 0)
+        rows = np.flatnonzero(sign * eigenvalues > 0)
         label = f"t = {COORDINATE_TIMES[-1]:g}, the {len(rows)} with {name} eigenvalue"
         dots: dict[str, Any] = {"s": 26, "c": colour, "edgecolors": EDGE, "linewidths": 0.4}
-        sizes.scatter(result.eigenvalues[rows], end[rows], label=label, **dots)
-        order = rows[np.argsort(-np.abs(result.eigenvalues[rows]))]
+        sizes.scatter(eigenvalues[rows], end[rows], label=label, **dots)
+        order = rows[np.argsort(-np.abs(eigenvalues[rows]))]
         for column, r in enumerate(order[np.linspace(0, len(order) - 1, N_SHOWN).round().astype(int)]):
-            ax, values = figure.add_subplot(grid[line, column]), result.values[..., r]  # (times, n)
+            ax, values = figure.add_subplot(grid[line, column]), coordinates[..., r]  # (times, n)
             times = np.broadcast_to(COORDINATE_TIMES[:, None], values.shape)
             paths = np.stack([times, values], axis=-1).swapaxes(0, 1)  # (n, times, 2)
             draw_lines(ax, paths, colour, linewidths=0.6, alpha=0.35)
             ax.set(xlabel="t", xlim=(0, COORDINATE_TIMES[-1]), ylim=np.array([-1.05, 1.05]) * np.abs(values).max())
-            ax.set_title(rf"$\lambda_r$ = {result.eigenvalues[r]:.2f}", fontsize=11)
+            ax.set_title(rf"$\lambda_r$ = {eigenvalues[r]:.2f}", fontsize=11)
             ax.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 ax.set_ylabel(rf"$\varphi_r \cdot z_i$, {name} $\lambda_r$", fontsize=11)
     sizes.set(xlabel=r"eigenvalue $\lambda_r$", ylabel=r"mean over tokens of $|\varphi_r \cdot z_i|$", yscale="log")
-    sizes.set_title(f"all {len(result.eigenvalues)} coordinates: the negative grow", fontsize=11)
+    sizes.set_title(f"all {len(eigenvalues)} coordinates: the negative grow", fontsize=11)
     sizes.legend(frameon=False, fontsize=10)
     sizes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -85,7 +85,7 @@ class Verdict:
         return f"{self.name}: {self.outcome}. {self.reason}"
 
     def _repr_html_(self) -> str:
-        return str(draw("verdicts_card", [self]))
+        return str(draw("card", verdicts=[self]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, as `hardmax verify --json` prints it."""
@@ -106,7 +106,7 @@ class Verdicts(list[Verdict]):
     """
 
     def _repr_html_(self) -> str:
-        return str(draw("verdicts_card", self))
+        return str(draw("card", verdicts=self))
 
 
 def report(holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
