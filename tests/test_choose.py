@@ -272,7 +272,7 @@ def test_a_missing_cvxpy_names_the_extra() -> None:
     assert "hardmax.MissingExtra: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'." in done.stderr
 
 
-@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_pictures_before_and_after(d: int) -> None:
     import matplotlib.pyplot as plt
 
@@ -280,8 +280,10 @@ def test_pictures_before_and_after(d: int) -> None:
 
     tokens, leaders = planted(15, d, 6)
     result = hm.control.choose_A(tokens, leaders=leaders)
-    figure = plot_control(result)
+    figure = plot_control(result, names=[f"word {i}" for i in range(len(tokens))])
     figure.canvas.draw()
+    written = {text.get_text().strip() for text in figure.axes[1].texts}
+    assert written >= {f"word {i}" for i in leaders}
     before, after = figure.axes[:2]
     assert before.get_title().startswith("before: A = I")
     assert f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} at layer 60" in after.get_title()

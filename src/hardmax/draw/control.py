@@ -85,13 +85,7 @@ def plot_control(
         early = count(int((run.emerged[run.leaders] == 0).sum()), "leader")
         ax.set_title(f"{when}, {early} at layer 0, {len(run.leaders)} at layer {LAYERS}", fontsize=10)
         if names is not None:
-            low, high = ax.get_ylim()
-            ax.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))  # room for the names
-            named = sorted({*run.leaders.tolist(), *result.leaders}, key=lambda i: float(projection(tokens[i])[0]))
-            for place, i in enumerate(named):  # in turn above and below, so that neighbours do not overlap
-                offset = (0, 17 if place % 2 else -17)
-                how: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": 9}
-                ax.annotate(names[i], projection(tokens[i]), offset, zorder=6, parse_math=False, **how)
+            _write_names(ax, names, sorted({*run.leaders.tolist(), *result.leaders}), projection(tokens))
     for ax, (size, vectors) in zip(axes, ellipses, strict=False):
         angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
         dashed: dict[str, Any] = {"fill": False, "ls": "--", "ec": style.GREY, "lw": 1.2, "zorder": 1}
@@ -103,6 +97,20 @@ def plot_control(
             ax.set_ylabel("")
     _legend(figure, len(result.A), palette)
     return figure
+
+
+def _write_names(ax: Any, names: Sequence[str], leaders: list[int], points: FloatArray) -> None:
+    """Write the names of leaders at their points (n, 2 or 3)."""
+    look: dict[str, Any] = {"zorder": 6, "parse_math": False, "ha": "center", "va": "center", "fontsize": 9}
+    if points.shape[1] == 3:
+        for i in leaders:
+            ax.text(*points[i], f"{names[i]}\n\n", **look)  # a line above the star
+        return
+    low, high = ax.get_ylim()
+    ax.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))  # room for the names
+    for place, i in enumerate(sorted(leaders, key=lambda i: float(points[i, 0]))):
+        offset = (0, 17 if place % 2 else -17)  # in turn above and below, so that neighbours do not overlap
+        ax.annotate(names[i], points[i], offset, textcoords="offset points", **look)
 
 
 def _find_level_set(tokens: FloatArray, A: FloatArray, projection: Projection) -> tuple[FloatArray, FloatArray]:
