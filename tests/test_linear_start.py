@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from hardmax import HardmaxClassifier
 from hardmax.cli.evaluate import measure
 from hardmax.text import linear_init
+from hardmax.text.context import Problem
 from hardmax.text.datasets import reviews
 from hardmax.text.linear_init import (
     KINDS,
@@ -28,7 +29,7 @@ from hardmax.text.model import contributions, predicted_classes, sums_by_text
 from hardmax.text.parameters import Parameters
 from hardmax.text.tables import TextTable
 from hardmax.text.validation import TrainingSet, folds
-from hardmax.text.vocabulary import Data, Encoded, Vocabulary
+from hardmax.text.vocabulary import Encoded, Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +81,14 @@ def test_heads_hold_the_scores_of_a_linear_model(outputs: int) -> None:
 def test_held_out_texts_lose_tokens_that_no_other_text_has(corpus) -> None:
     labels = (np.array(corpus.labels) == "positive").astype(int)
     vocabulary = Vocabulary.build(corpus.texts, Parameters(ngram_range=(1, 2)))
-    data, losses = Data(vocabulary.encode(corpus.texts), labels, np.ones(300)), []
-    splits = list(folds(labels, np.arange(300)))
-    whole, found, _ = fit_linear(data, splits, len(vocabulary), 2, Parameters(), losses.append)
-    assert len(losses) == len(KINDS) * (1 + len(splits))
+    texts, losses = vocabulary.encode(corpus.texts), []
+    problem = Problem(labels, np.ones(300), list(folds(labels, np.arange(300))), 2)
+    whole, found, _ = fit_linear(texts, problem, len(vocabulary), Parameters(), losses.append)
+    assert len(losses) == len(KINDS) * (1 + len(problem.splits))
     assert whole.weights.shape == (1, len(vocabulary))
     for fold in found:
         others = np.setdiff1d(np.arange(300), fold.held)
-        known = set(data.texts.take(others).ids.tolist())
+        known = set(texts.take(others).ids.tolist())
         assert set(from_matrix(fold.texts).ids.tolist()) <= known
         assert linear_logits(fold.linear, fold.texts).shape == (len(fold.held), 1)
 

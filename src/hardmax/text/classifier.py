@@ -18,10 +18,9 @@ from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import AnyArray, FloatArray
 from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
-from hardmax.text.encoder import VectorText
 from hardmax.text.explanation import Explanation, explain_labels, explain_many
 from hardmax.text.linear_init import fit_linear_model, uses_linear_start
-from hardmax.text.model import Model, Report, answer_columns, coverage, is_confident
+from hardmax.text.model import Epoch, Model, Report, answer_columns, coverage, is_confident
 from hardmax.text.parameters import Parameters, describe_parameters
 from hardmax.text.statistics import LeaderStatistics, leader_statistics, token_table
 from hardmax.text.storage import find_model, load_model, save_model
@@ -150,21 +149,20 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             Called after each step with steps done, all steps, the loss, and after an epoch its `Epoch`, else None.
         """
         data = check_training_set(X, y, sample_weight, groups, self)
-        random_start = self.start == "random" or self.epochs is not None or self.training != "hardmax"
-        if random_start and (data.multilabel or isinstance(data.texts[0], VectorText)):
-            must, got = "be used with one label per text, of texts", '`start="random"`, `epochs` or softmax'
-            raise ParameterError("start", must, got, "Leave it out.")
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
             if uses_linear_start(data, self):
-                self.model_, self.history_ = fit_linear_model(data, self, report)
+                model, history = fit_linear_model(data, self, report)
             else:
                 with needed_for("Training a classifier", "torch", "text"):
                     from hardmax.text.training import fit_network
-                self.model_, self.history_ = fit_network(data, self, report)
-        self.classes_, self.start_, self.n_iter_ = data.classes, self.model_.start, len(self.history_)
-        self.threshold_ = self.model_.threshold
-        self.training_: Record = Record.of([data.texts[i] for i in data.given], data.given_labels())
+                model, history = fit_network(data, self, report)
+        return self._store(model, history, Record.of([data.texts[i] for i in data.given], data.given_labels()))
+
+    def _store(self, model: Model, history: list[Epoch], record: Record) -> "HardmaxClassifier":
+        self.model_, self.history_, self.training_ = model, history, record
+        self.classes_, self.n_iter_ = model.classes, len(history)
+        self.start_, self.threshold_ = model.start, model.threshold
         return self
 
     def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> float:
@@ -316,10 +314,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         stored = load_model(find_model(model), tokenizer, encoder)
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
         classifier = cls(**{name: value for name, value in stored.params.items() if name in known})
-        classifier.model_, classifier.history_, classifier.training_ = stored.model, stored.history, stored.record
-        classifier.classes_, classifier.n_iter_ = stored.model.classes, len(stored.history)
-        classifier.start_, classifier.threshold_ = stored.model.start, stored.model.threshold
-        return classifier
+        return classifier._store(stored.model, stored.history, stored.record)
 
     def _repr_html_inner(self) -> str:
         card = notebook_card(self.model_, self.history_) if hasattr(self, "model_") else ""

@@ -23,7 +23,8 @@ from hardmax._errors import ParameterError, needed_for
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.text.encoder import Encoder, Words
+from hardmax.text.encoder import Encoder, Words, find_device
+from hardmax.text.parameters import Parameters
 from hardmax.text.tokenizer import Splitter
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -152,6 +153,10 @@ class Corpus(NamedTuple):
         n, d = features.shape
         return cls(np.zeros(d), np.ones(d), np.zeros((d, 0)), features, np.zeros((0, 0)), np.zeros(n + 1, np.intp))
 
+    @property
+    def has_words(self) -> bool:
+        return self.axes.shape[1] > 0
+
     def layer_choices(self) -> "list[Corpus]":
         """Return the corpus with all hidden states of the encoder, and with the last one only."""
         last = self._replace(used=slice(len(self.mean) // self.layers))
@@ -236,17 +241,6 @@ def join_labels(parts: Sequence[Dense]) -> Dense:
     return Dense(linear, np.hstack([part.projection for part in parts]), block_diag(*(p.decoder for p in parts)), bias)
 
 
-def fit_dense(features: FloatArray, labels: IntArray, weights: FloatArray, C: float) -> tuple[FloatArray, FloatArray]:
-    """Return (outputs, features) coefficients and biases of logistic regression on centred features."""
-    from sklearn.linear_model import LogisticRegression
-
-    centre = features.mean(axis=0)
-    norm = max(float(np.square(features - centre).sum() / len(labels)), 1e-12) ** 0.5
-    model = LogisticRegression(C=C, max_iter=300, tol=1e-4).fit((features - centre) / norm, labels, weights)
-    coefficients = model.coef_ / norm
-    return coefficients, model.intercept_ - coefficients @ centre
-
-
 def train_projection(
     corpus: Corpus, rows: IntArray, labels: IntArray, weights: FloatArray, heads: int, kept: float, device: str = "cpu"
 ) -> FloatArray:
@@ -288,6 +282,58 @@ def train_projection(
                 optimiser.step()
                 schedule.step()
     return np.asarray(directions.detach().double().cpu().numpy() / size)
+
+
+class Problem(NamedTuple):
+    """Labels of texts with the weights of the texts and the folds of cross-validation."""
+
+    labels: IntArray  # (texts,)
+    weights: FloatArray  # (texts,) of mean 1
+    splits: list[tuple[IntArray, IntArray]]  # rows held out, and the others
+    classes: int
+
+
+class DenseFolds(NamedTuple):
+    """A model of features of all texts, and (texts, outputs) logits of the models that have not seen each text."""
+
+    corpus: Corpus
+    strength: float
+    whole: Dense
+    held: FloatArray
+
+
+def fit_dense_folds(
+    corpus: Corpus, problem: Problem, strength: float, parameters: Parameters | None = None
+) -> DenseFolds:
+    """Fit a linear model of means; with `parameters` also heads, whose directions are trained on the same texts."""
+    from sklearn.linear_model import LogisticRegression
+
+    labels, weights, splits, classes = problem
+
+    def fit(rows: IntArray | slice) -> tuple[Dense, FloatArray]:
+        heads, size = np.zeros((corpus.axes.shape[1], 0)), 1.0
+        moved = np.zeros((len(labels), 0))
+        if parameters is not None:
+            kept, chosen = retained(ALPHA_FACTOR * parameters.alpha, parameters.layers), np.arange(len(labels))[rows]
+            device = find_device(parameters.device)
+            heads = train_projection(corpus, chosen, labels, weights, parameters.n_heads, kept, device)
+            moved = corpus.features(heads, kept)
+            size = HEADS_SHARE * (corpus.means.var(axis=0).sum() / max(float(moved.var(axis=0).sum()), 1e-12)) ** 0.5
+        features = np.hstack([corpus.means[:, corpus.used], size * moved])
+        centre = features[rows].mean(axis=0)
+        centred = features[rows] - centre
+        norm = max(float(np.square(centred).sum() / len(centred)), 1e-12) ** 0.5
+        model = LogisticRegression(C=strength, max_iter=300, tol=1e-4).fit(centred / norm, labels[rows], weights[rows])
+        coefficients = model.coef_ / norm
+        bias = model.intercept_ - coefficients @ centre
+        linear = np.zeros((len(bias), corpus.means.shape[1]))
+        linear[:, corpus.used], decoder = np.split(coefficients, [features.shape[1] - moved.shape[1]], axis=1)
+        return Dense(linear, heads, size * decoder, bias), features @ coefficients.T + bias
+
+    held_logits = np.zeros((len(labels), 1 if classes == 2 else classes))
+    for held, learned in splits:
+        held_logits[held] = fit(learned)[1][held]
+    return DenseFolds(corpus, strength, fit(slice(None))[0], held_logits)
 
 
 def make_context(encoder: Encoder, corpus: Corpus, dense: Dense, alpha: float, layers: int) -> Context:

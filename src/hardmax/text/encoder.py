@@ -205,9 +205,7 @@ def check_encoder(value: Any, name: str) -> None:
         raise ParameterError(name, must, repr(value)[:60])
 
 
-def restore_encoder(
-    stored: Mapping[str, str], given: Any, *, cut: bool = False, dtype: str = "float64", device: str = "cpu"
-) -> Encoder:
+def restore_encoder(stored: Mapping[str, Any], given: Any) -> Encoder:
     """Return the encoder of a saved model; raise an error if the given one is another.
 
     Of the names in the file only that of the packaged encoder is followed, as a path must not come from data.
@@ -217,7 +215,8 @@ def restore_encoder(
         must = f"be given for a model that was trained with {name[:200]!r}"
         advice = "Pass it in Python, HardmaxClassifier.load(path, encoder=...), or a folder as --encoder."
         raise ParameterError("encoder", must, "none", advice)
-    encoder = Encoder(PACKAGED if given is None and name == PACKAGED else given, cut, None, device, dtype)
+    source = PACKAGED if given is None and name == PACKAGED else given
+    encoder = Encoder(source, stored["cut"], None, find_device("auto"), stored["dtype"])
     own = encoder.identity
     keys = HASHES if encoder.is_transformer else ("name", *HASHES)
     if any(own.get(key) != stored.get(key) for key in keys):

@@ -27,27 +27,26 @@ from sklearn.utils.class_weight import compute_class_weight
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn requires it
 
 from hardmax._display import progress_bar
+from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.text.columns import Columns
 from hardmax.text.context import (
-    ALPHA_FACTOR,
-    HEADS_SHARE,
     STRENGTHS,
     Corpus,
     Dense,
-    fit_dense,
+    DenseFolds,
+    Problem,
+    fit_dense_folds,
     join_labels,
     make_context,
     read_corpus,
-    retained,
-    train_projection,
 )
-from hardmax.text.encoder import VectorText, find_device, make_encoder
+from hardmax.text.encoder import VectorText, make_encoder
 from hardmax.text.model import Epoch, Model, Report, Weights, logits, predicted_classes
-from hardmax.text.parameters import Parameters
+from hardmax.text.parameters import Parameters, starts_random
 from hardmax.text.tokenizer import Splitter
 from hardmax.text.validation import TrainingSet, folds
-from hardmax.text.vocabulary import Data, Encoded, Vocabulary
+from hardmax.text.vocabulary import Encoded, Vocabulary
 
 MIN_TEXTS, MIN_CHARACTERS = 8000, 400  # texts, and mean length, from which on training in torch is more accurate
 NGRAM_RANGES = ((1, 2), (1, 3))  # choices
@@ -66,7 +65,6 @@ MIN_TEXTS_FOR_HEADS = 500  # from which on heads are tried beside a linear funct
 MIN_GAIN = 1.0  # standard errors of the loss on held-out texts, for which n-grams and heads are kept beside vectors
 MAX_ACCURACY_LOSS = 0.015  # of the decision offset
 
-Split = tuple[IntArray, IntArray]  # rows held out, and the others
 Step = Callable[[float], object]  # called with the loss after each step
 
 
@@ -86,40 +84,21 @@ class Fold(NamedTuple):
     more: FloatArray  # (held, outputs) logits of columns and vectors
 
 
-def reads_vectors(data: TrainingSet, parameters: Parameters) -> bool:
-    """Return whether a model reads vectors, of an encoder or in place of texts."""
-    return parameters.encoder is not None or isinstance(data.texts[0], VectorText)
-
-
 def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
     """Return whether the linear initialisation is the model: training improves on it for many long texts only.
 
     With a rare class it is never trained, as only a linear start has a decision offset.
     """
-    if data.multilabel or parameters.columns or reads_vectors(data, parameters):
+    has_vectors = isinstance(data.texts[0], VectorText)
+    if data.multilabel or has_vectors or parameters.columns or parameters.encoder is not None:
+        if starts_random(parameters):
+            must, got = "be used with one label per text, of texts", '`start="random"`, `epochs` or softmax'
+            raise ParameterError("start", must, got, "Leave it out.")
         return True
-    if parameters.start is not None or parameters.epochs is not None or parameters.training != "hardmax":
+    if parameters.start == "linear" or starts_random(parameters):
         return parameters.start == "linear"
     few_or_short = len(data.texts) < MIN_TEXTS or sum(map(len, data.texts)) < MIN_CHARACTERS * len(data.texts)
     return few_or_short or has_rare_class(np.bincount(data.labels) / len(data.labels))
-
-
-class Problem(NamedTuple):
-    """Labels of texts with the weights of the texts and the folds of cross-validation."""
-
-    labels: IntArray  # (texts,)
-    weights: FloatArray  # (texts,) of mean 1
-    splits: list[Split]
-    classes: int
-
-
-class Part(NamedTuple):
-    """A model of one problem."""
-
-    weights: Weights
-    columns: Dense | None
-    vectors: Dense | None
-    epoch: Epoch
 
 
 def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) -> tuple[Model, list[Epoch]]:
@@ -129,15 +108,15 @@ def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) 
     """
     problems = _list_problems(data, parameters)
     choices = NGRAM_RANGES if parameters.ngram_range is None else (parameters.ngram_range,)
-    encoder, corpus, table = None, None, None
+    encoder, features = None, list[Corpus]()  # of columns, then of vectors
     columns = Columns.of(parameters.columns or (), data.texts)
     if len(columns):
-        table = Corpus.of_features(columns.features(data.texts))
-    if reads_vectors(data, parameters):
+        features.append(Corpus.of_features(columns.features(data.texts)))
+    if parameters.encoder is not None or isinstance(data.texts[0], VectorText):
         encoder = make_encoder(parameters)
         choices = choices[:1]
         with progress_bar("Encoding") if parameters.verbose else nullcontext(lambda done, total: None) as bar:
-            corpus = read_corpus(data.texts, encoder, Splitter.of(parameters), bar)
+            features.append(read_corpus(data.texts, encoder, Splitter.of(parameters), bar))
     steps = sum(len(KINDS) * (1 + len(problem.splits)) + len(ALPHA_FACTORS) for problem in problems)  # of each choice
     own = copy(parameters)
     if data.multilabel:  # at least two heads, as a single one in the plane is a model to be drawn
@@ -153,18 +132,20 @@ def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) 
 
         encoded = vocabulary.encode(data.texts)
         with threadpool_limits(1, "blas"):  # thousands of small sums: threads would slow them down
-            parts = [_fit_weights(encoded, each, len(vocabulary), own, step, table, corpus) for each in problems]
-        epoch = _mean_epoch([part.epoch for part in parts])
-        report((k + 1) * steps, len(choices) * steps, epoch.train_loss, epoch)
+            parts = [_fit_weights(encoded, each, len(vocabulary), own, step, features) for each in problems]
+        weights, dense, losses, accuracies = zip(*parts, strict=True)
+        joined = list(map(join_labels, zip(*dense, strict=True)))
+        known = [accuracy for accuracy in accuracies if accuracy is not None]
+        loss, accuracy = float(np.mean(losses)), float(np.mean(known)) if known else None
+        epoch = Epoch(0, loss, loss if known else None, accuracy, kept=True)
+        report((k + 1) * steps, len(choices) * steps, loss, epoch)
         context = None
-        if encoder is not None and corpus is not None:
-            dense = join_labels([part.vectors for part in parts if part.vectors is not None])
-            context = make_context(encoder, corpus, dense, parameters.alpha, parameters.layers)
+        if encoder is not None:
+            context = make_context(encoder, features[-1], joined[-1], parameters.alpha, parameters.layers)
         if len(columns):
-            linear = np.concatenate([part.columns.linear for part in parts if part.columns is not None])
-            columns = replace(columns, linear=linear)
-        weights = _join_weights([part.weights for part in parts])
-        found.append((Model(vocabulary, weights, data.classes, context, columns, data.multilabel), epoch))
+            columns = replace(columns, linear=joined[0].linear)
+        model = Model(vocabulary, _join_weights(weights), data.classes, context, columns, data.multilabel)
+        found.append((model, epoch))
     model, epoch = min(found, key=lambda each: each[1].train_loss)
     return model, [epoch]
 
@@ -207,71 +188,51 @@ def _join_weights(parts: Sequence[Weights]) -> Weights:
     return Weights(embedding, alpha, None, decoder, bias, used[0].layers, POOLING_EXPONENT, offset)
 
 
-def _mean_epoch(epochs: Sequence[Epoch]) -> Epoch:
-    """Return the means of losses and accuracies over labels."""
-    loss = float(np.mean([epoch.train_loss for epoch in epochs]))
-    known = [epoch.accuracy for epoch in epochs if epoch.accuracy is not None]
-    return Epoch(0, loss, loss if known else None, float(np.mean(known)) if known else None, kept=True)
-
-
 def _fit_weights(
-    texts: Encoded,
-    problem: Problem,
-    tokens: int,
-    parameters: Parameters,
-    step: Step,
-    table: Corpus | None,
-    corpus: Corpus | None,
-) -> Part:
-    """Return the weights of a model, and its loss and accuracy in cross-validation."""
-    data = Data(texts, problem.labels, problem.weights)
-    classes = problem.classes
-    if len(np.unique(problem.labels)) < 2:  # a label of all texts, or of none
-        bias = np.array([(2 * float(problem.labels[0]) - 1) * np.log1p(len(problem.labels))])
-        columns, vectors = (None if each is None else each.constant() for each in (table, corpus))
-        return Part(_constant_weights(tokens, bias), columns, vectors, Epoch(0, 0.0, kept=True))
-    linear, found, dense = fit_linear(data, problem.splits, tokens, classes, parameters, step, table, corpus)
-    vectors = None if corpus is None else dense[-1]
-    columns = None if table is None else dense[0]
+    texts: Encoded, problem: Problem, tokens: int, parameters: Parameters, step: Step, features: Sequence[Corpus]
+) -> tuple[Weights, list[Dense], float, float | None]:
+    """Return weights of tokens, models of the features, and the loss and the accuracy in cross-validation."""
+    labels, classes = problem.labels, problem.classes
+    if len(np.unique(labels)) < 2:  # a label of all texts, or of none
+        bias = np.array([(2 * float(labels[0]) - 1) * np.log1p(len(labels))])
+        return _constant_weights(tokens, bias), [each.constant() for each in features], 0.0, None
+    linear, found, dense = fit_linear(texts, problem, tokens, parameters, step, features)
     if not found:  # one text per class: nothing can be held out
-        return Part(build_heads(linear, parameters), columns, vectors, Epoch(0, float(np.log(classes)), kept=True))
+        return build_heads(linear, parameters), dense, float(np.log(classes)), None
     held = np.concatenate([fold.held for fold in found])
-    labels, weights = data.labels[held], data.weights[held]
+    right, weights = labels[held], problem.weights[held]
     scores = np.concatenate([linear_logits(fold.linear, fold.texts) + fold.more for fold in found])
-    offset, planar = find_decision_offset(scores, labels, weights), is_planar(parameters) and linear.weights.any()
+    offset, planar = find_decision_offset(scores, right, weights), is_planar(parameters) and linear.weights.any()
     if linear.weights.any():
-        loss, factor, scale, accuracy = _choose_alpha(found, data.labels, parameters, step)
+        loss, factor, scale, accuracy = _choose_alpha(found, labels, parameters, step)
         model = build_heads(Linear(linear.weights * scale, linear.bias), parameters, factor)
     else:  # vectors alone decide
         model = _constant_weights(tokens, linear.bias)
     if not planar:  # in a planar model the movement of tokens changes predictions
-        loss = cross_entropy(class_logits(scores), labels, weights)
-        accuracy = float(np.average(predicted_classes(scores + offset) == labels, weights=weights))
-    covered = weights.sum() / data.weights.sum()  # rows that are never held out count as errors
-    epoch = Epoch(0, loss, loss, float(accuracy * covered), kept=True)
+        loss = cross_entropy(class_logits(scores), right, weights)
+        accuracy = float(np.average(predicted_classes(scores + offset) == right, weights=weights))
+    covered = weights.sum() / problem.weights.sum()  # rows that are never held out count as errors
     model = replace(model, bias=model.bias + offset, decision_offset=offset) if offset.any() else model
-    return Part(model, columns, vectors, epoch)
+    return model, dense, loss, float(accuracy * covered)
 
 
 def fit_linear(
-    data: Data,
-    splits: Sequence[Split],
+    encoded: Encoded,
+    problem: Problem,
     tokens: int,
-    classes: int,
     parameters: Parameters,
     step: Step,
-    table: Corpus | None = None,
-    corpus: Corpus | None = None,
+    features: Sequence[Corpus] = (),
 ) -> tuple[Linear, list[Fold], list[Dense]]:
     """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out.
 
-    With the columns of a `table`, and with the vectors of a `corpus`, also a linear model of each. Beside vectors,
-    n-grams and heads are kept where they lower the loss on held-out texts by more than a standard error; without
-    n-grams all weights of the linear model are 0.
+    Also return a linear model of each of the features. Beside vectors of an encoder, n-grams and heads are kept where
+    they lower the loss on held-out texts by more than a standard error; without n-grams all weights are 0.
     """
-    ids, starts, counts = data.texts
-    texts = csr_matrix((counts.astype(np.float64), ids, starts), (len(data.texts), tokens))
-    labels, weights, loss = data.labels, data.weights, float(np.log(classes))
+    ids, starts, counts = encoded
+    texts = csr_matrix((counts.astype(np.float64), ids, starts), (len(encoded), tokens))
+    labels, weights, splits, classes = problem
+    loss = float(np.log(classes))
 
     def fit_kinds(rows: IntArray | slice) -> list[Linear]:
         models = []
@@ -293,7 +254,7 @@ def fit_linear(
     mix = partial(_fit_mixture, labels=labels, weights=weights, seen=seen)
 
     def stack(*models: DenseFolds) -> FloatArray:
-        return np.stack([*(each.held for each in models), ngrams[0]])[:-1]  # (models, texts, classes)
+        return np.stack([*(class_logits(each.held) for each in models), ngrams[0]])[:-1]  # (models, texts, classes)
 
     def row_losses(scores: FloatArray) -> FloatArray:
         amounts, bias = mix(scores)
@@ -305,20 +266,20 @@ def fit_linear(
         return len(seen) > 1 and bool(gain.mean() > MIN_GAIN * gain.std(ddof=1) / len(gain) ** 0.5)
 
     def fit_best(choices: Sequence[Corpus]) -> DenseFolds:
-        tried = (_fit_dense_folds(each, splits, data, classes, C) for each in choices for C in STRENGTHS)
+        tried = (fit_dense_folds(each, problem, C) for each in choices for C in STRENGTHS)
         return min(tried, key=lambda each: float(row_losses(stack(each)).sum()))
 
-    dense = [] if table is None else [fit_best([table])]
-    uses_ngrams = True
-    if corpus is not None:
+    dense, uses_ngrams = list[DenseFolds](), True
+    for corpus in features:
         best = fit_best(corpus.layer_choices())
-        losses = row_losses(stack(*dense, best))
-        if len(labels) >= MIN_TEXTS_FOR_HEADS and len(seen):
-            moving = _fit_dense_folds(best.corpus, splits, data, classes, best.strength, parameters)
-            if gains(losses, with_heads := row_losses(stack(*dense, moving))):
-                best, losses = moving, with_heads
+        if corpus.has_words:
+            losses = row_losses(stack(*dense, best))
+            if len(labels) >= MIN_TEXTS_FOR_HEADS and len(seen):
+                moving = fit_dense_folds(best.corpus, problem, best.strength, parameters)
+                if gains(losses, with_heads := row_losses(stack(*dense, moving))):
+                    best, losses = moving, with_heads
+            uses_ngrams = gains(losses, row_losses(np.concatenate([stack(*dense, best), ngrams])))
         dense.append(best)
-        uses_ngrams = gains(losses, row_losses(np.concatenate([stack(*dense), ngrams])))
     held_logits = stack(*dense)
     amounts, bias = mix(np.concatenate([held_logits, ngrams]) if uses_ngrams else held_logits)
     own, shares = np.split(np.append(amounts, np.zeros(0 if uses_ngrams else len(KINDS))), [len(dense)])
@@ -328,47 +289,6 @@ def fit_linear(
     whole = _mix(fit_kinds(slice(None)), shares, bias)
     found_folds = [Fold(held, rest, _mix(models, shares, bias), more[held]) for held, rest, models in found]
     return whole._replace(bias=whole.bias + sum(each.bias for each in wholes)), found_folds, wholes
-
-
-class DenseFolds(NamedTuple):
-    """A model of features of all texts, and (texts, classes) logits of the models that have not seen each text."""
-
-    corpus: Corpus
-    strength: float
-    whole: Dense
-    held: FloatArray
-
-
-def _fit_dense_folds(
-    corpus: Corpus,
-    splits: Sequence[Split],
-    data: Data,
-    classes: int,
-    strength: float,
-    parameters: Parameters | None = None,
-) -> DenseFolds:
-    """Fit a linear model of means; with `parameters` also heads, whose directions are trained on the same texts."""
-    held_logits, labels = np.zeros((len(data.labels), classes)), data.labels
-
-    def fit(rows: IntArray | slice) -> tuple[Dense, FloatArray]:
-        heads, size = np.zeros((corpus.axes.shape[1], 0)), 1.0
-        moved = np.zeros((len(labels), 0))
-        if parameters is not None:
-            kept, chosen = retained(ALPHA_FACTOR * parameters.alpha, parameters.layers), np.arange(len(labels))[rows]
-            device = find_device(parameters.device)
-            heads = train_projection(corpus, chosen, labels, data.weights, parameters.n_heads, kept, device)
-            moved = corpus.features(heads, kept)
-            size = HEADS_SHARE * (corpus.means.var(axis=0).sum() / max(float(moved.var(axis=0).sum()), 1e-12)) ** 0.5
-        features = np.hstack([corpus.means[:, corpus.used], size * moved])
-        coefficients, bias = fit_dense(features[rows], labels[rows], data.weights[rows], strength)
-        logits = features @ coefficients.T + bias
-        linear = np.zeros((len(bias), corpus.means.shape[1]))
-        linear[:, corpus.used], decoder = np.split(coefficients, [features.shape[1] - moved.shape[1]], axis=1)
-        return Dense(linear, heads, size * decoder, bias), logits
-
-    for held, learned in splits:
-        held_logits[held] = class_logits(fit(learned)[1][held])
-    return DenseFolds(corpus, strength, fit(slice(None))[0], held_logits)
 
 
 def from_matrix(texts: csr_matrix) -> Encoded:
@@ -523,9 +443,8 @@ def _choose_alpha(found: Sequence[Fold], labels: IntArray, parameters: Parameter
     some = [Fold(fold.held[r], fold.texts[r], fold.linear, fold.more[r]) for fold, r in zip(found, rows, strict=True)]
     texts = [from_matrix(fold.texts) for fold in some]
     models = [build_heads(fold.linear._replace(bias=0 * fold.linear.bias), parameters) for fold in some]
-    own = np.concatenate([np.repeat(fold.linear.bias[None], len(fold.held), axis=0) for fold in some])
-    linear = np.concatenate([linear_logits(fold.linear, fold.texts) for fold in some]) - own
-    bias = own + np.concatenate([fold.more for fold in some])
+    linear = np.concatenate([linear_logits(fold.linear, fold.texts) - fold.linear.bias for fold in some])
+    bias = np.concatenate([fold.linear.bias + fold.more for fold in some])
     right = labels[np.concatenate([fold.held for fold in some])]
     choices = []
     for factor in ALPHA_FACTORS[:1] if is_planar(parameters) else ALPHA_FACTORS:  # a drawn model keeps the given alpha
@@ -553,15 +472,12 @@ def find_decision_offset(scores: FloatArray, labels: IntArray, weights: FloatArr
     rarity = -np.log(frequencies)
     rarity = rarity[1:] - rarity[:1] if classes == 2 else rarity - rarity.mean()
     expected = softmax(class_logits(scores), axis=1) * weights[:, None]  # (texts, classes)
-    tried = [_expected_quality(predicted_classes(scores + part * rarity), expected) for part in OFFSET_FACTORS]
+    tried = []
+    for part in OFFSET_FACTORS:
+        predictions = predicted_classes(scores + part * rarity)
+        table = np.stack([np.bincount(predictions, column, classes) for column in expected.T])  # (classes, predictions)
+        right, sizes = np.diag(table), table.sum(axis=0) + table.sum(axis=1)
+        tried.append((right.sum() / table.sum(), np.mean(2 * right / np.maximum(sizes, 1e-12))))
     accuracy, f1 = np.array(tried).T
     best = np.where(accuracy >= accuracy.max() - MAX_ACCURACY_LOSS, f1, -1).argmax()
     return np.asarray(OFFSET_FACTORS[best] * rarity)
-
-
-def _expected_quality(predictions: IntArray, expected: FloatArray) -> tuple[float, float]:
-    """Return accuracy and macro F1 of (texts,) predictions, given (texts, classes) probabilities."""
-    classes = expected.shape[1]
-    table = np.stack([np.bincount(predictions, column, classes) for column in expected.T])  # (classes, predictions)
-    right, sizes = np.diag(table), table.sum(axis=0) + table.sum(axis=1)
-    return float(right.sum() / table.sum()), float(np.mean(2 * right / np.maximum(sizes, 1e-12)))

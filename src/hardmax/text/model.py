@@ -243,10 +243,8 @@ class Model:
             own, heads = slice(k, k + 1), np.flatnonzero(w.decoder[k].any(axis=1))
             heads = heads if len(heads) else np.arange(1)
             offset = None if w.decision_offset is None else w.decision_offset[own]
-            weights = Weights(
-                *(w.embedding[:, heads], w.alpha[heads], None, w.decoder[own, heads], w.bias[own]),
-                *(w.layers, w.pooling_exponent, offset),
-            )
+            embedding, alpha, decoder = w.embedding[:, heads], w.alpha[heads], w.decoder[own, heads]
+            weights = Weights(embedding, alpha, None, decoder, w.bias[own], w.layers, w.pooling_exponent, offset)
             context = None if self.context is None else self.context.of_output(k)
             columns = replace(self.columns, linear=self.columns.linear[own])
             found.append(Model(self.vocabulary, weights, np.array([f"not {name}", str(name)]), context, columns))
@@ -294,8 +292,8 @@ class Model:
             encoded = self.vocabulary.encode_words(words, len(some))
             terms, readings = contributions(self.weights, encoded), None
             if self.context is not None:
-                found = self.context.read(some, self.vocabulary.splitter, report)
-                readings = [each for _, each in sorted(found, key=_first)]
+                found = dict(self.context.read(some, self.vocabulary.splitter, report))
+                readings = [found[i] for i in range(len(some))]
                 encoded, terms = self._add_words(encoded, terms, words, readings)
             if len(self.columns):
                 encoded, terms = self._add_columns(encoded, terms, some)
@@ -324,16 +322,14 @@ class Model:
         ids, counts, values, sizes = [], [], [], [0]
         for t, (own, reading) in enumerate(zip(words, readings, strict=True)):
             here = slice(encoded.starts[t], encoded.starts[t + 1])
-            first = self.word_ids([own[i] for i in reading.rows.tolist()])
-            new = np.array(
-                [i for i in dict.fromkeys(first.tolist()) if i not in set(encoded.ids[here].tolist())], np.intp
-            )
-            every = np.concatenate([encoded.ids[here], new])
-            order = np.argsort(every)
-            total = np.concatenate([terms[here], np.zeros((len(new), terms.shape[1]))])
-            np.add.at(total, order[np.searchsorted(every[order], first)], reading.terms)
-            ids.append(every)
-            counts.append(np.append(encoded.counts[here], np.ones(len(new), np.int64)))
+            read = self.word_ids([own[i] for i in reading.rows.tolist()]).tolist()
+            every = dict.fromkeys([*encoded.ids[here].tolist(), *read])
+            place = dict(zip(every, range(len(every)), strict=True))
+            new = len(every) - (here.stop - here.start)
+            total = np.concatenate([terms[here], np.zeros((new, terms.shape[1]))])
+            np.add.at(total, [place[i] for i in read], reading.terms)
+            ids.append(np.array(list(every), np.intp))
+            counts.append(np.append(encoded.counts[here], np.ones(new, np.int64)))
             values.append(total)
             sizes.append(len(every))
         starts = np.cumsum(sizes)
@@ -372,7 +368,12 @@ class Model:
 
     def label_sets(self, scores: FloatArray) -> list[tuple[Any, ...]]:
         """Return the predicted labels of each text, of several per text."""
-        return [tuple(self.classes[row].tolist()) for row in scores > 0]
+        return label_tuples(scores > 0, self.classes)
+
+
+def label_tuples(matrix: AnyArray, classes: AnyArray) -> list[tuple[Any, ...]]:
+    """Return the labels of each row of a matrix of 0 and 1."""
+    return [tuple(classes[row != 0].tolist()) for row in matrix]
 
 
 def predicted_classes(scores: FloatArray) -> IntArray:
@@ -388,10 +389,6 @@ class Batch(NamedTuple):
     terms: FloatArray  # (tokens of all texts, outputs)
     logits: FloatArray  # (texts, outputs)
     readings: list[Reading] | None
-
-
-def _first(pair: tuple[int, Reading]) -> int:
-    return pair[0]
 
 
 def in_parts(texts: Sequence[str], most: int = MAX_CHARACTERS) -> Iterator[Sequence[str]]:
@@ -471,12 +468,7 @@ def answer_columns(model: Model, scores: FloatArray, known: IntArray, at_least: 
     if at_least > 0:
         confident = is_confident(best, at_least).tolist()
         labels = [str(label) if kept else NOT_SURE for label, kept in zip(labels, confident, strict=True)]
-    return {
-        "prediction": labels,
-        "probability": best,
-        **by_class,
-        "no_known_word": known == 0,
-    }
+    return {"prediction": labels, "probability": best, **by_class, "no_known_word": known == 0}
 
 
 def is_confident(certainty: FloatArray, at_least: float) -> BoolArray:

@@ -246,6 +246,11 @@ def parameter_names(*groups: str) -> list[str]:
     return [each.name for each in fields(Parameters) if each.metadata["group"] in groups]
 
 
+def starts_random(parameters: Parameters) -> bool:
+    """Return whether the parameters need a random start."""
+    return parameters.start == "random" or parameters.epochs is not None or parameters.training != "hardmax"
+
+
 def check_parameters(parameters: Parameters) -> None:
     """Raise an error if a value is out of its bounds, or if two values exclude each other."""
     for each in fields(parameters):
@@ -264,8 +269,8 @@ def check_parameters(parameters: Parameters) -> None:
         got = f"`epochs={parameters.epochs}`"
         raise ParameterError("start", 'be "random" with `epochs`', got, "Leave one of them out.")
     for name in ("encoder", "columns"):
-        if getattr(parameters, name) and (parameters.start == "random" or parameters.epochs is not None):
-            got = '`start="random"` or `epochs`'
+        if getattr(parameters, name) and starts_random(parameters):
+            got = '`start="random"`, `epochs` or `training="softmax"`'
             raise ParameterError(name, "be used with a linear start", got, "Leave them out.")
     if parameters.resume and parameters.checkpoint is None:
         raise ParameterError("resume", "be used with `checkpoint`, the file of the unfinished run", "no file")

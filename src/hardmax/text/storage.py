@@ -20,7 +20,7 @@ from hardmax._validation import is_positive_definite
 from hardmax.text.card import Record, model_card
 from hardmax.text.columns import Column, Columns
 from hardmax.text.context import Context
-from hardmax.text.encoder import find_device, restore_encoder
+from hardmax.text.encoder import restore_encoder
 from hardmax.text.model import Epoch, Model, Weights
 from hardmax.text.parameters import DTYPES, MODEL, TRAINING, Parameters, parameter_names
 from hardmax.text.tokenizer import Splitter, Tokenizer, full_name
@@ -166,7 +166,7 @@ def load_model(folder: Path, tokenizer: Tokenizer | None = None, encoder: Any = 
 
 def _read_context(about: dict[str, Any], arrays: dict[str, AnyArray], encoder: Any) -> Context:
     """Return the part of a model that reads vectors; its encoder has the hashes of the one of training."""
-    own = restore_encoder(about, encoder, cut=about["cut"], dtype=about["dtype"], device=find_device("auto"))
+    own = restore_encoder(about, encoder)
     mean, scale, linear, projection, decoder = (arrays[name] for name in CONTEXT_ARRAYS)
     context = Context(own, mean, scale, linear, projection, decoder, about["alpha"], about["layers"])
     if callable(own.source):  # only its name is known: at least its vectors must have the same width

@@ -6,7 +6,7 @@ time would make the reported accuracy too large.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from warnings import warn
 
 import numpy as np
@@ -20,12 +20,10 @@ from hardmax._validation import as_array, is_missing, to_numpy
 from hardmax.text.columns import RowText, join_columns
 from hardmax.text.encoder import VectorText
 from hardmax.text.files import join_names
+from hardmax.text.model import Model, label_tuples
 from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.tables import choose_column, left_out_note
 from hardmax.text.tokenizer import Splitter, unspaced_note
-
-if TYPE_CHECKING:
-    from hardmax.text.model import Model
 
 MULTILABEL = "For several labels per text pass a list of labels for each, or a matrix of 0 and 1."
 HEAD_ROWS = 100  # rows of a DataFrame that are read to find the column of texts
@@ -142,11 +140,6 @@ def find_label_sets(y: Any) -> LabelSets | None:
     if is_array:
         raise ParameterError("y", "hold 0 and 1 where it is a matrix", f"shape {values.shape} with others", MULTILABEL)
     return LabelSets(rows, "sets", None)
-
-
-def label_tuples(matrix: IntArray, classes: AnyArray) -> list[tuple[Any, ...]]:
-    """Return the labels of each row of a matrix of 0 and 1."""
-    return [tuple(classes[row != 0].tolist()) for row in matrix]
 
 
 def check_known_sets(y: Any, texts: int, classes: AnyArray, name: str = "y") -> IntArray:
@@ -269,7 +262,7 @@ def _number_values(values: Sequence[Any]) -> IntArray:
     return np.array([known.setdefault(value, len(known)) for value in values], np.intp)
 
 
-def check_texts(X: Any, column: str | None = None, model: "Model | None" = None) -> list[str]:
+def check_texts(X: Any, column: str | None = None, model: Model | None = None) -> list[str]:
     """Return a list of strings, with "" for missing texts; raise an error for what a model cannot read."""
     names = model.columns.names if model is not None else ()
     texts = _as_list(X, column, names)
