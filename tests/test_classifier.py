@@ -192,7 +192,7 @@ def test_held_out_texts_are_of_every_class():
         *({"layers": -1}, {"alpha": 0}, {"dropout": 1.0}, {"training": "sparsemax"}, {"trained_A": True}),
         *({"class_weight": "even"}, {"class_weight": {"positive": 0}}, {"class_weight": {"positiv": 2}}),
         *({"resume": True}, {"epochs": 0}, {"device": "tpu"}, {"start": "linear", "epochs": 2}, {"start": "warm"}),
-        {"start": "linear", "training": "softmax"},
+        *({"start": "linear", "training": "softmax"}, {"encoder": toy, "training": "softmax"}),
     ],
 )
 def test_a_wrong_parameter_is_named(corpus, options):
@@ -330,6 +330,11 @@ def test_labels_of_all_texts_or_missing_ones_raise_a_warning():
     assert found.predict(["a film"]).tolist() == [("all",)]
     with pytest.raises(ParameterError, match=r"^`start`"):
         HardmaxClassifier(epochs=2).fit(TEXTS, SETS)
+    with pytest.warns(UserWarning, match=r"'2' is that of 0"):
+        found = HardmaxClassifier(n_heads=2, groups=1, class_weight={0: 2.0}).fit(
+            TEXTS, np.pad(WANTED, ((0, 0), (0, 1)))
+        )
+    assert not found.predict(TEXTS)[:, 2].any()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, diags_array
 from scipy.special import log_softmax, softmax
-from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.class_weight import compute_sample_weight
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn requires it
 
 from hardmax._display import progress_bar
@@ -157,12 +157,9 @@ def _list_problems(data: TrainingSet, parameters: Parameters) -> list[Problem]:
         classes = np.arange(2) if data.multilabel else data.classes
         chosen = parameters.class_weight
         if data.multilabel and isinstance(chosen, Mapping):
-            chosen = {1: chosen.get(data.classes[k].item(), 1.0)}
-        present = np.intersect1d(classes[labels], classes)
-        of_class = np.ones(len(classes))
-        of_class[np.isin(classes, present)] = compute_class_weight(chosen, classes=present, y=classes[labels])
-        weights = of_class[labels] * (1.0 if data.weights is None else data.weights)
-        splits = list(folds(labels, data.groups)) if len(present) > 1 else []
+            chosen = {0: 1.0, 1: chosen.get(data.classes[k].item(), 1.0)}
+        weights = compute_sample_weight(chosen, classes[labels]) * (1.0 if data.weights is None else data.weights)
+        splits = list(folds(labels, data.groups)) if labels.min() < labels.max() else []
         problems.append(Problem(labels, weights / weights.mean(), splits, len(classes)))
     return problems
 
