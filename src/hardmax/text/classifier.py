@@ -173,7 +173,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         if self._fitted.multilabel:
             found = self.decision_function(X) > 0
             right = (found == check_known_sets(y, len(found), self.classes_)).all(axis=1)
-            return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
+            return float(np.average(right, weights=sample_weight))
         return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
 
     @property
@@ -225,16 +225,16 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
 
         model = self._fitted
         found = explain_labels(model, self._check(X))
-        scores, strongest = np.zeros((len(found), model.weights.outputs)), []
-        for row, each in enumerate(found):
-            scores[row] = each.logits
+        strongest = []
+        for each in found:
             parts = []
             for label, explanation in each.explanations.items():
                 words = [(part.named, float(explanation.as_shown(part.value))) for part in explanation.by_word()]
                 listed = ", ".join(f"{name} {value:+.2f}" for name, value in words[:STRONGEST])
                 parts.append(f"{label}: {listed}" if model.multilabel else listed)
             strongest.append("; ".join(parts))
-        columns = answer_columns(model, scores, np.array([each.known for each in found], np.intp), at_least)
+        scores, known = np.stack([each.logits for each in found]), np.array([each.known for each in found])
+        columns = answer_columns(model, scores, known, at_least)
         return pandas.DataFrame(columns | {"strongest_words": strongest})
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:

@@ -83,19 +83,15 @@ class Context:
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
     ) -> Iterator[tuple[int, Reading]]:
         """Yield index and reading of each text, in any order."""
+        kept = retained(self.alpha, self.layers)
         for i, words in self.encoder.read(texts, splitter, progress):
-            yield i, self.read_words(words)
-
-    def read_words(self, words: Words) -> Reading:
-        """Return the reading of one text; products of one text do not depend on the others of a batch."""
-        n = len(words.rows)
-        vectors = check_width(words.vectors, len(self.mean))
-        x = (vectors.astype(np.float64) - self.mean) / self.scale  # (n, d)
-        z = x @ self.projection  # (n, heads)
-        positions = place(z)
-        shares = shares_on_line(positions, retained(self.alpha, self.layers))
-        terms = x @ self.linear.T / max(1, n) + (shares * z) @ self.decoder.T
-        return Reading(words.rows, terms, positions, shares)
+            vectors = check_width(words.vectors, len(self.mean))
+            x = (vectors.astype(np.float64) - self.mean) / self.scale  # (n, d)
+            z = x @ self.projection  # (n, heads)
+            positions = place(z)
+            shares = shares_on_line(positions, kept)
+            terms = x @ self.linear.T / max(1, len(x)) + (shares * z) @ self.decoder.T
+            yield i, Reading(words.rows, terms, positions, shares)
 
     def simulate_head(self, reading: Reading, h: int) -> HardmaxTrajectory:
         """Simulate a head of one text exactly."""

@@ -186,10 +186,8 @@ def _check_tokens(found: Any, text: str) -> tuple[IntArray, AnyArray]:
         tokens, given, values = found
         offsets = np.asarray(given, np.intp).reshape(len(tokens), 2)
         vectors = np.asarray(values, np.float32).reshape(len(tokens), -1 if len(tokens) else 0)
-        fits = vectors.ndim == 2 and len(vectors) == len(tokens) and bool(np.isfinite(vectors).all())
-        fits = fits and bool(
-            (np.diff(offsets[:, 0]) >= 0).all() and (offsets >= 0).all() and (offsets <= len(text)).all()
-        )
+        inside = ((offsets >= 0) & (offsets <= len(text))).all()
+        fits = bool(inside and np.isfinite(vectors).all() and (np.diff(offsets[:, 0]) >= 0).all())
     except (TypeError, ValueError):
         fits = False
     if not fits:

@@ -46,12 +46,12 @@ def _fraction(default: float, about: str) -> Any:
     return _parameter(TRAINING, default, about, check)
 
 
-def _choice(group: str, default: str | None, about: str, *choices: str) -> Any:
+def _choice(group: str, choices: tuple[str, ...], about: str, *, optional: bool = False) -> Any:
     def check(value: Any, name: str) -> None:
         if value not in choices:
             raise ParameterError(name, f"be one of {', '.join(choices)}", repr(value))
 
-    return _parameter(group, default, about, check)
+    return _parameter(group, None if optional else choices[0], about, check)
 
 
 def _check_ngrams(value: Any, name: str) -> None:
@@ -134,11 +134,9 @@ class Parameters:
     )
     select: str = _choice(
         MODEL,
-        "discriminative",
+        ("discriminative", "frequent"),
         'Tokens to keep when there are more: "discriminative", those whose frequency differs most between classes, '
         'abs(log ratio) sqrt(texts), or "frequent". A linear start always keeps the most frequent tokens.',
-        "discriminative",
-        "frequent",
     )
     max_words: int | None = _count(MODEL, None, "Number of words of a text that are read. Default: all.")
     punctuation: bool = _parameter(MODEL, True, "Treat punctuation characters such as ! and , as words.")
@@ -170,34 +168,28 @@ class Parameters:
     )
     long_texts: str = _choice(
         MODEL,
-        "windows",
+        ("windows", "cut"),
         'How an encoder reads texts that are longer than its window: in overlapping "windows", or "cut" to the first.',
-        "windows",
-        "cut",
     )
     encoder_dtype: str = _choice(
         MODEL,
-        "float64",
+        DTYPES,
         "Precision of an encoder. In float64 a text has the same vectors in every batch; the others are faster.",
-        *DTYPES,
     )
     training: str = _choice(
         TRAINING,
-        "hardmax",
+        ("hardmax", "softmax"),
         'Attention that training differentiates: "hardmax" itself, or "softmax" at a low temperature as in the paper. '
         "Inference is always hardmax.",
-        "hardmax",
-        "softmax",
     )
     temperature: float = _positive(TRAINING, 1e-3, 'Temperature of `training="softmax"`.')
     start: str | None = _choice(
         TRAINING,
-        None,
+        ("linear", "random"),
         'Initial weights: "random", or "linear", from a linear model of the same tokens whose regularisation is chosen '
         "by cross-validation; it needs no epochs. Default: linear; random if `epochs` is given, or for at least 8,000 "
         "long texts (400 characters on average) without a rare class.",
-        "linear",
-        "random",
+        optional=True,
     )
     epochs: int | None = _count(
         TRAINING, None, "Epochs after a random start. Default: 5, or more if there are few texts."

@@ -45,7 +45,9 @@ class TokenEncoder:
     ) -> None:
         import torch
 
-        found: tuple[str, Any, Any] = _load(model)
+        found: tuple[str, Any, Any] = (
+            _load_once(str(model)) if isinstance(model, str | PathLike) else load(model, "An encoder", ENCODERS)
+        )
         self.name, self.network, self.tokenizer = found
         if dtype != "float64":
             self.network = copy.deepcopy(self.network).to(getattr(torch, dtype))
@@ -108,12 +110,6 @@ class TokenEncoder:
             yield from (vectors[: len(one)] for vectors, one in zip(joined, some, strict=True))
 
 
-def _load(model: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
-    if isinstance(model, str | PathLike):
-        return _load_once(str(model))
-    return load(model, "An encoder", ENCODERS)
-
-
 @lru_cache(maxsize=2)
 def _load_once(model: str) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     return load(model, "An encoder", ENCODERS)
@@ -168,27 +164,21 @@ def embed(
     """
     size = check_count(batch_size, "batch_size", least=1)
     _, network, tokenizer = load(model, "`hardmax.transformers.embed`")
+    from torch.nn.functional import normalize
+
     distinct = sorted({text for text in texts if text.strip()})
     ids = tokenize(distinct, network, tokenizer)
     order = sorted((i for i in range(len(distinct)) if ids[i]), key=lambda i: len(ids[i]))
     vectors = np.zeros((len(distinct) + 1, network.config.hidden_size), np.float32)  # the last row is of empty texts
     for start in range(0, len(order), size):
         batch = order[start : start + size]
-        vectors[batch] = _embed_batch([ids[i] for i in batch], network, tokenizer.pad_token_id or 0)
+        states, mask = _run([ids[i] for i in batch], network, tokenizer.pad_token_id or 0)
+        vectors[batch] = normalize((states[-1] * mask[..., None]).sum(1), dim=1).numpy()
         if progress is not None:
             progress(min(start + size, len(order)), len(order))
     check_finite(vectors)
     row = {text: i for i, text in enumerate(distinct)}
     return vectors[[row.get(text, -1) for text in texts]]
-
-
-def _embed_batch(ids: list[list[int]], model: "PreTrainedModel", padding: int) -> NDArray[np.float64]:
-    """Return the unit vectors of one batch: (texts, d)."""
-    import torch
-
-    states, mask = _run(ids, model, padding)
-    sums = (states[-1] * mask[..., None]).sum(1)
-    return np.asarray(torch.nn.functional.normalize(sums, dim=1).numpy())
 
 
 def _run(ids: list[list[int]], model: "PreTrainedModel", padding: int) -> "tuple[Sequence[Tensor], Tensor]":

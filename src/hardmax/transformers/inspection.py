@@ -150,13 +150,12 @@ def run_model(
     finally:
         module.eager_attention_forward = soft  # type: ignore[attr-defined]
     attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
+    check_finite(attention, states)
     logits: Any = getattr(result, "logits", None)
-    exclusive = logits is not None and logits.shape[-1] > 1
-    if not exclusive or model.config.problem_type == "multi_label_classification":
-        check_finite(attention, states)
+    if logits is None or logits.shape[-1] == 1 or model.config.problem_type == "multi_label_classification":
         return attention, states, None
     predictions = logits.reshape(-1, logits.shape[-1]).softmax(dim=-1).double().numpy()
-    check_finite(attention, states, predictions)
+    check_finite(predictions)
     return attention, states, predictions
 
 
