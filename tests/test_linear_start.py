@@ -23,6 +23,7 @@ from hardmax.text.linear_init import (
     fit_linear,
     from_matrix,
     linear_logits,
+    to_matrix,
     uses_linear_start,
 )
 from hardmax.text.model import contributions, predicted_classes, sums_by_text
@@ -83,7 +84,7 @@ def test_held_out_texts_lose_tokens_that_no_other_text_has(corpus) -> None:
     vocabulary = Vocabulary.build(corpus.texts, Parameters(ngram_range=(1, 2)))
     texts, losses = vocabulary.encode(corpus.texts), []
     problem = Problem(labels, np.ones(300), list(folds(labels, np.arange(300))), 2)
-    whole, found, _ = fit_linear(texts, problem, len(vocabulary), Parameters(), losses.append)
+    whole, found, _ = fit_linear(to_matrix(texts, len(vocabulary)), problem, Parameters(), losses.append)
     assert len(losses) == len(KINDS) * (1 + len(problem.splits))
     assert whole.weights.shape == (1, len(vocabulary))
     for fold in found:

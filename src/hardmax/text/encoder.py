@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -98,15 +99,19 @@ class Encoder:
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
     ) -> Iterator[tuple[int, IntArray, AnyArray]]:
         """Yield index, offsets and vectors of the word pieces of each text, in any order."""
-        missing = []
-        for i, text in enumerate(texts):
-            found = self._restore(text)
+        missing, paths = [], [self._path(text) for text in texts]
+        for i, path in enumerate(paths):
+            found = None if path is None else _read_cached(path)
             if found is None:
                 missing.append(i)
             else:
                 yield i, *found
         for k, offsets, vectors in self._encode([texts[i] for i in missing], splitter, progress):
-            self._keep(texts[missing[k]], offsets, vectors)
+            path = paths[missing[k]]
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with written_whole(path) as temporary, temporary.open("wb") as file:
+                    np.savez(file, offsets=offsets, vectors=vectors)
             yield missing[k], offsets, vectors
 
     def warn_of_cut(self, texts: Sequence[str]) -> None:
@@ -149,22 +154,14 @@ class Encoder:
         name = sha256(key).hexdigest()
         return Path(self.cache, name[:2], f"{name}.npz")
 
-    def _restore(self, text: str) -> tuple[IntArray, AnyArray] | None:
-        path = self._path(text)
-        if path is None or not path.is_file():
-            return None
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return arrays["offsets"], arrays["vectors"]
-        except (OSError, ValueError, KeyError, EOFError):
-            return None  # damaged: it is computed again
 
-    def _keep(self, text: str, offsets: IntArray, vectors: AnyArray) -> None:
-        path = self._path(text)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with written_whole(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, offsets=offsets, vectors=vectors)
+def _read_cached(path: Path) -> tuple[IntArray, AnyArray] | None:
+    """Return offsets and vectors from a file of the cache, or None if it is missing or damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return arrays["offsets"], arrays["vectors"]
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return None
 
 
 def _gather(offsets: IntArray, vectors: AnyArray, spans: Sequence[Any]) -> Words:

@@ -130,9 +130,9 @@ def fit_linear_model(data: TrainingSet, parameters: Parameters, report: Report) 
         def step(loss: float, numbers: Iterator[int] = numbers) -> None:
             report(next(numbers), len(choices) * steps, loss, None)
 
-        encoded = vocabulary.encode(data.texts)
+        texts = to_matrix(vocabulary.encode(data.texts), len(vocabulary))
         with threadpool_limits(1, "blas"):  # thousands of small sums: threads would slow them down
-            parts = [_fit_weights(encoded, each, len(vocabulary), own, step, features) for each in problems]
+            parts = [_fit_weights(texts, each, own, step, features) for each in problems]
         weights, dense, losses, accuracies = zip(*parts, strict=True)
         joined = list(map(join_labels, zip(*dense, strict=True)))
         known = [accuracy for accuracy in accuracies if accuracy is not None]
@@ -164,10 +164,10 @@ def _list_problems(data: TrainingSet, parameters: Parameters) -> list[Problem]:
     return problems
 
 
-def _constant_weights(tokens: int, bias: FloatArray) -> Weights:
+def _constant_weights(texts: csr_matrix, bias: FloatArray) -> Weights:
     """Return weights of tokens that contribute nothing."""
-    decoder = np.zeros((len(bias), 1, 1))
-    return Weights(np.zeros((tokens, 1, 1), np.float32), np.ones(1), None, decoder, bias, 0, POOLING_EXPONENT)
+    embedding, decoder = np.zeros((texts.shape[1], 1, 1), np.float32), np.zeros((len(bias), 1, 1))
+    return Weights(embedding, np.ones(1), None, decoder, bias, 0, POOLING_EXPONENT)
 
 
 def _join_weights(parts: Sequence[Weights]) -> Weights:
@@ -186,14 +186,14 @@ def _join_weights(parts: Sequence[Weights]) -> Weights:
 
 
 def _fit_weights(
-    texts: Encoded, problem: Problem, tokens: int, parameters: Parameters, step: Step, features: Sequence[Corpus]
+    texts: csr_matrix, problem: Problem, parameters: Parameters, step: Step, features: Sequence[Corpus]
 ) -> tuple[Weights, list[Dense], float, float | None]:
     """Return weights of tokens, models of the features, and the loss and the accuracy in cross-validation."""
     labels, classes = problem.labels, problem.classes
     if len(np.unique(labels)) < 2:  # a label of all texts, or of none
         bias = np.array([(2 * float(labels[0]) - 1) * np.log1p(len(labels))])
-        return _constant_weights(tokens, bias), [each.constant() for each in features], 0.0, None
-    linear, found, dense = fit_linear(texts, problem, tokens, parameters, step, features)
+        return _constant_weights(texts, bias), [each.constant() for each in features], 0.0, None
+    linear, found, dense = fit_linear(texts, problem, parameters, step, features)
     if not found:  # one text per class: nothing can be held out
         return build_heads(linear, parameters), dense, float(np.log(classes)), None
     held = np.concatenate([fold.held for fold in found])
@@ -204,7 +204,7 @@ def _fit_weights(
         loss, factor, scale, accuracy = _choose_alpha(found, labels, parameters, step)
         model = build_heads(Linear(linear.weights * scale, linear.bias), parameters, factor)
     else:  # vectors alone decide
-        model = _constant_weights(tokens, linear.bias)
+        model = _constant_weights(texts, linear.bias)
     if not planar:  # in a planar model the movement of tokens changes predictions
         loss = cross_entropy(class_logits(scores), right, weights)
         accuracy = float(np.average(predicted_classes(scores + offset) == right, weights=weights))
@@ -214,20 +214,13 @@ def _fit_weights(
 
 
 def fit_linear(
-    encoded: Encoded,
-    problem: Problem,
-    tokens: int,
-    parameters: Parameters,
-    step: Step,
-    features: Sequence[Corpus] = (),
+    texts: csr_matrix, problem: Problem, parameters: Parameters, step: Step, features: Sequence[Corpus] = ()
 ) -> tuple[Linear, list[Fold], list[Dense]]:
     """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out.
 
     Also return a linear model of each of the features. Beside vectors of an encoder, n-grams and heads are kept where
     they lower the loss on held-out texts by more than a standard error; without n-grams all weights are 0.
     """
-    ids, starts, counts = encoded
-    texts = csr_matrix((counts.astype(np.float64), ids, starts), (len(encoded), tokens))
     labels, weights, splits, classes = problem
     loss = float(np.log(classes))
 
@@ -240,7 +233,7 @@ def fit_linear(
 
     found, ngrams = [], np.zeros((len(KINDS), len(labels), classes))  # logits of held-out texts
     for held, learned in splits:
-        known = np.zeros(tokens)
+        known = np.zeros(texts.shape[1])
         known[texts[learned].indices] = 1  # new texts have unknown tokens, too
         rest = csr_matrix(texts[held] @ diags_array(known))
         rest.eliminate_zeros()
@@ -286,6 +279,11 @@ def fit_linear(
     whole = _mix(fit_kinds(slice(None)), shares, bias)
     found_folds = [Fold(held, rest, _mix(models, shares, bias), more[held]) for held, rest, models in found]
     return whole._replace(bias=whole.bias + sum(each.bias for each in wholes)), found_folds, wholes
+
+
+def to_matrix(texts: Encoded, tokens: int) -> csr_matrix:
+    """Return (texts, tokens) counts."""
+    return csr_matrix((texts.counts.astype(np.float64), texts.ids, texts.starts), (len(texts), tokens))
 
 
 def from_matrix(texts: csr_matrix) -> Encoded:

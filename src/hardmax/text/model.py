@@ -363,12 +363,8 @@ class Model:
         if self.multilabel == "matrix":
             return (scores > 0).astype(np.intp)
         found = np.empty(len(scores), object)
-        found[:] = self.label_sets(scores)
+        found[:] = label_tuples(scores > 0, self.classes)
         return found
-
-    def label_sets(self, scores: FloatArray) -> list[tuple[Any, ...]]:
-        """Return the predicted labels of each text, of several per text."""
-        return label_tuples(scores > 0, self.classes)
 
 
 def label_tuples(matrix: AnyArray, classes: AnyArray) -> list[tuple[Any, ...]]:
@@ -461,7 +457,7 @@ def answer_columns(model: Model, scores: FloatArray, known: IntArray, at_least: 
     if model.multilabel:
         if at_least > 0:
             raise ParameterError("at_least", "be 0 for a model of several labels per text", repr(at_least))
-        joined = [", ".join(map(str, labels)) for labels in model.label_sets(scores)]
+        joined = [", ".join(map(str, labels)) for labels in label_tuples(scores > 0, model.classes)]
         return {"prediction": joined, **by_class, "no_known_word": known == 0}
     best = model.certainty(scores)
     labels = model.decide(scores).tolist()

@@ -380,13 +380,24 @@ class Inspection:
         data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
         data |= {} if soft is None else {"changes": self.changes_from(soft)}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
-        data["layers"] = [self._layer_json(at) for at in range(len(self.states))]
         margins: Any = self.margins().astype(object)  # (layers, h, n)
         margins[margins == np.inf] = None
-        top = self.top_choices()
-        for at, layer in enumerate(data["layers"][1:]):
-            layer["margins"] = margins[at].tolist()
-            layer["top_choices"] = {kind: shares[at].tolist() for kind, shares in top.items()}
+        top, data["layers"] = self.top_choices(), []
+        for at, layer in enumerate((0, *self.layers)):  # states[at], and the attention before it
+            leaders = self.leaders[at].tolist()
+            measures: dict[str, Any] = {"layer": layer}
+            measures |= {name: float(getattr(self, name)[at]) for name in ("effective_clusters", "mean_cosine")}
+            measures |= {"leaders": leaders, "leading_pieces": [self.pieces[i] for i in leaders]}
+            data["layers"].append(measures)
+            if at == 0:
+                continue
+            measures["weights"] = self.weights_of[at - 1]
+            for name in ("rank", "effective_rank", "boolean_distance"):
+                measures[name] = getattr(self, name)[at - 1].tolist()
+            attended = self.most_attended(layer)
+            measures["most_attended"] = [{"token": j, "piece": self.pieces[j], "share": share} for j, share in attended]
+            measures["margins"] = margins[at - 1].tolist()
+            measures["top_choices"] = {kind: shares[at - 1].tolist() for kind, shares in top.items()}
         data["weights"] = [
             {
                 "layers": self.layers_with(w),
@@ -397,20 +408,6 @@ class Inspection:
             for w, heads in enumerate(self.weights)
         ]
         return to_json("hardmax-inspection-1", data)
-
-    def _layer_json(self, at: int) -> dict[str, Any]:
-        """Return the measures of states[at], and those of the attention before it."""
-        leaders, layer = self.leaders[at].tolist(), (0, *self.layers)[at]
-        data: dict[str, Any] = {"layer": layer}
-        data |= {name: float(getattr(self, name)[at]) for name in ("effective_clusters", "mean_cosine")}
-        data |= {"leaders": leaders, "leading_pieces": [self.pieces[i] for i in leaders]}
-        if at > 0:
-            data["weights"] = self.weights_of[at - 1]
-            for name in ("rank", "effective_rank", "boolean_distance"):
-                data[name] = getattr(self, name)[at - 1].tolist()
-            attended = self.most_attended(layer)
-            data["most_attended"] = [{"token": j, "piece": self.pieces[j], "share": share} for j, share in attended]
-        return data
 
 
 def compute_effective_number(weights: FloatArray) -> FloatArray:
