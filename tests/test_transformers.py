@@ -485,10 +485,7 @@ def test_the_command_names_its_argument(run, folder) -> None:
         assert named in err
 
 
-KINDS = ["bert", "gpt2", "distilbert", "albert", "roberta", "xlm-roberta"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
     model = pair(kind)
     soft, hard = inspect(model, SENTENCE), inspect(model, SENTENCE, hard=[(1, 0), (2, 1)])

@@ -173,7 +173,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         if self._fitted.multilabel:
             found = self.decision_function(X) > 0
             right = (found == check_known_sets(y, len(found), self.classes_)).all(axis=1)
-            return float(np.average(right, weights=sample_weight))
+            return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
         return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
 
     @property

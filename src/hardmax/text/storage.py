@@ -33,8 +33,8 @@ TOKENIZER = "tokenizer"  # a file holds its name only, as code is not data
 PARAMETERS = [name for name in parameter_names(MODEL, TRAINING) if name not in (TOKENIZER, "encoder")]
 COLUMN = {"name": str, "mean": float, "scale": float, "categories": list}
 KINDS: dict[str, Any] = {
-    **dict.fromkeys(("weights", "sha256", "classes_dtype"), str),
-    **dict.fromkeys(("classes", "history", "words"), list),
+    **dict.fromkeys(("weights", "sha256", "classes_dtype", "multilabel"), str),
+    **dict.fromkeys(("classes", "history", "words", "columns"), list),
     **dict.fromkeys(("text", "params", "training"), dict),
     "layers": int,
     "pooling_exponent": float,
@@ -210,7 +210,7 @@ def _for_json(value: Any) -> Any:
 def _read_about(file: Path) -> dict[str, Any]:
     """Return the description of a model; every entry is checked, except those of `params` and `text`."""
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
+        about: Any = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise InputError(f"`{file}` must be JSON. It is truncated or something else. Copy the folder again.") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
@@ -218,6 +218,7 @@ def _read_about(file: Path) -> dict[str, Any]:
     if about.get("version") != VERSION:
         advice = "Load it with the release of hardmax that wrote it, or train it again."
         raise ParameterError(file, f"have version {VERSION}", repr(about.get("version")), advice)
+    about = {"columns": [], "multilabel": "", **about}
     _require_kinds(about, KINDS, file)
     _require_kinds(about["training"], TRAINING_KINDS, file, of=" of `training`")
     counts = about["training"]["classes"].values()
@@ -239,10 +240,7 @@ def _read_about(file: Path) -> dict[str, Any]:
         _require_kinds(about["encoder"], ENCODER, file, of=" of `encoder`")
         _require(about["encoder"]["alpha"] > 0 <= about["encoder"]["layers"], file, "`encoder` must have valid layers")
         _require(about["encoder"]["dtype"] in DTYPES, file, f"`dtype` of `encoder` must be one of {DTYPES}")
-    about.setdefault("columns", [])
-    about.setdefault("multilabel", "")
     _require(about["multilabel"] in ("", "matrix", "sets"), file, "`multilabel` must be one of its two forms")
-    _require(isinstance(about["columns"], list), file, "`columns` must be a list")
     for column in about["columns"]:
         _require(isinstance(column, dict) and set(column) == set(COLUMN), file, "`columns` must have the known entries")
         _require_kinds(column, COLUMN, file, of=" of `columns`")
@@ -252,7 +250,7 @@ def _read_about(file: Path) -> dict[str, Any]:
     fits = made.ndim == 1 and not made.dtype.hasobject and made.tolist() == classes
     several = fits and 2 <= len(set(classes)) == len(classes)
     _require(several, file, "`classes` must be at least two different labels of one kind, and fit their type")
-    return about | {"classes": made}
+    return {**about, "classes": made}
 
 
 def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:

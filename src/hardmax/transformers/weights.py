@@ -81,37 +81,6 @@ def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
     return np.take_along_axis(values, order, axis=-1)
 
 
-def _read_linear(layer: Any) -> tuple[FloatArray, FloatArray]:
-    weight, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
-    return weight, bias
-
-
-def _split_heads(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
-    """Return the heads of a block from its maps y = W x + b: query, key, value, output."""
-    h = block.config.num_attention_heads
-    (Q, q), (K, k), (V, v), (out, o) = maps
-    query, key, value = (W.reshape(h, -1, W.shape[1]) for W in (Q, K, V))  # rows of a head are adjacent
-    output = out.reshape(len(out), h, -1).swapaxes(0, 1)  # (h, d, r)
-    q, k, v = (bias.reshape(h, -1) for bias in (q, k, v))
-    return Heads(query, key, value, output, q, k, v, o, float(block.scaling))
-
-
-def _make_reader(names: str) -> Callable[[Any], Heads]:
-    """Return a function that reads blocks whose query, key, value and output maps are linear layers of these names."""
-
-    def read(block: Any) -> Heads:
-        maps = [_read_linear(attrgetter(name)(block)) for name in names.split()]
-        return _split_heads(maps, getattr(block, "self", block))  # BERT keeps its configuration there
-
-    return read
-
-
-def _read_gpt2(block: Any) -> Heads:
-    (W, b), (out, o) = map(_read_linear, (block.c_attn, block.c_proj))  # y = x W + b: the transpose of a linear layer
-    parts = zip(np.split(W.T, 3), np.split(b, 3), strict=True)  # query, key and value on top of each other
-    return _split_heads([*parts, (out.T, o)], block)
-
-
 def _list_albert_blocks(model: Any) -> list[Any]:
     n, stages = model.config.num_hidden_layers, model.encoder.albert_layer_groups
     runs = [stages[int(i / (n / len(stages)))] for i in range(n)]
@@ -123,13 +92,13 @@ def _list_bert_blocks(model: Any) -> list[Any]:
     return [layer.attention for layer in layers.layer]
 
 
-# By model type: the attention blocks of a model in the order of execution, and the weights of a block.
-_BERT = _list_bert_blocks, _make_reader("self.query self.key self.value output.dense")
-FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Any], Heads]]] = {
-    "albert": (_list_albert_blocks, _make_reader("query key value dense")),
+# By model type: the attention blocks of a model in the order of execution, and the names of a block's linear maps.
+_BERT = _list_bert_blocks, "self.query self.key self.value output.dense"
+FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], str]] = {
+    "albert": (_list_albert_blocks, "query key value dense"),
     "bert": _BERT,
-    "distilbert": (_list_bert_blocks, _make_reader("q_lin k_lin v_lin out_lin")),
-    "gpt2": (lambda model: [layer.attn for layer in model.h], _read_gpt2),
+    "distilbert": (_list_bert_blocks, "q_lin k_lin v_lin out_lin"),
+    "gpt2": (lambda model: [layer.attn for layer in model.h], "c_attn c_proj"),
     "roberta": _BERT,
     "xlm-roberta": _BERT,
 }
@@ -137,9 +106,26 @@ FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Any], Heads]]] =
 
 def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
     """Return the distinct weights of these layers, counted from 1, and the index of the weights of each layer."""
-    list_blocks, read = FAMILIES[model.config.model_type]
+    list_blocks, names = FAMILIES[model.config.model_type]
     blocks = list_blocks(model)
     used = [blocks[k - 1] for k in layers]
     distinct = {id(block): block for block in used}
     order = list(distinct)
-    return tuple(map(read, distinct.values())), tuple(order.index(id(block)) for block in used)
+    heads = tuple(_read_block(block, names) for block in distinct.values())
+    return heads, tuple(order.index(id(block)) for block in used)
+
+
+def _read_block(block: Any, names: str) -> Heads:
+    """Return the heads of a block from its maps y = W x + b: query, key, value, output."""
+    linear = attrgetter(*names.split())(block)
+    maps = [[part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias)] for layer in linear]
+    if len(maps) == 2:  # GPT-2 has y = x W + b, and query, key and value on top of each other
+        (W, b), (out, o) = maps
+        maps = [*map(list, zip(np.split(W.T, 3), np.split(b, 3), strict=True)), [out.T, o]]
+    (Q, q), (K, k), (V, v), (out, o) = maps
+    owner = getattr(block, "self", block)  # BERT keeps its configuration there
+    h = owner.config.num_attention_heads
+    query, key, value = (W.reshape(h, -1, W.shape[1]) for W in (Q, K, V))  # rows of a head are adjacent
+    output = out.reshape(len(out), h, -1).swapaxes(0, 1)  # (h, d, r)
+    q, k, v = (bias.reshape(h, -1) for bias in (q, k, v))
+    return Heads(query, key, value, output, q, k, v, o, float(owner.scaling))
