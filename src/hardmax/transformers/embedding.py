@@ -96,8 +96,7 @@ class TokenEncoder:
             flat = [k for i in batch for k in windows[i]]
             hidden = dict(zip(flat, self._hidden([found["input_ids"][k] for k in flat], batch_size), strict=True))
             for i in batch:
-                parts = [_read_window(found, k, hidden[k]) for k in windows[i]]
-                yield i, _join_windows(parts, options.get("stride", 0))
+                yield i, _join_windows(found, windows[i], hidden, options.get("stride", 0))
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order))
 
@@ -115,19 +114,16 @@ def _load_once(model: str) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBa
     return load(model, "An encoder", ENCODERS)
 
 
-def _read_window(found: Any, k: int, hidden: NDArray[np.float32]) -> TokenVectors:
-    """Return the word pieces of a window without special tokens."""
-    kept = np.flatnonzero(np.array(found["special_tokens_mask"][k]) == 0)
-    return TokenVectors(np.array(found["offset_mapping"][k], np.intp).reshape(-1, 2)[kept], hidden[kept])
-
-
-def _join_windows(parts: list[TokenVectors], stride: int) -> TokenVectors:
-    """Return the word pieces of a text: half of each overlap comes from either window."""
-    half = stride // 2
-    ends = [-(stride - half) or None] * (len(parts) - 1) + [None]
-    cut = [slice(half if k else 0, end) for k, end in enumerate(ends)]
-    offsets = np.concatenate([part.offsets[where] for part, where in zip(parts, cut, strict=True)])
-    return TokenVectors(offsets, np.concatenate([part.vectors[where] for part, where in zip(parts, cut, strict=True)]))
+def _join_windows(found: Any, windows: list[int], hidden: dict[int, NDArray[np.float32]], stride: int) -> TokenVectors:
+    """Return the word pieces of a text without special tokens: half of each overlap comes from either window."""
+    offsets, vectors, half = [], [], stride // 2
+    for k in windows:
+        kept = np.flatnonzero(np.array(found["special_tokens_mask"][k]) == 0)
+        end = len(kept) if k == windows[-1] else len(kept) - (stride - half)
+        kept = kept[0 if k == windows[0] else half : end]
+        offsets.append(np.array(found["offset_mapping"][k], np.intp).reshape(-1, 2)[kept])
+        vectors.append(hidden[k][kept])
+    return TokenVectors(np.concatenate(offsets), np.concatenate(vectors))
 
 
 def embed(
