@@ -192,7 +192,7 @@ def test_held_out_texts_are_of_every_class():
         *({"layers": -1}, {"alpha": 0}, {"dropout": 1.0}, {"training": "sparsemax"}, {"trained_A": True}),
         *({"class_weight": "even"}, {"class_weight": {"positive": 0}}, {"class_weight": {"positiv": 2}}),
         *({"resume": True}, {"epochs": 0}, {"device": "tpu"}, {"start": "linear", "epochs": 2}, {"start": "warm"}),
-        *({"start": "linear", "training": "softmax"}, {"encoder": toy, "training": "softmax"}),
+        {"start": "linear", "training": "softmax"},
     ],
 )
 def test_a_wrong_parameter_is_named(corpus, options):

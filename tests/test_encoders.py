@@ -197,7 +197,7 @@ def test_vectors_and_texts_do_not_mix(fitted: HardmaxClassifier) -> None:
         (lambda texts: [(["a"], [(9000, 9001)], [[1.0]]) for _ in texts], {}, "offsets"),
         (lambda texts: [([], [], []) for _ in texts], {}, "no offset lies in a word"),
         ("no-such-model", {}, "found"),
-        (toy, {"epochs": 2}, "linear start"),
+        *((toy, options, "linear start") for options in ({"epochs": 2}, {"training": "softmax"})),
     ],
 )
 def test_wrong_encoders(encoder: Any, more: dict[str, Any], match: str) -> None:

@@ -337,10 +337,7 @@ def _fit_kind(kind: str, texts: csr_matrix, labels: IntArray, weights: FloatArra
 
 
 def _log_ratio(texts: csr_matrix, inside: BoolArray, weights: FloatArray) -> FloatArray:
-    """Return (tokens,) log ratios of the frequency inside and outside a class, with one added to every count.
-
-    Tokens that no text has get 0.
-    """
+    """Return (tokens,) log ratios of the frequencies inside and outside a class, with one text added; 0 if unused."""
     there = texts.sign()
     p, q = (1 + there.T @ (weights * side) for side in (inside, ~inside))
     return np.where(np.bincount(texts.indices, minlength=texts.shape[1]) > 0, np.log(p / p.sum() * (q.sum() / q)), 0.0)

@@ -27,6 +27,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.attention.layers import hardmax_layers
+from hardmax.text.encoder import find_device
 from hardmax.text.model import Epoch, Model, Report, Weights
 from hardmax.text.parameters import TRAINING, Parameters, parameter_names
 from hardmax.text.validation import TrainingSet, hold_out
@@ -206,8 +207,7 @@ def train(
     `served` is the attention of validation. A checkpoint is written after every epoch; a resumed run has the same
     result as an undisturbed one. `report` is called after every step and epoch.
     """
-    automatic = "cuda" if torch.cuda.is_available() else "cpu"
-    network.to(automatic if parameters.device == "auto" else parameters.device)
+    network.to(find_device(parameters.device))
     data, validation = problem.learned, problem.held
     texts = len(data.labels) + len(problem.held_rows)
     epochs = parameters.epochs or max(MIN_EPOCHS, -(-MIN_STEPS * parameters.batch_size // texts))

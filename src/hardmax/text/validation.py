@@ -142,13 +142,13 @@ def find_label_sets(y: Any) -> LabelSets | None:
     return LabelSets(rows, "sets", None)
 
 
-def check_known_sets(y: Any, texts: int, classes: AnyArray, name: str = "y") -> IntArray:
+def check_known_sets(y: Any, texts: int, classes: AnyArray) -> IntArray:
     """Return a matrix of 0 and 1 for several labels of each text; raise an error for unknown labels."""
     sets = find_label_sets(y)
     if sets is None or len(sets.rows) != texts or None in sets.rows.tolist():
-        raise ParameterError(name, f"hold several labels for each of the {texts} texts", "others", MULTILABEL)
+        raise ParameterError("y", f"hold several labels for each of the {texts} texts", "others", MULTILABEL)
     if sets.classes is None or len(sets.classes) != len(classes):
-        _refuse_unknown(strip_labels(chain.from_iterable(sets.rows)), classes, name)
+        _refuse_unknown(strip_labels(chain.from_iterable(sets.rows)), classes, "y")
         sets = sets._replace(classes=classes)
     return sets.to_matrix(sets.rows)[1]
 
