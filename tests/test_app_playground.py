@@ -244,7 +244,6 @@ def test_the_tour_and_configurations_are_valid_scenes():
         ({"layers": 1e9}, "layers"),
         ({"layers": 2.5}, "layers"),
         ({"tokens": [["1", "2"]]}, "tokens"),
-        ({"tokens": [[True, 1.5]]}, "tokens"),
         ({"A": [[None, 0], [0, 1]]}, "A"),
         ({"rule": "x"}, "rule"),
         ({"rule": ["hardmax"]}, "rule"),

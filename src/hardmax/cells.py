@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,7 +60,7 @@ class Cells:
         """Tokens in the plane whose cell has an interior: one token per vertex of the hull, counterclockwise."""
         return list(self.rays)
 
-    @property
+    @cached_property
     def rays(self) -> dict[int, tuple[Vector, Vector] | None]:
         """The exact directions between which each cell in the plane lies, counterclockwise; None is the whole plane.
 
@@ -67,34 +68,33 @@ class Cells:
         """
         if self.tokens.shape[1] != 2:
             raise ParameterError("tokens", "lie in the plane to have rays", f"dimension {self.tokens.shape[1]}")
-        points = [(x, y) for x, y in to_fractions(self.tokens)]
-        hull = _find_hull(points)
+        points = to_fractions(self.tokens)
+        hull = _find_hull([(x, y) for x, y in points])
         if len(hull) == 1:
             return {hull[0]: None}
-        inverse = _invert(self.A)
-        found: dict[int, tuple[Vector, Vector] | None] = {}
-        for k, vertex in enumerate(hull):
-            before, after = points[hull[k - 1]], points[hull[(k + 1) % len(hull)]]
-            here = points[vertex]
-            # Outward normals of the edges before and after the vertex bound its normal cone.
-            first, last = ((e[1], -e[0]) for e in (_subtract(here, before), _subtract(after, here)))
-            images = tuple(tuple(sum(row[s] * y[s] for s in range(2)) for row in inverse) for y in (first, last))
-            found[vertex] = images if _cross(inverse[0], inverse[1]) > 0 else images[::-1]  # type: ignore[assignment]
-        return found
+        (a, b), (c, d) = to_fractions(np.eye(2) if self.A is None else self.A)
+        if a * d == b * c:
+            raise ParameterError("A", "be invertible", "a singular matrix", "Use `contain` for membership.")
+        sign = 1 if a * d > b * c else -1
+        inverse = sign * np.array([[d, -b], [-c, a]])  # times a positive number
+        edges = points[np.roll(hull, -1)] - points[hull]  # from each vertex to the next
+        normals = np.column_stack([edges[:, 1], -edges[:, 0]]) @ inverse.T
+        after = [(x, y) for x, y in normals]
+        before = [after[-1], *after[:-1]]  # both bound the normal cone of the vertex
+        first, last = (before, after) if sign > 0 else (after, before)
+        return dict(zip(hull, zip(first, last, strict=True), strict=True))
 
     def polygon(self, token: int, radius: float) -> FloatArray:
         """Return the corners, (m, 2), of the cell of a token in the plane, cut off beyond the distance `radius`."""
         rays = self.rays.get(token, ())
         if rays == ():
             return np.empty((0, 2))
-        if rays is None:
-            angles = np.pi / 2 * np.arange(4)
-            return 2 * radius * np.column_stack([np.cos(angles), np.sin(angles)])
-        first, last = (np.arctan2(float(y), float(x)) for x, y in rays)
-        span = (last - first) % (2 * np.pi) or np.pi
-        angles = first + span * np.linspace(0, 1, 4)
+        angles = np.pi / 2 * np.arange(4)
+        if rays is not None:
+            first, last = (np.arctan2(float(y), float(x)) for x, y in rays)
+            angles = first + ((last - first) % (2 * np.pi) or np.pi) * np.linspace(0, 1, 4)
         arc = 2 * radius * np.column_stack([np.cos(angles), np.sin(angles)])
-        return np.vstack([[0, 0], arc])
+        return arc if rays is None else np.vstack([[0, 0], arc])
 
 
 def cells(tokens: Any, A: Any = None) -> Cells:
@@ -138,7 +138,7 @@ def _find_hull(points: Sequence[Vector]) -> list[int]:
     def half(ordered: list[tuple[Vector, int]]) -> list[tuple[Vector, int]]:
         chain: list[tuple[Vector, int]] = []
         for point, i in ordered:
-            while len(chain) > 1 and _cross(_subtract(chain[-1][0], chain[-2][0]), _subtract(point, chain[-1][0])) <= 0:
+            while len(chain) > 1 and _turn(chain[-2][0], chain[-1][0], point) <= 0:
                 chain.pop()
             chain.append((point, i))
         return chain[:-1]
@@ -146,21 +146,6 @@ def _find_hull(points: Sequence[Vector]) -> list[int]:
     return [i for _, i in [*half(order), *half(order[::-1])]]
 
 
-def _subtract(a: Vector, b: Vector) -> Vector:
-    return a[0] - b[0], a[1] - b[1]
-
-
-def _cross(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
-    return a[0] * b[1] - a[1] * b[0]
-
-
-def _invert(A: AnyArray | None) -> list[Vector]:
-    """Return a positive multiple of the inverse of a 2 x 2 matrix, which maps directions alike."""
-    if A is None:
-        return [(Fraction(1), Fraction(0)), (Fraction(0), Fraction(1))]
-    (a, b), (c, d) = to_fractions(A)
-    determinant = a * d - b * c
-    if determinant == 0:
-        raise ParameterError("A", "be invertible", "a singular matrix", "Use `contain` for membership.")
-    sign = 1 if determinant > 0 else -1
-    return [(sign * d, -sign * b), (-sign * c, sign * a)]
+def _turn(a: Vector, b: Vector, c: Vector) -> Fraction:
+    """Return a number that is positive where the path from a over b to c turns left."""
+    return (b[0] - a[0]) * (c[1] - b[1]) - (b[1] - a[1]) * (c[0] - b[0])

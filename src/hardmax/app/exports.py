@@ -1,6 +1,8 @@
 """Files of the playground: a page, a movie, tables, the scene, and the lines of Python that repeat it."""
 
 import json
+from dataclasses import fields
+from fractions import Fraction
 from threading import Lock
 from typing import Any
 
@@ -38,7 +40,7 @@ def to_python(scene: Scene) -> str:
     if scene.rule == "sphere":
         lines.append("tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)")
     rule = scene.make_rule()
-    lines.append(f"rule = {_write_rule(scene, type(rule).__name__)}")
+    lines.append(f"rule = {_write_rule(rule)}")
     how = (
         f"times=np.linspace(0, {scene.time!r}, {TIMES}), rtol={RTOL!r}" if rule.continuous else f"layers={scene.layers}"
     )
@@ -48,20 +50,15 @@ def to_python(scene: Scene) -> str:
     return "\n".join([*lines, "for verdict in hm.theorems.check(trajectory):", "    print(verdict)", ""])
 
 
-def _write_rule(scene: Scene, name: str) -> str:
-    parts: list[str] = []
-    A = [] if scene.A is None else [f"A={scene.A.tolist()!r}"]
-    if name == "FrankWolfe":
-        parts += [each.replace("A=", "B=") for each in A] + [f"steps={scene.alpha / (1 + scene.alpha)!r}"]
-    if name in ("Hardmax", "Softmax", "Localmax"):
-        parts += [repr(scene.alpha), *([repr(scene.eps)] if name == "Localmax" else []), *A]
-        parts += [f"temperature={scene.temperature!r}"] if name == "Softmax" else []
-    if name == "Sphere":
-        parts.append(repr(scene.beta))
-    if name == "SelfAttention" and scene.V is not None:
-        parts.append(f"V={scene.V.tolist()!r}")
-    parts += ["causal=True"] if scene.causal else []
-    return f"hm.{name}({', '.join(parts)})"
+def _write_rule(rule: Any) -> str:
+    """Return the call that makes a rule; unlike its `repr`, with all digits of matrices and no Fractions."""
+    parts = []
+    for each in fields(rule):
+        value = getattr(rule, each.name)
+        if value is not each.default:
+            value = value.tolist() if isinstance(value, np.ndarray) else value
+            parts.append(f"{each.name}={float(value) if isinstance(value, Fraction) else value!r}")
+    return f"hm.{type(rule).__name__}({', '.join(parts)})"
 
 
 def to_file(scene: Scene, kind: str, progress: Progress | None = None) -> bytes:

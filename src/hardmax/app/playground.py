@@ -312,11 +312,8 @@ def _weigh_keys(scene: Scene, trajectory: Any, shown: int) -> FloatArray:
     if not isinstance(trajectory, hm.HardmaxTrajectory):
         return np.asarray(trajectory.attention(at), np.float64)[i]
     token_set = trajectory.token_sets[0]
-    sets, labels = token_set.sets[shown], token_set.classes.labels
-    if scene.causal or sets.sizes[labels[i]] > 1:
-        followed = np.isin(np.arange(scene.n), trajectory.sets(at)[i])
-    else:
-        followed = labels == sets.targets[labels[i]]
+    labels = token_set.classes.labels
+    followed = np.isin(labels, token_set.sets[shown][labels[i]])
     return followed / followed.sum()
 
 

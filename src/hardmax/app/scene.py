@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
+from hardmax import _validation
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.configurations import RANDOM_CONFIGURATIONS
@@ -34,7 +35,7 @@ MAX_PAIRED_TOKENS = 3_000  # of rules under which all pairs of tokens interact
 MAX_VALUES = 2e7  # coordinates of all layers
 MAX_COORDINATE = 1e6
 DIGITS = 4  # after the decimal point of random tokens, which keeps links short
-BOUNDS = {
+BOUNDS = {  # integers for an entry that is an integer
     "alpha": (1e-3, 1e3),
     "temperature": (0.0, 1e3),
     "eps": (0.0, 1e3),
@@ -44,7 +45,6 @@ BOUNDS = {
     "shown": (0, MAX_LAYERS),
     "selected": (-1, MAX_TOKENS),
 }
-INTEGERS = ("layers", "shown", "selected")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +83,8 @@ class Scene:
             raise ParameterError("name", "be the name of a configuration", type(name).__name__)
         if name not in RANDOM_CONFIGURATIONS:
             return cls(check_tokens(hm.configuration(name)))
-        n = check_number(n, "n", 1, MAX_TOKENS, integer=True)
-        d = check_number(d, "d", 1, MAX_DIMENSION, integer=True)
-        seed = check_number(seed, "seed", 0, 2**31, integer=True)
+        n, d = check_number(n, "n", 1, MAX_TOKENS), check_number(d, "d", 1, MAX_DIMENSION)
+        seed = check_number(seed, "seed", 0, 2**31)
         return cls(check_tokens(np.round(hm.configuration(name, n=n, d=d, seed=seed), DIGITS)))
 
     @classmethod
@@ -93,42 +92,36 @@ class Scene:
         """Return the scene of plain data from a request; raise an error that names the first invalid entry."""
         if not isinstance(data, Mapping):
             raise InputError("A scene must be a JSON object. Got something else. Load the page again.")
-        known = [each.name for each in fields(cls)]
-        if unknown := [name for name in data if name not in known]:
-            raise ParameterError("scene", f"have the entries {', '.join(known)} only", repr(unknown[0])[:40])
-        values = {name: value for name, value in data.items() if value is not None}
-        tokens = values["tokens"] = check_tokens(values.get("tokens"))
+        usual: dict[str, Any] = {each.name: each.default for each in fields(cls)} | {"tokens": None}
+        if unknown := [name for name in data if name not in usual]:
+            raise ParameterError("scene", f"have the entries {', '.join(usual)} only", repr(unknown[0])[:40])
+        values = usual | {name: value for name, value in data.items() if value is not None}
+        tokens, rule = check_tokens(values["tokens"]), values["rule"]
         for name in ("A", "V"):
-            if name in values:
-                values[name] = _check_matrix(values[name], name, tokens.shape[1])
-        if values.get("rule", "hardmax") not in RULES:
-            raise ParameterError("rule", f"be one of {', '.join(RULES)}", repr(values["rule"])[:40])
-        for name, (least, most) in BOUNDS.items():
-            if name in values:
-                values[name] = check_number(values[name], name, least, most, integer=name in INTEGERS)
-        layers, rule = values.get("layers", cls.layers), values.get("rule", "hardmax")
+            values[name] = None if values[name] is None else _check_matrix(values[name], name, tokens.shape[1])
+        if rule not in RULES:
+            raise ParameterError("rule", f"be one of {', '.join(RULES)}", repr(rule)[:40])
+        values |= {name: check_number(values[name], name, *bounds) for name, bounds in BOUNDS.items()}
+        layers, causal, overlays, pairs = (values[name] for name in ("layers", "causal", "overlays", "colours"))
         if rule != "hardmax" and len(tokens) > MAX_PAIRED_TOKENS:
             must = f"be at most {MAX_PAIRED_TOKENS:,} under the rule {rule}"
             raise ParameterError("tokens", must, f"{len(tokens):,}", "Use fewer tokens, or hardmax.")
         if tokens.size * (layers + 1) > MAX_VALUES:
             must = f"have at most {MAX_VALUES:,.0f} coordinates in all layers"
             raise ParameterError("tokens", must, f"{tokens.size * (layers + 1):,}", "Use fewer tokens or layers.")
-        if values.get("selected", -1) >= len(tokens):
+        if values["selected"] >= len(tokens):
             values["selected"] = -1
-        if not isinstance(values.get("causal", False), bool):
-            raise ParameterError("causal", "be true or false", repr(values["causal"])[:40])
-        if values.get("causal") and rule in UNMASKED:
+        if not isinstance(causal, bool):
+            raise ParameterError("causal", "be true or false", repr(causal)[:40])
+        if causal and rule in UNMASKED:
             raise ParameterError("causal", f"be false under the rule {rule}", "true")
-        overlays = values.get("overlays", cls.overlays)
         if not isinstance(overlays, list | tuple) or not all(isinstance(name, str) for name in overlays):
             raise ParameterError("overlays", "be a list of names", repr(overlays)[:40])
-        values["overlays"] = tuple(name for name in OVERLAYS if name in overlays)
-        values["wanted"] = tuple(
-            sorted({i for i in _check_indices(values.get("wanted", ()), "wanted") if i < len(tokens)})
-        )
-        pairs = values.get("colours", ())
+        wanted = {i for i in _check_indices(values["wanted"], "wanted") if i < len(tokens)}
         if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs):
             raise ParameterError("colours", "be a list of pairs", repr(pairs)[:40])
+        values |= {"tokens": tokens, "wanted": tuple(sorted(wanted))}
+        values["overlays"] = tuple(name for name in OVERLAYS if name in overlays)
         values["colours"] = tuple(tuple(_check_indices(pair, "colours")) for pair in pairs if len(pairs) <= MAX_TOKENS)
         return cls(**values)
 
@@ -166,30 +159,18 @@ def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray
 
 def check_tokens(value: Any) -> FloatArray:
     """Return tokens as floats of a shape, size and number that the app accepts."""
-    tokens = _to_floats(value, "tokens", "be rows of numbers of equal length")
+    tokens = _validation.check_tokens(value)[0].astype(np.float64)
     if tokens.ndim != 2 or not 1 <= len(tokens) <= MAX_TOKENS or not 1 <= tokens.shape[1] <= MAX_DIMENSION:
         must = f"be 1 to {MAX_TOKENS:,} rows of 1 to {MAX_DIMENSION} numbers"
         raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more tokens use the command hardmax limit.")
-    if not np.isfinite(tokens).all():
-        raise ParameterError("tokens", "be finite", "NaN or infinity", "Fill or drop missing values.")
     if np.abs(tokens).max() > MAX_COORDINATE:
         got = f"{np.abs(tokens).max():g}"
         raise ParameterError("tokens", f"be at most {MAX_COORDINATE:,.0f} in absolute value", got, "Rescale them.")
     return tokens
 
 
-def _to_floats(value: Any, name: str, must: str) -> FloatArray:
-    rows = value if isinstance(value, list) else []
-    if not {type(x) for row in rows if isinstance(row, list) for x in row} <= {int, float}:
-        raise ParameterError(name, must, "entries that are not numbers")
-    try:
-        return np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError(name, must, "something else") from None
-
-
 def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
-    matrix = _to_floats(value, name, f"be {d} x {d} numbers")
+    matrix: FloatArray = _validation.check_weight(value, name)
     if matrix.shape != (d, d) or not (np.abs(matrix) <= MAX_COORDINATE).all():
         raise ParameterError(name, f"be {d} x {d} numbers", f"shape {matrix.shape}, or a number that is too large")
     return matrix
@@ -202,9 +183,9 @@ def _check_indices(value: Any, name: str) -> list[int]:
     return list(value)
 
 
-def check_number(value: Any, name: str, least: float, most: float, *, integer: bool = False) -> Any:
-    """Return a float, or an integer, within bounds."""
-    kind, kinds = ("an integer", int) if integer else ("a number", int | float)
+def check_number(value: Any, name: str, least: float, most: float) -> Any:
+    """Return a float, or an integer if the bounds are integers, within bounds."""
+    kind, kinds = ("an integer", int) if isinstance(most, int) else ("a number", int | float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
         raise ParameterError(name, f"be {kind} from {least:,g} to {most:,g}", repr(value)[:40])
-    return value if integer else float(value)
+    return value if kinds is int else float(value)

@@ -16,9 +16,9 @@ from typing import Any
 
 import matplotlib
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -64,19 +64,13 @@ class Guard:
         self.app, self.hosts = app, {*LOCAL_HOSTS, *filter(None, map(host_name, hosts))}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008})
-                return
+        if scope["type"] != "http":  # without a route for websockets they are closed
             await self.app(scope, receive, send)
             return
 
         async def send_secured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message.get("headers", []),
-                    *((name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
-                ]
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
         refused = self._find_problem(scope["method"], Headers(scope=scope))
@@ -98,9 +92,9 @@ class Guard:
         length = headers.get("content-length", "")
         if not length.isdecimal():
             return 411, "The length of the content must be given."
-        return (
-            (413, f"The content must have at most {MAX_BODY_BYTES:,} bytes.") if int(length) > MAX_BODY_BYTES else None
-        )
+        if int(length) > MAX_BODY_BYTES:
+            return 413, f"The content must have at most {MAX_BODY_BYTES:,} bytes."
+        return None
 
 
 class Server:
@@ -141,11 +135,10 @@ class Server:
             return _send_problem(problem)
         finally:
             watcher.cancel()
+        headers = {"Cache-Control": "no-store"}
         if reply.file is None:
-            return Response(
-                reply.to_bytes(), media_type="application/octet-stream", headers={"Cache-Control": "no-store"}
-            )
-        headers = {"Content-Disposition": f'attachment; filename="{reply.name}"', "Cache-Control": "no-store"}
+            return Response(reply.to_bytes(), media_type="application/octet-stream", headers=headers)
+        headers["Content-Disposition"] = f'attachment; filename="{reply.name}"'
         return Response(reply.file, media_type=reply.media_type, headers=headers)
 
 
@@ -158,8 +151,7 @@ def _run(path: str, body: Any, context: Context) -> Reply:
 def _send_problem(problem: Exception) -> Response:
     """Return an error as one sentence; a bug is logged, and its traceback stays on the server."""
     is_input = isinstance(problem, InputError | MissingExtra | OSError)
-    data = json.dumps({"error": describe_problem(problem)}).encode()
-    return Response(data, status_code=400 if is_input else 500, media_type="application/json")
+    return JSONResponse({"error": describe_problem(problem)}, 400 if is_input else 500)
 
 
 async def _wait_for_disconnect(receive: Receive, gone: Event) -> None:
@@ -200,11 +192,8 @@ def make_app(*, hosts: Iterable[str] = (), model: str = "imdb") -> ASGIApp:
     matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
     server = Server(tuple(dict.fromkeys([model, *shipped_models()])))
 
-    async def redirect(request: Request) -> Response:
-        return RedirectResponse("/playground")
-
     routes = [
-        Route("/", redirect),
+        Route("/", RedirectResponse("/playground")),
         Route("/viewer/{name}", server.send_static),
         Route("/api/{path}", server.answer, methods=["POST"]),
         Route("/{page}", server.send_static),
@@ -216,23 +205,11 @@ def serve(app: ASGIApp, *, address: str, port: int, started: Callable[[], object
     """Serve an application until Ctrl-C; `started` is called when the port is open."""
     import uvicorn
 
-    config = uvicorn.Config(
-        app,
-        host=address,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                started()
 
-    async def run() -> None:
-        task = asyncio.create_task(server.serve())
-        while not server.started and not task.done():
-            await asyncio.sleep(0.01)
-        if server.started:
-            started()
-        await task
-
-    asyncio.run(run())
+    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+    Announced(uvicorn.Config(app, host=address, port=port, timeout_graceful_shutdown=1, **quiet)).run()

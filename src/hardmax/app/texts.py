@@ -3,6 +3,7 @@
 import csv
 import io
 import zipfile
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,8 +17,9 @@ from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._types import Progress
 from hardmax.app.exports import DRAWING
 from hardmax.app.problems import describe_problem, keep_followable
-from hardmax.draw.text_page import CLASS_COLOURS, shorten
+from hardmax.draw.text_page import CLASS_COLOURS, MIN_STRENGTH, percent, shorten
 from hardmax.text import HardmaxClassifier
+from hardmax.text.attribution import sum_contributions
 from hardmax.text.explanation import Explanation, explain, explain_many
 from hardmax.text.files import escape_formula, escape_formulas
 from hardmax.text.model import Model, simulate_head
@@ -35,7 +37,6 @@ STEPS = 8  # words of a waterfall
 MAX_SENTENCES = 30
 MAX_LEADERS, MAX_FOLLOWERS = 12, 12
 MAX_CHANGES = 20  # rows of a comparison
-MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no colour
 READABLE = {"pos": "positive", "neg": "negative"}
 
 
@@ -165,11 +166,8 @@ def describe(explanation: Explanation) -> str:
     """Return the prediction in one sentence."""
     if not explanation.text.strip():
         return "Type a text: it is classified while you type."
-    label, probability = explanation.prediction, explanation.probability
-    shown = f"{probability:.1%}" if probability < 0.9995 else "over 99.9%"
-    if not explanation.known:
-        return f"{label.capitalize()}, probability {shown}: the text has no word that the model knows."
-    return f"{label.capitalize()}, probability {shown}."
+    unknown = "" if explanation.known else ": the text has no word that the model knows"
+    return f"{explanation.prediction.capitalize()}, probability {percent(explanation.probability)}{unknown}."
 
 
 def describe_change(model: Model, text: Text) -> str:
@@ -193,44 +191,39 @@ def _value(explanation: Explanation, value: Any) -> dict[str, Any]:
 
     With two classes that is the sign of the logit; with more, the prediction or the second best class.
     """
-    if len(explanation.logits) == 1:
-        number = float(np.ravel(value)[0])
-        return {"value": round(number, 4), "class": int(number > 0)}
-    signed = float(np.ravel(explanation.signed(value))[0])
-    return {"value": round(_along(explanation, value), 4), "class": explanation._best[0 if signed > 0 else 1]}
+    favoured, other = (1, 0) if len(explanation.logits) == 1 else explanation._best
+    supports = explanation.as_shown(value).item() > 0
+    return {"value": round(_along(explanation, value), 4), "class": favoured if supports else other}
 
 
 def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
     """Return the text as typed in pieces: words with value, class and strength, and the characters between them."""
     marks = [mark for mark in explanation.highlights if mark.end > mark.start]
-    signed = [abs(float(np.ravel(explanation.signed(mark.contribution))[0])) for mark in marks]
-    largest, pieces, at, k = max(signed, default=0.0) or 1.0, list[dict[str, Any]](), 0, 0
+    starts = [mark.start for mark in marks]
+    sizes = [abs(explanation.as_shown(mark.contribution).item()) for mark in marks]
+    largest, pieces, at = max(sizes, default=0.0) or 1.0, list[dict[str, Any]](), 0
 
     def weigh(first: int, last: int) -> dict[str, Any]:
-        value = sum((np.ravel(mark.contribution) for mark in marks[first:last]), np.zeros(len(explanation.logits)))
-        strength = sum(signed[first:last]) / largest
-        return _value(explanation, value) | {
-            "strength": round(min(strength, 1.0), 3) if strength >= MIN_STRENGTH else 0
-        }
+        strength = sum(sizes[first:last]) / largest
+        shown = round(min(strength, 1.0), 3) if strength >= MIN_STRENGTH else 0
+        return _value(explanation, sum_contributions(explanation, marks[first:last])) | {"strength": shown}
 
     for first, last, read, edit in text.segments():
         end, inside = at + len(read), at
-        begin = k
-        while k < len(marks) and marks[k].start < end:
-            if edit is None:
-                mark = marks[k]
-                pieces += [{"text": text.read[inside : mark.start]}] if mark.start > inside else []
-                place = {"start": first + mark.start - at, "end": first + mark.end - at}
-                pieces.append({"text": text.read[mark.start : mark.end], **place, **weigh(k, k + 1)})
-                inside = mark.end
-            k += 1
+        own = range(bisect_left(starts, at), bisect_left(starts, end))
         if edit is not None:
             was = {"was": text.typed[first:last], "start": first, "end": last}
-            pieces.append({"text": edit.replacement, **was, **weigh(begin, k)})
-        elif inside < end:
+            pieces.append({"text": edit.replacement, **was, **weigh(own.start, own.stop)})
+        else:
+            for k in own:
+                mark = marks[k]
+                place = {"start": first + mark.start - at, "end": first + mark.end - at}
+                word = {"text": text.read[mark.start : mark.end], **place, **weigh(k, k + 1)}
+                pieces += [{"text": text.read[inside : mark.start]}, word]
+                inside = mark.end
             pieces.append({"text": text.read[inside:end]})
         at = end
-    return pieces
+    return [piece for piece in pieces if piece["text"] or "was" in piece]
 
 
 def list_steps(explanation: Explanation) -> list[dict[str, Any]]:
