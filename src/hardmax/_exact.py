@@ -33,7 +33,7 @@ def common_denominator(values: AnyArray) -> int:
 
 
 def to_fractions(values: AnyArray) -> AnyArray:
-    return np.array([[Fraction(x) for x in row] for row in values.tolist()], object).reshape(values.shape)
+    return np.array([Fraction(x) for x in values.ravel().tolist()], object).reshape(values.shape)
 
 
 def dot(x: Iterable[int], y: Iterable[int]) -> int:

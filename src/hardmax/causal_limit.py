@@ -86,9 +86,8 @@ class CausalLimit:
         if not self._parts:
             raise InputError("A limit needs at least one token. Got none: call `append` first.")
         if self._limit is None:
-            if any(part.dtype == object for part in self._parts):
-                self._parts = [to_fractions(part) for part in self._parts]
-            self._parts = [np.concatenate(self._parts)]
+            tokens = np.concatenate(self._parts)
+            self._parts = [to_fractions(tokens) if tokens.dtype == object else tokens]
             run = Run(self.rule, self._parts[0], kernel=self._kernel, prefix=self._run)
             self._limit = find_limit(run, self._max_layers, progress, self._given)
             self._run = run

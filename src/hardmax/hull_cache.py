@@ -11,6 +11,7 @@ import numpy as np
 from hardmax import _validation
 from hardmax._display import count
 from hardmax._errors import InputError, ParameterError
+from hardmax._exact import to_fractions
 from hardmax._files import check_ending, written_whole
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import Metric, Points, exact_sets
@@ -86,8 +87,8 @@ class HullCache:
         values : (..., m, dv) array or tensor
             One row for each key.
         """
-        K, V, leading = self._check(keys, values)
-        self._extend(K, V, leading, K[:, :0])
+        K, V, self._leading = self._check(keys, values)
+        self._step(K, V, K[:, :0])
 
     def query(self, queries: Array) -> Array:
         """Return the outputs of queries.
@@ -103,8 +104,7 @@ class HullCache:
             float64, or Fractions where float64 cannot hold the values; for a tensor, one of the type of `queries`.
         """
         Q = self._check_queries(queries, self._leading or ())
-        floats, odd = _split(Q)
-        return self._outputs(self._answer(Q, odd, self._step(*self._nothing, floats)), queries)
+        return self._attend(*self._nothing, Q, queries)
 
     def attend(self, queries: Array, keys: Array, values: Array) -> Array:
         """Append each key, and answer the query of the same index: causal attention, after the keys so far.
@@ -122,10 +122,9 @@ class HullCache:
             As from `query`.
         """
         K, V, leading = self._check(keys, values)
-        Q = self._check_queries(queries, leading, K)
-        floats, odd = _split(Q)
-        out = self._extend(K, V, leading, floats)
-        return self._outputs(self._answer(Q, odd, out, len(self) - K.shape[1] + 1 + np.arange(K.shape[1])), queries)
+        Q, seen = self._check_queries(queries, leading, K), len(self) + 1 + np.arange(K.shape[1])
+        self._leading = leading
+        return self._attend(K, V, Q, queries, seen)
 
     def sets(self, queries: Array) -> Sets:
         """Return C of each query, as indices of keys in the order of their arrival; head after head.
@@ -169,7 +168,7 @@ class HullCache:
                 cache, leading = cls(ties=str(file["ties"])), tuple(file["leading"].tolist())
                 if leading != (-1,):
                     arrays = (file[name] for name in ("keys", "values"))
-                    arrays = (_fractions(x) if x.dtype.kind == "U" else x for x in arrays)
+                    arrays = (to_fractions(x) if x.dtype.kind == "U" else x for x in arrays)
                     cache.append(*(x.reshape(*leading, *x.shape[1:]) for x in arrays))
         except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
             must = "`path` must be a whole file that `HullCache.save` wrote."
@@ -188,20 +187,16 @@ class HullCache:
     def _history(self) -> tuple[AnyArray, AnyArray]:
         """Return all keys (heads, n, 2) and values (heads, n, dv): floats, or Fractions alone."""
         if len(self._parts) > 1:
-            keys, values = map(_join, zip(*self._parts, strict=True))
-            self._parts = [(keys, values)]
+            K, V = (np.concatenate(arrays, axis=1) for arrays in zip(*self._parts, strict=True))
+            K, V = (to_fractions(x) if x.dtype == object else x for x in (K, V))
+            self._parts = [(K, V)]
         return self._parts[0]
-
-    def _extend(self, K: AnyArray, V: AnyArray, leading: tuple[int, ...], Q: AnyArray) -> AnyArray:
-        """Append checked keys and values, and return outputs as `_step` does."""
-        self._leading = leading
-        self._is_exact |= V.dtype == object or not _fits(K).all()
-        return self._step(K, V, Q)
 
     def _step(
         self, K: AnyArray, V: AnyArray, Q: AnyArray, starts: IntArray = NOTHING, members: IntArray = NOTHING
     ) -> AnyArray:
-        """Append keys and values, and return outputs of queries, unless these are left to the reference."""
+        """Append checked keys and values, and return outputs of queries, unless these are left to the reference."""
+        self._is_exact |= V.dtype == object or not _fits(K).all()
         out = np.empty((*Q.shape[:2], V.shape[2]))
         if not self._is_exact:
             from hardmax.search import hull_heads
@@ -226,15 +221,17 @@ class HullCache:
         work = WORK * number * (arrays[0].shape[1] + arrays[2].shape[1])
         share(lambda some: step(some, heads, rule, *(np.ascontiguousarray(x) for x in arrays)), number, work)
 
-    def _answer(self, Q: AnyArray, odd: IntArray, out: AnyArray, seen: IntArray | None = None) -> AnyArray:
-        """Return outputs with those of the reference for queries at the indices `odd`, or for all."""
-        some = np.arange(Q.shape[1]) if self._is_exact else odd
-        if not len(some):
-            return out
-        means = self._means(self._exact_sets(Q[:, some], None if seen is None else seen[some]), len(some))
-        out = out.astype(means.dtype)
-        out[:, some] = means
-        return out
+    def _attend(self, K: AnyArray, V: AnyArray, Q: AnyArray, queries: Array, seen: IntArray | None = None) -> Array:
+        """Append checked keys and values, and return the outputs of the checked queries Q, as `queries` are."""
+        floats, odd = _split(Q)
+        out = self._step(K, V, floats)
+        some = np.arange(Q.shape[1]) if self._is_exact else odd  # which the reference answers
+        if len(some):
+            means = self._means(self._exact_sets(Q[:, some], None if seen is None else seen[some]), len(some))
+            out = out.astype(means.dtype)
+            out[:, some] = means
+        out = out.astype(np.float64, copy=False) if _validation.is_tensor(queries) else out
+        return _validation.like(out.reshape(*(self._leading or ()), *out.shape[1:]), queries)
 
     def _exact_sets(self, Q: AnyArray, seen: IntArray | None = None) -> Sets:
         """Return the sets by the reference: all products, in rational arithmetic where floats leave them open."""
@@ -263,9 +260,8 @@ class HullCache:
             raise ParameterError("keys", f"have shape ({axes}m, 2)", f"shape {K.shape}")
         if V.ndim != K.ndim or V.shape[:-1] != K.shape[:-1] or (self._parts and V.shape[-1] != self._dv):
             axes = "".join(f"{size}, " for size in K.shape[:-1])
-            raise ParameterError(
-                "values", f"have shape ({axes}{self._dv if self._parts else 'dv'})", f"shape {V.shape}"
-            )
+            dv = self._dv if self._parts else "dv"
+            raise ParameterError("values", f"have shape ({axes}{dv})", f"shape {V.shape}")
         heads = math.prod(leading)
         return K.reshape(heads, *K.shape[-2:]), V.reshape(heads, *V.shape[-2:]), leading
 
@@ -279,10 +275,6 @@ class HullCache:
             raise ParameterError("queries", f"have shape ({', '.join(map(str, (*leading, n, 2)))})", f"shape {Q.shape}")
         return Q.reshape(math.prod(leading), *Q.shape[-2:])
 
-    def _outputs(self, out: AnyArray, queries: Array) -> Array:
-        out = out.astype(np.float64, copy=False) if _validation.is_tensor(queries) else out
-        return _validation.like(out.reshape(*(self._leading or ()), *out.shape[1:]), queries)
-
 
 def _numbers(given: Array, name: str) -> AnyArray:
     """Return a copy as float64, or as Fractions where float64 could not hold the numbers."""
@@ -294,8 +286,7 @@ def _fits(array: AnyArray) -> BoolArray:
     """Return which numbers compiled comparisons accept."""
     floats = array.astype(np.float64, copy=False)
     sizes = np.abs(floats)
-    fits: BoolArray = (floats == array) & (sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0))
-    return fits
+    return np.asarray((floats == array) & (sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0)))
 
 
 def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:
@@ -304,14 +295,3 @@ def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:
     odd = NOTHING if fits.all() else np.flatnonzero(~fits.all(axis=(0, 2)))
     floats[:, odd] = 1.0
     return floats, odd
-
-
-def _fractions(array: AnyArray) -> AnyArray:
-    """Return floats, Fractions or their texts as Fractions."""
-    return np.array([Fraction(x) for x in array.flat], object).reshape(array.shape)
-
-
-def _join(arrays: tuple[AnyArray, ...]) -> AnyArray:
-    """Return arrays (heads, m, columns) one after another: floats, or Fractions alone."""
-    exact = any(x.dtype == object for x in arrays)
-    return np.concatenate([_fractions(x) if exact and x.dtype != object else x for x in arrays], axis=1)

@@ -158,19 +158,17 @@ def limit(
     """
     if isinstance(rule, Localmax) and rule.eps == 0:
         rule = Hardmax(rule.alpha, rule.A, any_A=True)
-    if isinstance(rule, FrankWolfe | Localmax):
-        if attention_mask is not None or kernel != "auto":
-            name = "kernel" if attention_mask is None else "attention_mask"
-            raise ParameterError(name, "be left out", f"{name} with {rule!r}", "Only Hardmax has it.")
-        array, real = _validation.check_tokens(tokens, mask)
-        rule.check(array)
-        array = array if array.ndim == 3 else array[real]
-        return find_group_limit(array, rule, _validation.check_count(max_layers, "max_layers", least=0), progress)
-    check_rule(rule)
+    if not isinstance(rule, FrankWolfe | Localmax):
+        check_rule(rule)
+    elif attention_mask is not None or kernel != "auto":
+        name = "kernel" if attention_mask is None else "attention_mask"
+        raise ParameterError(name, "be left out", f"{name} with {rule!r}", "Only Hardmax has it.")
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
-    seen = None if attention_mask is None else _check_attention_mask(attention_mask, array.shape[-2], rule)
     max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
+    if not isinstance(rule, Hardmax):
+        return find_group_limit(array if array.ndim == 3 else array[real], rule, max_layers, progress)
+    seen = None if attention_mask is None else _check_attention_mask(attention_mask, array.shape[-2], rule)
     if array.ndim == 3:
         return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens, seen)
     seen = None if seen is None else seen[np.ix_(real, real)]

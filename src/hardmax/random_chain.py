@@ -150,7 +150,7 @@ def _check(tokens: Any, beta: float, gamma: float, eps: float) -> FloatArray:
     _validation.check_positive(beta, "beta", "Values between 1 and 20 are usual.", zero=True)
     _validation.check_range(gamma, "gamma", 1e-9, 1.0, "A typical value is 0.1.")
     _validation.check_positive(eps, "eps", "A fraction of the diameter is usual.")
-    array, real = _validation.check_tokens(tokens)
-    if array.ndim != 2 or len(array) < 2 or not real.all():
+    array, _ = _validation.check_tokens(tokens)
+    if array.ndim != 2 or len(array) < 2:
         raise ParameterError("tokens", "be one token set of at least two tokens", f"shape {array.shape}")
     return array.astype(np.float64)

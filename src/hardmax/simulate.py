@@ -350,8 +350,7 @@ def _run_layers(job: _Job) -> SmoothTrajectory:
     assert isinstance(job.rule, Layered | MultiHead)
     state, keys = job.floats()
     if getattr(job.rule, "is_exact", False):
-        array = np.where(job.real[..., None], job.array, 0)
-        state = to_fractions(array.reshape(-1, array.shape[-1])).reshape(array.shape)
+        state = to_fractions(np.where(job.real[..., None], job.array, 0))
         keys = None if keys is None else job.real[..., None, :]
     layers = int(job.saved[-1])
     tick, kept = job.ticker(layers + 1), []

@@ -103,11 +103,10 @@ def renyi_centres(tokens: Any, delta: float, *, strong: bool = False) -> IntArra
     >>> hm.renyi_centres([[1, 0], [0.8, 0.6], [0.2, 0.9], [-1, 0]], delta=0.8, strong=True)
     array([0, 3])
     """
-    array, real = _validation.check_tokens(tokens)
+    x = _validation.check_tokens(tokens)[0].astype(np.float64)
     delta = _validation.check_range(delta, "delta", 1e-12, np.pi, "Try c / sqrt(beta) with c = 2.")
-    x = array.astype(np.float64)
     lengths = np.linalg.norm(x, axis=-1, keepdims=True)
-    if x.ndim != 2 or not real.all() or not lengths.all():
+    if x.ndim != 2 or not lengths.all():
         raise ParameterError("tokens", "be one token set of nonzero tokens", f"shape {x.shape}")
     angles = np.arccos(np.clip(x @ x.T / lengths / lengths.T, -1, 1))
     centres = list[int]()

@@ -128,9 +128,8 @@ def _tokens(body: Mapping[str, Any], context: Context) -> Reply:
 
     text = body.get("text")
     if not isinstance(text, str) or len(text) > MAX_TABLE_CHARACTERS:
-        raise ParameterError(
-            "text", f"be rows of numbers, at most {MAX_TABLE_CHARACTERS:,} characters", "something else"
-        )
+        must = f"be rows of numbers, at most {MAX_TABLE_CHARACTERS:,} characters"
+        raise ParameterError("text", must, "something else")
     table, note = parse_table(text, "tokens")
     return Reply({"tokens": check_tokens(table).tolist(), "note": note})
 
@@ -188,7 +187,7 @@ def _answer_text(path: str, body: Mapping[str, Any], context: Context) -> Reply:
     text = texts.Text.from_data(body)
     if path == "flip":
         return Reply(texts.flip(model, text, progress))
-    head = texts.check_head(body.get("head", 0), model)
+    head = check_number(body.get("head", 0), "head", 0, model.heads - 1)
     if path == "explain":
         return Reply(texts.answer(name, model, text, head))
     kind = _check_kind(body)

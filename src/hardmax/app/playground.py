@@ -215,7 +215,9 @@ def _add_overlays(
             header["notes"].append("The half-space is that of a selected token under hardmax in the plane.")
     if "cells" in wanted:
         if plane and is_hardmax and scene.n <= MAX_CELLS:
-            header["cells"] = describe_cells(scene, trajectory, shown)
+            radius = 4 * float(np.abs(trajectory.array).max() or 1.0)  # outside of the picture
+            cells = hm.cells(trajectory.array[shown].astype(np.float64), scene.A)
+            header["cells"] = [{"token": i, "points": cells.polygon(i, radius).tolist()} for i in cells.owners]
         else:
             header["notes"].append(f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens.")
     if "ellipse" in wanted and plane and not trajectory.rule.continuous:
@@ -226,14 +228,6 @@ def _add_overlays(
             arrays["attention"] = np.asarray(trajectory.attention(at), np.float32)
         else:
             header["notes"].append(f"The attention matrix is shown for up to {MAX_MATRIX} tokens.")
-
-
-def describe_cells(scene: Scene, trajectory: Any, shown: int) -> list[dict[str, Any]]:
-    """Return the polygon of each cell that has an interior, cut off outside of the picture."""
-    keys = trajectory.array[shown].astype(np.float64)
-    radius = 4 * float(np.abs(trajectory.array).max() or 1.0)
-    found = hm.cells(keys, scene.A)
-    return [{"token": token, "points": found.polygon(token, radius).tolist()} for token in found.owners]
 
 
 def describe_ellipse(scene: Scene) -> dict[str, Any] | None:

@@ -125,13 +125,6 @@ def describe_model(name: str, model: Model) -> dict[str, Any]:
     return {"model": name, "classes": classes, "heads": model.heads}
 
 
-def check_head(head: Any, model: Model) -> int:
-    """Return the index of a head, or raise."""
-    if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < model.heads:
-        raise ParameterError("head", f"be an integer from 0 to {model.heads - 1}", repr(head)[:40])
-    return head
-
-
 def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]:
     """Return the explanation of a text: sentence, coloured pieces, sums by word and sentence, and leaders."""
     found = explain(model, text.read)
