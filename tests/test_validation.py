@@ -197,7 +197,7 @@ INVALID = {
     "energy": [lambda: SMOOTH.energy],
     "leader_table": [lambda: hm.leader_table(SMOOTH)],
     "queries": [lambda: hm.argmax_sets(MASKED), lambda: hm.argmax_sets(SPARSE)],
-    "name": [lambda: hm.configuration("circle"), lambda: hm.matrix("eye")],
+    "name": [*each(hm.configuration, "name", "circle", ["ball"]), *each(hm.matrix, "name", "eye", {})],
     "n": [lambda: hm.configuration("square", n=5), lambda: hm.configuration("ball", n=0)],
     "d": [
         lambda: hm.configuration("ball", d=1.5),

@@ -66,17 +66,17 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
            [-1., -1.],
            [-1., 1.]])
     """
+    if name not in CONFIGURATIONS:
+        must, advice = f"be one of {', '.join(CONFIGURATIONS)}", did_you_mean(str(name), CONFIGURATIONS)
+        raise ParameterError("name", must, repr(name), advice)
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     if name in PAPER_CONFIGURATIONS:
         if n is not None or d is not None:
             must = f"go with {', '.join(RANDOM_CONFIGURATIONS)}"
             raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
         return PAPER_CONFIGURATIONS[name](rng)
-    if name in RANDOM_CONFIGURATIONS:
-        n = 100 if n is None else _validation.check_count(n, "n", least=1)
-        return RANDOM_CONFIGURATIONS[name](rng, n, 2 if d is None else _validation.check_count(d, "d", least=1))
-    must, advice = f"be one of {', '.join(CONFIGURATIONS)}", did_you_mean(str(name), CONFIGURATIONS)
-    raise ParameterError("name", must, repr(name), advice)
+    n = 100 if n is None else _validation.check_count(n, "n", least=1)
+    return RANDOM_CONFIGURATIONS[name](rng, n, 2 if d is None else _validation.check_count(d, "d", least=1))
 
 
 # The published examples, to the digits given in the paper's code.
@@ -134,12 +134,12 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     >>> hm.classify(V=hm.matrix("paper-product")).kind
     'product'
     """
+    if name not in MATRICES:
+        raise ParameterError("name", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(str(name), MATRICES))
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     if name in PAPER_MATRICES:
         size = len(PAPER_MATRICES[name])
         if d not in (None, size):
             raise ParameterError("d", f"be {size} for {name!r}, which has its own size", d, "Leave d out.")
         return np.array(PAPER_MATRICES[name])
-    if name in SIZED:
-        return SIZED[name](rng, 2 if d is None else _validation.check_count(d, "d", least=1))
-    raise ParameterError("name", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(str(name), MATRICES))
+    return SIZED[name](rng, 2 if d is None else _validation.check_count(d, "d", least=1))
