@@ -3,7 +3,6 @@
 Smooth rules are written once for both: with operators, methods that arrays and tensors share, and these functions.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,6 @@ def needs_gradient(*values: Array) -> bool:
     return any(is_tensor(value) and value.requires_grad for value in values)
 
 
-@cache
-def largest_float(dtype: Any) -> float:
-    """Return the largest number of a NumPy dtype; `np.finfo` takes longer than a small product."""
-    return float(np.finfo(dtype).max)
-
-
 def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0) -> Array:
     """Return rows of exp(scale * scores) over the keys that are `seen`, divided by their sum.
 
@@ -49,7 +42,7 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
         P = (scores if hidden is None else scores.masked_fill(hidden, -float("inf"))).softmax(dim=-1)
         return P if seen is None else P.masked_fill(~seen, 0.0)
-    scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
+    scale = np.minimum(to_numpy(scale), float(np.finfo(scores.dtype).max)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
         hidden = None if seen is None else ~np.broadcast_to(seen | blind, scores.shape)
         if hidden is not None:
@@ -92,7 +85,7 @@ def _means(scores: AnyArray, values: AnyArray, seen: AnyArray | None, scale: Arr
     """Return `softmax` of the scores, which are overwritten, times the values."""
     if seen is not None:
         return np.asarray(softmax(scores, seen, scale) @ values)
-    scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
+    scale = np.minimum(to_numpy(scale), float(np.finfo(scores.dtype).max)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
         scores -= scores.max(axis=-1, keepdims=True)
         scores *= scale

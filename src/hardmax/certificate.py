@@ -65,9 +65,9 @@ def make_certificate(limit: LimitSet) -> Document:
     return {
         "format": FORMAT,
         "alpha": [str(step) for step in rule.steps],
-        "A": None if rule.matrix is None else _write_rows(rule.matrix),
+        "A": None if rule.matrix is None else write_rows(rule.matrix),
         "mask": mask,
-        "tokens": _write_rows(classes.rows),
+        "tokens": write_rows(classes.rows),
         "labels": None if run.state.masked else classes.labels.tolist(),
         "layer": run.layer,
         "sets": [members.tolist() for members in sets[0]],
@@ -115,7 +115,8 @@ def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
     return check(document, sample=None if sample is None else check_count(sample, "sample", least=1))
 
 
-def _write_rows(array: AnyArray) -> list[list[str]]:
+def write_rows(array: AnyArray) -> list[list[str]]:
+    """Return floats or Fractions as exact texts."""
     return [[str(Fraction(x)) for x in row] for row in array.tolist()]
 
 

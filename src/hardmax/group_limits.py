@@ -11,7 +11,7 @@ from hardmax._display import count
 from hardmax._errors import InputError, ParameterError
 from hardmax._exact import apply, dot, over_one_denominator, to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
-from hardmax.certificate import GROUP_FORMAT
+from hardmax.certificate import GROUP_FORMAT, write_rows
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.localmax import Localmax
 from hardmax.search.sets import Classes
@@ -82,10 +82,9 @@ class GroupLimit:
 
         `docs/newer-models.md` states the conditions. An `InputError` without a certificate.
         """
-        limits = [[str(x) for x in row] for row in self.exact().tolist()]
-        positions = [[str(x) for x in row] for row in self._state.tolist()]
-        sets = [np.flatnonzero(row).tolist() for row in self.sets]
-        return {"format": GROUP_FORMAT, "layer": self.layer, "positions": positions, "sets": sets, "limits": limits}
+        limits, sets = write_rows(self.exact()), [np.flatnonzero(row).tolist() for row in self.sets]
+        start = {"format": GROUP_FORMAT, "layer": self.layer, "positions": write_rows(self._state)}
+        return start | {"sets": sets, "limits": limits}
 
 
 def find_group_limit(

@@ -99,8 +99,7 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     table = []
     for p, i in enumerate(leaders.tolist()):
         copies = order[starts[labels[i]] : starts[labels[i] + 1]]
-        others = followers.get(i, np.empty(0, np.intp))
-        others = np.setdiff1d(others, copies) if len(copies) > 1 else others
+        others = np.setdiff1d(followers.get(i, np.empty(0, np.intp)), copies)
         found = int(emerged[p]), float(margins[p]), int(measured[p])
         table.append(Leader(i, *found, trajectory.array[-1, i], copies, others))
     return table

@@ -244,13 +244,9 @@ class _Job:
         for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
             array = self.array[..., part]
             tokens = self.tokens[..., part] if is_tensor(self.tokens) else array
-            progress = None if self.progress is None else partial(self._report_head, h, len(self.rule.heads))
-            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=progress))
+            report = None if self.progress is None else partial(_report_head, self.progress, h, len(self.rule.heads))
+            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=report))
         return jobs
-
-    def _report_head(self, h: int, heads: int, done: int, total: int) -> None:
-        assert self.progress is not None
-        self.progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * heads)
 
     def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
         """Return a function to call after each layer or time, which counts and calls `progress`."""
@@ -281,6 +277,10 @@ class _Job:
         dtype = str(tokens.dtype).removeprefix("torch.")
         stats = {"method": method, "dtype": dtype, "adaptive": False} | stats
         return SmoothTrajectory(tokens, self.rule, self.saved, self.batched, stats, self.real, self.start, **more)
+
+
+def _report_head(progress: Progress, h: int, heads: int, done: int, total: int) -> None:
+    progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * heads)
 
 
 def _run(job: _Job) -> Trajectory:

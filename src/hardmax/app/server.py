@@ -170,10 +170,9 @@ def _parse_json(data: bytes) -> Any:
             text = json.dumps(body, ensure_ascii=False).encode("utf-16", "surrogatepass")
             body = json.loads(text.decode("utf-16", "replace"))
         return body
-    except (ValueError, RecursionError, UnicodeDecodeError):
-        raise InputError(
-            "A request must be JSON with finite numbers. Got something else. Load the page again."
-        ) from None
+    except (ValueError, RecursionError):
+        must = "A request must be JSON with finite numbers."
+        raise InputError(f"{must} Got something else. Load the page again.") from None
 
 
 def _read_static() -> dict[str, tuple[bytes, str, str]]:

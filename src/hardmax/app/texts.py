@@ -73,9 +73,8 @@ class Text:
     def from_data(cls, data: Any) -> "Text":
         """Return the text of a request, {"text": ..., "edits": [[start, end, replacement], ...]}, checked."""
         if not isinstance(data, Mapping) or not isinstance(data.get("text"), str):
-            raise ParameterError(
-                "text", "be a string", repr(data.get("text") if isinstance(data, Mapping) else data)[:40]
-            )
+            got = data.get("text") if isinstance(data, Mapping) else data
+            raise ParameterError("text", "be a string", repr(got)[:40])
         typed, edits, at = data["text"], data.get("edits") or [], 0
         if len(typed) > MAX_CHARACTERS:
             must = f"have at most {MAX_CHARACTERS:,} characters"
