@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from hardmax import HardmaxClassifier, ParameterError
-from hardmax.app.texts import Edit, Text, list_pieces
+from hardmax.app.texts import Text, list_pieces
 from hardmax.text.tokenizer import Splitter, find_offsets, full_name
 from tests.test_attribution import assert_parts_sum_to_the_logit
 
@@ -123,7 +123,7 @@ def test_words_that_do_not_occur_in_the_text_are_kept(normalising):
     shown = list_pieces(Text(text), why)
     assert "".join(piece["text"] for piece in shown) == text
     assert all(piece["text"] for piece in shown)
-    edited = Text(text, (Edit(16, 20, "fine"),))
+    edited = Text(text, ((16, 20, "fine"),))
     shown = list_pieces(edited, normalising.explain(edited.read))
     assert "".join(piece.get("was", piece["text"]) for piece in shown) == text
 

@@ -237,10 +237,8 @@ class HullCache:
         """Return the sets by the reference: all products, in rational arithmetic where floats leave them open."""
         if not Q.size:
             return Sets.of([])
-        parts = [
-            exact_sets(Points.of(q), Points.of(k), Metric.of(None), Search("numpy"), seen)[0]
-            for q, k in zip(Q, self._history()[0], strict=True)
-        ]
+        heads, metric = zip(Q, self._history()[0], strict=True), Metric.of(None)
+        parts = [exact_sets(Points.of(q), Points.of(k), metric, Search("numpy"), seen)[0] for q, k in heads]
         return Sets.of([members for sets in parts for members in sets])
 
     def _means(self, sets: Sets, n: int) -> AnyArray:

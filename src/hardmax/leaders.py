@@ -54,10 +54,9 @@ class Leader:
 
     def __repr__(self) -> str:
         late = f" at layer {self.measured}" if self.measured != self.emerged else ""
-        return (
-            f"Leader {self.index}: since layer {self.emerged}, by a margin of {format_down(self.margin, 3)}{late}, "
-            f"followed by {len(self.followers)} at the last layer"
-        )
+        margin = f"by a margin of {format_down(self.margin, 3)}{late}"
+        followed = f"followed by {len(self.followers)} at the last layer"
+        return f"Leader {self.index}: since layer {self.emerged}, {margin}, {followed}"
 
 
 def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> list[Leader]:

@@ -66,10 +66,9 @@ class Polytope:
             line = self._inner[:, 0]
             return np.array([[line.argmin()], [line.argmax()]], np.intp)
         if self.dimension > MAX_FACET_DIMENSION:
-            raise InputError(
-                f"Facets need a polytope of dimension at most {MAX_FACET_DIMENSION}. "
-                f"Got dimension {self.dimension}. Its vertices are known all the same: `polytope.vertices`."
-            )
+            must = f"Facets need a polytope of dimension at most {MAX_FACET_DIMENSION}."
+            advice = "Its vertices are known all the same: `polytope.vertices`."
+            raise InputError(f"{must} Got dimension {self.dimension}. {advice}")
         return np.asarray(self._hull.simplices, np.intp)
 
     @cached_property

@@ -191,7 +191,8 @@ def simulate(
     else:
         saved = steps.check_times(times)
     kept = saved if save == "all" else saved[-1:]
-    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, progress, _differentiable(times, kept))
+    report = progress or (lambda done, total: None)
+    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, report, _differentiable(times, kept))
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
@@ -218,7 +219,7 @@ class _Job:
     saved: AnyArray  # layers or times to keep
     method: Method | None  # None for rules with layers
     kernel: str
-    progress: Progress | None
+    progress: Progress
     times: Array = None  # `saved` as a tensor that requires gradients, if it was given as one
 
     @property
@@ -244,14 +245,14 @@ class _Job:
         for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
             array = self.array[..., part]
             tokens = self.tokens[..., part] if is_tensor(self.tokens) else array
-            report = None if self.progress is None else partial(_report_head, self.progress, h, len(self.rule.heads))
+            report = partial(_report_head, self.progress, h, len(self.rule.heads))
             jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=report))
         return jobs
 
     def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
         """Return a function to call after each layer or time, which counts and calls `progress`."""
-        numbers, progress = count(done + 1), self.progress
-        return (lambda: None) if progress is None else (lambda: progress(next(numbers), total))
+        numbers = count(done + 1)
+        return lambda: self.progress(next(numbers), total)
 
     def floats(self) -> tuple[Array, Array | None]:
         """Return the tokens as a float array or tensor with zeros for padding, and the keys that are not padding."""
@@ -307,12 +308,10 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
                 break
             if k in job.saved:
                 if k > 0:
-                    np.copyto(
-                        kept[len(follows)], rule.grow(shared.tokens, k), "same_kind", real.all() or real[..., None]
-                    )
+                    moved, where_real = rule.grow(shared.tokens, k), real.all() or real[..., None]
+                    np.copyto(kept[len(follows)], moved, "same_kind", where_real)
                 follows.append(shared.follows)
-            if job.progress is not None:
-                job.progress(int(shared.in_pass.sum()) * (k + 1), total)
+            job.progress(int(shared.in_pass.sum()) * (k + 1), total)
         left = np.flatnonzero(~shared.in_pass)
         each = [shared.stats] if len(left) < len(batch) else []
     alone, in_pass = dict[int, TokenSet](), len(batch) - len(left)

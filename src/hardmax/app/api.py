@@ -20,6 +20,7 @@ from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 from hardmax.draw.text_page import EXAMPLES
 from hardmax.text.storage import shipped_models
 
+TEXT_PATHS = ("explain", "flip", "compare", "table", "export-table", "export-text")
 KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
 MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
 MAX_FILE_BYTES = 20_000_000  # of a table of texts
@@ -93,10 +94,8 @@ def _takes_long(path: str, body: Any) -> bool:
     tokens, layers = scene.get("tokens"), scene.get("layers", 30)
     n = len(tokens) if isinstance(tokens, list) else 0
     quick = body.get("quick") is True and scene.get("rule", "hardmax") in ("hardmax", "softmax")
-    overlays = scene.get("overlays")
-    slow = scene.get("rule") == "softmax" or (
-        isinstance(overlays, list) and ("cells" in overlays or "hulls" in overlays)
-    )
+    overlays = scene["overlays"] if isinstance(scene.get("overlays"), list) else []
+    slow = scene.get("rule") == "softmax" or "cells" in overlays or "hulls" in overlays
     return not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and slow)
 
 
@@ -220,8 +219,5 @@ HANDLERS: dict[str, Handler] = {
     "control": _control,
     "multiples": _multiples,
     "export": _export,
-    **{
-        path: partial(_answer_text, path)
-        for path in ("explain", "flip", "compare", "table", "export-table", "export-text")
-    },
+    **{path: partial(_answer_text, path) for path in TEXT_PATHS},
 }

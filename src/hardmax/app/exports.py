@@ -41,9 +41,8 @@ def to_python(scene: Scene) -> str:
         lines.append("tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)")
     rule = scene.make_rule()
     lines.append(f"rule = {_write_rule(rule)}")
-    how = (
-        f"times=np.linspace(0, {scene.time!r}, {TIMES}), rtol={RTOL!r}" if rule.continuous else f"layers={scene.layers}"
-    )
+    times = f"times=np.linspace(0, {scene.time!r}, {TIMES}), rtol={RTOL!r}"
+    how = times if rule.continuous else f"layers={scene.layers}"
     lines += [f"trajectory = hm.simulate(tokens, rule, {how})", "print(trajectory)"]
     if isinstance(rule, hm.Hardmax | hm.Localmax | hm.FrankWolfe):
         lines.append("print(hm.limit(tokens, rule))")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -54,20 +54,12 @@ def name_classes(model: Model) -> Model:
     return replace(model, classes=np.array([READABLE.get(str(label), str(label)) for label in model.classes.tolist()]))
 
 
-class Edit(NamedTuple):
-    """A word of the text as typed, `text[start:end]`, and its replacement, which is empty for a removed word."""
-
-    start: int
-    end: int
-    replacement: str = ""
-
-
 @dataclass(frozen=True)
 class Text:
     """A text as typed, and edits of its words, in the order of the text."""
 
     typed: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[tuple[int, int, str], ...] = ()  # of typed[start:end]; the replacement of a removed word is empty
 
     @classmethod
     def from_data(cls, data: Any) -> "Text":
@@ -86,15 +78,15 @@ class Text:
                 got = f"{start} to {end} in {len(typed)} characters"
                 raise ParameterError("edits", "lie in the text, in its order, without overlap", got)
             at = end
-        return cls(typed, tuple(Edit(start, end, replacement.strip()) for start, end, replacement in edits))
+        return cls(typed, tuple((start, end, replacement.strip()) for start, end, replacement in edits))
 
-    def segments(self) -> Iterator[tuple[int, int, str, Edit | None]]:
-        """Yield (start, end, text that the model reads, edit) for each part; edits are surrounded by spaces."""
+    def segments(self) -> Iterator[tuple[int, int, str, str | None]]:
+        """Yield (start, end, text that the model reads, replacement); replacements are surrounded by spaces."""
         at = 0
-        for edit in self.edits:
-            yield at, edit.start, self.typed[at : edit.start], None
-            yield edit.start, edit.end, f" {edit.replacement} ", edit
-            at = edit.end
+        for start, end, replacement in self.edits:
+            yield at, start, self.typed[at:start], None
+            yield start, end, f" {replacement} ", replacement
+            at = end
         yield at, len(self.typed), self.typed[at:], None
 
     @property
@@ -105,9 +97,9 @@ class Text:
     def find_typed(self, start: int, end: int) -> tuple[int, int]:
         """Return the offsets in `typed` of a word of `read`; of a replacement, those of the replaced word."""
         at = 0
-        for first, last, read, edit in self.segments():
+        for first, last, read, replacement in self.segments():
             if start < at + len(read):
-                return (start + first - at, end + first - at) if edit is None else (first, last)
+                return (start + first - at, end + first - at) if replacement is None else (first, last)
             at += len(read)
         raise ParameterError("start", f"lie in a text of {at} characters", start)
 
@@ -200,12 +192,12 @@ def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
         shown = round(min(strength, 1.0), 3) if strength >= MIN_STRENGTH else 0
         return _value(explanation, sum_contributions(explanation, marks[first:last])) | {"strength": shown}
 
-    for first, last, read, edit in text.segments():
+    for first, last, read, replacement in text.segments():
         end, inside = at + len(read), at
         own = range(bisect_left(starts, at), bisect_left(starts, end))
-        if edit is not None:
+        if replacement is not None:
             was = {"was": text.typed[first:last], "start": first, "end": last}
-            pieces.append({"text": edit.replacement, **was, **weigh(own.start, own.stop)})
+            pieces.append({"text": replacement, **was, **weigh(own.start, own.stop)})
         else:
             for k in own:
                 mark = marks[k]
