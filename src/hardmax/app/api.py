@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
 from hardmax.app import exports, playground
-from hardmax.app.playground import Stopped
+from hardmax.app.playground import Cancelled, Stopped
 from hardmax.app.scene import MAX_COORDINATE, OVERLAYS, RULES, Scene, check_number, check_tokens, make_value_matrix
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 from hardmax.draw.text_page import EXAMPLES
@@ -71,6 +71,8 @@ Handler = Callable[[Mapping[str, Any], Context], Reply]
 
 def handle(path: str, body: Any, context: Context) -> Reply:
     """Return the reply to a request; raise InputError for an unknown path or invalid content."""
+    if context.stopped():  # while the request waited
+        raise Cancelled
     if path not in HANDLERS:
         raise ParameterError("path", f"be one of {', '.join(HANDLERS)}", repr(path)[:60])
     if not isinstance(body, Mapping):

@@ -168,9 +168,13 @@ def check_tokens(value: Any) -> FloatArray:
 
 
 def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
-    matrix: FloatArray = _validation.check_weight(value, name)
+    try:
+        matrix = np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        matrix = np.empty(0)
     if matrix.shape != (d, d) or not (np.abs(matrix) <= MAX_COORDINATE).all():
-        raise ParameterError(name, f"be {d} x {d} numbers", f"shape {matrix.shape}, or a number that is too large")
+        must = f"be {d} x {d} numbers, at most {MAX_COORDINATE:,.0f} in absolute value"
+        raise ParameterError(name, must, repr(value)[:40])
     return matrix
 
 

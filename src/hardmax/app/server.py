@@ -6,11 +6,11 @@ must be JSON from a page of the same origin.
 
 import asyncio
 import json
+import mimetypes
+import os
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
-from importlib.resources import files
 from threading import Event
 from typing import Any
 
@@ -19,17 +19,17 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardmax._errors import InputError, MissingExtra
-from hardmax.app.api import Context, Reply, choose_pool, handle
+from hardmax.app.api import Context, choose_pool, handle
 from hardmax.app.playground import Cancelled
 from hardmax.app.problems import describe_problem
 from hardmax.text.storage import shipped_models
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
 THREADS = {"quick": 1, "long": 2, "files": 1}  # Python computes in one thread at a time: more only take turns
 SECURITY_HEADERS = {
@@ -70,7 +70,9 @@ class Guard:
 
         async def send_secured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(SECURITY_HEADERS)
+                headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
         refused = self._find_problem(scope["method"], Headers(scope=scope))
@@ -97,24 +99,21 @@ class Guard:
         return None
 
 
+class Viewer(StaticFiles):
+    """Files of the viewer by name; a page needs no suffix."""
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        if not re.fullmatch(r"[\w.-]+", path):
+            return "", None
+        return super().lookup_path(path if "." in path else f"{path}.html")
+
+
 class Server:
-    """The application: static files, pages, and requests in three thread pools."""
+    """Requests of the API in three thread pools."""
 
     def __init__(self, models: tuple[str, ...]) -> None:
         self.models = models
         self.pools = {name: ThreadPoolExecutor(number, f"hardmax-{name}") for name, number in THREADS.items()}
-        self.static = _read_static()
-
-    async def send_static(self, request: Request) -> Response:
-        """Send a file of the viewer; its hash is the ETag."""
-        name = request.path_params.get("name") or f"{request.path_params['page']}.html"
-        if name not in self.static:
-            return PlainTextResponse("Not found.\n", 404)
-        data, media_type, tag = self.static[name]
-        headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(data, media_type=media_type, headers=headers)
 
     async def answer(self, request: Request) -> Response:
         """Answer a request of the API off the event loop; stop its work if the client disconnects."""
@@ -125,7 +124,7 @@ class Server:
             return _send_problem(problem)
         context = Context(self.models, gone.is_set)
         pool = self.pools[choose_pool(path, body)]
-        work = asyncio.get_running_loop().run_in_executor(pool, _run, path, body, context)
+        work = asyncio.get_running_loop().run_in_executor(pool, handle, path, body, context)
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
         try:
             reply = await work
@@ -140,12 +139,6 @@ class Server:
             return Response(reply.to_bytes(), media_type="application/octet-stream", headers=headers)
         headers["Content-Disposition"] = f'attachment; filename="{reply.name}"'
         return Response(reply.file, media_type=reply.media_type, headers=headers)
-
-
-def _run(path: str, body: Any, context: Context) -> Reply:
-    if context.stopped():
-        raise Cancelled
-    return handle(path, body, context)
 
 
 def _send_problem(problem: Exception) -> Response:
@@ -175,27 +168,17 @@ def _parse_json(data: bytes) -> Any:
         raise InputError(f"{must} Got something else. Load the page again.") from None
 
 
-def _read_static() -> dict[str, tuple[bytes, str, str]]:
-    """Return the files of the viewer: content, media type and ETag by name."""
-    found = {}
-    for path in (files("hardmax") / "viewer").iterdir():
-        ending = "." + path.name.rpartition(".")[2]
-        if ending in MEDIA_TYPES:
-            data = path.read_bytes()
-            found[path.name] = data, MEDIA_TYPES[ending], f'"{sha256(data).hexdigest()[:16]}"'
-    return found
-
-
 def make_app(*, hosts: Iterable[str] = (), model: str = "imdb") -> ASGIApp:
     """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts."""
     matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
+    mimetypes.add_type("text/javascript", ".js")  # the registry of Windows may have another one
     server = Server(tuple(dict.fromkeys([model, *shipped_models()])))
-
+    viewer = Viewer(packages=[("hardmax", "viewer")], follow_symlink=True)
     routes = [
         Route("/", RedirectResponse("/playground")),
-        Route("/viewer/{name}", server.send_static),
         Route("/api/{path}", server.answer, methods=["POST"]),
-        Route("/{page}", server.send_static),
+        Mount("/viewer", viewer),
+        Mount("/", viewer),
     ]
     return Guard(Starlette(routes=routes), hosts)
 
