@@ -246,37 +246,40 @@ def train_projection(
     """
     with needed_for("Training with an encoder", "torch", "text"):
         import torch
-        from torch.nn.functional import cross_entropy, dropout
+        from torch.nn.functional import cross_entropy
     size = max(float(np.square(corpus.words, dtype=np.float64).mean()) ** 0.5, 1e-12) if len(corpus.words) else 1.0
     r, classes = corpus.axes.shape[1], int(labels.max()) + 1
     pool = partial(torch.segment_reduce, initial=0)
     words, means = torch.from_numpy(corpus.words).to(device), torch.from_numpy(corpus.means).float().to(device)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        directions, decoder = torch.randn(r, heads) / r**0.5, 0.05 * torch.randn(heads, classes)
-        linear, bias = torch.zeros(means.shape[1], classes), torch.zeros(classes)
-        trained = [each.to(device).requires_grad_() for each in (directions, decoder, linear, bias)]
-        directions, decoder, linear, bias = trained
-        optimiser = torch.optim.AdamW(trained, RATE, weight_decay=DECAY)
-        epochs, of_epoch = max(MIN_EPOCHS, -(-MIN_TEXTS // len(rows))), -(-len(rows) // BATCH)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=epochs * of_epoch + 1)
-        for _ in range(epochs):
-            for part in torch.randperm(len(rows)).split(BATCH):
-                texts = rows[part.numpy()]
-                sizes = corpus.starts[texts + 1] - corpus.starts[texts]
-                some = np.repeat(corpus.starts[texts] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-                lengths = torch.from_numpy(sizes).to(device)
-                z = words[torch.from_numpy(some).to(device)].float() / size @ directions + OFFSET  # (words, heads)
-                above = pool((z > 0).float(), "mean", lengths=lengths)  # (texts, heads)
-                top, low = pool(z.clamp(min=0), "max", lengths=lengths), pool(z.clamp(max=0), "min", lengths=lengths)
-                moved = kept * pool(z, "mean", lengths=lengths) + (1 - kept) * (above * top + (1 - above) * low)
-                moved = moved - OFFSET * (lengths > 0)[:, None]
-                scores = means[texts] @ linear + bias + dropout(moved, DROPOUT) @ decoder
-                losses = cross_entropy(scores, torch.from_numpy(labels[texts]).to(device).long(), reduction="none")
-                optimiser.zero_grad()
-                (losses * torch.from_numpy(weights[texts]).to(device)).mean().backward()
-                optimiser.step()
-                schedule.step()
+    random = torch.Generator().manual_seed(0)  # of the CPU: the same numbers on every device
+    directions, decoder = (
+        torch.randn(r, heads, generator=random) / r**0.5,
+        torch.randn(heads, classes, generator=random) / 20,
+    )
+    linear, bias = torch.zeros(means.shape[1], classes), torch.zeros(classes)
+    trained = [each.to(device).requires_grad_() for each in (directions, decoder, linear, bias)]
+    directions, decoder, linear, bias = trained
+    optimiser = torch.optim.AdamW(trained, RATE, weight_decay=DECAY)
+    epochs, of_epoch = max(MIN_EPOCHS, -(-MIN_TEXTS // len(rows))), -(-len(rows) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=epochs * of_epoch + 1)
+    for _ in range(epochs):
+        for part in torch.randperm(len(rows), generator=random).split(BATCH):
+            texts = rows[part.numpy()]
+            sizes = corpus.starts[texts + 1] - corpus.starts[texts]
+            some = np.repeat(corpus.starts[texts] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            lengths = torch.from_numpy(sizes).to(device)
+            z = words[torch.from_numpy(some).to(device)].float() / size @ directions + OFFSET  # (words, heads)
+            above = pool((z > 0).float(), "mean", lengths=lengths)  # (texts, heads)
+            top, low = pool(z.clamp(min=0), "max", lengths=lengths), pool(z.clamp(max=0), "min", lengths=lengths)
+            moved = kept * pool(z, "mean", lengths=lengths) + (1 - kept) * (above * top + (1 - above) * low)
+            moved = moved - OFFSET * (lengths > 0)[:, None]
+            dropout = (torch.rand(moved.shape, generator=random) >= DROPOUT).to(device) / (1 - DROPOUT)
+            scores = means[texts] @ linear + bias + dropout * moved @ decoder
+            losses = cross_entropy(scores, torch.from_numpy(labels[texts]).to(device).long(), reduction="none")
+            optimiser.zero_grad()
+            (losses * torch.from_numpy(weights[texts]).to(device)).mean().backward()
+            optimiser.step()
+            schedule.step()
     return np.asarray(directions.detach().double().cpu().numpy() / size)
 
 
