@@ -34,9 +34,6 @@ from hardmax.search.threads import Output, collect_sets, entry, share
 
 QUERIES_PER_TASK = 256
 PACKING = 8.0  # multiplications that take as long as packing one number
-MAX_SHORT = 96  # dimensions up to which all keys pass through the cache fast enough for 16 queries
-MANY_GROUPS = 8  # groups of 16 longer queries that go over the same keys in turn
-CACHED_ROWS = 4096  # rows of 16 coordinates, 64 bytes each: the second-level cache holds them beside the queries
 LEVELS = 64  # of |k - c|^2, by which keys are sorted
 UNIT32 = 2.0**-24  # rounding of one float32 operation, relative
 MIN_PRODUCT = 1e-303  # above the smallest normal number, so that no multiple of it is a slow denormal number
@@ -58,7 +55,7 @@ class Panels(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Workspace of 16 queries, or of several groups of 16 with one more axis in front."""
+    """Workspace of 16 queries."""
 
     fine: FloatArray  # (16 * d,) as given, query after query
     coarse: AnyArray  # (d * 16,) float32, each scaled to about 1, coordinate after coordinate
@@ -71,8 +68,7 @@ class Queries(NamedTuple):
     limits: IntArray  # (16,) number of keys seen
     full: IntArray  # (16,) number of panels seen in full
     maxima: AnyArray  # (panels * 16,) float32
-    scanned: IntArray  # (1,) panels up to which maxima are known, or none that follows may hold a near-maximum
-    hits: IntArray  # (16, panels) panels to compute in float64; shared by all groups, as are the next two
+    hits: IntArray  # (16, panels) panels to compute in float64
     found: IntArray  # (16,) their number
     products: FloatArray  # (panels * 16,)
 
@@ -144,89 +140,48 @@ def _sort(
             reach[position // LANES] = np.float32(1.00001 * np.sqrt(farthest) + 1e-30)
 
 
-@njit(fastmath=FLAGS)
-def _pack_element(keys: AnyArray, mask: BoolArray, in_order: bool, element: int, panels: Panels) -> None:
-    m, d = keys.shape
-    seen, centre = np.empty(m, np.intp), np.empty(d)
-    count = list_seen(mask, element, m, seen)
-    panels.counts[element] = count
-    if not count:
-        return
-    highest, spread = _find_centre(keys, seen[:count], centre)
-    scale = 1.0 / max(spread, MIN_SCALED)
-    panels.scales[element], panels.highest[element] = scale, highest
-    order, fine, coarse = panels.order[element], panels.fine[element], panels.coarse[element]
-    size = (count + LANES - 1) // LANES * LANES
-    _sort(keys, seen[:count], centre, scale, in_order, order[:size], panels.reach[element])
-    for start in range(0, size, LANES):
-        for r in range(d):
-            at = start * d + r * LANES
-            for t in range(LANES):
-                value = np.float64(keys[order[start + t], r])
-                fine[at + t] = value
-                coarse[at + t] = np.float32((value - centre[r]) * scale)
-
-
 @entry(fastmath=FLAGS)
 def _pack(elements: IntArray, keys: AnyArray, mask: BoolArray, in_order: bool, panels: Panels) -> None:
     """Sort the keys of some batch elements into panels, without those that a mask hides, if it is not empty."""
+    m, d = keys.shape[1:]
+    seen, centre = np.empty(m, np.intp), np.empty(d)
     for element in elements:
-        _pack_element(keys[element], mask, in_order, element, panels)
-
-
-def _empty_panels(batch: int, m: int, d: int) -> Panels:
-    count = (m + LANES - 1) // LANES
-    return Panels(
-        np.empty((batch, count * LANES), np.intp),
-        np.empty(batch, np.intp),
-        np.empty((batch, count * d * LANES), np.float32),
-        np.empty((batch, count * d * LANES)),
-        np.empty((batch, count), np.float32),
-        np.empty(batch),
-        np.empty(batch),
-    )
+        own, count = keys[element], list_seen(mask, element, m, seen)
+        panels.counts[element] = count
+        if not count:
+            continue
+        highest, spread = _find_centre(own, seen[:count], centre)
+        scale = 1.0 / max(spread, MIN_SCALED)
+        panels.scales[element], panels.highest[element] = scale, highest
+        order, fine, coarse = panels.order[element], panels.fine[element], panels.coarse[element]
+        size = (count + LANES - 1) // LANES * LANES
+        _sort(own, seen[:count], centre, scale, in_order, order[:size], panels.reach[element])
+        for start in range(0, size, LANES):
+            for r in range(d):
+                at = start * d + r * LANES
+                for t in range(LANES):
+                    value = np.float64(own[order[start + t], r])
+                    fine[at + t] = value
+                    coarse[at + t] = np.float32((value - centre[r]) * scale)
 
 
 @njit(inline="always")
-def _allocate(groups: int, d: int, panels: int) -> Queries:
+def _allocate(d: int, panels: int) -> Queries:
     return Queries(
-        np.empty((groups, LANES * d)),
-        np.empty((groups, d * LANES), np.float32),
-        np.empty((groups, LANES)),
-        np.empty((groups, LANES)),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.intp),
-        np.empty((groups, LANES), np.intp),
-        np.empty((groups, panels * LANES), np.float32),
-        np.empty((groups, 1), np.intp),
+        np.empty(LANES * d),
+        np.empty(d * LANES, np.float32),
+        np.empty(LANES),
+        np.empty(LANES),
+        np.empty(LANES, np.float32),
+        np.empty(LANES, np.float32),
+        np.empty(LANES, np.float32),
+        np.empty(LANES, np.float32),
+        np.empty(LANES, np.intp),
+        np.empty(LANES, np.intp),
+        np.empty(panels * LANES, np.float32),
         np.empty((LANES, panels), np.intp),
         np.empty(LANES, np.intp),
         np.empty(panels * LANES),
-    )
-
-
-@njit(inline="always")
-def _group(space: Queries, g: int) -> Queries:
-    """Return the workspace of one group of 16 queries."""
-    return Queries(
-        space.fine[g],
-        space.coarse[g],
-        space.scale[g],
-        space.slack[g],
-        space.margin[g],
-        space.length[g],
-        space.best[g],
-        space.cuts[g],
-        space.limits[g],
-        space.full[g],
-        space.maxima[g],
-        space.scanned[g],
-        space.hits,
-        space.found,
-        space.products,
     )
 
 
@@ -290,17 +245,16 @@ def _load_group(task: Task, top: int, element: int, panels: Panels, queries: Que
         for lane in range(LANES):
             queries.coarse[r * LANES + lane] = np.float32(queries.fine[lane * d + r] * queries.scale[lane])
     queries.best[:] = -np.inf
-    queries.scanned[0] = 0
 
 
 @njit(fastmath=FLAGS)
-def _scan(coarse: AnyArray, reach: AnyArray, d: int, stop: int, queries: Queries) -> None:
-    """Find the maxima of panels up to `stop`, or until no later key can be near-maximal."""
+def _scan(coarse: AnyArray, reach: AnyArray, d: int, queries: Queries) -> int:
+    """Find the maxima of panels, until no later key is seen or can be near-maximal; return their number."""
     best, maxima, full = queries.best, queries.maxima, queries.full.min()
-    for panel in range(queries.scanned[0], stop):
-        queries.scanned[0] = panel
+    count = (queries.limits.max() + LANES - 1) // LANES
+    for panel in range(count):
         if float32_above(best, 0, queries.margin, queries.length, reach[panel]) == ALL_LANES:
-            return
+            return panel
         if panel < full:
             panel_maxima(queries.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, best)
             continue
@@ -308,17 +262,17 @@ def _scan(coarse: AnyArray, reach: AnyArray, d: int, stop: int, queries: Queries
         for lane in range(LANES):
             if panel < queries.full[lane]:
                 best[lane] = max(best[lane], maxima[panel * LANES + lane])
-    queries.scanned[0] = stop
+    return count
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _list_hits(queries: Queries) -> None:
-    """List the panels of each query that may hold a near-maximum; one that is seen in part always may."""
+def _list_hits(queries: Queries, scanned: int) -> None:
+    """List the scanned panels of each query that may hold a near-maximum; one that is seen in part always may."""
     cuts, found = queries.cuts, queries.found
     for lane in range(LANES):
         cuts[lane] = queries.best[lane] - queries.margin[lane]
         found[lane] = 0
-    for panel in range(queries.scanned[0]):
+    for panel in range(scanned):
         lanes = float32_above(queries.maxima, panel * LANES, cuts, queries.length, np.float32(0.0))
         while lanes:
             lane = lowest_bit(lanes)
@@ -391,28 +345,17 @@ def _write(
 
 @njit(fastmath=FLAGS)
 def _search_rows(
-    task: Task, element: int, start: int, stop: int, space: Queries, panels: Panels, output: Output
+    task: Task, element: int, start: int, stop: int, queries: Queries, panels: Panels, output: Output
 ) -> int:
     """Find the near-maxima of some queries of a batch element; return the room that the members of tied ones need."""
-    task, space, panels, output = borrow(task), borrow(space), borrow(panels), borrow(output)
-    d, used, groups = task.queries.shape[1], 0, len(space.best)
-    count = (panels.counts[element] + LANES - 1) // LANES
-    step = max(1, CACHED_ROWS // d if groups > 1 else count)
-    for first in range(start, stop, LANES * groups):
-        last = min(stop, first + LANES * groups)
-        for top in range(first, last, LANES):
-            _load_group(task, top, element, panels, _group(space, (top - first) // LANES))
-        for until in range(step, count + step, step):
-            for top in range(first, last, LANES):
-                queries = _group(space, (top - first) // LANES)
-                seen = (queries.limits.max() + LANES - 1) // LANES
-                _scan(panels.coarse[element], panels.reach[element], d, min(until, seen), queries)
-        for top in range(first, last, LANES):
-            queries = _group(space, (top - first) // LANES)
-            _list_hits(queries)
-            row = element * len(task.queries) + top
-            fine, order = panels.fine[element], panels.order[element]
-            used = _write(task, fine, order, row, min(LANES, stop - top), used, queries, output)
+    task, queries, panels, output = borrow(task), borrow(queries), borrow(panels), borrow(output)
+    fine, order, used = panels.fine[element], panels.order[element], 0
+    for top in range(start, stop, LANES):
+        _load_group(task, top, element, panels, queries)
+        scanned = _scan(panels.coarse[element], panels.reach[element], task.queries.shape[1], queries)
+        _list_hits(queries, scanned)
+        row = element * len(task.queries) + top
+        used = _write(task, fine, order, row, min(LANES, stop - top), used, queries, output)
     return used
 
 
@@ -430,7 +373,7 @@ def _search(
     """Find the near-maxima of some tasks: `height` queries each of (batch, n, d)."""
     n, d = queries.shape[1:]
     tasks_per_element = (n + height - 1) // height
-    space = _allocate(MANY_GROUPS if d > MAX_SHORT else 1, d, panels.reach.shape[1])
+    space = _allocate(d, panels.reach.shape[1])
     for number in tasks:
         element, start = number // tasks_per_element, number % tasks_per_element * height
         rows = slice(element * n, element * n + n)
@@ -466,8 +409,17 @@ def near_maxima_of_batch(
         limits = np.cumsum(counted, axis=1, dtype=np.intp)[:, np.minimum(np.arange(n), m - 1)].reshape(-1)
     allowed = np.empty(0) if slack is None else as_plain(slack)
     first_keys = np.empty(0, np.intp) if limits is None else as_plain(limits)
-    height, panels = max(LANES, min(QUERIES_PER_TASK, n)), _empty_panels(batch, m, d)
+    height, count = max(LANES, min(QUERIES_PER_TASK, n)), -(-m // LANES)
     tasks = batch * -(-n // height)
+    panels = Panels(
+        np.empty((batch, count * LANES), np.intp),
+        np.empty(batch, np.intp),
+        np.empty((batch, count * d * LANES), np.float32),
+        np.empty((batch, count * d * LANES)),
+        np.empty((batch, count), np.float32),
+        np.empty(batch),
+        np.empty(batch),
+    )
 
     def pack(some: IntArray) -> None:
         _pack(some, keys, seen, limits is not None, panels)
