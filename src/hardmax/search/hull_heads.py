@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.search.growing import add, at, best_place, new_chains, one_chain, rise, uncounted
+from hardmax.search.growing import add, at, best_place, new_chains, one_chain, rise
+from hardmax.search.simd import borrow
 from hardmax.search.threads import entry
 
 MEAN, LATEST, FIRST = range(3)  # rules for ties
@@ -46,15 +47,17 @@ def new_heads(heads: int, keys: int, dv: int) -> Heads:
 @njit
 def _head(heads: Heads, h: int) -> Heads:
     """Return one head, with a tuple of its two chains."""
-    return Heads(
-        uncounted(heads.keys[h]),
-        uncounted(heads.values[h]),
-        uncounted(heads.uses[h]),
-        uncounted(heads.previous[h]),
-        uncounted(heads.table[h]),
-        uncounted(heads.totals[h]),
-        uncounted(heads.counts[h]),
-        (one_chain(heads.chains, 2 * h), one_chain(heads.chains, 2 * h + 1)),
+    return borrow(
+        Heads(
+            heads.keys[h],
+            heads.values[h],
+            heads.uses[h],
+            heads.previous[h],
+            heads.table[h],
+            heads.totals[h],
+            heads.counts[h],
+            (one_chain(heads.chains, 2 * h), one_chain(heads.chains, 2 * h + 1)),
+        )
     )
 
 

@@ -149,11 +149,19 @@ def _add_product(builder, total, left, right):
     return builder.add(total, builder.add(even, odd))
 
 
-def _all_products(builder, queries, panel, d, keys=range(LANES)):
-    """Yield products of 16 queries with each key of a panel, in some order, as many at a time as registers hold."""
+def _all_products(builder, queries, panel, d):
+    """Yield products of 16 queries with each key of a panel, as many at a time as registers hold."""
     step, kind = count_accumulators(), FLOAT32 if panel.type.pointee == ir.FloatType() else INT32
     for first in range(0, LANES, step):
-        yield from _sum_products(builder, queries, panel, d, LANES, keys[first : first + step], kind)
+        yield from _sum_products(builder, queries, panel, d, LANES, range(LANES)[first : first + step], kind)
+
+
+def _reduce(builder, operation, vector, **flags):
+    """Reduce all lanes to one number."""
+    number = vector.type.element
+    name = f"llvm.vector.reduce.{operation}.v{LANES}{'i32' if _is_integer(vector) else 'f64'}"
+    kind = ir.FunctionType(number, [vector.type])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [vector], **flags)
 
 
 @intrinsic(types.void, None, None, int64, int64, None, int64, None)
@@ -192,8 +200,7 @@ def panel_products(builder, panels, panel_at, query, query_at, d, out, out_at, s
     hidden = ir.Constant(FLOAT64[0], [float("-inf")] * LANES)
     products = builder.select(builder.icmp_signed("<", numbers, broadcast(builder, seen)), products, hidden)
     store(builder, products, builder.gep(out, [out_at]), FLOAT64)
-    kind, name = ir.FunctionType(ir.DoubleType(), [FLOAT64[0]]), f"llvm.vector.reduce.fmax.v{LANES}f64"
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [products], fastmath=("nnan",))
+    return _reduce(builder, "fmax", products, fastmath=("nnan",))
 
 
 @intrinsic(int64, None, int64, None, None, float32)
@@ -211,61 +218,20 @@ def float64_above(builder, values, at, cut):
     return _as_bits(builder, builder.fcmp_ordered(">=", value, broadcast(builder, cut)))
 
 
-def _lanes_to_fold(width):
-    """Return which lanes of two vectors, 0 to 15 and 16 to 31, are folded: the lower and upper halves of `width`."""
-    half = width // 2
-    if width > 2:
-        low = [v + g + i for g in range(0, LANES, width) for v in (0, LANES) for i in range(half)]
-    else:  # instructions for this order stay within 4 lanes
-        low = [v + g + i for g in range(0, LANES, 4) for v in (0, LANES) for i in (0, 2)]
-    return low, [lane + half for lane in low]
-
-
-def _fold_all(vectors, fold):
-    """Fold 16 vectors to one, each pair as soon as there are two of a width, so that few are held."""
-    held: list[Any] = []
-    for vector in vectors:
-        width = LANES
-        while held and held[-1][0] == width:
-            vector, width = fold(held.pop()[1], vector, width), width // 2
-        held.append((width, vector))
-    return held[0][1]
-
-
-def _fold(builder, one, other, width):
-    low, high = (
-        builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), lanes))
-        for lanes in _lanes_to_fold(width)
-    )
-    return maximum(builder, low, high)
-
-
-def _folding_order():
-    """Return the order of the keys in which their maxima end in their own lanes."""
-    pairs = [[t] * LANES for t in range(LANES)]
-    ends = _fold_all(pairs, lambda u, v, width: [(u + v)[i] for i in _lanes_to_fold(width)[0]])
-    return [ends.index(t) for t in range(LANES)]
-
-
 @intrinsic(int64, None, int64, int64, int64, None, int64, int64, None)
 def tile_maxima(builder, panels, rows_at, columns_at, pairs, cuts, rows, columns, out):
     """Write the largest products of 16 tokens of one panel with those of another, and of these with the former.
 
     Lane l of vector t is the product of token l of the one panel with token t of the other: the former maxima are
-    taken over the vectors, the latter over the lanes of each vector, by folding. Panels hold int16 in pairs. Returns
-    the maxima that exceed the cuts of their tokens as 32 bits.
+    taken over the vectors, the latter over the lanes of each vector. Panels hold int16 in pairs. Returns the maxima
+    that exceed the cuts of their tokens as 32 bits.
     """
-    largest = None
-
-    def products():
-        nonlocal largest
-        one, other = (builder.gep(panels, [at]) for at in (rows_at, columns_at))
-        for vector in _all_products(builder, one, other, pairs, _folding_order()):
-            largest = vector if largest is None else maximum(builder, vector, largest)
-            yield vector
-
-    folded, found = _fold_all(products(), partial(_fold, builder)), []
-    for at, value, to in ((rows, largest, 0), (columns, folded, LANES)):
+    one, other = (builder.gep(panels, [at]) for at in (rows_at, columns_at))
+    vectors = list(_all_products(builder, one, other, pairs))
+    largest, of_columns, found = reduce(partial(maximum, builder), vectors), ir.Constant(INT32[0], ir.Undefined), []
+    for t, vector in enumerate(vectors):
+        of_columns = builder.insert_element(of_columns, _reduce(builder, "smax", vector), ir.IntType(32)(t))
+    for at, value, to in ((rows, largest, 0), (columns, of_columns, LANES)):
         store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), INT32)
         cut = load(builder, builder.gep(cuts, [at]), INT32)
         found.append(_as_bits(builder, builder.icmp_signed(">", value, cut)))
@@ -305,17 +271,22 @@ def lowest_bit(builder, bits):
 
 @_numba_intrinsic
 def borrow(_, arrays):
-    """Return a tuple of arrays without counting references, which takes longer than a search of few keys.
+    """Return an array or a tuple of arrays without counting references, which takes longer than a search of few keys.
 
     The caller of the function that borrows holds the arrays until it returns.
     """
 
+    def forget(context, builder, kind, value):
+        if isinstance(kind, types.BaseTuple):
+            for i, each in enumerate(kind):  # type: ignore[arg-type, var-annotated]
+                part = forget(context, builder, each, builder.extract_value(value, i))
+                value = builder.insert_value(value, part, i)
+            return value
+        array = context.make_array(kind)(context, builder, value=value)
+        array.meminfo = array.meminfo.type(None)
+        return array._getvalue()
+
     def body(context, builder, signature, args):
-        result = args[0]
-        for i, array in enumerate(arrays):
-            one = context.make_array(array)(context, builder, value=builder.extract_value(result, i))
-            one.meminfo = one.meminfo.type(None)
-            result = builder.insert_value(result, one._getvalue(), i)
-        return result
+        return forget(context, builder, arrays, args[0])
 
     return arrays(arrays), body
