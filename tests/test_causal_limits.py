@@ -9,6 +9,7 @@ import pytest
 import hardmax as hm
 from hardmax.exact.certificates import Frozen, certify
 from hardmax.exact.run import Run
+from hardmax.search.dispatch import Search
 from tests.problems.oracle import definition
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
@@ -241,6 +242,12 @@ def test_prefixes_in_the_plane_are_searched_on_a_hull_that_grows(n):
         left = found.sizes == 0  # queries that are nearly zero, or all keys nearly on a line
         assert not left.all() or not keys.any()
         assert found.replace(np.flatnonzero(left), expected.take(np.flatnonzero(left))) == expected
+
+
+def test_a_query_of_zero_ties_with_every_prefix_without_any_slack():
+    keys = np.array([[1.0, 0.0], [0.5, 0.1], [-1.0, 0.0], [0.0, 0.5]])
+    found, _ = Search("hull").near_maxima(np.zeros((2, 2)), keys, np.zeros(2), np.array([2, 4]))
+    assert [members.tolist() for members in found] == [[0, 1], [0, 1, 2, 3]]
 
 
 WINDOW = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]], bool)

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, Seen
 from hardmax.search import reference
 from hardmax.search.sets import MAX_MEMBERS, Sets
-
-if TYPE_CHECKING:
-    from hardmax.search.hull import Hull
 
 KERNELS = {
     "auto": "the fastest for the shape",
@@ -152,28 +149,14 @@ def search_batch(
 class Search:
     """Find near-maxima, layer after layer, and record what ran and why.
 
-    Parameters
-    ----------
-    kernel : str
-        A name from `KERNELS`; "auto" takes the fastest for the shape.
-    gaps : bool
-        Whether gaps are wanted: by how much the maxima lead the keys that are not near them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hardmax.search.dispatch import Search
-    >>> tokens = np.array([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
-    >>> sets, gaps = Search("numpy").near_maxima(tokens, tokens, np.zeros(3))
-    >>> [members.tolist() for members in (sets[0], sets[1], sets[2])]
-    [[0], [1], [0, 1]]
+    `kernel` is a name from `KERNELS`; "auto" takes the fastest for the shape. `gaps` states whether gaps are wanted: by
+    how much the maxima lead the keys that are not near them.
     """
 
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
         self.kernel, self.gaps = kernel, gaps
         self.ran: Counter[str] = Counter()  # queries answered by each method
         self.why = "There was no query." if kernel == "auto" else "It was named."
-        self._hull: Hull | None = None  # of the last layer
         self._is_clustered = False  # whether "symmetric" left most rows of the last layer to "scan"
 
     def __str__(self) -> str:
@@ -195,21 +178,9 @@ class Search:
     ) -> tuple[Sets, FloatArray | None]:
         """Return every key whose product with a query is within `slack` of the largest, and the gaps if NumPy ran.
 
-        Parameters
-        ----------
-        queries : (n, d) array
-            Floats.
-        keys : (m, d) array
-            Floats. The hull of a plane takes coordinates to be at most 1 in size.
-        slack : (n,) array
-            For each query by how much a product may be below its largest.
-        seen : (n,) array of int or (n, m) array of bool, optional
-            For each query the number of keys it sees, from the first, or which keys it sees. Default: all.
-
-        Raises
-        ------
-        TooMany
-            If the sets would take more memory than the tokens do; then pass fewer queries at a time.
+        Queries (n, d), keys (m, d) and slack (n,) are floats; the hull of a plane takes coordinates to be at most 1 in
+        size. `seen` is the number of keys that each query sees, from the first, or a mask (n, m) of them. Raises
+        TooMany if the sets would take more memory than the tokens do; then pass fewer queries at a time.
         """
         name = self._choose(queries, keys, seen)
         if name == "numpy":
@@ -222,7 +193,7 @@ class Search:
             if seen is None:
                 from hardmax.search import hull
 
-                sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
+                sets = hull.near_maxima(queries, keys, slack)
             else:
                 from hardmax.search import growing
 

@@ -15,17 +15,16 @@ the lists at edges with an end that is near-maximal, since a product on an edge 
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numba.core.cgutils import get_null_value
-from numba.extending import intrinsic
 
 from hardmax._exact import UNIT
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.search.hull import MAX_DEPTH
+from hardmax.search.hull import MAX_DEPTH, find_depths, largest_depth
 from hardmax.search.sets import MAX_MEMBERS, Sets, TooMany
+from hardmax.search.simd import borrow
 from hardmax.search.threads import entry, share
 
 BLOCK = 256  # vertices
@@ -345,29 +344,11 @@ def best_place(chain: Chain, keys: FloatArray, x: float, y: float) -> tuple[int,
     return rank, low
 
 
-def _uncount(_: Any, array: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = context.make_array(signature.return_type)(context, builder, arguments[0])
-        view.meminfo = get_null_value(view.meminfo.type)
-        return view._getvalue()
-
-    return array(array), generate
-
-
-# An array whose references are not counted, which would take longer than most operations here; the caller holds it.
-uncounted: Any = intrinsic(_uncount)
-
-
 @njit
 def one_chain(chains: Chain, c: int) -> Chain:
     """Return one chain of several."""
-    return Chain(
-        uncounted(chains.order[c]),
-        uncounted(chains.sizes[c]),
-        uncounted(chains.slots[c]),
-        uncounted(chains.used[c]),
-        uncounted(chains.hang[c]),
-        uncounted(chains.link[c]),
+    return borrow(
+        Chain(chains.order[c], chains.sizes[c], chains.slots[c], chains.used[c], chains.hang[c], chains.link[c])
     )
 
 
@@ -376,12 +357,8 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: 
 
     Sets are empty for queries that are nearly zero, and for some where many keys are within rounding of the hull.
     """
-    lengths = np.maximum(np.abs(queries).max(axis=1), 5e-324)  # at most the length, and at least 0.7 of it
-    with np.errstate(over="ignore"):
-        depths = slack / lengths
-    rows = np.argsort(seen, kind="stable")
-    rows = rows[depths[rows] < MAX_DEPTH]
-    depth = 1.01 * float(depths[rows].max(initial=0.0)) + 64 * UNIT
+    depths, rows = find_depths(queries, slack), np.argsort(seen, kind="stable")
+    rows, depth = rows[depths[rows] < MAX_DEPTH], largest_depth(depths)
     first, sizes = np.full(len(queries), -1), np.zeros(len(queries), np.intp)
     chains, tied = new_chains(2, len(keys)), [np.empty((0, 2), np.intp)] * 2
     search = partial(_near_maxima, chains, queries, keys, slack, seen, rows, depth, first, sizes)
@@ -413,7 +390,7 @@ def _near_maxima(
     """Write the first members and the sizes of the sets of one side; return rows and members of those with several."""
     chain, sign, added, visits, count = one_chain(chains, side), 1.0 - 2.0 * side, 0, 0, 0
     found, tied = np.empty(64, np.intp), np.empty((64, 2), np.intp)
-    keys = uncounted(keys)
+    keys = borrow(keys)
     for done in range(len(rows)):
         i = rows[done]
         x, y = queries[i, 0], queries[i, 1]

@@ -3,7 +3,7 @@
 The largest product with q is at the vertex whose outward normals enclose q, so a query costs log h for a hull of h
 vertices. Exactness needs more than the vertices: every key that rounding cannot tell from the largest has to be found.
 
-1. A polygon with vertices among the keys; from the last layer's hull where there is one, else from eight directions.
+1. A polygon with vertices among the keys, from those that are farthest in eight directions.
 2. The shell: keys that are not deeper than `depth` inside it. A key with a disc of that radius around it inside the
    polygon is behind it in each direction q by at least depth |q|. With depth > slack / |q| it is never near-maximal.
 3. The chain: the shell in the order of the boundary. Key i is within `width` of a boundary point b_i, and <q, b> rises
@@ -23,7 +23,7 @@ from numba import njit
 from hardmax._exact import UNIT
 from hardmax._types import FloatArray, IntArray
 from hardmax.search.sets import MAX_MEMBERS, Sets
-from hardmax.search.threads import Output, collect_sets, entry, share
+from hardmax.search.threads import Output, collect_sets, entry
 
 MAX_WIDTH = 1e-2  # a walk along a wider band visits too many keys
 MAX_DEPTH = 1e-6  # queries that need a deeper shell, because they are nearly zero, are left to another method
@@ -36,17 +36,17 @@ WORK_PER_QUERY = 1000  # multiplications that take as long
 class Hull(NamedTuple):
     """The polygon, and the keys along its boundary."""
 
-    vertices: IntArray  # (h,) keys, counterclockwise from the edge whose normal has the smallest angle
-    angles: FloatArray  # (h,) of the normals, ascending, in [0, 4)
+    angles: FloatArray  # (h,) of the normals of its edges, counterclockwise, ascending, in [0, 4)
     chain: IntArray  # (c,) keys of the shell in the order of the boundary
     place: IntArray  # (h,) position in the chain at which the keys of each edge start
     width: float  # largest distance of a key of the chain from the boundary
 
     @classmethod
-    def of(cls, keys: FloatArray, depth: float, last: "Hull | None" = None) -> "Hull | None":
+    def of(cls, keys: FloatArray, depth: float) -> "Hull | None":
         """Find the hull and all keys within `depth` of its boundary; None for degenerate polygons."""
-        known = last is not None and last.vertices.max() < len(keys)  # else these are other keys
-        rough = _polygon(keys, last.vertices if last is not None and known else _extremes(keys))
+        x, y = keys.T
+        extremes = np.unique([place for form in (x, y, x + y, x - y) for place in (form.argmax(), form.argmin())])
+        rough = _polygon(keys, extremes)
         candidates = _shell(keys, ALL, rough, depth)[0]
         vertices = _polygon(keys, candidates)
         angles = _angles(keys, vertices)
@@ -55,53 +55,32 @@ class Hull(NamedTuple):
         shell, edges, along, width = _shell(keys, candidates, vertices, depth)
         order = np.lexsort((along, edges))
         place = np.searchsorted(edges[order], np.arange(len(vertices))) % len(order)
-        return cls(vertices, angles, shell[order], place, width) if width < MAX_WIDTH else None
+        return cls(angles, shell[order], place, width) if width < MAX_WIDTH else None
 
 
-def near_maxima(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray, last: Hull | None = None
-) -> tuple[Sets, Hull | None]:
-    """Return `reference.near_maxima` and the hull for the next layer; empty sets for queries that are nearly zero.
-
-    All sets are empty where the hull of the keys is degenerate in floats.
-    """
-    n = len(queries)
-    tasks, effort = (n + QUERIES_PER_TASK - 1) // QUERIES_PER_TASK, float(n * WORK_PER_QUERY)
-    depths = np.zeros(tasks)
-    share(lambda some: _depths(some, queries, slack, depths), tasks, effort)
-    hull = Hull.of(keys, 1.01 * float(depths.max(initial=0.0)) + 64 * UNIT, last)
+def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Sets:
+    """Return `reference.near_maxima`; empty sets for queries near zero, or for all where the hull is degenerate."""
+    n, depths = len(queries), find_depths(queries, slack)
+    hull = Hull.of(keys, largest_depth(depths))
     if hull is None:
-        return Sets(np.zeros(n + 1, np.intp), ALL), last
+        return Sets(np.zeros(n + 1, np.intp), ALL)
     along = keys[hull.chain]
     count = min(max(64, 4 * len(hull.angles)), MAX_BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    walk = partial(_walk, queries, slack, hull, along, buckets)
-    return collect_sets(walk, n, tasks, QUERIES_PER_TASK, effort, MAX_MEMBERS)[0], hull
+    walk, tasks = partial(_walk, queries, slack, depths, hull, along, buckets), -(-n // QUERIES_PER_TASK)
+    return collect_sets(walk, n, tasks, QUERIES_PER_TASK, float(n * WORK_PER_QUERY), MAX_MEMBERS)[0]
 
 
-@entry()
-def _depths(tasks: IntArray, queries: FloatArray, slack: FloatArray, depths: FloatArray) -> None:
-    """Write how deep near-maximal keys can lie, for all queries of a task that are not nearly zero."""
-    for task in tasks:
-        deepest = 0.0
-        for i in range(task * QUERIES_PER_TASK, min(len(queries), (task + 1) * QUERIES_PER_TASK)):
-            length = _length(queries[i, 0], queries[i, 1])
-            if deepest * length < slack[i] < MAX_DEPTH * length:
-                deepest = slack[i] / length
-        depths[task] = deepest
+def find_depths(queries: FloatArray, slack: FloatArray) -> FloatArray:
+    """Return how deep inside the hull a near-maximal key can lie for each query: (rows,), at least 1 for q = 0."""
+    lengths = np.maximum(np.maximum(np.abs(queries[:, 0]), np.abs(queries[:, 1])), 5e-324)  # at most |q|
+    with np.errstate(over="ignore"):
+        return np.asarray((slack + 5e-324) / lengths)
 
 
-@njit(inline="always")
-def _length(x: float, y: float) -> float:
-    """Return a lower bound of the length that does not underflow; not 0."""
-    x, y = abs(x), abs(y)
-    return max(max(x, y), 0.7 * (x + y), 5e-324)
-
-
-def _extremes(keys: FloatArray) -> IntArray:
-    """Return the keys that are farthest in eight directions."""
-    x, y = keys.T
-    return np.unique([place for form in (x, y, x + y, x - y) for place in (form.argmax(), form.argmin())])
+def largest_depth(depths: FloatArray) -> float:
+    """Return how deep a shell has to be for all queries that are not nearly zero, rounding included."""
+    return 1.01 * float(depths[depths < MAX_DEPTH].max(initial=0.0)) + 64 * UNIT
 
 
 @entry()
@@ -238,6 +217,7 @@ def _first_not_below(ascending: FloatArray, value: float, below: int, above: int
 def _walk(
     queries: FloatArray,
     slacks: FloatArray,
+    depths: FloatArray,
     hull: Hull,
     along: FloatArray,
     buckets: IntArray,
@@ -252,10 +232,9 @@ def _walk(
         for i in range(task * QUERIES_PER_TASK, min(n, (task + 1) * QUERIES_PER_TASK)):
             x, y = queries[i, 0], queries[i, 1]
             output.first[i], output.sizes[i] = -1, 0
-            slack = slacks[i]
-            if not slack < MAX_DEPTH * _length(x, y):
+            if not depths[i] < MAX_DEPTH:
                 continue
-            angle = _angle(x, y)
+            angle, slack = _angle(x, y), slacks[i]
             bucket = min(int(angle * scale), len(buckets) - 2)
             edge = _first_not_below(angles, angle, buckets[bucket], buckets[bucket + 1])
             low = high = start = hull.place[edge if edge < h else 0]
