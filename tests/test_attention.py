@@ -260,8 +260,8 @@ def test_every_batch_element_is_done_by_some_thread(count, openmp, monkeypatch):
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
     monkeypatch.setattr(threads, "MIN_OPENMP", 0 if openmp else float("inf"))
     monkeypatch.setattr(threads.numba, "get_num_threads", lambda: count)
-    monkeypatch.setattr(cpu, "_attend_by_sets", None)  # so that a call raises
-    monkeypatch.setattr(cpu, "_spread_by_sets", None)
+    monkeypatch.setattr(cpu, "_sets", None)  # so that a call raises
+    monkeypatch.setattr(cpu, "_transpose", None)
     check(q, k, v, g)
 
 

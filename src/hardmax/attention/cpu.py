@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax._types import AnyArray, IntArray
 from hardmax.exact.argmax import exact_sets_of_batch
 from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
 from hardmax.search.sets import Sets
@@ -24,7 +24,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
     if batch * n == 0 or k.shape[1] == 0:
         found[:, :n], found[:, n:] = -1, 0
         return out.zero_().to(v.dtype), found
-    values, some = _numbers(v), None
+    values, some = _numbers(v), np.arange(batch)
     if not causal and (mask is None or mask.ndim == 2) and _can_compile(q, k, v):
         # Without a mask the compiled pass leaves out elements that are not finite.
         queries, keys = (_numbers(x) if mask is None else as_array(x, name) for x, name in ((q, "q"), (k, "k")))
@@ -32,9 +32,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
         from hardmax.attention import layers_compiled
 
         some = layers_compiled.attend(queries, keys, values, seen, out.numpy(), found.numpy())
-    if some is None or len(some):
-        elements = np.arange(batch) if some is None else some
-        _attend_by_sets(q, k, values, mask, causal, elements, out.numpy(), found.numpy())
+    if len(some):
+        sets, m = _sets(q, k, mask, causal, some), k.shape[1]
+        means = sets.flatten(n, m).mean(values[some].reshape(-1, v.shape[2]), np.ones(len(some) * m, np.intp))
+        out.numpy()[some] = means.reshape(len(some), n, -1)
+        found.numpy()[some] = np.c_[sets.targets.reshape(-1, n), sets.sizes.reshape(-1, n)]
     return out.to(v.dtype), found
 
 
@@ -45,63 +47,27 @@ def _can_compile(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return single and is_small(d, max(n, m), True) and use_compiled("attention", products_of_batch(batch, n, m))
 
 
-def _attend_by_sets(
-    q: Tensor,
-    k: Tensor,
-    values: AnyArray,
-    mask: Tensor | None,
-    causal: bool,
-    some: IntArray,
-    out: AnyArray,
-    found: AnyArray,
-) -> None:
-    """Write the same for some batch elements, by their sets."""
-    sets, (n, m) = _sets(q, k, mask, causal, some), (q.shape[1], k.shape[1])
-    everywhere = sets.flatten(n, m)
-    means = everywhere.mean(values[some].reshape(-1, values.shape[2]), np.ones(len(some) * m, np.intp))
-    out[some] = means.reshape(len(some), n, -1)
-    found[some, :n], found[some, n:] = sets.targets.reshape(-1, n), sets.sizes.reshape(-1, n)
-
-
 def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
     """Return the gradient of the values: each g_i / |C_i| goes to the members of C_i."""
     (batch, n, dv), m = g.shape, k.shape[1]
     out = torch.empty(batch, m, dv, dtype=_wide(g))
     if not (g.numel() and m):
         return out.zero_().to(g.dtype)
-    gradients, records = _numbers(g), found.contiguous().numpy()
-    compiled = use_compiled("attention", products_of_batch(batch, n + m, dv))
-    some = np.arange(batch)
-    if compiled:
+    gradients, records, some = _numbers(g), found.contiguous().numpy(), np.arange(batch)
+    if use_compiled("attention", products_of_batch(batch, n + m, dv)):
         from hardmax.attention import layers_compiled
 
         some = layers_compiled.spread(gradients, records, out.numpy())
-    if len(some):
-        _spread_by_sets(gradients, records, q, k, mask, causal, some, out.numpy())
-    return out.to(g.dtype)
-
-
-def _spread_by_sets(
-    gradients: AnyArray,
-    records: AnyArray,
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    some: IntArray,
-    out: AnyArray,
-) -> None:
-    """Write the same for some batch elements, by their sets."""
-    n, m = gradients.shape[1], out.shape[1]
     tied = (records[some, n:] > 1).any(axis=1)
-    if not tied.all():  # in the same order as compiled code, and in the same type: to the last bit
-        single = some[~tied]
+    single, several = some[~tied], some[tied]
+    if len(single):  # in the same order as compiled code, and in the same type: to the last bit
         first, sizes = (half.astype(np.intp).reshape(-1) for half in np.split(records[single], 2, axis=1))
         sets = Sets.from_first(first, sizes, np.empty(0, np.intp))
-        out[single] = _transpose(sets, gradients[single], m, gradients.dtype)
-    if tied.any():  # searched again, as members take memory
-        several = some[tied]
-        out[several] = _transpose(_sets(q, k, mask, causal, several), gradients[several], m, np.float64)
+        out.numpy()[single] = _transpose(sets, gradients[single], m, gradients.dtype)
+    if len(several):  # searched again, as members take memory
+        sets = _sets(q, k, mask, causal, several)
+        out.numpy()[several] = _transpose(sets, gradients[several], m, np.float64)
+    return out.to(g.dtype)
 
 
 def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
@@ -112,25 +78,23 @@ def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
 
 
 def _sets(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray) -> Sets:
-    """Return the exact sets of some batch elements."""
+    """Return the exact sets of some batch elements, also for a mask of shape (batch, n, m)."""
     elements = slice(None) if len(some) == len(q) else some
-    queries, keys = as_array(q, "q"), as_array(k, "k")
-    return _exact_sets_seen(queries[elements], keys[elements], None if mask is None else mask.numpy()[elements], causal)
-
-
-def _exact_sets_seen(queries: AnyArray, keys: AnyArray, mask: BoolArray | None, causal: bool) -> Sets:
-    """Return the sets of `exact_sets_of_batch`, also for a mask of shape (batch, n, m)."""
-    if mask is None or mask.ndim == 2:
-        return exact_sets_of_batch(queries, keys, mask, causal)
+    queries, keys = as_array(q, "q")[elements], as_array(k, "k")[elements]
+    seen = None if mask is None else mask.numpy()[elements]
+    if seen is None or seen.ndim == 2:
+        return exact_sets_of_batch(queries, keys, seen, causal)
     found: list[IntArray] = []
-    for q, k, own in zip(queries, keys, mask, strict=True):
-        rows: list[IntArray] = [np.empty(0, np.intp)] * len(q)
-        different, kind = np.unique(own, axis=0, return_inverse=True)
+    for own, others, visible in zip(queries, keys, seen, strict=True):
+        rows: list[IntArray] = [np.empty(0, np.intp)] * len(own)
+        different, kind = np.unique(visible, axis=0, return_inverse=True)
         for number, row in enumerate(different):  # queries that see the same keys, together
-            some, seen = np.flatnonzero(kind.reshape(-1) == number), np.flatnonzero(row)
-            if len(seen):
-                for i, members in zip(some.tolist(), exact_sets_of_batch(q[None, some], k[None, seen]), strict=True):
-                    rows[i] = seen[members]
+            same, ids = np.flatnonzero(kind.reshape(-1) == number), np.flatnonzero(row)
+            if len(ids):
+                for i, members in zip(
+                    same.tolist(), exact_sets_of_batch(own[None, same], others[None, ids]), strict=True
+                ):
+                    rows[i] = ids[members]
         found += rows
     return Sets.of(found)
 

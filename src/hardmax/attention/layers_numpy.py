@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact.argmax import compare_open_rows, exact_sets_of_batch, near_maxima_of_batch
+from hardmax.exact.argmax import compare_open_rows, exact_sets_of_batch, near_maxima_of_batch, slack_of
 from hardmax.search.sets import Sets
 
 
@@ -117,14 +117,9 @@ def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArra
     Where only keys at one place have products within it of the largest, exact positions have the same sets: keys at
     one place are equal tokens, which stay equal.
     """
-    d = z.shape[2]
-    points = (z if seen is None else np.where(seen[..., None], z, 0)).astype(np.float64)
-    e = e[:, None]  # (batch, 1)
-    highest = np.abs(points).max(axis=(1, 2))[:, None]
-    widest = np.abs(points).sum(axis=2).max(axis=1)[:, None]
-    queries, query_error = points, e
-    if A is not None:
-        queries = points @ A
-        query_error = np.abs(A).sum(axis=1).max(axis=1)[:, None] * (e + (d + 1) * UNIT * highest) + d * TINY
-    sums = np.abs(queries).sum(axis=2)  # (batch, n)
-    return 2.02 * (sums * ((d + 4) * UNIT * highest + e) + query_error * (widest + d * e) + d * TINY)
+    points, error = (z if seen is None else np.where(seen[..., None], z, 0)).astype(np.float64), e[:, None]
+    if A is None:
+        return slack_of(points, error, points, error)
+    d, highest = z.shape[2], np.abs(points).max(axis=(1, 2))[:, None]
+    row_sum = np.abs(A).sum(axis=1).max(axis=1)[:, None]
+    return slack_of(points @ A, row_sum * (error + (d + 1) * UNIT * highest) + d * TINY, points, error)

@@ -102,24 +102,19 @@ class ScaledBatch(NamedTuple):
         errors = np.where(lost.any(axis=(1, 2)) & (exponents > 0), TINY, 0.0)
         return cls(np.ldexp(batch.astype(np.float64), -exponents[:, None, None]), exponents, errors)
 
-    def slack(self, keys: "ScaledBatch") -> FloatArray:
-        """Return `slack_of` each batch element, with these as queries: (batch, n)."""
-        d, e_q, e_z = self.values.shape[2], self.errors, keys.errors
-        sizes = np.abs(keys.values)
-        highest, widest = sizes.max(axis=(1, 2), initial=0), sizes.sum(axis=2).max(axis=1, initial=0)
-        slope = 2.02 * ((d + 4) * UNIT * highest + e_z)
-        base = 2.02 * (e_q * widest + d * (e_q * e_z + TINY))
-        return np.asarray(slope[:, None] * np.abs(self.values).sum(axis=2) + base[:, None])
+
+Error: TypeAlias = float | FloatArray
 
 
-def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
+def slack_of(queries: FloatArray, query_error: Error, keys: FloatArray, error: Error) -> FloatArray:
     """Return the largest difference of two computed products of each query whose exact products are equal: (rows,).
 
     |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
-    No square is taken, which would underflow for the smallest queries.
+    No square is taken, which would underflow for the smallest queries. For batches errors have shape (batch, 1).
     """
-    d, highest = keys.shape[1], max(float(keys.max()), -float(keys.min()))
-    widest = float(_row_sums(keys).max()) if query_error else 0.0
+    d, axes = keys.shape[-1], (-2, -1)
+    highest = np.maximum(keys.max(axis=axes, initial=0), -keys.min(axis=axes, initial=0))[..., None]
+    widest = _row_sums(keys).max(axis=-1, initial=0)[..., None] if np.any(query_error) else 0.0
     slack = _row_sums(queries)  # |q~|_1
     slack *= 2.02 * ((d + 4) * UNIT * highest + error)
     slack += 2.02 * (query_error * widest + d * (query_error * error + TINY))
@@ -128,11 +123,12 @@ def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: f
 
 def _row_sums(array: FloatArray) -> FloatArray:
     """Return |x|_1 of every row, in chunks that stay in the cache."""
-    step = max(1, CHUNK // array.shape[1])
-    sums, ones = np.empty(len(array)), np.ones(array.shape[1])
-    for start in range(0, len(array), step):
-        np.matmul(np.abs(array[start : start + step]), ones, out=sums[start : start + step])
-    return sums
+    rows = array.reshape(-1, array.shape[-1])
+    step = max(1, CHUNK // rows.shape[1])
+    sums, ones = np.empty(len(rows)), np.ones(rows.shape[1])
+    for start in range(0, len(rows), step):
+        np.matmul(np.abs(rows[start : start + step]), ones, out=sums[start : start + step])
+    return sums.reshape(array.shape[:-1])
 
 
 class Points(NamedTuple):
@@ -203,11 +199,15 @@ def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Set
     close = np.array([row for row, lead in leads.items() if lead], np.intp)  # decided by integers: few
     step = max(1, TILE // len(keys))
     for rows in (close[k : k + step] for k in range(0, len(close), step)):
-        products, own = queries[rows] @ keys.T, near.take(rows)
-        best = products.max(axis=1)
-        products[np.repeat(np.arange(len(rows)), own.sizes), own.members] = -np.inf
-        gaps[rows] = best - products.max(axis=1)
+        gaps[rows] = _leads(queries[rows] @ keys.T, near.take(rows))
     return gaps
+
+
+def _leads(products: FloatArray, sets: Sets) -> FloatArray:
+    """Return by how much the largest product of each row exceeds those outside its set; overwrite the products."""
+    best = products.max(axis=1)
+    products[np.repeat(np.arange(len(sets)), sets.sizes), sets.members] = -np.inf
+    return np.asarray(best - products.max(axis=1))
 
 
 def _lead_of_winners(queries: FloatArray, keys: FloatArray, slack: FloatArray, winners: IntArray) -> FloatArray:
@@ -295,7 +295,7 @@ def near_maxima_of_batch(
     if compiled and not (too_large(queries) or too_large(keys)):
         return search_batch(queries, keys, slack, mask, causal)
     Q, K = ScaledBatch.of(queries), ScaledBatch.of(keys if mask is None else np.where(mask[..., None], keys, 0))
-    allowed = Q.slack(K)  # (batch, n)
+    allowed = slack_of(Q.values, Q.errors[:, None], K.values, K.errors[:, None])  # (batch, n)
     if slack is not None:
         with np.errstate(over="ignore"):  # of the smallest numbers: then all keys are near
             allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
@@ -409,10 +409,7 @@ def _with_margins(sets: Sets, Q: AnyArray, K: AnyArray) -> tuple[Sets, FloatArra
         rows = np.arange(row, min(row + step, len(sets)))
         queries, keys = Scaled.of(Q[row // n][rows % n]), Scaled.of(K[row // n])
         slack = slack_of(queries.values, queries.error, keys.values, keys.error)
-        products, some = queries.values @ keys.values.T, sets.take(rows)
-        best = products.max(axis=1)
-        products[np.repeat(np.arange(len(rows)), some.sizes), some.members] = -np.inf
-        lead = np.maximum(best - products.max(axis=1) - slack, 0.0)
+        lead = np.maximum(_leads(queries.values @ keys.values.T, sets.take(rows)) - slack, 0.0)
         exponent = queries.exponent + keys.exponent
         with np.errstate(over="ignore", under="ignore"):
             margin = np.ldexp(lead, exponent)  # rounded where it is subnormal or overflows, and then down
