@@ -23,7 +23,6 @@ from hardmax.search.small import Workspace, allocate, find_argmax
 from hardmax.search.threads import entry, share
 
 LEFT_OUT = -1  # in place of a size: of a batch element that is left to exact arithmetic
-SAMPLE = 16  # one batch element in 16 runs first, to estimate the work
 PLANE_WORK = 60.0  # multiplications per token of a plane and layer, about
 SPREAD_WORK = 8.0  # multiplications in the time of one number of a gradient, which waits for memory
 Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # token ids, where texts start, and multiplicities
@@ -270,11 +269,8 @@ def run_layers(
     )
     seen = np.empty((0, 0), np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
     forms = np.empty((0, d, d), tokens.dtype) if A is None else as_plain(A)
-    few = -(-batch // SAMPLE)  # which estimate how many layers run before an element is decided
-    _forward(np.arange(few), tokens, step, seen, forms, layers)
-    each = np.where(layers.ran[:few] < 0, count, layers.ran[:few]).mean()
-    effort = each * float(tokens[few:].size) * (PLANE_WORK if d == 2 else n)
-    share(lambda elements: _forward(few + elements, tokens, step, seen, forms, layers), batch - few, effort)
+    effort = float(count * tokens.size) * (PLANE_WORK if d == 2 else n)  # at most: decided elements leave
+    share(lambda elements: _forward(elements, tokens, step, seen, forms, layers), batch, effort)
     return layers
 
 

@@ -15,7 +15,7 @@ the lists at edges with an end that is near-maximal, since a product on an edge 
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -30,6 +30,7 @@ from hardmax.search.threads import entry, share
 BLOCK = 256  # vertices
 MAX_VISITED = 1 / 32  # of all keys, in lists, per query on average, beyond which the rest is left to another method
 WORK_PER_KEY = 400  # multiplications that take as long
+Pair: TypeAlias = tuple[float, float]  # a rounded number and its error
 
 
 class Chain(NamedTuple):
@@ -53,7 +54,7 @@ def new_chains(count: int, keys: int) -> Chain:
 
 
 @njit
-def _subtract(a: float, b: float) -> tuple[float, float]:
+def _subtract(a: float, b: float) -> Pair:
     """Return a - b as a rounded difference and its error."""
     high = a - b
     other = a - high
@@ -61,7 +62,7 @@ def _subtract(a: float, b: float) -> tuple[float, float]:
 
 
 @njit
-def _multiply(a: float, b: float) -> tuple[float, float]:
+def _multiply(a: float, b: float) -> Pair:
     """Return a b as a rounded product and its error (Dekker)."""
     high = a * b
     c, e = 134217729.0 * a, 134217729.0 * b
@@ -71,36 +72,27 @@ def _multiply(a: float, b: float) -> tuple[float, float]:
 
 
 @njit
-def _sign_of_sum(factors: FloatArray) -> int:
-    """Return the sign of the sum of products of the rows (terms, 2), exactly."""
-    parts, count = np.empty(2 * len(factors)), 0
-    for i in range(len(factors)):
-        high, low = _multiply(factors[i, 0], factors[i, 1])
-        for term in (low, high):
-            total = term
-            for j in range(count):
-                given = parts[j]
-                added = total + given
-                virtual = added - total
-                parts[j] = (total - (added - virtual)) + (given - virtual)
-                total = added
-            parts[count] = total
-            count += 1
+def _sign_of_sum(p: Pair, q: Pair, r: Pair, s: Pair) -> int:
+    """Return the sign of p q + r s, exactly."""
+    parts, count = np.empty(16), 0
+    for one, other in ((p, q), (r, s)):
+        for a in one:
+            for b in other:
+                high, low = _multiply(a, b)
+                for term in (low, high):
+                    total = term
+                    for j in range(count):
+                        given = parts[j]
+                        added = total + given
+                        virtual = added - total
+                        parts[j] = (total - (added - virtual)) + (given - virtual)
+                        total = added
+                    parts[count] = total
+                    count += 1
     for j in range(count - 1, -1, -1):  # the last one that is not 0 exceeds the sum of those before
         if parts[j] != 0.0:
             return 1 if parts[j] > 0.0 else -1
     return 0
-
-
-@njit
-def _exact_turn(ax: float, ay: float, bx: float, by: float, cx: float, cy: float) -> int:
-    p, q, r, s = _subtract(bx, ax), _subtract(cy, ay), _subtract(by, ay), _subtract(cx, ax)
-    factors = np.empty((8, 2))
-    for i in range(2):
-        for j in range(2):
-            factors[2 * i + j, 0], factors[2 * i + j, 1] = p[i], q[j]
-            factors[4 + 2 * i + j, 0], factors[4 + 2 * i + j, 1] = -r[i], s[j]
-    return _sign_of_sum(factors)
 
 
 @njit
@@ -111,27 +103,18 @@ def _turn(keys: FloatArray, a: int, b: int, x: float, y: float) -> int:
     value, error = one - other, 4 * UNIT * (abs(one) + abs(other))
     if abs(value) > error:
         return 1 if value > 0.0 else -1
-    return _exact_turn(ax, ay, bx, by, x, y)
-
-
-@njit
-def _exact_rise(x: float, y: float, ax: float, ay: float, bx: float, by: float) -> int:
-    p, q = _subtract(bx, ax), _subtract(by, ay)
-    factors = np.empty((4, 2))
-    for i in range(2):
-        factors[2 * i, 0], factors[2 * i, 1] = x, p[i]
-        factors[2 * i + 1, 0], factors[2 * i + 1, 1] = y, q[i]
-    return _sign_of_sum(factors)
+    return _sign_of_sum(_subtract(bx, ax), _subtract(y, ay), _subtract(ay, by), _subtract(x, ax))
 
 
 @njit
 def rise(keys: FloatArray, a: int, b: int, x: float, y: float) -> int:
     """Return the sign of <q, b - a> for q = (x, y)."""
-    one, other = x * (keys[b, 0] - keys[a, 0]), y * (keys[b, 1] - keys[a, 1])
+    ax, ay, bx, by = keys[a, 0], keys[a, 1], keys[b, 0], keys[b, 1]
+    one, other = x * (bx - ax), y * (by - ay)
     value, error = one + other, 4 * UNIT * (abs(one) + abs(other))
     if abs(value) > error:
         return 1 if value > 0.0 else -1
-    return _exact_rise(x, y, keys[a, 0], keys[a, 1], keys[b, 0], keys[b, 1])
+    return _sign_of_sum((x, 0.0), _subtract(bx, ax), (y, 0.0), _subtract(by, ay))
 
 
 @njit

@@ -16,6 +16,7 @@ from numba import njit
 
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.search.reference import LOWEST
 from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.simd import (
     FLAGS,
@@ -38,7 +39,6 @@ LEVELS = 64  # of |k - c|^2, by which keys are sorted
 UNIT32 = 2.0**-24  # rounding of one float32 operation, relative
 MIN_PRODUCT = 1e-303  # above the smallest normal number, so that no multiple of it is a slow denormal number
 MIN_LENGTH = np.float32(1e-18)  # its square is still a normal number
-LOWEST = -1.7e308  # above minus infinity, which stands for keys that are not seen
 ALL_LANES = (1 << LANES) - 1
 
 

@@ -24,12 +24,11 @@ from numba import njit
 
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.search.scan import as_plain, list_seen, slack_of_products
+from hardmax.search.scan import UNIT32, as_plain, list_seen, slack_of_products
 from hardmax.search.sets import Sets
 from hardmax.search.simd import FLAGS, LANES, borrow, panel_winners, scale_to_one
 from hardmax.search.threads import Output, collect_sets, entry
 
-UNIT32 = 2.0**-24  # rounding of float32
 MAX_SCALE32 = 2.0**100
 BLOCK = 64
 MIN_SQUARE = np.float32(1e-36)  # of a scaled query, from which numbers below the range of float32 do not matter
