@@ -23,7 +23,6 @@ from hardmax.search.simd import (
     LANES,
     MIN_SCALED,
     borrow,
-    count_bits,
     float32_above,
     float64_above,
     lowest_bit,
@@ -297,9 +296,10 @@ def _decide(fine: FloatArray, d: int, lane: int, queries: Queries) -> tuple[int,
     cut, size, place = max(top - queries.slack[lane], LOWEST), 0, 0
     for i in range(count):
         lanes = float64_above(products, i * LANES, cut)
-        if lanes:
-            size += count_bits(lanes)
+        while lanes:
             place = queries.hits[lane, i] * LANES + lowest_bit(lanes)
+            lanes &= lanes - 1
+            size += 1
     return size, place, cut
 
 

@@ -258,12 +258,6 @@ def scale_to_one(builder, size):
 
 
 @intrinsic(int64, int64)
-def count_bits(builder, bits):
-    """Return the number of bits that are set."""
-    return builder.ctpop(bits)
-
-
-@intrinsic(int64, int64)
 def lowest_bit(builder, bits):
     """Return the index of the lowest bit that is set."""
     return builder.cttz(bits, ir.IntType(1)(1))

@@ -23,7 +23,6 @@ from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.simd import FLAGS, LANES, MIN_SCALED, borrow, lowest_bit, products_above, tile_maxima
 from hardmax.search.threads import Output, collect_sets, entry, share
 
-LENGTH_LEVELS = 60_000  # by which tokens are sorted
 MAX_LENGTH = 32_000  # of a token in units: coordinates stay below 2^15, and products below 2^30 and some
 MAX_TOKEN = 2.0**30  # length up to which products stay in the range of float32
 MAX_UNSURE = 2.0**29  # of a product, so that sums with a cut stay in the range of int32
@@ -39,7 +38,7 @@ LOWEST = np.iinfo(np.int32).min
 
 
 class Packed(NamedTuple):
-    """Tokens by falling length, up to a level, as int16 in panels of 16; the last token fills up its panel."""
+    """Tokens by falling length, as int16 in panels of 16; the last token fills up its panel."""
 
     order: IntArray  # (panels * 16,) which token stands where
     pairs: AnyArray  # (panels * ceil(d / 2) * 16,) int32: panel, pair of coordinates, token of the panel
@@ -91,8 +90,7 @@ def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
     longest = max(float(lengths.max()), MIN_SCALED)
     if longest > MAX_TOKEN:
         return None
-    levels = (LENGTH_LEVELS * (1.0 - lengths / longest)).astype(np.uint16)
-    order = np.argsort(levels, kind="stable")  # uint16 are sorted in linear time
+    order = np.argsort(-lengths)
     order = np.r_[order, np.repeat(order[-1:], -n % LANES)]
     unit = longest / MAX_LENGTH
     lengths = lengths[order] / unit
