@@ -188,21 +188,6 @@ def file_sizes() -> str:
     return report.table(record("corpora_rows")["rows"], columns)
 
 
-def a_billion() -> str:
-    """Return what follows for 10^9 texts on 160 workers, from rows per second of one worker; computed, not run."""
-    measured = {row["what"]: float(row["measured"].split()[0].replace(",", "")) for row in record("corpora")["rows"]}
-    largest = max(record("corpora_rows")["rows"], key=lambda row: row["rows"])
-    short, share = measured["files on one worker, beyond the start"], measured["files against the loop"]
-    long = share * 1000 / (kinds()[0][1]["classifier_explain"].rows[0].seconds or 1)
-    gigabytes = largest["answers MB"] / largest["rows"] * 1e6  # of 10^9 rows
-    columns = ("10^9 texts", "rows a second and worker", "core-hours", "minutes on 160 workers", "answers, GB")
-    body = (
-        [what, f"{rate:,.0f}", f"{1e9 / rate / 3600:,.0f}", f"{1e9 / rate / 160 / 60:,.0f}", size]
-        for what, rate, size in (("made reviews", short, gigabytes), ("as long as film reviews", long, None))
-    )
-    return report.lines(columns, body)
-
-
 PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
     "docs/compare/papers-code.md": {
         "loops": lambda: against(("loop over tokens", "triple loop"), LOOPS),
@@ -231,7 +216,7 @@ PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
         "gpu": on_a_gpu,
         "products": largest_products_on_a_gpu,
     },
-    "benchmarks/README.md": {"rows": file_sizes, "billion": a_billion},
+    "benchmarks/README.md": {"rows": file_sizes},
     "docs/classifier.md": {"settings": classifier_page.settings_table},
     "docs/how-to/gpu.md": {"flows on a GPU": flows_on_a_gpu},
     "docs/studies/mean_field.md": {"mean_field": lambda: mean_field.markdown(read_json(mean_field.RECORD))},
