@@ -321,6 +321,11 @@ def test_minilm_reads_windows_and_keeps_vectors(tmp_path: Path) -> None:
     assert len(first.rows) < len(words.rows)
     [(_, alone)] = Encoder("minilm").read(["A don't-care film…"], splitter)
     assert alone.vectors.shape == (len(splitter.words("A don't-care film…")), 768)
+    for broken, words_read in (("A \ud83d film", [0, 1]), ("\udc00", [])):  # halves of surrogate pairs, as in JSON
+        cut = Encoder("minilm", cut=True)
+        cut.warn_of_cut([broken])
+        [(_, found)] = cut.read([broken], splitter)
+        assert found.rows.tolist() == words_read
 
 
 def test_minilm_trains_saves_and_predicts(tmp_path: Path) -> None:

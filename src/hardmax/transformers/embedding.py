@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 ENCODERS = (*FAMILIES, "mpnet")  # its attention has position biases, which `inspect` does not read
 LAYERS = (-1, -3)  # hidden states of a token, the last and the third from the end, one after the other
 WINDOW, OVERLAP = 256, 64  # word pieces of a window, and of two neighbours
+SURROGATES = re.compile("[\ud800-\udfff]")  # characters that no tokenizer accepts
 
 
 class TokenVectors(NamedTuple):
@@ -72,7 +74,8 @@ class TokenEncoder:
 
     def is_long(self, text: str) -> bool:
         """Return whether a text has more word pieces than a window."""
-        return len(self.tokenizer(text, truncation=True, max_length=self.window + 1)["input_ids"]) > self.window
+        plain = SURROGATES.sub(" ", text)
+        return len(self.tokenizer(plain, truncation=True, max_length=self.window + 1)["input_ids"]) > self.window
 
     def encode(
         self, texts: Sequence[str], *, batch_size: int = 32, progress: Progress | None = None
@@ -83,7 +86,8 @@ class TokenEncoder:
         options: dict[str, Any] = {"truncation": True, "max_length": self.window, "return_offsets_mapping": True}
         if not self.cut:
             options |= {"return_overflowing_tokens": True, "stride": min(OVERLAP, self.window // 4)}
-        found = self.tokenizer(list(texts), return_special_tokens_mask=True, **options)
+        plain = [SURROGATES.sub(" ", text) for text in texts]
+        found = self.tokenizer(plain, return_special_tokens_mask=True, **options)
         owners = found.get("overflow_to_sample_mapping", range(len(texts)))
         windows: list[list[int]] = [[] for _ in texts]
         for window, owner in enumerate(owners):
