@@ -151,7 +151,7 @@ def test_vectors_in_place_of_texts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(classifier.explain(X[0]).logit, logits[0])
     objects = np.empty(9, object)
     objects[:] = X[:9]
-    for same in (objects, [torch.from_numpy(each) for each in X[:9]]):
+    for same in (objects, pd.Series(X[:9]), [torch.from_numpy(each) for each in X[:9]]):
         np.testing.assert_array_equal(classifier.decision_function(same), logits)
     whole = np.rint(means).astype(int)
     np.testing.assert_array_equal(classifier.predict(torch.from_numpy(whole)), classifier.predict(1.0 * whole))
@@ -166,6 +166,8 @@ def test_vectors_in_place_of_texts(tmp_path: Path) -> None:
         (np.zeros((0, 12)), "at least one"),
         (np.full((1, 12), 1e200), "float32"),
         ([np.zeros((2, 12)), np.zeros((2, 3))], "index 1"),
+        (np.zeros((2, 0)), "index 0"),
+        (["a text", np.zeros((2, 12))], "index 1"),
         (np.zeros((1, 12), complex), "one-dimensional"),
         (pd.DataFrame(np.zeros((2, 12))), "to_numpy"),
     ],

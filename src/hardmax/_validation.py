@@ -41,7 +41,10 @@ def is_missing(value: Any) -> bool:
     """Return whether a cell is missing: None, NaN, NA or NaT of pandas, or a text of spaces alone."""
     if isinstance(value, str):
         return not value.strip()
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    differs = value != value
+    return isinstance(differs, bool | np.bool_) and bool(differs)  # an array in place of a cell is not missing
 
 
 def like(array: AnyArray, value: Array) -> Array:

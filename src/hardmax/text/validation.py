@@ -340,7 +340,7 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
 
 def _as_vectors(X: Any) -> list[VectorText] | None:
     """Return vectors in place of texts: of an (N, d) array, or of N arrays of shape (n, d); None for anything else."""
-    X = to_numpy(X)
+    X = X.to_numpy() if hasattr(X, "to_numpy") else to_numpy(X)
     is_array = isinstance(X, np.ndarray) and X.ndim in (2, 3) and X.dtype.kind in "iuf"
     first = to_numpy(X[0]) if isinstance(X, list | tuple | np.ndarray) and len(X) else None
     if not is_array and not (isinstance(first, np.ndarray) and first.dtype.kind in "iuf"):
@@ -348,7 +348,7 @@ def _as_vectors(X: Any) -> list[VectorText] | None:
     found = [np.atleast_2d(np.asarray(to_numpy(each))) for each in X]
     must = "be texts, an (N, d) array, or a list of (n, d) arrays of finite float32 numbers"
     for i, each in enumerate(found):
-        fits = each.ndim == 2 and each.dtype.kind in "iuf" and each.shape[1:] == found[0].shape[1:]
+        fits = each.ndim == 2 and each.dtype.kind in "iuf" and 0 < each.shape[1] == found[0].shape[-1]
         if not fits or not np.abs(each).max(initial=0) <= np.finfo(np.float32).max:
             raise ParameterError("X", must, f"{each.dtype} of shape {each.shape} at index {i}", "Check that array.")
     return [VectorText.of(each) for each in found]
