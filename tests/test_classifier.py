@@ -272,6 +272,7 @@ def test_before_fit():
         (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), ""),
         ([0.0, np.inf] * 6, ""),
         ([[["a"]], ["a", "b"]] * 6, MULTILABEL),
+        (["a", ["a", "b"], ["b"]] * 4, MULTILABEL),
         ([{"a"}, {1, "b"}] * 6, ""),
         (2 * np.eye(12, 3, dtype=int), MULTILABEL),
         (["a\0", "b"] * 6, ""),

@@ -131,6 +131,8 @@ def find_label_sets(y: Any) -> LabelSets | None:
     widths, is_array = set(map(len, rows[several])), getattr(values, "ndim", 1) == 2
     if not widths or (is_array and widths == {1}):
         return None
+    if others := [each for each, has in zip(values, several, strict=True) if not has and not is_missing(each)]:
+        raise ParameterError("y", "hold a list of labels for each text", f"{others[0]!r} beside lists", MULTILABEL)
     if any(isinstance(label, list | tuple | np.ndarray) for row in rows[several] for label in row):
         raise ParameterError("y", "hold labels, or lists of labels", "lists of lists", MULTILABEL)
     if all(several) and len(widths) == 1 and widths != {1} and set(chain.from_iterable(rows)) <= {0, 1}:
