@@ -153,6 +153,9 @@ def test_vectors_in_place_of_texts(tmp_path: Path) -> None:
     objects[:] = X[:9]
     for same in (objects, pd.Series(X[:9]), [torch.from_numpy(each) for each in X[:9]]):
         np.testing.assert_array_equal(classifier.decision_function(same), logits)
+    flip = classifier.explain(X[0]).minimal_flip()
+    left = np.delete(X[0], [int(word) for word in flip.words], axis=0)
+    assert classifier.predict([left])[0] == flip.after
     whole = np.rint(means).astype(int)
     np.testing.assert_array_equal(classifier.predict(torch.from_numpy(whole)), classifier.predict(1.0 * whole))
     assert classifier.predict([X[0][:0]]).tolist() == [classifier.classes_[int(classifier.explain(X[0][:0]).logit > 0)]]

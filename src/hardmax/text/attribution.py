@@ -18,6 +18,7 @@ from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.text.columns import replace_text
+from hardmax.text.encoder import VectorText
 from hardmax.text.tokenizer import Place
 
 if TYPE_CHECKING:
@@ -296,7 +297,13 @@ def _largest_first(explanation: "Explanation", current: "Explanation") -> list[P
 
 
 def remove_words(text: str, places: Sequence[Place]) -> str:
-    """Return a text with spaces in place of some words, so that the offsets of the others stay the same."""
+    """Return a text with spaces in place of some words, so that the offsets of the others stay the same.
+
+    Of vectors in place of a text some rows are left out; the others do not change.
+    """
+    if isinstance(text, VectorText):
+        rows = [text.count(" ", 0, start) for start, _ in places]
+        return VectorText.of(np.delete(text.vectors, rows, axis=0))
     characters = list(text)
     for start, end in places:
         characters[start:end] = " " * (end - start)

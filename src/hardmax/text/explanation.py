@@ -266,7 +266,8 @@ class Explanation:
         """Find words without which the prediction is another, greedily, each step checked with the model.
 
         If `needed`, with any one of them restored the prediction is the first again. A smaller set may exist. An
-        encoder reads at most 100 changed texts. `progress` is called before each step.
+        encoder reads at most 100 changed texts; of vectors in place of a text, rows are left out. `progress` is called
+        before each step.
         """
         return attribution.minimal_flip(self, partial(explain, self.model), progress or (lambda done, total: None))
 
