@@ -1,5 +1,6 @@
 """Classifiers that read vectors of an encoder: exact sums, leaders, files, and independence of the order of rows."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hardmax import HardmaxClassifier
 from hardmax._errors import InputError, ParameterError
 from hardmax.app.api import Context, handle
 from hardmax.rules.hardmax import Hardmax
+from hardmax.scale import PredictedFiles, predict_files
 from hardmax.simulate import simulate
 from hardmax.text import context
 from hardmax.text.attribution import MAX_READ, remove_words
@@ -215,8 +217,8 @@ def transformers() -> Any:
     return pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize(("kind", "layers"), [("Bert", 1), ("Bert", 2), ("Roberta", 3), ("MPNet", 3)])
-def test_tiny_transformers(kind: str, layers: int, transformers: Any, tmp_path: Path) -> None:
+def save_tiny(transformers: Any, kind: str, layers: int, folder: Path) -> tuple[Any, Any]:
+    """Write a transformer with random weights, and return it with its tokenizer."""
     words = sorted({word for text in CORPUS.texts for word in Splitter().words(text)})
     vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", "<mask>", *words])}
     plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -229,8 +231,14 @@ def test_tiny_transformers(kind: str, layers: int, transformers: Any, tmp_path: 
     )
     torch.manual_seed(0)
     network = getattr(transformers, f"{kind}Model")(config)
-    network.save_pretrained(tmp_path / "encoder")
-    tokenizer.save_pretrained(tmp_path / "encoder")
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return network, tokenizer
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("Bert", 1), ("Bert", 2), ("Roberta", 3), ("MPNet", 3)])
+def test_tiny_transformers(kind: str, layers: int, transformers: Any, tmp_path: Path) -> None:
+    network, tokenizer = save_tiny(transformers, kind, layers, tmp_path / "encoder")
     classifier = HardmaxClassifier(encoder=(network, tokenizer)).fit(CORPUS.texts, CORPUS.labels)
     assert classifier.model_.context is not None
     assert len(classifier.model_.context.mean) == 16 * min(2, layers)
@@ -250,6 +258,36 @@ def test_tiny_transformers(kind: str, layers: int, transformers: Any, tmp_path: 
         )
         with pytest.raises((ParameterError, InputError), match="must be"):
             HardmaxClassifier.load(tmp_path / "model", encoder=str(tmp_path / "encoder") if changed is None else None)
+
+
+def test_files_and_the_app_use_the_encoder_of_a_folder(transformers: Any, tmp_path: Path, run: Any) -> None:
+    distributed, httpx = pytest.importorskip("distributed"), pytest.importorskip("httpx")
+    pytest.importorskip("starlette")
+    from hardmax.app.server import make_app
+
+    save_tiny(transformers, "Bert", 1, tmp_path / "encoder")
+    classifier = HardmaxClassifier(encoder=str(tmp_path / "encoder")).fit(CORPUS.texts, CORPUS.labels)
+    classifier.save(tmp_path / "model")
+    pd.DataFrame({"text": OTHERS.texts}).to_csv(tmp_path / "a.csv", index=False)
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
+        where = ("--out", "scored", "--engine", client.scheduler.address)
+        code, _, err = run("predict", "a.csv", "--model", "model", "--encoder", "encoder", *where)
+        assert code == 0, err
+        with pytest.raises(ParameterError, match="as worker processes load it"):
+            predict_files(tmp_path / "a.csv", tmp_path / "model", out=tmp_path / "other", encoder=toy)
+    expected = classifier.predict_proba(OTHERS.texts)
+    found = PredictedFiles.open(tmp_path / "scored").to_frame()["probability_positive"]
+    np.testing.assert_allclose(found, expected[:, 1])
+
+    async def ask() -> Any:
+        made = make_app(model=str(tmp_path / "model"), encoder=str(tmp_path / "encoder"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url="http://localhost") as client:
+            headers = {"Origin": "http://localhost"}
+            return await client.post("/api/explain", json={"text": OTHERS.texts[0]}, headers=headers)
+
+    reply = asyncio.run(ask()).content
+    header = json.loads(reply[4 : 4 + int.from_bytes(reply[:4], "little")])
+    assert header["probability"] == pytest.approx(expected[0].max())
 
 
 def test_a_flip_with_an_encoder_reads_few_texts(fitted: HardmaxClassifier) -> None:

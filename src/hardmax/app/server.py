@@ -9,7 +9,7 @@ import json
 import mimetypes
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
@@ -111,8 +111,8 @@ class Viewer(StaticFiles):
 class Server:
     """Requests of the API in three thread pools."""
 
-    def __init__(self, models: tuple[str, ...]) -> None:
-        self.models = models
+    def __init__(self, models: tuple[str, ...], loaded: Mapping[str, Any]) -> None:
+        self.models, self.loaded = models, loaded
         self.pools = {name: ThreadPoolExecutor(number, f"hardmax-{name}") for name, number in THREADS.items()}
 
     async def answer(self, request: Request) -> Response:
@@ -122,7 +122,7 @@ class Server:
             body = _parse_json(await request.body())
         except InputError as problem:
             return _send_problem(problem)
-        context = Context(self.models, gone.is_set)
+        context = Context(self.models, gone.is_set, self.loaded)
         pool = self.pools[choose_pool(path, body)]
         work = asyncio.get_running_loop().run_in_executor(pool, handle, path, body, context)
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
@@ -168,11 +168,19 @@ def _parse_json(data: bytes) -> Any:
         raise InputError(f"{must} Got something else. Load the page again.") from None
 
 
-def make_app(*, hosts: Iterable[str] = (), model: str = "imdb") -> ASGIApp:
-    """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts."""
+def make_app(*, hosts: Iterable[str] = (), model: str = "imdb", encoder: str | None = None) -> ASGIApp:
+    """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts.
+
+    `encoder` is the folder of the encoder that this model was trained with, if it is not found by its name.
+    """
     matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
     mimetypes.add_type("text/javascript", ".js")  # the registry of Windows may have another one
-    server = Server(tuple(dict.fromkeys([model, *shipped_models()])))
+    loaded = {}
+    if encoder is not None:
+        from hardmax.app.texts import load
+
+        loaded[model] = load(model, encoder)
+    server = Server(tuple(dict.fromkeys([model, *shipped_models()])), loaded)
     viewer = Viewer(packages=[("hardmax", "viewer")], follow_symlink=True)
     routes = [
         Route("/", RedirectResponse("/playground")),

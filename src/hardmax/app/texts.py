@@ -41,9 +41,9 @@ READABLE = {"pos": "positive", "neg": "negative"}
 
 
 @lru_cache(maxsize=8)
-def load(name: str) -> Model:
+def load(name: str, encoder: str | None = None) -> Model:
     """Return a model by name or folder; it is read once."""
-    model = HardmaxClassifier.load(name).model_
+    model = HardmaxClassifier.load(name, encoder=encoder).model_
     if model.multilabel:
         raise ParameterError("model", "have one label per text", name, "Use hardmax explain --label.")
     return name_classes(model)

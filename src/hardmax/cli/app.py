@@ -10,7 +10,7 @@ from typing import Annotated
 from hardmax._errors import ParameterError, needed_for
 from hardmax.cli import output
 from hardmax.cli.options import option
-from hardmax.cli.texts import Model, load
+from hardmax.cli.texts import Encoder, Model, load
 
 MAX_PORT, MAX_TRIED_PORTS = 65_535, 20
 
@@ -24,6 +24,7 @@ def app(
     ] = None,
     browser: Annotated[bool, option("--browser/--no-browser", "Open the app in a browser.")] = True,
     model: Model = "imdb",
+    encoder: Encoder = None,
 ) -> None:
     """Start the web app: move tokens and see their leaders, type a text and see its explanation.
 
@@ -33,8 +34,8 @@ def app(
         raise ParameterError("hosts", "be names, such as talk.example.org", "a *", "Repeat --allow-host for each name.")
     with needed_for("`hardmax app`", "Starlette", "app"):
         from hardmax.app.server import make_app, serve
-    if model != "imdb":
-        load(model)  # an invalid folder is an error before the server starts
+    if model != "imdb" or encoder is not None:
+        load(model, encoder)  # an invalid folder is an error before the server starts
     port = find_free_port(address, port)
     shown = f"[{address}]" if ":" in address else address
     url = f"http://{'localhost' if address == '127.0.0.1' else shown}:{port}/playground"
@@ -48,7 +49,8 @@ def app(
             webbrowser.open(url)
 
     with suppress(KeyboardInterrupt):
-        serve(make_app(hosts=[shown, *(hosts or [])], model=model), address=address, port=port, started=announce)
+        made = make_app(hosts=[shown, *(hosts or [])], model=model, encoder=encoder)
+        serve(made, address=address, port=port, started=announce)
     output.say("Stopped.")
     sys.stdout.flush()
     os._exit(0)  # without waiting for threads that still compute

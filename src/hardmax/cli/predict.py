@@ -76,7 +76,7 @@ def predict(
     needs |= dict.fromkeys(("sheet", "keep"), ("a file as --out", not into_folder))
     options.check_needs(context, needs | {"explain": (f"--stream, or {INTO_FOLDER}", into_folder or stream)})
     if inputs is not None and out:
-        reading = {"text": how.text, "delimiter": how.delimiter, "encoding": how.encoding}
+        reading = {"text": how.text, "encoder": encoder, "delimiter": how.delimiter, "encoding": how.encoding}
         work = {"explain": explain, "at_least": at_least, "engine": engine, "workers": workers}
         _predict_into_folder(inputs, model, out[0], tokens, json=json, **reading, **work)
         return

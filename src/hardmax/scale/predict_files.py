@@ -166,6 +166,7 @@ def predict_files(
     *,
     out: str | PathLike[str],
     text: str | None = None,
+    encoder: str | PathLike[str] | None = None,
     explain: bool = False,
     at_least: float = 0.0,
     delimiter: str | None = None,
@@ -197,6 +198,8 @@ def predict_files(
     text : str, optional
         The column of texts; the default is the only column with a usual name, or the only one. The columns of JSON
         lines are the keys of the first 1,000 lines.
+    encoder : path, optional
+        Folder of the encoder that the model was trained with; "minilm" is found without it.
     explain : bool
         Whether to add a column `explanation`: for each text the list of its tokens with the contribution of each to the
         logit, or, with more than two classes or several labels, to the logit of each, as in
@@ -237,18 +240,21 @@ def predict_files(
         import pyarrow  # noqa: F401
     check_engine(engine, workers)
     folder, target = find_model(model).resolve(), Path(out).resolve()
-    loaded = load_model(folder).model  # refuse a damaged model before any work
+    if encoder is not None and not isinstance(encoder, str | PathLike):
+        raise ParameterError("encoder", "be a folder or a name, as worker processes load it", type(encoder).__name__)
+    source = None if encoder is None else str(Path(encoder).resolve() if Path(encoder).is_dir() else encoder)
+    loaded = load_model(folder, encoder=source).model  # refuse a damaged model before any work
     answer_columns(loaded, np.empty((0, loaded.weights.outputs)), np.empty(0, np.intp), at_least)  # checks `at_least`
     check_writable(target, folder=True)
     settings = (hash_file(folder / FILE), bool(explain), float(at_least))
     found_files = find_files(files, target)
     known = [*settings, *(str(path.resolve()) for path, _ in found_files)]
-    source = sha256(json.dumps(known).encode()).hexdigest()[:12]
+    digest = sha256(json.dumps(known).encode()).hexdigest()[:12]
     try:
         slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES, loaded.columns.names)
         for note in notes:
             warn(note, UserWarning, stacklevel=2)
-        configuration = Configuration(NAME, source, [asdict(part) for part in slices], 0, None)
+        configuration = Configuration(NAME, digest, [asdict(part) for part in slices], 0, None)
         kept = _find_kept(target, configuration)
         _delete_others(target, kept)
 
@@ -261,7 +267,7 @@ def predict_files(
                     got = f"A worker could not write its predictions. Got {error}. Free some disk space."
                     raise OSError(f"{got} {CONTINUE}")
 
-        cell = SlicePredictor(str(target), str(folder), *settings, kept)
+        cell = SlicePredictor(str(target), str(folder), *settings, kept, source)
         found = run(cell, configuration, target / SWEEP, engine, workers, report, started)
     finally:
         shutil.rmtree(target / COPIES, ignore_errors=True)
@@ -326,6 +332,7 @@ class SlicePredictor:
     explain: bool
     at_least: float
     kept: frozenset[int] = frozenset()  # slices that have their files
+    encoder: str | None = None  # folder; the file of the model holds the hashes of its contents
 
     def __call__(self, params: Params, rng: np.random.Generator) -> dict[str, Any]:
         part = Slice(**params)
@@ -339,7 +346,7 @@ class SlicePredictor:
         """Return the table of predictions and the table of token sums."""
         import pyarrow as pa
 
-        model, names = load_once(self.model, self.sha256)
+        model, names = load_once(self.model, self.sha256, self.encoder)
         texts, n_groups = read_slice(part, model.columns.names), 1 if model.multilabel else len(model.classes)
         sums = TokenSums(n_groups * model.tokens, model.weights.outputs)  # by predicted class and token
         scores, known, explained = [], [], []
@@ -359,13 +366,13 @@ class SlicePredictor:
 
 
 @lru_cache(maxsize=1)
-def load_once(folder: str, digest: str) -> tuple[Model, "pa.Array"]:
+def load_once(folder: str, digest: str, encoder: str | None) -> tuple[Model, "pa.Array"]:
     """Return a model and the names of all its tokens, once per process."""
     import pyarrow as pa
 
     if hash_file(Path(folder) / FILE) != digest:
         raise InputError(f"`{folder}` must hold the same model for every worker. Got another one. Copy it.")
-    model = load_model(Path(folder)).model
+    model = load_model(Path(folder), encoder=encoder).model
     return model, pa.array(model.names(np.arange(model.tokens)), pa.string())
 
 
