@@ -81,6 +81,10 @@ def test_columns_of_a_file_are_read_beside_its_texts(run) -> None:
         assert (code, "with the columns stars, land" in err) == (2, True)
     code, _, err = run("train", "rows.csv", "--out", "other", *small, "--columns", "star")
     assert (code, "--columns" in err, "Did you mean 'stars'?" in err) == (2, True, True)
+    for chosen in (("--label", "sentiment"), ("--text", "review"), ("--labels", "sentiment,land")):
+        known = ("--columns", f"stars,{chosen[1].split(',')[0]}")  # a label among them would make the accuracy 1
+        code, _, err = run("train", "rows.csv", "--out", "other", *small, *chosen, *known)
+        assert (code, "`--columns` must name other columns than" in err) == (2, True)
     assert run("predict", "rows.csv", "--model", "model", "--out", "folder", "--workers", "1")[0] == 0
 
 

@@ -94,6 +94,9 @@ def read_texts(
     if labelled and text is not None and text == label:
         advice = f"The columns are: {join_names(columns)}."
         raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
+    if twice := [name for name in values if name in (text, label, *labels)]:
+        must, advice = "name other columns than those of texts and labels", "Leave it out."
+        raise ParameterError("columns", must, repr(twice[0]), advice)
     if labels and (label or separator):
         raise ParameterError("labels", "be used without `label` and `separator`", "both", "Leave it out.")
     first = choose_column(columns, text, path, taken=[*values, *labels, *([label] if labelled else [])])
