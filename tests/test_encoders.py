@@ -145,6 +145,7 @@ def test_vectors_in_place_of_texts(tmp_path: Path) -> None:
     X = [vectors for _, _, vectors in toy(CORPUS.texts)]
     classifier = HardmaxClassifier().fit(X, CORPUS.labels)
     classifier.save(tmp_path)
+    assert "load(FOLDER).explain(vectors)" in (tmp_path / "README.md").read_text(encoding="utf-8")
     logits = classifier.decision_function(X[:9])
     np.testing.assert_array_equal(HardmaxClassifier.load(tmp_path).decision_function(X[:9]), logits)
     assert classifier.explain_many(X[:1])[0].logit == logits[0]
@@ -268,6 +269,7 @@ def test_files_and_the_app_use_the_encoder_of_a_folder(transformers: Any, tmp_pa
     save_tiny(transformers, "Bert", 1, tmp_path / "encoder")
     classifier = HardmaxClassifier(encoder=str(tmp_path / "encoder")).fit(CORPUS.texts, CORPUS.labels)
     classifier.save(tmp_path / "model")
+    assert "--model FOLDER --encoder ENCODER" in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     pd.DataFrame({"text": OTHERS.texts}).to_csv(tmp_path / "a.csv", index=False)
     with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
         where = ("--out", "scored", "--engine", client.scheduler.address)

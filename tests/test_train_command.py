@@ -72,6 +72,7 @@ def test_columns_of_a_file_are_read_beside_its_texts(run) -> None:
     code, out, err = run("train", "rows.csv", "--out", "model", *small, "--columns", "stars, land")
     assert code == 0
     assert "columns: stars, land" in out
+    assert out.endswith("Next: hardmax predict --file FILE --out predictions.csv --model model\n")
     assert "Columns" not in err
     assert run("predict", "--file", "rows.csv", "--model", "model", "--out", "p.csv")[0] == 0
     assert "stars = 4" in Path("p.csv").read_text()

@@ -19,7 +19,7 @@ from hardmax._files import check_writable
 from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
-from hardmax.text.card import model_card
+from hardmax.text.card import explain_command, model_card
 from hardmax.text.files import join_names
 from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.storage import CHECKPOINT, FILE
@@ -152,7 +152,7 @@ def train(
         if prints and process.size == 1:
             _note_encoder(classifier, table, kept_epoch.accuracy)
         if prints:
-            _print_result(done, model_card(classifier.model_, classifier.history_, classifier.training_))
+            _print_result(done, classifier)
 
 
 _own = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
@@ -227,7 +227,7 @@ def _describe_data(table: TextTable, counts: dict[str, int], name: str) -> str:
     return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MAX_ROWS])}{more}."
 
 
-def _print_result(done: dict[str, Any], card: str) -> None:
+def _print_result(done: dict[str, Any], classifier: "HardmaxClassifier") -> None:
     accuracy = done["validation_accuracy"] or 0.0
     share = max(done["classes"].values()) / done["rows"]
     if done["start"] == "linear":
@@ -237,6 +237,7 @@ def _print_result(done: dict[str, Any], card: str) -> None:
         kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept."
     kept += f" (The largest class has {share:.3f} of the rows.)" if share > MIN_LARGE_SHARE else ""
     output.say(f"{trained} {kept if accuracy else 'No texts were held out.'}")
-    output.say(f"\n{card}")
+    output.say(f"\n{model_card(classifier.model_, classifier.history_, classifier.training_)}")
     output.say(f"The model is in {done['model']}.")
-    output.say(f'Next: hardmax explain "a text" --model {shlex.quote(done["model"])}')
+    command = explain_command(classifier.model_).replace("FOLDER", shlex.quote(done["model"]))
+    output.say(f"Next: {command.replace('ENCODER', shlex.quote(str(classifier.encoder)))}")

@@ -14,6 +14,7 @@ import numpy as np
 from hardmax._display import count
 from hardmax._version import __version__
 from hardmax.draw.pages import card
+from hardmax.text.encoder import PACKAGED
 from hardmax.text.files import join_names
 from hardmax.text.model import Epoch, Model
 from hardmax.text.tokenizer import full_name
@@ -90,11 +91,10 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
     rare = [name for name, texts in record.classes.items() if texts < MIN_TEXTS_PER_CLASS]
     if rare:
         limits.append(f"- It was trained on fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}.")
-    explain = 'hardmax explain "a text" --model FOLDER'
     if vocabulary.splitter.tokenizer is not None:
         name = full_name(vocabulary.splitter.tokenizer)
         limits.append(f"- It works in Python only, with the tokenizer that it was trained with: {name}.")
-        explain = "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
+    terms = "words and columns" if len(model.columns) else "words"
     lines = [
         "# A text classifier made by hardmax",
         f"\n{'Labels, several per text' if model.multilabel else 'Classes'}: {_list_classes(model)}.",
@@ -110,9 +110,24 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         f"\nDecision: {_describe_threshold(model)}",
         "\n## Limits\n",
         *limits,
-        f"\nEvery prediction is a sum over words{' and columns' if len(model.columns) else ''}: {explain}.\n",
+        f"\nEvery prediction is a sum over {terms}: {explain_command(model)}.\n",
     ]
     return "\n".join(lines)
+
+
+def explain_command(model: Model) -> str:
+    """Return the command that explains predictions of a model in FOLDER, or a call in Python where no command can."""
+    encoder = None if model.context is None else model.context.encoder
+    if model.vocabulary.splitter.tokenizer is not None:
+        return "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
+    if encoder is not None and encoder.source is None:
+        return "HardmaxClassifier.load(FOLDER).explain(vectors)"
+    if encoder is not None and not encoder.is_transformer:
+        return "HardmaxClassifier.load(FOLDER, encoder=...).explain(text)"
+    more = "" if encoder is None or encoder.source == PACKAGED else " --encoder ENCODER"
+    if len(model.columns):
+        return f"hardmax predict --file FILE --out predictions.csv --model FOLDER{more}"
+    return f'hardmax explain "a text" --model FOLDER{more}'
 
 
 def card_line(model: Model, history: Sequence[Epoch], record: Record) -> str:
