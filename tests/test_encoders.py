@@ -15,6 +15,7 @@ import torch
 from hardmax import HardmaxClassifier
 from hardmax._errors import InputError, ParameterError
 from hardmax.app.api import Context, handle
+from hardmax.cli.evaluate import measure
 from hardmax.rules.hardmax import Hardmax
 from hardmax.scale import PredictedFiles, predict_files
 from hardmax.simulate import simulate
@@ -24,6 +25,7 @@ from hardmax.text.context import shares_on_line
 from hardmax.text.datasets import reviews
 from hardmax.text.encoder import Encoder
 from hardmax.text.explanation import explain
+from hardmax.text.tables import TextTable
 from hardmax.text.tokenizer import Splitter
 
 CORPUS, OTHERS = reviews(200, seed=1), reviews(60, seed=2)
@@ -104,6 +106,12 @@ def test_heads_explain_their_leaders(gathering: HardmaxClassifier) -> None:
     table = gathering.contributions(OTHERS.texts)
     total = gathering.decision_function(OTHERS.texts).sum() - 60 * found.bias
     assert table["sum"].sum() == pytest.approx(total, abs=1e-9)
+
+
+def test_a_model_without_heads_has_no_statistics_of_leaders(monkeypatch: Any) -> None:
+    monkeypatch.setattr("hardmax.text.linear_init.MIN_GAIN", 100.0)
+    alone = HardmaxClassifier(encoder=toy).fit(CORPUS.texts, CORPUS.labels)
+    assert measure(alone, TextTable(OTHERS.texts, OTHERS.labels), "others")["leaders"] is None
 
 
 def test_flips_and_comparisons_run_the_encoder_again(fitted: HardmaxClassifier) -> None:

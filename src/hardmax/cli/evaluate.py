@@ -123,7 +123,7 @@ def measure(classifier: "HardmaxClassifier", table: TextTable, name: str) -> dic
     result |= dict(zip(SHARES, shares, strict=True)) | {"support": measures[3].tolist()}
     occurring = [share or 0.0 for share, rows in zip(shares[2], measures[3], strict=True) if rows]
     result |= {"macro_f1": float(np.mean(occurring or [0.0])), "no_known_word": int((known == 0).sum())}
-    result["leaders"] = {"texts": len(some), **led.summary()} if led.leaders.size else None
+    result["leaders"] = {"texts": len(some), **led.summary()} if led.leaders.size and model.has_heads else None
     if model.multilabel:
         return result
     index, logits = truth.argmax(axis=1), class_logits(model.remove_offset(scores))

@@ -225,6 +225,11 @@ class Model:
         return self.context is not None and self.context.heads > 0
 
     @property
+    def has_heads(self) -> bool:
+        """Return whether a head contributes to the logit; beside vectors, heads are kept only where they help."""
+        return self.gathers_vectors or bool(self.weights.decoder.any())
+
+    @property
     def heads(self) -> int:
         """Return the number of heads whose leaders an explanation shows."""
         return self.context.heads if self.context is not None and self.gathers_vectors else self.weights.heads
