@@ -212,7 +212,8 @@ def test_vectors_and_texts_do_not_mix(fitted: HardmaxClassifier) -> None:
         (lambda texts: [(["a"], [(0, 1)], [[1.0] * (1 + i % 2)]) for i, _ in enumerate(texts)], {}, "per vector"),
         (lambda texts: [(["a"], [(9000, 9001)], [[1.0]]) for _ in texts], {}, "offsets"),
         (lambda texts: [([], [], []) for _ in texts], {}, "no offset lies in a word"),
-        ("no-such-model", {}, "found"),
+        (lambda texts: [(["a"], [(0, 1)], [[]]) for _ in texts], {}, "return \\(tokens"),
+        ("no-such-model", {}, "^`encoder` must .* found"),
         *((toy, options, "linear start") for options in ({"epochs": 2}, {"training": "softmax"})),
     ],
 )

@@ -183,7 +183,7 @@ def _check_tokens(found: Any, text: str) -> tuple[IntArray, AnyArray]:
         tokens, given, values = found
         offsets = np.asarray(given, np.intp).reshape(len(tokens), 2)
         vectors = np.asarray(values, np.float32).reshape(len(tokens), -1 if len(tokens) else 0)
-        inside = ((offsets >= 0) & (offsets <= len(text))).all()
+        inside = ((offsets >= 0) & (offsets <= len(text))).all() and (vectors.shape[1] > 0 or not len(tokens))
         fits = bool(inside and np.isfinite(vectors).all() and (np.diff(offsets[:, 0]) >= 0).all())
     except (TypeError, ValueError):
         fits = False

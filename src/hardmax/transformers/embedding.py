@@ -47,9 +47,7 @@ class TokenEncoder:
     ) -> None:
         import torch
 
-        found: tuple[str, Any, Any] = (
-            _load_once(str(model)) if isinstance(model, str | PathLike) else load(model, "An encoder", ENCODERS)
-        )
+        found: tuple[str, Any, Any] = _load_once(str(model)) if isinstance(model, str | PathLike) else _load(model)
         self.name, self.network, self.tokenizer = found
         if dtype != "float64":
             self.network = copy.deepcopy(self.network).to(getattr(torch, dtype))
@@ -113,9 +111,11 @@ class TokenEncoder:
             yield from (vectors[: len(one)] for vectors, one in zip(joined, some, strict=True))
 
 
-@lru_cache(maxsize=2)
-def _load_once(model: str) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
-    return load(model, "An encoder", ENCODERS)
+def _load(model: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+    return load(model, "An encoder", ENCODERS, parameter="encoder")
+
+
+_load_once = lru_cache(maxsize=2)(_load)  # of a folder or name
 
 
 def _join_windows(found: Any, windows: list[int], hidden: dict[int, NDArray[np.float32]], stride: int) -> TokenVectors:

@@ -31,7 +31,12 @@ HEADS = {  # classes of transformers by the end of the name of an architecture
 
 
 def load(
-    source: Any, caller: str = "`hardmax.inspect`", families: Collection[str] = FAMILIES, *, with_head: bool = False
+    source: Any,
+    caller: str = "`hardmax.inspect`",
+    families: Collection[str] = FAMILIES,
+    *,
+    with_head: bool = False,
+    parameter: str = "model",
 ) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair.
 
@@ -42,12 +47,12 @@ def load(
         import transformers
     if isinstance(source, str | PathLike):
         name = Path(source).resolve().name if Path(source).is_dir() else str(source)
-        return name, *_load_folder(_find_folder(source), torch, transformers, families, with_head)
+        return name, *_load_folder(_find_folder(source, parameter), torch, transformers, families, with_head)
     pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
     types = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, types)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
-        raise ParameterError("model", must, type(source).__name__, SAVED)
+        raise ParameterError(parameter, must, type(source).__name__, SAVED)
     _check_type(pair[0].config.model_type, type(pair[0]).__name__, families)
     has_head = with_head and type(pair[0]).__name__.endswith(tuple(HEADS))
     model = copy.deepcopy(pair[0] if has_head else pair[0].base_model).to("cpu", torch.float64).eval()
@@ -80,7 +85,7 @@ def check_finite(*arrays: AnyArray) -> None:
         raise InputError("The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged.")
 
 
-def _find_folder(source: str | PathLike[str]) -> Path:
+def _find_folder(source: str | PathLike[str], parameter: str) -> Path:
     if Path(source).is_dir():
         return Path(source)
     name = str(source)
@@ -97,7 +102,7 @@ def _find_folder(source: str | PathLike[str]) -> Path:
         must = "be a folder with config.json and safetensors weights, a name in the cache of transformers, or minilm"
         got = f"{name!r}, which is not found on this machine; nothing is downloaded"
         advice = "Check the spelling, or download the model first and pass its folder."
-        raise ParameterError("model", must, got, advice) from None
+        raise ParameterError(parameter, must, got, advice) from None
 
 
 def _load_folder(
