@@ -368,6 +368,11 @@ def test_minilm_reads_windows_and_keeps_vectors(tmp_path: Path) -> None:
         file.write_bytes(file.read_bytes()[:kept])
         [(_, restored)] = Encoder("minilm", cache=tmp_path).read([long], splitter)
         np.testing.assert_array_equal(words.vectors, restored.vectors)
+    for own in (splitter, Splitter(tokenizer=str.split)):  # the first removes markup
+        [(_, cached)], [(_, fresh)] = (
+            Encoder("minilm", cache=each).read(["<b>A</b> film"], own) for each in (tmp_path, None)
+        )
+        np.testing.assert_array_equal(cached.vectors, fresh.vectors)
     few = HardmaxClassifier(encoder="minilm", long_texts="cut").fit(CORPUS.texts[:20], CORPUS.labels[:20])
     with pytest.warns(UserWarning, match="1 of 2 texts"):
         few.predict([long, "short"])

@@ -99,7 +99,7 @@ class Encoder:
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
     ) -> Iterator[tuple[int, IntArray, AnyArray]]:
         """Yield index, offsets and vectors of the word pieces of each text, in any order."""
-        missing, paths = [], [self._path(text) for text in texts]
+        missing, paths = [], [self._path(text, splitter) for text in texts]
         for i, path in enumerate(paths):
             found = None if path is None else _read_cached(path)
             if found is None:
@@ -147,11 +147,12 @@ class Encoder:
             for i, found in self.tokens.encode(plain, progress=progress):
                 yield i, *found
 
-    def _path(self, text: str) -> Path | None:
+    def _path(self, text: str, splitter: Splitter) -> Path | None:
         if self.cache is None or not self.is_transformer:
             return None
-        key = repr((sorted(self.identity.items()), self.cut, self.dtype, text)).encode("utf-8", "surrogatepass")
-        name = sha256(key).hexdigest()
+        has_markup = splitter.tokenizer is not None  # else it is removed
+        key = repr((sorted(self.identity.items()), self.cut, self.dtype, has_markup, text))
+        name = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         return Path(self.cache, name[:2], f"{name}.npz")
 
 
