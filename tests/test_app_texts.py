@@ -5,6 +5,7 @@ import csv
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("starlette")
@@ -50,6 +51,18 @@ def test_a_class_has_one_colour_whatever_the_prediction():
     colours = [{p["text"]: p["class"] for p in found["pieces"] if "class" in p} for found in (good, bad)]
     assert colours[0]["wonderful"] == 1
     assert colours[1]["dreadful"] == 0
+
+
+def test_models_of_other_columns_are_refused(tmp_path):
+    frame = pd.DataFrame({"text": ["a good film", "a bad film"] * 6, "stars": [5, 1] * 6})
+    classifier = hm.HardmaxClassifier(n_heads=2, groups=1, columns=["stars"])
+    with pytest.warns(UserWarning, match="duplicates|held out"):
+        classifier.fit(frame, ["pos", "neg"] * 6)
+    classifier.save(tmp_path)
+    with pytest.raises(hm.ParameterError, match="reads the columns stars"):
+        texts.load(str(tmp_path))
+    with pytest.raises(hm.InputError, match="of a text alone"):
+        classifier.explain(frame[:1]).show()
 
 
 def test_three_classes(fitted_three):

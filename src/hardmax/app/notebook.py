@@ -15,6 +15,8 @@ from hardmax.app.problems import describe_problem
 from hardmax.app.scene import Scene
 from hardmax.draw.player import bundle_modules, read_viewer
 from hardmax.rules.base import Rule
+from hardmax.text.columns import RowText
+from hardmax.text.encoder import VectorText
 from hardmax.text.explanation import Explanation
 
 with needed_for("A widget in a notebook", "anywidget", "notebook"):
@@ -157,4 +159,7 @@ def explanation_widget(explanation: Explanation) -> ExplanationWidget:
     """Return the widget of an explanation."""
     if not explanation.text.strip():
         raise InputError("An explanation must have a text to be shown. Got an empty text.")
+    if isinstance(explanation.text, RowText | VectorText):
+        must = "An explanation must be that of a text alone, as words of the widget are edited."
+        raise InputError(f"{must} Got vectors, or a row with columns. Use `to_html`.")
     return ExplanationWidget(explanation)

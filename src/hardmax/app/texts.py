@@ -46,6 +46,9 @@ def load(name: str, encoder: str | None = None) -> Model:
     model = HardmaxClassifier.load(name, encoder=encoder).model_
     if model.multilabel:
         raise ParameterError("model", "have one label per text", name, "Use hardmax explain --label.")
+    if len(model.columns):
+        got = f"{name}, which reads the columns {', '.join(model.columns.names)}"
+        raise ParameterError("model", "read texts alone", got, "Use hardmax predict --file.")
     return name_classes(model)
 
 

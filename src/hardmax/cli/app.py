@@ -10,7 +10,7 @@ from typing import Annotated
 from hardmax._errors import ParameterError, needed_for
 from hardmax.cli import output
 from hardmax.cli.options import option
-from hardmax.cli.texts import Encoder, Model, load
+from hardmax.cli.texts import Encoder, Model
 
 MAX_PORT, MAX_TRIED_PORTS = 65_535, 20
 
@@ -35,6 +35,8 @@ def app(
     with needed_for("`hardmax app`", "Starlette", "app"):
         from hardmax.app.server import make_app, serve
     if model != "imdb" or encoder is not None:
+        from hardmax.app.texts import load
+
         load(model, encoder)  # an invalid folder is an error before the server starts
     port = find_free_port(address, port)
     shown = f"[{address}]" if ":" in address else address
