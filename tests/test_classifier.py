@@ -246,7 +246,7 @@ def test_a_frame_has_a_column_of_texts(corpus, fitted):
 @pytest.mark.parametrize(
     ("columns", "chosen", "advice"),
     [
-        (["stars", "title", "review"], None, "The columns are: stars, title, review."),
+        (["stars", "title", "review"], None, "Name one with `text_column`. The columns are: stars, title, review."),
         (["stars"], None, "The columns are: stars."),
         (["stars", "review"], "Reviews", "Did you mean 'review'?"),
     ],
@@ -256,6 +256,13 @@ def test_a_frame_without_one_column_of_texts_is_refused(columns, chosen, advice)
     with pytest.raises(ParameterError, match=r"^`text_column`") as caught:
         HardmaxClassifier(text_column=chosen).fit(frame, ["a", "b"])
     assert advice in caught.value.advice
+
+
+def test_one_text_is_not_a_list():
+    classifier = HardmaxClassifier(n_heads=1, groups=1).fit(["a good film", "a bad film"], ["a", "b"])
+    for alone in ("a good film", np.array("a good film"), np.array(1.0)):
+        with pytest.raises(ParameterError, match="Put it in brackets"):
+            classifier.predict(alone)
 
 
 def test_before_fit():

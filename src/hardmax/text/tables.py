@@ -138,7 +138,7 @@ def choose_column(
     if len(hits) == 1:
         return hits[0]
     if wanted is None:
-        got, advice = "no name", f"Name one, such as a column called {what}."
+        got, advice = "no name", f"Name one, such as a column called {what}." if usual else f"Name one with `{what}`."
     else:
         got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
         advice = "Rename them." if hits else did_you_mean(wanted, columns)

@@ -310,7 +310,7 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
 
     With `columns` the strings have the values of these columns of a DataFrame.
     """
-    if isinstance(X, str | bytes):
+    if isinstance(X, str | bytes) or getattr(X, "ndim", 1) == 0:
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     frame = X if hasattr(X, "columns") and hasattr(X, "items") else None
     if frame is not None:
