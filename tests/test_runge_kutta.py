@@ -1,5 +1,7 @@
 """Our Runge-Kutta pairs: compiled steps against NumPy's, the order of the pairs, batches, and the error control."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -141,3 +143,16 @@ def test_rejected_steps_are_counted_and_errors_follow_rtol():
             assert run.stats["evaluations"] == evaluations
             found.append(run.stats["steps"])
         assert found == sorted(found)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("method", [*PAIRS, "RK23"])
+def test_tolerances_and_errors_may_underflow(method, compiled, monkeypatch):
+    run = hm.simulate if compiled else partial(run_without_compiled_code, monkeypatch)
+    tokens = gaussian(40, 2)
+    tokens[:, 1] = 0
+    for size, sign in ((1e-300, 1), (1e-312, -1)):  # attention is uniform
+        ended = run(tokens * size, hm.SelfAttention(V=sign * np.eye(2)), times=[1], method=method, atol=1e-300)
+        exact = tokens + (np.exp(sign) - 1) * tokens.mean(0)
+        np.testing.assert_allclose(ended.tokens[0] / size, exact, rtol=0, atol=1e-6)
+    assert run(tokens, hm.SelfAttention(), times=[0, 1e-300], method=method).problem == ""

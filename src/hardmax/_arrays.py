@@ -13,6 +13,7 @@ from hardmax._validation import is_tensor, library_of, like, to_numpy
 MAX_PLAIN_LOG = 200.0  # e^{2 log} far below the largest float
 MAX_BLOCK = 1 << 15  # scores at a time: 256 kB, which fit into the cache of a core
 MIN_EXPONENTS = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e^x is negligible, no underflow
+MIN_POWER = -1000  # of a factor whose inverse is finite
 MAX_SCALE_POWER = 865  # the scale of scores is at most 2 to that power, about e^600
 
 
@@ -138,7 +139,7 @@ def _exponents(vectors: Array) -> AnyArray:
     """Return the exponent of the power of two just above the largest coordinate of each token set, (..., 1, 1)."""
     plain = to_numpy(vectors)
     size = np.maximum(plain.max(axis=(-1, -2)), -plain.min(axis=(-1, -2))).astype(np.float64)[..., None, None]
-    return np.where(np.isfinite(size), np.frexp(size)[1], 0)
+    return np.where(np.isfinite(size), np.maximum(np.frexp(size)[1], MIN_POWER), 0)
 
 
 def as_mask(mask: AnyArray | None, tokens: Array) -> Array:

@@ -13,7 +13,7 @@ from hardmax._types import FloatArray
 from hardmax._validation import to_numpy
 from hardmax.flows.coordinates import Coordinates, Rescaled
 from hardmax.flows.integrate import Method, Solution, stack_read
-from hardmax.flows.runge_kutta import FAILURES, RungeKutta
+from hardmax.flows.runge_kutta import FAILURES, MIN_UNIT, RungeKutta
 from hardmax.flows.steps import PAIRS
 
 SCIPY_MIN_RTOL = 100 * float(np.finfo(np.float64).eps)  # SciPy raises smaller values to this one, with a warning
@@ -115,7 +115,8 @@ class SciPySolver:
         def find_rate(t: float, state: FloatArray) -> FloatArray:
             return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
 
-        self._solver = make(find_rate, t, state, self._end, rtol=self.rtol, atol=self.atol * self._sizes)
+        atol = np.maximum(self.atol * self._sizes, MIN_UNIT)
+        self._solver = make(find_rate, t, state, self._end, rtol=self.rtol, atol=atol)
 
     @property
     def t(self) -> float:

@@ -25,6 +25,7 @@ MAX_COMPILED_D = 16  # beyond it BLAS is faster: 0.6 times as long with 500 toke
 USUAL_EVALUATIONS = 500  # of an integration
 RTOL_SHARE = 0.5  # of `rtol` for one step: the error of a trajectory stays below about 100 rtol (`flow_accuracy`)
 FIRST_STEP = 0.01  # relative change of the state
+MIN_UNIT = 5e-324  # of the absolute tolerance, which may underflow to 0
 FAILURES = (ValueError, FloatingPointError, np.linalg.LinAlgError)
 
 
@@ -61,7 +62,7 @@ class RungeKutta:
 
     def allow(self, b: int, rtol: float, atol: float) -> None:
         """Set the tolerances of an element."""
-        self.state.rtol[b], self.state.units[b] = RTOL_SHARE * rtol, atol * self._sizes[b]
+        self.state.rtol[b], self.state.units[b] = RTOL_SHARE * rtol, np.maximum(atol * self._sizes[b], MIN_UNIT)
 
     def begin(self, b: int) -> None:
         """Evaluate the derivative, also after attention was held; the first time choose the first step."""

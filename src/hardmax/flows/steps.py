@@ -93,7 +93,10 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
 
 def combine_errors(largest: float, other: float) -> float:
     """Return the error from the two rows of `Pair.E`."""
-    return largest * largest / math.sqrt(largest * largest + 0.01 * other * other) if other > 0 else largest
+    if not (largest > 0 and other > 0):  # also NaN
+        return largest
+    ratio = 0.1 * other / largest  # squares of small errors would underflow
+    return largest / math.sqrt(1.0 + ratio * ratio)
 
 
 def settle(state: State, error: float, exponent: float, b: int) -> bool:
