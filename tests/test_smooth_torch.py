@@ -196,6 +196,7 @@ def test_gradients_through_adaptive_steps(name, method):
         (lambda v: hm.SelfAttention(V=lambda t: np.cos(t) * v), (V,)),
         (lambda q, s: hm.MultiHead([hm.SelfAttention(q), hm.SelfAttention()], shared=True, shares=s), (Q, B)),
         (hm.Sphere, (2.0,)),
+        (partial(hm.Sphere, normalized=False), (2.0,)),
     ],
 )
 def test_gradients_of_weights_through_adaptive_steps(make, values):

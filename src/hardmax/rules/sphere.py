@@ -64,7 +64,7 @@ class Sphere(Flow):
         """Return beta at time t."""
         beta = self.beta(t) if callable(self.beta) else self.beta
         beta = _validation.check_positive(beta, "beta", "Values between 1 and 100 are usual.", zero=True)
-        if not self.normalized and float(beta) > MAX_BETA:
+        if not self.normalized and float(to_numpy(beta)) > MAX_BETA:
             must = f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be finite"
             raise ParameterError("beta", must, beta, "Use `normalized=True`.")
         return beta
@@ -102,7 +102,7 @@ class Sphere(Flow):
             raise ParameterError(
                 "beta", "be constant where an energy is defined", "a function of time", "Use a number."
             )
-        points, beta = np.asarray(to_numpy(tokens), np.float64), float(self.beta)
+        points, beta = np.asarray(to_numpy(tokens), np.float64), float(to_numpy(self.beta))
         products = points @ points.swapaxes(-1, -2)
         if beta == 0:
             return products.mean(axis=(-1, -2)) / 2
