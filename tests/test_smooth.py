@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 import hardmax as hm
+from hardmax.trajectories import smooth
 
 pytestmark = pytest.mark.quick
 
@@ -127,6 +129,37 @@ def test_clusters_chain():
     run = hm.simulate(line, hm.Softmax(1), layers=0)
     assert run.clusters.tolist() == [0] * 6 + [1]
     assert hm.simulate(line * [[1], [1], [1], [1.2], [2], [1], [1]], hm.Softmax(1), layers=0).clusters.max() > 1
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+@pytest.mark.parametrize("n", [1, 40, 400])
+def test_clusters_of_many_tokens_are_those_of_all_pairs(d, n, monkeypatch):
+    rng = np.random.default_rng(n)
+    spread, centres = rng.uniform(-1, 1, size=(n, d)), rng.uniform(-1, 1, size=(4, d))
+    gathered = centres[rng.integers(4, size=n)] + 3e-4 * rng.normal(size=(n, d))
+    for points in (spread, gathered, np.repeat(spread, 2, axis=0), np.zeros((n, d))):
+        for tol in (0, 1e-3, 0.1, 0.3):
+            few = smooth.label_clusters(points, points, np.ones(len(points), bool), tol=tol)
+            with monkeypatch.context() as patch:
+                patch.setattr(smooth, "MAX_PAIRS", 0)
+                many = smooth.label_clusters(points, points, np.ones(len(points), bool), tol=tol)
+            np.testing.assert_array_equal(many, few)
+
+
+def test_many_tokens_in_one_cluster_need_no_list_of_pairs():
+    points = 1e-5 * np.random.default_rng(0).normal(size=(4000, 3))
+    tracemalloc.start()
+    labels = smooth.label_clusters(points, np.eye(4000, 3), np.ones(4000, bool))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert labels.max() == 0
+    assert peak < 2e7
+
+
+def test_the_status_of_many_tokens_has_no_leaders(monkeypatch):
+    run = ran(hm.SelfAttention())
+    monkeypatch.setattr(smooth, "MAX_TOKENS_FOR_STATUS", 5)
+    assert re.fullmatch(r"Ran from .* \d clusters of rescaled tokens at the end\.", run.status)
 
 
 def test_leaders_of_several_heads_lead_in_one_of_them():

@@ -25,6 +25,8 @@ from hardmax.trajectories.storage import Arrays, check_array, require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MAX_PAIRS = 1e6  # of linked tokens, of which a list is in memory
+MAX_TOKENS_FOR_STATUS = 10_000  # leaders of more are not in the status: they need an n by n matrix
 CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 
 
@@ -317,9 +319,11 @@ class SmoothTrajectory(Trajectory):
             which += " in the leading directions of V"
         end = "the end" if rule.continuous else "the last layer"
         clusters = count(int(self.clusters.max()) + 1, "cluster")
-        leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
         named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
-        return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{self._describe_problems()}"
+        leaders = ""
+        if named and self.n <= MAX_TOKENS_FOR_STATUS:
+            leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
+        return f"{ran} {clusters} of {which} at {end}.{leaders}{self._describe_problems()}"
 
     def _describe_problems(self) -> str:
         text = f" {self.problem}" if self.problem else ""
@@ -384,12 +388,28 @@ def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: f
     unit = float(np.abs(points).max()) or 1.0  # squares of distances must not overflow
     spread = max(float(np.ptp(each / unit, axis=0).max()) for each in (points, first[real].astype(np.float64)))
     reach = max(tol * spread, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
-    tree = scipy.spatial.cKDTree(points / unit)
-    pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
-    pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
     labels = np.full(len(real), -1)
-    labels[real] = scipy.sparse.csgraph.connected_components(pairs, directed=False)[1]
+    labels[real] = _link(points / unit, reach)
     return labels
+
+
+def _link(points: FloatArray, reach: float) -> IntArray:
+    """Label the components of points (n, d) linked by distances of at most `reach`, in the order of the points."""
+    tree, find_components = scipy.spatial.cKDTree(points), scipy.sparse.csgraph.connected_components
+    if tree.count_neighbors(tree, reach) < MAX_PAIRS:
+        pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
+        pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
+        return np.asarray(find_components(pairs, directed=False)[1])
+    side = 0.99 * reach / np.sqrt(points.shape[1])  # all points of a cube are linked
+    corners, cube = np.unique(np.floor(points / side), axis=0, return_inverse=True)
+    members = np.split(np.argsort(cube), np.cumsum(np.bincount(cube))[:-1])
+    trees = [scipy.spatial.cKDTree(points[each]) for each in members]
+    near = scipy.spatial.cKDTree(corners * side).query_pairs(2 * reach, output_type="ndarray")
+    linked = near[[trees[i].count_neighbors(trees[j], reach) > 0 for i, j in near.tolist()]]
+    graph = scipy.sparse.coo_matrix((np.ones(len(linked)), linked.T), shape=(len(trees),) * 2)
+    component = find_components(graph, directed=False)[1][cube]
+    first, inverse = np.unique(component, return_index=True, return_inverse=True)[1:]
+    return np.argsort(np.argsort(first))[inverse]
 
 
 def find_leaders(P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
