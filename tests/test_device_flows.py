@@ -1,5 +1,6 @@
 """Flows on the device of a tensor, against the CPU and, for the kernel, a dense product in float64."""
 
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -65,6 +66,14 @@ def test_single_precision_loosens_the_tolerance(one_thread):
     assert found.rtol == device.MIN_SINGLE_RTOL
     exact = hm.simulate(tokens, RULES[0], times=[0, 1]).tokens
     assert 0 < np.abs(found.tokens - exact).max() < 1e-4
+
+
+def test_the_status_names_the_reason_of_a_larger_tolerance(one_thread, monkeypatch):
+    monkeypatch.setattr(sys.modules["hardmax.simulate"], "runs_on_device", lambda *given: True)
+    tokens = torch.tensor(draw(RULES[0], 10))
+    single, double = (hm.simulate(each, RULES[0], times=[0, 1]).status for each in (tokens.float(), tokens))
+    assert single.endswith("The error control was loosened to 1e-06 for single precision.")
+    assert "loosened" not in double
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -15,6 +15,7 @@ from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax._validation import check_range, like, to_numpy
 from hardmax.flows.classify import classify_values
 from hardmax.flows.coordinates import Growth, find_growth
+from hardmax.flows.device import MIN_SINGLE_RTOL
 from hardmax.rules.base import Rule
 from hardmax.rules.compose import by_heads
 from hardmax.rules.self_attention import SelfAttention
@@ -328,8 +329,10 @@ class SmoothTrajectory(Trajectory):
     def _describe_problems(self) -> str:
         text = f" {self.problem}" if self.problem else ""
         held = self.stats.get("held_from")
-        if self.stats.get("rtol_reached", 0) > self.stats.get("rtol", np.inf):
-            text = f" The error control was loosened to {self.stats['rtol_reached']:.0e} for sharp attention.{text}"
+        rtol = self.stats.get("rtol_reached", 0)
+        if rtol > self.stats.get("rtol", np.inf):
+            why = "single precision" if rtol == MIN_SINGLE_RTOL and "device" in self.stats else "sharp attention"
+            text = f" The error control was loosened to {rtol:.0e} for {why}.{text}"
         if held is not None:
             text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
         lost = self._first_lost(self.array)
