@@ -261,6 +261,17 @@ def test_errors_where_gradients_cannot_pass():
             hm.simulate(leaf(TOKENS), rule, times=[0, 40])
     with pytest.raises(hm.ParameterError, match="`tokens` must be a tensor"):
         hm.simulate(TOKENS, hm.SelfAttention(leaf(Q)), times=1)
+    times = leaf([0.0, 0.5])
+    for tokens, options in ((TOKENS, {}), (torch.tensor(TOKENS), {"method": "rk4", "dt": 0.1})):
+        with pytest.raises(hm.ParameterError, match="require no gradient") as refused:
+            hm.simulate(tokens, hm.SelfAttention(), times=times, **options)
+        assert refused.value.names == ("times",)
+
+
+def test_gradients_of_tokens_at_zero():
+    tokens = leaf(np.zeros((3, 2)))
+    hm.simulate(tokens, hm.SelfAttention(V=-np.eye(2)), times=[1]).tokens.sum().backward()
+    np.testing.assert_allclose(tokens.grad, np.full((3, 2), np.exp(-1)), rtol=1e-7)  # each is x, and x' = -mean
 
 
 # A tensor of several steps would be used as one step per coordinate.

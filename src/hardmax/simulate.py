@@ -190,6 +190,10 @@ def simulate(
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
     else:
         saved = steps.check_times(times)
+    if needs_gradient(times) and not (is_tensor(tokens) and steps is not None and steps.is_adaptive):
+        must = "require no gradient, or go with a tensor of tokens and an adaptive method"
+        got = "tokens in an array" if not is_tensor(tokens) else f"`method={method!r}`"
+        raise ParameterError("times", must, got, "Use `times.detach()`, or torch.tensor and no `method`.")
     kept = saved if save == "all" else saved[-1:]
     report = progress or (lambda done, total: None)
     job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, report, _differentiable(times, kept))

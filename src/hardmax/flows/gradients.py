@@ -91,7 +91,8 @@ def _check_growth(coordinates: Coordinates, tokens: FloatArray, last: FloatArray
     elif isinstance(coordinates, Rescaled):
         growth = np.inf if coordinates.differs_in_clusters and coordinates.is_blurred(last, end) else 0.0
     else:
-        growth = np.log(np.abs(last).max() / (np.abs(coordinates.start(tokens)).max() or 1.0))
+        sizes = np.abs(last).max(), np.abs(coordinates.start(tokens)).max() or 1.0
+        growth = np.log(sizes[0] / sizes[1]) if sizes[0] else 0.0
     if growth > MAX_GROWTH:
         _refuse("tokens that grow until rounding errors decide the attention")
 
