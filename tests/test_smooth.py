@@ -399,8 +399,9 @@ def test_clusters_over_time_and_their_exit_times():
     assert [line.get_ydata().tolist() for line in lines] == [[3, 3, 4, 1], [2, 2, 1, 1]]
     with pytest.raises(hm.ParameterError, match="`tol`"):
         run.clusters_at(0, tol=-1)
-    with pytest.raises(hm.ParameterError, match="`tols`"):
-        run.plot_clusters(tols=[])
+    for tols in ([], 0.1):
+        with pytest.raises(hm.ParameterError, match="`tols`"):
+            run.plot_clusters(tols=tols)
     spaced = replace(run, saved=np.array([1, 2, 4, 8]))
     assert [int(spaced.clusters_at(t).max()) + 1 for t in (1, 3, 3.1, 8)] == [3, 3, 4, 1]
     assert spaced.exit_times(1.4).tolist() == [4, 8, 8]

@@ -67,8 +67,8 @@ def draw_flow(
 @style.shows_once
 def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figure:
     """Draw the number of clusters over layers or times for several tolerances; metastable clusters are plateaus."""
-    if not len(tols):
-        raise ParameterError("tols", "have at least one tolerance", "none", "Use `tols=[1e-3]`.")
+    if np.ndim(tols) != 1 or not len(tols):
+        raise ParameterError("tols", "be a list of at least one tolerance", repr(tols), "Use `tols=[1e-3]`.")
     figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
     saved = trajectory.saved[: trajectory.reached]
     for tol in tols:
