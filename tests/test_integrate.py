@@ -224,6 +224,11 @@ def test_the_error_control_is_loosened_where_attention_is_not_boolean(monkeypatc
     assert run.stats["rtol_reached"] > 1e-8
     assert f"The error control was loosened to {run.stats['rtol_reached']:.0e} for sharp attention." in run.status
     assert run.stats["evaluations"] == len(calls)  # it began anew when it was loosened
+    batch = hm.simulate(np.stack([tokens, np.ones_like(tokens)]), hm.SelfAttention(V=V), times=[0, 8, 15])
+    assert batch.stats["rtol_reached"] == run.stats["rtol_reached"] == batch[0].stats["rtol_reached"]
+    assert "loosened" in batch[0].status
+    assert batch[1].stats["rtol_reached"] == 1e-8
+    assert "loosened" not in batch[-1].status
 
 
 def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():

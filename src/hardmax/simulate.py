@@ -400,7 +400,7 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled
-    held = tuple(one.held for one in found)
+    held, reached = tuple(one.held for one in found), [one.rtol for one in found]
     stats = {
         "rtol": method.rtol,
         "atol": method.atol,
@@ -410,8 +410,9 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
         "rejected": sum(one.rejected for one in found),
         "adaptive": True,
         "held_from": min((each[0] for each in held if each is not None), default=None),
-        "rtol_reached": max(one.rtol for one in found),
+        "rtol_reached": max(reached),
     } | ({"device": str(job.tokens.device)} if on_device else {})
+    stats |= {} if len(set(reached)) == 1 else {"rtol_reached_by_set": reached}
     return job.smooth(
         job.as_given(kept),
         method.name,

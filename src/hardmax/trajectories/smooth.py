@@ -82,6 +82,8 @@ class SmoothTrajectory(Trajectory):
         stats, held = dict(self.stats), self.held[b] if self.held else None
         if "held_from" in stats:
             stats["held_from"] = None if held is None else held[0]
+        if reached := stats.pop("rtol_reached_by_set", None):
+            stats["rtol_reached"] = reached[b]
         return replace(
             self,
             tokens=self.tokens[:, b],
