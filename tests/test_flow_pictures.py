@@ -1,6 +1,7 @@
 """Pictures of flows show what they claim: colours, stars, hulls, ranks, connections."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -295,6 +296,10 @@ def test_times_that_are_not_finite_are_not_drawn(plane) -> None:
     assert plot_layers(broken).axes[-1].get_title() == "t = 5.9"
     with pytest.raises(ValueError, match=r"must be finite to be drawn\. Got t = 8"):
         plot_tokens(broken, 80)
+    lost = replace(plane, rescaled=rescaled * np.nan)
+    for plot in (lost.plot, lost.plot_clusters, partial(plot_layers, lost), partial(plot_tokens, lost)):
+        with pytest.raises(hm.InputError, match="must be finite to be drawn"):
+            plot()
 
 
 def test_a_batch_is_refused_with_the_call_to_use() -> None:

@@ -69,8 +69,8 @@ def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figu
     """Draw the number of clusters over layers or times for several tolerances; metastable clusters are plateaus."""
     if np.ndim(tols) != 1 or not len(tols):
         raise ParameterError("tols", "be a list of at least one tolerance", repr(tols), "Use `tols=[1e-3]`.")
+    saved = trajectory.saved[: find_index(trajectory, -1) + 1]
     figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    saved = trajectory.saved[: trajectory.reached]
     for tol in tols:
         counts = [int(trajectory.clusters_at(t, tol=tol).max()) + 1 for t in saved]
         ax.step(saved, counts, where="post", label=f"tolerance {tol:g}")
@@ -162,9 +162,9 @@ def find_index(trajectory: SmoothTrajectory, k: int) -> int:
     reached = trajectory.reached
     at = reached + k if -reached <= trajectory.check_index(k) < 0 else trajectory.index(k)
     if at >= reached:
+        advice = f"Use an index below {reached}." if reached else "Save earlier times."
         raise InputError(
-            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite time. "
-            f"Use an index below {reached}."
+            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite time. {advice}"
         )
     return at
 

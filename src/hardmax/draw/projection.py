@@ -108,6 +108,8 @@ class Projection:
         tokens = trajectory.drawn[:, trajectory.mask].astype(np.float64)
         if not isinstance(trajectory, SmoothTrajectory):
             return cls.of(tokens)
+        if not trajectory.reached:
+            raise InputError("Tokens must be finite to be drawn. Got none at the saved times. Save earlier times.")
         tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
         if isinstance(trajectory.rule, Sphere) and d <= 3:
             tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
