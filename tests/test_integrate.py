@@ -229,6 +229,10 @@ def test_the_error_control_is_loosened_where_attention_is_not_boolean(monkeypatc
     assert "loosened" in batch[0].status
     assert batch[1].stats["rtol_reached"] == 1e-8
     assert "loosened" not in batch[-1].status
+    heads = hm.MultiHead([hm.SelfAttention(V=-V), hm.SelfAttention(V=V)])
+    both = hm.simulate(np.concatenate([np.zeros_like(tokens), tokens], axis=1), heads, times=[0, 8, 15])
+    assert "Head 0" not in both.status
+    assert " Head 1: The error control was loosened to" in both.status
 
 
 def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():

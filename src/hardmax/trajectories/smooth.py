@@ -328,15 +328,18 @@ class SmoothTrajectory(Trajectory):
             leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
         return f"{ran} {clusters} of {which} at {end}.{leaders}{self._describe_problems()}"
 
-    def _describe_problems(self) -> str:
-        text = f" {self.problem}" if self.problem else ""
-        held = self.stats.get("held_from")
-        rtol = self.stats.get("rtol_reached", 0)
+    def _describe_control(self) -> str:
+        """State whether attention was held or the error control loosened, also by heads."""
+        held, rtol = self.stats.get("held_from"), self.stats.get("rtol_reached", 0)
+        text = "" if held is None else f" From t = {held:.4g} on attention is Boolean up to rounding, and was held."
         if rtol > self.stats.get("rtol", np.inf):
             why = "single precision" if rtol == MIN_SINGLE_RTOL and "device" in self.stats else "sharp attention"
-            text = f" The error control was loosened to {rtol:.0e} for {why}.{text}"
-        if held is not None:
-            text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
+            text += f" The error control was loosened to {rtol:.0e} for {why}."
+        own = [head._describe_control() if isinstance(head, SmoothTrajectory) else "" for head in self.heads]
+        return text + "".join(f" Head {h}:{each}" for h, each in enumerate(own) if each)
+
+    def _describe_problems(self) -> str:
+        text = self._describe_control() + (f" {self.problem}" if self.problem else "")
         lost = self._first_lost(self.array)
         if lost is None or self.problem:
             return text
