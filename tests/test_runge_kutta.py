@@ -9,6 +9,7 @@ import hardmax as hm
 from hardmax.flows import runge_kutta
 from hardmax.flows.coordinates import choose_coordinates
 from hardmax.flows.steps import PAIRS
+from hardmax.search import dispatch
 from tests.problems.self_attention import waves
 
 RNG = np.random.default_rng(5)
@@ -87,6 +88,21 @@ def test_matrices_that_are_read_only_compile_nothing_again():
         hm.simulate(tokens, hm.SelfAttention(Q=V, V=V), times=[0, 0.1])
         counts.append(len(compiled.advance.signatures))
     assert counts == [1] * 5
+
+
+def test_compiled_code_of_large_flows_is_found_again():
+    tokens = gaussian(2200, 2)  # enough to compile
+    hm.simulate(tokens, hm.SelfAttention(), times=[1e-6], method="RK45", rtol=0.1)
+    assert dispatch.is_loaded("flow_rows")
+    assert dispatch.is_stored("flow_rows")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_kernel_of_a_flow_is_the_one_that_runs(name, monkeypatch):
+    kernels = []
+    monkeypatch.setattr(runge_kutta, "use_compiled", lambda kernel, pairs: kernels.append(kernel))
+    hm.simulate(*CASES[name], times=[1e-6])
+    assert kernels == ["flow_rows" if name in ("rows among threads", "queries in time", "values in time") else "flows"]
 
 
 @pytest.mark.parametrize(("name", "order"), [("RK45", 5), ("DOP853", 8)])

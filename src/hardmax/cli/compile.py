@@ -136,11 +136,11 @@ def _layers() -> None:
         run_layers(tokens, step, 2, None, None, True).back(tokens, step)
 
 
-def _flows() -> None:
+def _flows(batch: int, n: int) -> None:
     from hardmax.rules.self_attention import SelfAttention
     from hardmax.simulate import simulate
 
-    simulate(_tokens(2000, 50, 2), SelfAttention(), times=[1e-6], method="RK45", rtol=0.1)  # enough for compiled code
+    simulate(_tokens(batch, n, 2), SelfAttention(), times=[1e-6], method="RK45", rtol=0.1)  # enough for compiled code
 
 
 def _contributions() -> None:
@@ -158,7 +158,8 @@ def _tokens(batch: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype
 
 # Every kernel of `LAST_COMPILED` on all its data types, the slowest to compile first.
 RUNS: dict[str, Callable[[], object]] = {
-    "flows": _flows,
+    "flows": partial(_flows, 2000, 50),
+    "flow_rows": partial(_flows, 1, 2200),
     "layers": _layers,
     "hull_cache": _hull_cache,
     "growing": _growing,

@@ -300,7 +300,7 @@ def attend_rows(terms: Terms, state: State, b: int, s: int, space: Space, bounds
 combine_errors = njit(steps.combine_errors)
 
 
-@njit
+@entry()
 def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the same as `steps.find_error`."""
     h, largest, other, d = state.times[b, 2] - state.times[b, 0], 0.0, 0.0, state.y.shape[2]

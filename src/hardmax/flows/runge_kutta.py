@@ -53,7 +53,9 @@ class RungeKutta:
         self._effort = counts[0] * (counts[0] * float(2 * d + WORK_PER_PAIR) + 2 * d * d)
         self._terms: Terms | None = coordinates[0].terms(d)
         pairs = float((counts[0] ** 2 + NUMPY_CALL).sum()) * USUAL_EVALUATIONS
-        if self._terms is not None and (d > MAX_COMPILED_D or not use_compiled("flows", pairs)):
+        in_stages = coordinates[0].varies or bool((self._effort > MIN_SHARED_ROWS).all())
+        kernel = "flow_rows" if in_stages else "flows"
+        if self._terms is not None and (d > MAX_COMPILED_D or not use_compiled(kernel, pairs)):
             self._terms = None
         if self._terms is not None and coordinates[0].varies:
             matrices = np.zeros((batch, stages, d, d))

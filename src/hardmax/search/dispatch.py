@@ -47,6 +47,7 @@ LAST_COMPILED = {  # each kernel, and the function that is compiled last of all 
     "symmetric": "search.symmetric._decide",
     "small": "search.small._search",
     "flows": "flows.compiled.advance",
+    "flow_rows": "flows.compiled.attend_rows",
     "attention": "attention.layers_compiled._attend",
     "layers": "attention.layers_compiled._forward",
     "contributions": "attention.layers_compiled._contributions",
