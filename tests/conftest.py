@@ -64,6 +64,13 @@ def without_numba(monkeypatch):
     return lambda: monkeypatch.setattr("hardmax.search.dispatch.has_numba", lambda: False)
 
 
+@pytest.fixture(params=[False, True])
+def numba(request, without_numba):
+    """Run a test without and with compiled code."""
+    if not request.param:
+        without_numba()
+
+
 @pytest.fixture
 def headless():
     """Draw without a window, and close all figures afterwards."""
@@ -90,6 +97,25 @@ def run(capsys, tmp_path, monkeypatch):
         return code, out, err
 
     return call
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Start Chromium for all tests of a file."""
+    from tests import browser
+
+    with browser.started() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Start two workers of Dask for all tests of a file."""
+    from hardmax.scale.executor import connect
+    from tests.processes import occupied_port
+
+    with occupied_port(8787), connect("local", 2) as found:  # the default port of Dask's dashboard
+        yield found
 
 
 SMALL_MODEL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}

@@ -24,12 +24,6 @@ def address():
         yield found
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with browser.started() as found:
-        yield found
-
-
 @pytest.fixture
 def page(chromium):
     with browser.opened(chromium, (1280, 800)) as found:
@@ -49,6 +43,21 @@ def until(page, expression, seconds=60):
 def open_playground(page, address, hash=""):
     page.goto(f"{address}/playground{hash}")
     until(page, "Boolean(p && p.answer && !p.pending)")
+
+
+def open_reviews(page, address):
+    page.goto(f"{address}/reviews")
+    page.locator(".hm-word").first.wait_for()
+
+
+@pytest.fixture
+def playground(page, address):
+    open_playground(page, address)
+
+
+@pytest.fixture
+def reviews(page, address):
+    open_reviews(page, address)
 
 
 def settle(page):
@@ -78,8 +87,7 @@ def leaders(page):
     return page.evaluate("() => playground.answer.leaders")
 
 
-def test_dragging_changes_the_leaders_and_undo_restores_them(page, address):
-    open_playground(page, address)
+def test_dragging_changes_the_leaders_and_undo_restores_them(page, playground):
     assert leaders(page) == [0, 1, 2]
     colours = page.evaluate("() => Object.fromEntries(playground.scene.colours)")
     drag(page, 0, -290, 260)
@@ -95,8 +103,7 @@ def test_dragging_changes_the_leaders_and_undo_restores_them(page, address):
     assert 0 not in leaders(page)
 
 
-def test_a_link_shows_the_same_scene_and_back_returns_to_it(page, address, chromium):
-    open_playground(page, address)
+def test_a_link_shows_the_same_scene_and_back_returns_to_it(page, playground, chromium):
     drag(page, 4, 60, -40)
     page.get_by_label("Rule", exact=True).select_option("softmax")
     settle(page)
@@ -128,8 +135,7 @@ def test_another_link_in_the_same_page_replaces_the_whole_scene(page, address):
     assert page.evaluate("() => [playground.scene.alpha, playground.scene.A, playground.at]") == [0.5, None, 2]
 
 
-def test_an_old_verdict_says_that_it_is_old(page, address):
-    open_playground(page, address)
+def test_an_old_verdict_says_that_it_is_old(page, playground):
     page.get_by_label("A₁₁").fill("-3")
     page.get_by_label("A₁₁").press("Enter")
     page.get_by_role("alert").wait_for()
@@ -177,8 +183,7 @@ def test_a_tablet_drags_and_zooms_by_touch(chromium, address):
         assert page.evaluate(span) < 0.7 * wide
 
 
-def test_a_small_picture_opens_its_temperature_and_layer(page, address):
-    open_playground(page, address)
+def test_a_small_picture_opens_its_temperature_and_layer(page, playground):
     page.get_by_text("Show", exact=True).click()
     page.get_by_role("button", name="Temperature by layer").click()
     page.get_by_role("button", name="Show layer 3 at temperature 0.1").click()
@@ -187,8 +192,7 @@ def test_a_small_picture_opens_its_temperature_and_layer(page, address):
     assert page.locator(".hm-layer").inner_text() == "layer 3"
 
 
-def test_a_drag_at_a_layer_keeps_showing_it(page, address):
-    open_playground(page, address)
+def test_a_drag_at_a_layer_keeps_showing_it(page, playground):
     for _ in range(3):
         page.get_by_role("button", name="One layer forward").click()
     settle(page)
@@ -199,8 +203,7 @@ def test_a_drag_at_a_layer_keeps_showing_it(page, address):
     assert page.evaluate("() => playground.scene.tokens[5]") != before
 
 
-def test_play_moves_the_tokens_to_the_last_layer(page, address):
-    open_playground(page, address)
+def test_play_moves_the_tokens_to_the_last_layer(page, playground):
     page.get_by_label("Speed").select_option("4")
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, "p.at > 0 && p.at % 1 !== 0")  # motion between layers
@@ -210,8 +213,7 @@ def test_play_moves_the_tokens_to_the_last_layer(page, address):
     assert page.evaluate("() => playground.scene.shown") == 30
 
 
-def test_one_token_shows_its_scores_and_rows_highlight_tokens(page, address):
-    open_playground(page, address)
+def test_one_token_shows_its_scores_and_rows_highlight_tokens(page, playground):
     page.mouse.click(*place(page, 7))
     page.locator(".hm-token").wait_for()
     assert "Token 7 attends to token" in page.locator(".hm-token").inner_text()
@@ -227,8 +229,7 @@ def test_one_token_shows_its_scores_and_rows_highlight_tokens(page, address):
     assert "hm-hovered" in page.locator(".hm-verdict tbody tr").first.get_attribute("class")
 
 
-def test_overlays_rules_and_multiples(page, address):
-    open_playground(page, address)
+def test_overlays_rules_and_multiples(page, playground):
     page.mouse.click(*place(page, 5))
     page.get_by_text("Show", exact=True).click()
     for box in page.locator(".hm-controls-side details[open] input[type=checkbox][value]").all():
@@ -244,8 +245,7 @@ def test_overlays_rules_and_multiples(page, address):
         assert page.get_by_role("alert").is_hidden()
 
 
-def test_a_matrix_is_found_or_the_conflict_shown(page, address):
-    open_playground(page, address)
+def test_a_matrix_is_found_or_the_conflict_shown(page, playground):
     page.get_by_text("Choose the leaders").click()
     page.mouse.click(*place(page, 3))
     page.get_by_role("button", name="Token 3 shall lead").click()
@@ -255,8 +255,7 @@ def test_a_matrix_is_found_or_the_conflict_shown(page, address):
     assert page.locator(".hm-found").is_visible()
 
 
-def test_tokens_are_pasted_and_three_dimensions_turn(page, address):
-    open_playground(page, address)
+def test_tokens_are_pasted_and_three_dimensions_turn(page, playground):
     page.get_by_text("Tokens", exact=True).click()
     page.get_by_label("Rows of numbers").fill("1, x\n2, 3")
     page.get_by_role("button", name="Use these tokens").click()
@@ -309,8 +308,7 @@ def test_panels_fit_and_answers_are_seen(chromium, address, size, d):
         assert 0 <= size[1] - bar["y"] - bar["height"] < 20  # the plane takes the height that is left
 
 
-def test_exports_are_downloaded(page, address, tmp_path: Path):
-    open_playground(page, address)
+def test_exports_are_downloaded(page, playground, tmp_path: Path):
     page.get_by_text("Export and share").click()
     for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg xmlns"), ("Page", b"<!doctype"), ("CSV", b"x1,x2")):
         with page.expect_download() as found:
@@ -326,8 +324,7 @@ def test_exports_are_downloaded(page, address, tmp_path: Path):
     until(page, "!p.pending && p.answer.leaders.join() === '0,1,2'")
 
 
-def test_the_keyboard_alone(page, address):
-    open_playground(page, address)
+def test_the_keyboard_alone(page, playground):
     page.locator("canvas").first.focus()
     page.keyboard.press("n")
     page.keyboard.press("n")
@@ -350,8 +347,7 @@ def test_the_keyboard_alone(page, address):
     assert page.locator(".hm-head nav").is_visible()
 
 
-def test_the_tour_goes_step_by_step(page, address):
-    open_playground(page, address)
+def test_the_tour_goes_step_by_step(page, playground):
     page.get_by_role("button", name="Take the tour").click()
     for k in range(1, 6):
         page.get_by_text(f"{k} of 5", exact=True).wait_for()
@@ -363,19 +359,13 @@ def test_the_tour_goes_step_by_step(page, address):
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (800, 600)])
-def test_the_plane_is_the_largest_element_and_bars_have_one_row(chromium, address, size):
+def test_the_plane_is_the_largest_element_and_the_tour_is_beside_it(chromium, address, size):
     with browser.opened(chromium, size) as page:
         open_playground(page, address)
         plane = page.locator(".hm-stage-plane").bounding_box()
         others = [page.locator(name).first.bounding_box() for name in (".hm-controls-side", ".hm-verdict")]
         assert all(plane["width"] * plane["height"] > box["width"] * min(box["height"], size[1]) for box in others)
         assert page.locator(".hm-bar").bounding_box()["height"] < 60
-
-
-@pytest.mark.parametrize("size", [(1280, 800), (800, 600)])
-def test_tour_and_plane_are_seen_together(chromium, address, size):
-    with browser.opened(chromium, size) as page:
-        open_playground(page, address)
         page.get_by_role("button", name="Take the tour").click()
         settle(page)
         plane, bar, tour = (page.locator(f".hm-{name}").bounding_box() for name in ("stage-plane", "bar", "tour"))
@@ -394,13 +384,7 @@ def test_pages_are_accessible(chromium, address, name, scheme):
         assert page.problems == []
 
 
-def open_reviews(page, address):
-    page.goto(f"{address}/reviews")
-    page.locator(".hm-word").first.wait_for()
-
-
-def test_typing_updates_the_prediction(page, address):
-    open_reviews(page, address)
+def test_typing_updates_the_prediction(page, reviews):
     area = page.get_by_label("Text", exact=True).first
     area.fill("")
     area.press_sequentially("a dreadful film", delay=20)
@@ -411,8 +395,7 @@ def test_typing_updates_the_prediction(page, address):
     page.locator(".hm-word", has_text="good").first.wait_for()
 
 
-def test_words_are_removed_replaced_and_restored(page, address):
-    open_reviews(page, address)
+def test_words_are_removed_replaced_and_restored(page, reviews, address):
     page.get_by_label("Text", exact=True).first.fill("A dreadful waste of a wonderful cast.")
     word = page.locator(".hm-text").first.locator(".hm-word", has_text="dreadful")
     word.click()
@@ -432,8 +415,7 @@ def test_words_are_removed_replaced_and_restored(page, address):
     page.locator("ins", has_text="splendid").wait_for()
 
 
-def test_words_that_change_the_prediction_are_found(page, address):
-    open_reviews(page, address)
+def test_words_that_change_the_prediction_are_found(page, reviews):
     first = page.locator(".hm-text").nth(1)
     first.get_by_text("Which words change").click()
     first.get_by_role("button", name="Find a small set").click()
@@ -441,8 +423,7 @@ def test_words_that_change_the_prediction_are_found(page, address):
     first.locator(".hm-answer").get_by_text("Positive").wait_for()
 
 
-def test_a_file_is_classified_filtered_and_downloaded(page, address, tmp_path: Path):
-    open_reviews(page, address)
+def test_a_file_is_classified_filtered_and_downloaded(page, reviews, tmp_path: Path):
     path = tmp_path / "<b>x.csv"
     path.write_text("text,other\na good film,1\n=a bad film,2\n")
     page.get_by_label("File of texts").set_input_files(path)
@@ -464,8 +445,7 @@ def test_a_file_is_classified_filtered_and_downloaded(page, address, tmp_path: P
     assert page.evaluate("() => reviews.rows.model") == "imdb-2d"
 
 
-def test_the_words_of_a_head_move(page, address):
-    open_reviews(page, address)
+def test_the_words_of_a_head_move(page, reviews):
     first = page.locator(".hm-text").first
     first.get_by_text("Leaders of one head").click()
     first.get_by_role("button", name="Play").click()

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import tracemalloc
 import warnings
 from dataclasses import fields
 from functools import partial
@@ -28,6 +27,7 @@ from hardmax.text.datasets import reviews
 from hardmax.text.parameters import Parameters
 from hardmax.text.validation import MULTILABEL
 from tests.conftest import SMALL_MODEL as SMALL
+from tests.memory import peak_of
 from tests.test_encoders import toy
 
 WORDS = [f"word{i % 3} other{i % 2} number{i}" for i in range(12)]
@@ -433,17 +433,8 @@ def test_missing_texts_are_predicted_as_empty_ones(fitted):
 def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatch):
     monkeypatch.setattr(model, "MAX_CHARACTERS", 20_000)
     expected = fitted.decision_function(fresh.texts)
-
-    def peak(texts):
-        tracemalloc.start()
-        try:
-            scores = fitted.decision_function(texts)
-            return tracemalloc.get_traced_memory()[1], scores
-        finally:
-            tracemalloc.stop()
-
-    few, _ = peak(fresh.texts * 4)
-    many, scores = peak(fresh.texts * 16)
+    few, _ = peak_of(lambda: fitted.decision_function(fresh.texts * 4))
+    many, scores = peak_of(lambda: fitted.decision_function(fresh.texts * 16))
     assert many < 1.5 * few
     assert scores.tobytes() == np.tile(expected, 16).tobytes()
     assert [part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some] == ["a" * 30_000, "b", "c"]

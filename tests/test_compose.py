@@ -1,7 +1,5 @@
 """Compositions and heads against their parts one by one."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
@@ -91,19 +89,6 @@ def test_heads_on_their_own_coordinates_are_independent(heads, sizes):
             np.testing.assert_array_equal(run.heads[h].rescaled, alone.rescaled)
     leads = set(np.concatenate([head.leaders for head in run.heads]).tolist())
     assert leads >= set(run.leaders.tolist())
-
-
-@pytest.mark.parametrize(
-    "rule", [hm.MultiHead([hm.Hardmax(0.5), hm.Hardmax(0.2)]), hm.Compose([hm.Hardmax(0.5), hm.Normalize()])], ids=repr
-)
-def test_no_matrix_of_attention_is_made_for_the_sets_of_parts(rule):
-    tokens = np.random.default_rng(0).normal(size=(2000, 4))
-    hm.simulate(tokens[:500], rule, layers=1)  # what is loaded does not count
-    tracemalloc.start()
-    hm.simulate(tokens, rule, layers=2)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * 2000**2 / 10
 
 
 @pytest.mark.parametrize("shares", [None, [0.2, -0.5, 1.5]])

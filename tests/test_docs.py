@@ -37,18 +37,22 @@ WRITTEN = {
 LONG = "cluster-machine", "words-in-a-corpus"  # start clusters, or read large files
 
 
-@pytest.mark.parametrize("name", WITH_PYTHON)
-def test_blocks_run(name: str) -> None:
+def run_examples(text: str, name: str) -> None:
+    """Run the doctests of a text."""
     mpl.use("Agg")
-    blocks = re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=flags, verbose=False)
-    test = parser.get_doctest("\n".join(blocks), {}, name, name, 0)
+    test = parser.get_doctest(text, {}, name, name, 0)
     assert test.examples
     report: list[str] = []
     runner.run(test, out=report.append)
     plt.close("all")
     assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_blocks_run(name: str) -> None:
+    run_examples("\n".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)), name)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -24,6 +24,7 @@ from hardmax.draw.tokens import MAX_SECTORS, Palette, plot_layers, plot_limit, p
 from hardmax.figures.hardmax_rule import plot_half_space
 
 RULE = hm.Hardmax(0.5)
+PLANE = ("$z_{1}$", "$z_{2}$")
 PRINCIPAL = ("principal axis 1 of 5 (_% of the spread)", "principal axis 2 of 5 (_% of the spread)")
 
 pytestmark = pytest.mark.usefixtures("headless")
@@ -62,6 +63,8 @@ def test_invalid_input_names_its_parameter() -> None:
                 call(wrong)
     with pytest.raises(hm.ParameterTypeError, match="`limit`"):
         plot_limit(trajectory)
+    with pytest.raises(hm.ParameterError, match="`path`"):
+        hm.interactive(trajectory, "flow.png")
     with pytest.raises(hm.ParameterIndexError, match=r'Got 0. Simulate with `save="all"`.$'):
         hm.simulate(tokens, RULE, layers=2, save="last").plot(0)
 
@@ -97,11 +100,13 @@ def test_tails_and_polytope() -> None:
     assert not drawn(plot_tokens(trajectory, tails=False), LineCollection)
 
 
-@pytest.mark.parametrize(("d", "x", "y"), [(1, "$z$", ""), (2, "$z_{1}$", "$z_{2}$"), (5, *PRINCIPAL)])
+@pytest.mark.parametrize(("d", "x", "y"), [(1, "$z$", ""), (2, *PLANE), (3, *PLANE), (5, *PRINCIPAL)])
 def test_axes_have_labels(d: int, x: str, y: str) -> None:
     tokens = hm.configuration("gaussian", n=30, d=d)
     for ax in (plot_tokens(hm.simulate(tokens, RULE, layers=3)), plot_limit(hm.limit(tokens, RULE))):
         assert [re.sub(r"\d+%", "_%", label) for label in (ax.get_xlabel(), ax.get_ylabel())] == [x, y]
+        assert isinstance(ax, Axes3D) == (d == 3)
+        ax.figure.canvas.draw()
 
 
 def test_a_projection_keeps_distances_within_its_plane() -> None:
@@ -110,14 +115,6 @@ def test_a_projection_keeps_distances_within_its_plane() -> None:
     points = rng.normal(size=(20, 2)) @ plane.T
     shown = Projection.of(points)(points)
     assert np.allclose(np.linalg.norm(shown[0] - shown[1:], axis=1), np.linalg.norm(points[0] - points[1:], axis=1))
-
-
-def test_three_dimensions() -> None:
-    tokens = hm.configuration("ball", n=20, d=3)
-    ax = plot_tokens(hm.simulate(tokens, RULE, layers=3))
-    assert isinstance(ax, Axes3D)
-    assert isinstance(plot_limit(hm.limit(tokens, RULE)), Axes3D)
-    ax.figure.canvas.draw()
 
 
 def test_half_space_contains_the_attracting_tokens() -> None:
@@ -267,9 +264,8 @@ def test_invalid_options_name_their_parameter(rule: Any, tmp_path: Path) -> None
             movies.movie(run, tmp_path / "movie.gif", **{name: value})
 
 
-def test_few_points_are_all_drawn_and_of_many_a_sample_with_the_extreme_ones() -> None:
+def test_of_many_points_a_sample_with_the_extreme_ones_is_drawn() -> None:
     most, rng = style.MAX_DRAWN, np.random.default_rng(0)
-    assert np.array_equal(style.choose_rows(rng.normal(size=(most, 2)), np.empty(0, np.intp)), np.arange(most))
     many, required = rng.normal(size=(5 * most, 2)), np.array([7, 99_999])
     rows = style.choose_rows(many, required)
     assert most - 100 < len(rows) <= most
@@ -290,6 +286,7 @@ def test_pictures_of_many_tokens_are_thinned(monkeypatch: pytest.MonkeyPatch) ->
     (lines,) = drawn(ax, LineCollection)
     starts = {tuple(segment[0]) for segment in lines.get_segments()}
     assert len(starts) <= 200
+    assert {tuple(segment[-1]) for segment in lines.get_segments()} <= set(map(tuple, limit.points))
     required = [*style.find_extreme_rows(tokens), *limit.leaders]
     assert {tuple(tokens[i]) for i in required} <= starts
     assert np.allclose(drawn(ax)[-1].get_offsets(), limit.points)  # every leader; here no other point

@@ -1,6 +1,5 @@
 """Rational arithmetic against Fractions and the definition."""
 
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +12,7 @@ from hardmax.exact.argmax import argmax_sets
 from hardmax.exact.arithmetic import History
 from hardmax.exact.comparison import compare_exactly
 from hardmax.search.sets import MAX_MEMBERS, Classes, Sets
+from tests.memory import peak_of
 from tests.problems import token_sets
 from tests.problems.oracle import choose, definition
 
@@ -107,10 +107,7 @@ def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
 def test_tokens_within_rounding_take_linear_memory(kernel):
     rng = np.random.default_rng(0)
     tokens = 1 + 2.0**-52 * np.unique(rng.integers(0, 12, size=(2600, 4)), axis=0)  # every key is near for every query
-    tracemalloc.start()
-    sets = argmax_sets(tokens, kernel=kernel)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak, sets = peak_of(lambda: argmax_sets(tokens, kernel=kernel))
     assert peak < 8 * MAX_MEMBERS * 4  # all candidates at once, which are copied several times, would take more
     assert len(tokens) ** 2 > MAX_MEMBERS
     some = rng.integers(len(tokens), size=3)

@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
@@ -12,6 +11,7 @@ from hardmax import simulate
 from hardmax.draw.style import CLASSES, COLOURS
 from hardmax.figures import FIGURES, attention_in_time, imdb, phase_sphere, shared, value_spectrum
 from hardmax.figures.hardmax_rule import DELTA, SEPARATED
+from tests.test_draw import drawn
 
 pytestmark = pytest.mark.usefixtures("headless")
 
@@ -38,10 +38,6 @@ def test_a_figure_draws_with_its_texts_inside(name: str) -> None:
             box = text.get_window_extent()
             assert not text.get_text() or (box.x0 >= 0 and box.x1 <= figure.bbox.x1)
             assert not text.get_text() or (box.y0 >= 0 and box.y1 <= figure.bbox.y1)
-
-
-def drawn(ax) -> list[PathCollection]:
-    return [c for c in ax.collections if isinstance(c, PathCollection)]
 
 
 def test_figure_1_has_the_sets_of_the_paper() -> None:

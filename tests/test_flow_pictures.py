@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from mpl_toolkits.mplot3d import Axes3D, proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
@@ -20,6 +20,7 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import plot_layers, plot_tokens
 from hardmax.figures.attention_in_time import MIN_WEIGHT, plot_connections
+from tests.test_draw import drawn
 
 pytestmark = pytest.mark.usefixtures("headless")
 
@@ -37,10 +38,6 @@ def free_axis(d: int, times: float = 12.0) -> hm.SmoothTrajectory:
     """Tokens that gather in d - 1 coordinates and grow without bound in the last."""
     V = np.diag([*[1.0] * (d - 1), -0.9])
     return hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=times)
-
-
-def drawn(ax) -> list[PathCollection]:
-    return [c for c in ax.collections if isinstance(c, PathCollection)]
 
 
 def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) -> None:
@@ -305,7 +302,7 @@ def test_times_that_are_not_finite_are_not_drawn(plane) -> None:
 def test_a_batch_is_refused_with_the_call_to_use() -> None:
     tokens = np.stack([uniform(4, 2), uniform(4, 2, 2)])
     layers, flow = hm.simulate(tokens, hm.Hardmax(0.5), layers=1), hm.simulate(tokens, hm.SelfAttention(), times=1)
-    for draw in (plot_tokens, plot_layers, plot_attention):
+    for draw in (plot_tokens, plot_layers, plot_attention, hm.interactive):
         for batch in (layers, flow):
             with pytest.raises(hm.InputError, match=rf"Got a batch. Use {draw.__name__}\(trajectory\[b\]"):
                 draw(batch)

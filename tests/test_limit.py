@@ -14,6 +14,7 @@ import hardmax as hm
 from tests.problems import theory, token_sets
 from tests.problems.oracle import definition, dot, sets_of
 from tests.problems.theory import outcomes
+from tests.test_storage import spoiled
 
 pytestmark = pytest.mark.portable
 
@@ -39,28 +40,6 @@ def test_every_kind_of_token_set_is_certified_and_adds_up(kind, exact):
     run = hm.simulate(tokens, hm.Hardmax(HALF, exact=exact), layers=limit.layer)
     assert limit.leaders.tolist() == run.leaders.tolist()
     assert limit.emerged.tolist() == run.emerged[run.leaders].tolist()
-
-
-@pytest.mark.parametrize("d", [2, 3, 8])
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 5])
-def test_a_long_plain_run_ends_at_the_limit(d, alpha):
-    tokens = token_sets.ball(np.random.default_rng(d), 80, d)
-    limit = hm.limit(tokens, hm.Hardmax(alpha))
-    z = tokens.copy()
-    for _ in range(limit.layer + 400):
-        z += alpha / (1 + alpha) * (z[(z @ z.T).argmax(axis=1)] - z)
-    assert limit.certified
-    np.testing.assert_allclose(z, limit.tokens, atol=1e-12)
-
-
-def test_copies_weigh_in_the_mean():
-    tokens = [*theory.SQUARE, (1, 1)]  # the corner (1, 1) twice: (1/2, 0) tends to (1, 1/3) if it keeps seeing both
-    limit = hm.limit(tokens, hm.Hardmax(1))
-    run = hm.simulate(tokens, hm.Hardmax(1), layers=1)
-    assert run.exact(1)[4].tolist() == [Fraction(3, 4), Fraction(1, 6)]
-    assert limit.exact()[4].tolist() == [1, 1]  # after one layer it leans to the double corner
-    assert limit.clusters[0] == limit.clusters[6] == limit.clusters[4]
-    assert limit.leaders.tolist() == [0, 1, 2, 3]
 
 
 def test_copies_weigh_in_the_centroid_of_theorem_4():
@@ -273,6 +252,7 @@ def test_a_limit_can_be_pickled(name):
     limit = RESULTS[name]
     if len(limit.leaders) > 2:
         assert len(limit.polytope.facets)  # Qhull's results cannot be pickled
+        assert pickle.loads(pickle.dumps(limit.polytope)).facets.tolist() == limit.polytope.facets.tolist()
     again = pickle.loads(pickle.dumps(limit))
     assert_same(again, limit)
     if limit.certified:
@@ -321,14 +301,6 @@ def test_files_of_limits(name, tmp_path):
     slow = hm.Limit.from_npz(spoiled(limit, tmp_path / "end.npz", radius=np.array(np.nan)))
     with pytest.raises(hm.InputError, match="`radius`"):
         assert slow.radius
-
-
-def spoiled(limit, path, **changes):
-    limit.to_npz(path)
-    with np.load(path) as file:
-        arrays = dict(file) | changes
-    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
-    return path
 
 
 @pytest.mark.parametrize(

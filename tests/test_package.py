@@ -26,6 +26,8 @@ NEEDED = [  # package, code, the end of the error
     ("flint", "hm.limit([[1.0]], hm.Hardmax(1, exact=True))", "needs python-flint: pip install 'hardmax[exact]'."),
     ("sklearn", "hm.HardmaxClustering", "needs scikit-learn: pip install 'hardmax[cluster]'."),
     ("sklearn", "hm.pretrained('imdb')", "needs sklearn: pip install 'hardmax[text]'."),
+    ("cvxpy", "hm.control.choose_A([[1.0], [-1.0]], leaders=[0])", "needs CVXPY: pip install 'hardmax[control]'."),
+    ("distributed", "hm.sweep('leaders', {'n': [5]}, out='x')", "needs distributed: pip install 'hardmax[scale]'."),
     ("safetensors", "hm.pretrained('imdb')", "needs safetensors: pip install 'hardmax[text]'."),
 ]
 
@@ -42,7 +44,8 @@ def test_a_missing_extra_names_the_pip_command(package: str, code: str, end: str
     assert error.endswith(end)
 
 
-def test_without_flint_the_default_is_still_exact() -> None:
+def test_what_needs_no_extra_runs_without_it() -> None:
+    assert run_without("cvxpy", "print(hm.control.can_lead([[1.0]]))").stdout.strip() == "[ True]"
     done = run_without("flint", "print(hm.limit([[1, 1], [1, -1], [-1, 0], [0.5, 0]], hm.Hardmax(1)).exact()[3])")
     assert done.stdout.strip() == "[Fraction(1, 1) Fraction(0, 1)]"
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("distributed")
-from distributed import Client
 
 import hardmax as hm
 from hardmax.scale import PredictedFiles, slices
-from hardmax.scale.executor import connect
 from hardmax.scale.slices import Slice, find_files, make_slices, read_slice
 from hardmax.scale.store import hash_file
 from hardmax.text import files
@@ -35,12 +32,6 @@ from tests.processes import ROOT
 MODEL = "imdb-2d"
 TEXTS = [*reviews(600, seed=5).texts, 'a "superb" film,\nand a\r\nlong one', "", "zzzz", "Süße Grüße: excellent"]
 COLUMNS = ["row", "prediction", "probability", "probability_neg", "probability_pos", "no_known_word"]
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with connect("local", 2) as client:
-        yield client
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """The reference documents every public name with all sections, and the versions of the code."""
 
-import doctest
 import inspect
 import re
 import shlex
@@ -11,8 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import pytest
 import typer
 from numpydoc.docscrape import ClassDoc, FunctionDoc
@@ -21,6 +18,7 @@ import hardmax as hm
 from hardmax.cli.main import app
 from hardmax.text import storage, training
 from hardmax.trajectories.base import Trajectory
+from tests.test_docs import run_examples
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PLACE = re.compile(r"^ *\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
@@ -126,14 +124,7 @@ def _is_wrapped(path: str) -> bool:
 @pytest.mark.parametrize("path", [path for path in FUNCTIONS if _is_wrapped(path)])
 def test_examples_of_decorated_functions_run(path: str) -> None:
     """Run those that the collection of doctests leaves out."""
-    mpl.use("Agg")
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    runner, report = doctest.DocTestRunner(optionflags=flags, verbose=False), list[str]()
-    test = doctest.DocTestParser().get_doctest(inspect.getdoc(resolve(path)) or "", {}, path, None, 0)
-    assert test.examples
-    runner.run(test, out=report.append)
-    plt.close("all")
-    assert runner.failures == 0, "".join(report)
+    run_examples(inspect.getdoc(resolve(path)) or "", path)
 
 
 def test_versions_of_files_are_those_of_the_code() -> None:

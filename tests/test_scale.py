@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +16,12 @@ from hardmax.scale import SweepTable, store
 from hardmax.scale import cells as built_in_cells
 from hardmax.scale.cells import CELLS, MATRICES
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import connect, run_cell
+from hardmax.scale.executor import run_cell
 from hardmax.scale.store import Configuration, Manifest, join_tables, make_table
 from tests import scale_cells
-from tests.processes import occupied_port
 
 cloudpickle.register_pickle_by_value(scale_cells)
 GRID = {"a": [1, 2, 3], "b": [10, 20]}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with occupied_port(8787), connect("local", 2) as client:  # the default port of Dask's dashboard
-        yield client
 
 
 def rows_of(result: SweepTable) -> list[str]:
@@ -271,10 +262,3 @@ def test_the_classifier_learns_in_a_cell() -> None:
     pytest.importorskip("sklearn")
     row = CELLS["classifier"]({"reviews": 150, "n_heads": 4, "groups": 1}, np.random.default_rng(0))
     assert 0.55 < row["accuracy"] <= 1
-
-
-def test_without_dask_the_error_names_the_extra(tmp_path: Path) -> None:
-    call = "hm.sweep('leaders', {'n': [5]}, out='x')"
-    code = f"import sys; sys.modules['distributed'] = None; import hardmax as hm; {call}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "`hardmax.sweep` needs distributed: pip install 'hardmax[scale]'." in done.stderr

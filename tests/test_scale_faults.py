@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 from importlib import import_module
@@ -27,7 +27,7 @@ from distributed import Client, LocalCluster, WorkerPlugin
 import hardmax as hm
 from hardmax.scale import PredictedFiles, SweepTable, slices, store
 from hardmax.scale.design import make_design
-from hardmax.scale.executor import LOCAL, Task, connect, run_cell, run_cells
+from hardmax.scale.executor import LOCAL, Task, run_cell, run_cells
 from hardmax.scale.store import hash_file
 from tests import scale_cells
 from tests.processes import PATIENCE, ROOT, ended, process, wait_for
@@ -93,12 +93,6 @@ JOBS = {
     "sweep": Job("sweep", run_sweep, sweep_result, "16k", SweepTable),
     "predict_files": Job("predict_files", run_prediction, prediction_result, "200k", PredictedFiles),
 }
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with connect("local", 2) as client:
-        yield client
 
 
 @pytest.fixture(scope="module", params=["sweep", pytest.param("predict_files", marks=pytest.mark.slow)])

@@ -113,10 +113,7 @@ def test_float32_may_err_in_every_term():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("numba", [False, True])
-def test_batches(dtype, masked, causal, numba, without_numba, monkeypatch):
-    if not numba:
-        without_numba()
+def test_batches(dtype, masked, causal, numba, monkeypatch):
     monkeypatch.setattr(reference, "TILE", 5000)  # few batch elements at a time, or few queries of one
     rng = np.random.default_rng(0)
     for batch, n, d in ((1, 1, 1), (3, 20, 2), (2, 300, 5), (5, 64, 16)):
@@ -142,10 +139,7 @@ def search_one(queries, keys, mask, causal, b, row):
     return seen[near(query, k[seen], slack_of(query, 0.0, k[real], 0.0)).members] if len(seen) else seen
 
 
-@pytest.mark.parametrize("numba", [False, True])
-def test_no_queries_and_no_keys(numba, without_numba):
-    if not numba:
-        without_numba()
+def test_no_queries_and_no_keys(numba):
     none, some = np.zeros((2, 0, 3)), np.ones((2, 4, 3))
     assert len(exact_sets.exact_sets_of_batch(none, some)) == 0
     assert len(exact_sets.exact_sets_of_batch(some[:0], some[:0])) == 0

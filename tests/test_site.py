@@ -95,12 +95,6 @@ def test_formulas_are_drawn_by_a_file_of_the_site() -> None:
     assert all(re.search(r"_static/mathjax/tex-svg\.js", page.read_text(encoding="utf-8")) for page in pages)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser.started() as chromium:
-        yield chromium
-
-
 @pytest.mark.parametrize("start", range(len(VIEWS)))
 def test_pages_fit_are_accessible_and_use_no_other_host(start: int, chromium: Any) -> None:
     """Open each page in one view, in turn, for axe, and then in the other colours with the other width."""

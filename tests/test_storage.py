@@ -149,13 +149,13 @@ def test_folders_are_made_and_impossible_paths_are_reported(tmp_path):
             run.to_npz(path)
 
 
-def spoiled(run, path, name, change):
-    """The file of a run with one array changed."""
-    run.to_npz(path)
+def spoiled(result, path, **changes):
+    """The file of a result with some arrays changed or, for None, left out."""
+    result.to_npz(path)
     with np.load(path) as file:
         arrays = dict(file)
-    arrays[name] = np.asarray(change(arrays[name]))
-    np.savez(path, **arrays)
+    arrays |= {name: change(arrays[name]) if callable(change) else change for name, change in changes.items()}
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
 
 
@@ -201,7 +201,7 @@ NAMED = {"tokens": "tokens|rows", "0/rows": f"rows|{HUGE}", "rule": f"rule|{HUGE
 
 @pytest.mark.parametrize(("run", "name", "change"), SPOILED)
 def test_every_array_is_checked(run, name, change, tmp_path):
-    path = spoiled(run, tmp_path / "run.npz", name, CHANGES.get(change, change))
+    path = spoiled(run, tmp_path / "run.npz", **{name: CHANGES.get(change, change)})
     named = NAMED.get(name, name.removeprefix("0/"))
     with pytest.raises(ValueError, match=SENTENCE + rf"a broken file \(.*({named})"):
         hm.Trajectory.from_npz(path)
@@ -212,7 +212,7 @@ def test_attention_that_was_held_is_checked(tmp_path):
     held = dataclasses.replace(run, held=((0.5, np.eye(3)),))
     held.to_npz(tmp_path / "run.npz")
     assert hm.Trajectory.from_npz(tmp_path / "run.npz").held[0][0] == 0.5
-    path = spoiled(held, tmp_path / "run.npz", "held/0/attention", lambda a: a[:2])
+    path = spoiled(held, tmp_path / "run.npz", **{"held/0/attention": lambda a: a[:2]})
     with pytest.raises(ValueError, match="`held/0/attention`"):
         hm.Trajectory.from_npz(path)
 

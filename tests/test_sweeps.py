@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import _validation
-from hardmax.exact.run import Run
 from tests.problems import token_sets
+from tests.test_certificates import unaided
 
 MAKERS = {
     "gaussian": lambda rng: token_sets.gaussian(rng, 30, 2),
@@ -22,17 +21,6 @@ MAKERS = {
 }
 
 
-def sets_without_shortcuts(tokens, rule, layers):
-    """Return the argmax sets of every layer, computed also for decided tokens, and the number compared exactly."""
-    run = Run(rule, _validation.check_tokens(tokens)[0])
-    run.shortcuts = False
-    sets = [run.choose()]
-    for _ in range(layers):
-        run.advance()
-        sets.append(run.choose())
-    return sets, run.state.exact_rows
-
-
 def compare_sets(kind):
     """Check that adaptive sets equal those of rational arithmetic; return their number, and that compared exactly."""
     total = compared = 0
@@ -40,11 +28,10 @@ def compare_sets(kind):
         tokens = MAKERS[kind](np.random.default_rng(seed))
         A = np.diag(np.arange(1.0, tokens.shape[1] + 1)) if seed % 4 == 3 else None
         alpha = [Fraction(1, 10), 0.5][seed % 2]
-        fast, exactly = sets_without_shortcuts(tokens, hm.Hardmax(alpha, A), 12)
-        full, _ = sets_without_shortcuts(tokens, hm.Hardmax(alpha, A, exact=True), 12)
+        (fast, run), (full, _) = (unaided(tokens, hm.Hardmax(alpha, A, exact=exact), 12) for exact in (False, True))
         assert fast == full, (kind, seed)
         total += sum(map(len, fast))
-        compared += exactly
+        compared += run.state.exact_rows
     return total, compared
 
 

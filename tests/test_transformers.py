@@ -6,7 +6,6 @@ import socket
 import sys
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
@@ -22,6 +21,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 from hardmax.draw.transformers import plot_inspection, plot_spectra  # noqa: E402
 from hardmax.transformers import loading  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("headless")
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "##s", "."]
 SENTENCE = "The cat sat on the mats."
 BERT = {"hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 16, "max_position_embeddings": 20}
@@ -52,12 +52,6 @@ def random_model(kind: str):
     for parameter in model.parameters():  # biases too, which start at zero
         torch.nn.init.normal_(parameter, std=0.4)
     return model.eval()
-
-
-@pytest.fixture(autouse=True)
-def no_figure_stays():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="session")

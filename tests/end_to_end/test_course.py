@@ -33,12 +33,6 @@ def docs() -> Iterator[None]:
         del sys.modules[name]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser.started() as chromium:
-        yield chromium
-
-
 def _page(name: str) -> Page:
     return runpy.run_path(str(COURSE / "pictures" / f"{name}.py"))["page"]()
 

@@ -15,10 +15,7 @@ from hardmax.draw.player import HIDDEN, MAX_FRAMES, MAX_TOKENS, STAR, make_frame
 from hardmax.draw.style import COLOURS
 from hardmax.draw.tokens import Palette
 from tests import browser
-
-
-def uniform(n: int, d: int) -> np.ndarray:
-    return np.random.default_rng(1).uniform(-5, 5, (n, d))
+from tests.test_flow_pictures import uniform
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +167,6 @@ def test_every_rule_and_dimension_plays(tokens, rule, run) -> None:
     trajectory = hm.simulate(tokens, rule, **run)
     assert "mount(" in interactive(trajectory)
     assert not any("$" in axis["label"] for axis in make_frames(trajectory)["panels"][0]["axes"])
-
-
-def test_invalid_input(solid) -> None:
-    with pytest.raises(hm.InputError, match="Got a batch"):
-        interactive(hm.simulate(np.stack([uniform(4, 2)] * 2), hm.SelfAttention(), times=1))
-    with pytest.raises(hm.ParameterError, match="`path`"):
-        interactive(solid, "flow.png")
 
 
 def test_a_causal_flow_is_not_called_proved():
