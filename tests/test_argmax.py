@@ -59,14 +59,6 @@ def test_kernels_agree_at_awkward_sizes(kind, d):
             assert argmax_sets(tokens, kernel=kernel) == expected, (kernel, n)
 
 
-@pytest.mark.parametrize("kernel", [name for name in COMPILED if name != "symmetric"])
-def test_other_keys_than_queries(kernel):
-    rng = np.random.default_rng(3)
-    for n, m in [(1, 257), (257, 1), (100, 63)]:
-        queries, keys = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
-        assert argmax_sets(queries, keys, kernel=kernel) == argmax_sets(queries, keys, kernel="numpy")
-
-
 @pytest.mark.parametrize("kernel", COMPILED)
 def test_threads_change_nothing(kernel, set_threads):
     tokens = make("lattice", 3000, 2)
@@ -113,30 +105,6 @@ def test_a_kernel_that_does_not_fit_is_refused(kernel, rule):
         with pytest.raises(hm.ParameterError) as raised:
             call()
         assert raised.value.names[0] in ("kernel", f'kernel="{kernel}"')
-
-
-ONES = np.ones((2, 3))
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "options"),
-    [
-        ('kernel="hull"', [ONES], {"kernel": "hull"}),
-        ('kernel="symmetric"', [ONES, ONES + 1], {"kernel": "symmetric"}),
-        ("kernel", [ONES[None]], {"kernel": "scan"}),
-        ("queries", [np.ones(3)], {}),
-        ("queries", [np.ones((2, 2, 2, 2))], {}),
-        ("queries", [ONES, np.ones((2, 4))], {}),
-        ("keys", [ONES, np.ones((0, 3))], {}),
-        ("keys", [ONES[:, :2], [[np.nan, 1]]], {}),
-        ("keys", [[[1.0]], np.array([[2**53], [2**53 + 1]])], {}),  # float64 cannot hold the last two
-        ("keys", [[[1.0]], np.array([[Fraction(1, 3)], [1]])], {}),
-    ],
-)
-def test_an_invalid_argument_is_named(name, given, options):
-    with pytest.raises(hm.ParameterError) as raised:
-        argmax_sets(*given, **options)
-    assert name in raised.value.names
 
 
 def test_integers_and_no_queries():

@@ -197,18 +197,6 @@ def test_the_radius_counts_the_comparisons_of_leaders():
         assert limit.radius <= gap / (2 * reach + np.sqrt(4 * reach**2 + 2 * gap))
 
 
-def test_inputs_within_the_radius_have_the_same_sets():
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        tokens, rule = rng.normal(size=(10, 2)), hm.Hardmax(HALF, causal=True)
-        limit = hm.limit(tokens, rule)
-        moved = rng.normal(size=tokens.shape)
-        moved *= 0.999 * limit.radius / np.linalg.norm(moved, axis=1, keepdims=True)
-        other = hm.limit(tokens + moved, rule)
-        assert (limit.leaders.tolist(), limit.emerged.tolist()) == (other.leaders.tolist(), other.emerged.tolist())
-        assert limit.clusters.tolist() == other.clusters.tolist()
-
-
 def test_equal_tokens_lead_together():
     limit = hm.limit([[1, 0], [1, 0], [2, 0], [1, 0], [1, 0.5]], hm.Hardmax(1, causal=True))
     assert limit.leaders.tolist() == [0, 2]
@@ -250,7 +238,7 @@ def test_a_query_of_zero_ties_with_every_prefix_without_any_slack():
     assert [members.tolist() for members in found] == [[0, 1], [0, 1, 2, 3]]
 
 
-WINDOW = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]], bool)
+WINDOW = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]], bool)  # token 2 does not see what pulls 1, and may follow 1 later
 
 
 @pytest.mark.parametrize(
@@ -269,17 +257,7 @@ def test_other_masks_are_refused(mask, named):
         hm.limit([[10], [1], [2]], hm.Hardmax(HALF), attention_mask=mask)
 
 
-def test_a_leader_may_follow_in_a_sliding_window():
-    """Why such masks are refused: token 1 is pulled by a token that token 2 does not see."""
-    truth = definition([[10], [1], [2]], HALF, layers=1, mask=WINDOW)
-    assert truth.sets[0][2] == [2]
-    assert truth.sets[1][2] == [1]
-
-
 def test_errors_of_streams_name_the_parameter():
-    for rule in (hm.Hardmax(1), hm.Hardmax(1, causal=True, normalize=False)):
-        with pytest.raises(hm.ParameterError, match=r"^`rule` must"):
-            hm.CausalLimit(rule)
     with pytest.raises(hm.ParameterTypeError, match=r"^`rule` must"):
         hm.CausalLimit(hm.Softmax(1, causal=True))
     stream = hm.CausalLimit(hm.Hardmax(1, causal=True))

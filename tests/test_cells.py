@@ -82,17 +82,3 @@ def test_polygons_are_counterclockwise_and_cover_the_circle():
         assert np.linalg.norm(polygon[1:], axis=1).min() > 3
         assert cells.contain(polygon[1:].mean(axis=0)[None])[0, token]
     assert hm.cells([[1.0, 1.0]]).polygon(0, 1.0).shape == (4, 2)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "A", "name"),
-    [
-        (np.zeros((2, 3, 2)), None, "tokens"),
-        ([[1, 2]], np.eye(3), "A"),
-        ([[1, 2, 3]], None, "tokens"),
-        ([[1, 2], [2, 1]], np.ones((2, 2)), "A"),
-    ],
-)
-def test_invalid_input_is_named(tokens, A, name):
-    with pytest.raises(hm.ParameterError, match=f"`{name}`"):
-        _ = hm.cells(tokens, A).rays

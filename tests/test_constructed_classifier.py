@@ -99,22 +99,3 @@ def test_fractions_and_one_sequence() -> None:
     model = hm.construct_classifier([[[third, 0]], [[third + Fraction(1, 10**30), 0]]], [True, False])
     assert model.predict([[[third, 0]], [[third + Fraction(1, 10**30), 0]]]) == [True, False]
     assert hm.construct_classifier([[[1, 2]]], ["only"]).predict([[[1, 2]], [[5, 5]]]) == ["only", "only"]
-
-
-def test_wrong_input_is_named() -> None:
-    for sequences, labels, name in (
-        (5, [1], "sequences"),
-        ([[[1, 2]]], 5, "labels"),
-        ([[[0, 1]], [[0, 1], [0, 1]]], "ab", "sequences"),
-        ([[[0, 1]], [[0, 1, 2]]], "ab", "sequences"),
-        ([[[0], [1]]], "a", "sequences"),
-        ([[[0, 1]]], "ab", "labels"),
-        ([[[0, 1]]], [["a"]], "labels"),
-        ([[[0, np.nan]]], "a", "tokens"),
-    ):
-        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
-            hm.construct_classifier(sequences, labels)
-    with pytest.raises(hm.ParameterError, match="`sequences` must"):
-        hm.construct_classifier([[[0, 1]]], "a").predict(5)
-    with pytest.raises(hm.ParameterError, match=r"`tokens` must .* d = 2"):
-        hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]])

@@ -149,21 +149,6 @@ def test_the_printed_rate_fails_and_the_repaired_one_holds() -> None:
     assert met >= 30
 
 
-def test_wrong_parameters_are_named() -> None:
-    for build, name in (
-        (lambda: hm.FrankWolfe(steps=1.5), "steps"),
-        (lambda: hm.FrankWolfe(steps="1/t"), "steps"),
-        (lambda: hm.FrankWolfe([[1, 2, 3]]), "B"),
-        (lambda: hm.limit([[1.0]], hm.FrankWolfe(), kernel="scan"), "kernel"),
-        (lambda: hm.limit([[[1.0]]], hm.FrankWolfe()), "tokens"),
-        (lambda: hm.random_chain.exit_times(SQUARE, beta=-1, gamma=0.1, eps=1), "beta"),
-        (lambda: hm.random_chain.exit_bound(SQUARE, beta=1, gamma=0.1, eps=1).time(2), "probability"),
-        (lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate()), "document"),
-    ):
-        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
-            build()
-
-
 def test_padding_batches_and_tensors() -> None:
     torch = pytest.importorskip("torch")
     batch, mask = np.zeros((2, 5, 2)), np.array([[True] * 5, [True] * 4 + [False]])

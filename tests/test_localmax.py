@@ -83,19 +83,3 @@ def test_a_relative_tolerance_scales_with_the_tokens() -> None:
     for scale in (1, 1e150, 1e-150):
         limit = hm.limit(tokens * scale, hm.Localmax(1, 0.01, A, relative=True), max_layers=0)
         assert [np.flatnonzero(row).tolist() for row in limit.sets] == [[0, 1], [0, 1], [0, 1], [3]]
-
-
-@pytest.mark.parametrize(
-    ("build", "name"),
-    [
-        (lambda: hm.Localmax(0, 1), "alpha"),
-        (lambda: hm.Localmax(1, -1), "eps"),
-        (lambda: hm.Localmax(1, np.nan), "eps"),
-        (lambda: hm.Localmax(1, 1, decay=2), "decay"),
-        (lambda: hm.Localmax(1, 1, [[1, 2]]), "A"),
-        (lambda: hm.Localmax(1, 1, relative=3), "relative"),
-    ],
-)
-def test_wrong_parameters_are_named(build, name: str) -> None:
-    with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
-        build()

@@ -141,17 +141,3 @@ def test_two_opposite_tokens_never_meet() -> None:
         np.testing.assert_allclose(
             run[-1] / np.linalg.norm(run[-1], axis=1, keepdims=True), [[1, 0], [-1, 0]], atol=1e-9
         )
-
-
-def test_wrong_parameters_are_named() -> None:
-    for build, name in (
-        (lambda: hm.NormalizedAttention("rms"), "scheme"),
-        (lambda: hm.NormalizedAttention("ngpt", alpha=0), "alpha"),
-        (lambda: hm.circle_clusters(0), "beta"),
-        (lambda: hm.common_angle(1, 1, [1]), "n"),
-        (lambda: hm.common_angle(1, 3, [2, 1]), "times"),
-        (lambda: hm.renyi_centres([[1, 0]], delta=4), "delta"),
-        (lambda: hm.renyi_centres([[0, 0]], delta=1), "tokens"),
-    ):
-        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
-            build()

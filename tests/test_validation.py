@@ -14,6 +14,8 @@ from tests.problems.requests import TRIANGLE
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
 RULE = hm.Hardmax(0.5)
+ONES = np.ones((2, 3))
+GROWING = hm.Hardmax(1, normalize=False)
 GOOD = [[1.0, 2.0], [0.5, 1.0]]
 TOKENS = {
     "nan": ([[1.0, np.nan]], "nan at index (0, 1)"),
@@ -97,10 +99,15 @@ INVALID = {
         *each(hm.Hardmax, "alpha", 0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]], []),
         *each(hm.Softmax, "alpha", -1, []),
         *each(steer, "alpha", [0.5, -1], []),
+        *each(partial(hm.Localmax, eps=1), "alpha", 0),
+        *each(partial(hm.NormalizedAttention, "ngpt"), "alpha", 0),
     ],
     "A": [
         *each(SOFTMAX, "A", np.ones((2, 3)), [[np.nan]], RAGGED, [["a"]], np.empty((0, 0)), [[1j]]),
         *each(partial(hm.Hardmax, 1), "A", MASKED, SPARSE, [[1, 1], [1, 1]]),
+        *each(partial(hm.Localmax, 1, 1), "A", [[1, 2]]),
+        lambda: hm.cells([[1, 2]], THREE).rays,
+        lambda: hm.cells([[1, 2], [2, 1]], np.ones((2, 2))).rays,
     ],
     "temperature": each(SOFTMAX, "temperature", 0, -1.0, 1e-310, *NO_NUMBERS),
     "normalize": [
@@ -110,7 +117,33 @@ INVALID = {
     "beta": [
         *each(hm.Sphere, "beta", -1, lambda t: t - 1, *(value for value in NO_NUMBERS if value is not len)),
         lambda: hm.Sphere(701, normalized=False),
+        lambda: hm.circle_clusters(0),
+        lambda: hm.random_chain.exit_times(THREE, beta=-1, gamma=0.1, eps=1),
     ],
+    "probability": [lambda: hm.random_chain.exit_bound(THREE, beta=1, gamma=0.1, eps=1).time(2)],
+    "betas": each(partial(hm.temperature.compare, GOOD, RULE, 2), "betas", [0], 5),
+    "eps": each(partial(hm.Localmax, 1), "eps", -1, np.nan),
+    "decay": each(partial(hm.Localmax, 1, 1), "decay", 2),
+    "relative": each(partial(hm.Localmax, 1, 1), "relative", 3),
+    "steps": each(hm.FrankWolfe, "steps", 1.5, "1/t"),
+    "B": each(hm.FrankWolfe, "B", [[1, 2, 3]]),
+    "scheme": each(hm.NormalizedAttention, "scheme", "rms"),
+    "delta": [lambda: hm.renyi_centres([[1, 0]], delta=4)],
+    "kernel": [
+        *each(partial(limit, hm.FrankWolfe()), "kernel", "scan"),
+        lambda: hm.argmax_sets(ONES[None], kernel="scan"),
+    ],
+    'kernel="hull"': [lambda: hm.argmax_sets(ONES, kernel="hull")],
+    'kernel="symmetric"': [lambda: hm.argmax_sets(ONES, ONES + 1, kernel="symmetric")],
+    "document": [lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate())],
+    "sequences": [
+        lambda: hm.construct_classifier(5, [1]),
+        lambda: hm.construct_classifier([[[0, 1]], [[0, 1], [0, 1]]], "ab"),
+        lambda: hm.construct_classifier([[[0, 1]], [[0, 1, 2]]], "ab"),
+        lambda: hm.construct_classifier([[[0], [1]]], "a"),
+        lambda: hm.construct_classifier([[[0, 1]]], "a").predict(5),
+    ],
+    "labels": each(partial(hm.construct_classifier, [[[0, 1]]]), "labels", 5, "ab", [["a"]]),
     "kind": each(hm.Normalize, "kind", "rescaling"),
     "W1": [
         *each(partial(hm.FeedForward, W2=EYE), "W1", [1.0], MASKED, SPARSE),
@@ -153,6 +186,7 @@ INVALID = {
         partial(run, layers=3, times=[1]),
         partial(hm.simulate, [[1.0]], hm.Sphere(1), layers=3),
         lambda: SMOOTH.times,
+        lambda: hm.common_angle(1, 3, [2, 1]),
     ],
     "method": [partial(run, times=1, method="rk45")],
     "dt": [
@@ -172,6 +206,7 @@ INVALID = {
         partial(simulate, hm.Softmax(1)),
         partial(simulate, hm.Softmax(1), times=[0, 1]),
         partial(layers, layers=1, times=3),
+        *each(partial(hm.temperature.certify, GOOD, RULE), "layers", 0),
     ],
     "max_layers": each(partial(limit, RULE), "max_layers", -1, 2.0, "3", True, None),
     "mask": [
@@ -184,6 +219,12 @@ INVALID = {
         partial(simulate, FLOW(V=THREE), times=1),
         partial(simulate, HEADS([hm.Softmax(1, EYE), hm.Softmax(2, EYE)]), layers=1),
         lambda: hm.limit([[GOOD]], RULE),
+        lambda: hm.limit([[[1.0]]], hm.FrankWolfe()),
+        lambda: hm.cells(np.zeros((2, 3, 2))),
+        lambda: hm.cells([[1, 2, 3]]).rays,
+        lambda: hm.renyi_centres([[0, 0]], delta=1),
+        lambda: hm.construct_classifier([[[0, np.nan]]], "a"),
+        lambda: hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]]),
         lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
         lambda: hm.control.choose_A([TRIANGLE], leaders=[0]),
         lambda: hm.control.choose_A([[1, np.nan]], leaders=[0]),
@@ -191,14 +232,29 @@ INVALID = {
     ],
     "rule": [
         *each(partial(simulate, layers=1), "rule", 0.5, hm.Softmax),
-        *each(limit, "rule", 0.5, hm.Softmax(1), hm.Hardmax(1, normalize=False)),
+        *each(limit, "rule", 0.5, hm.Softmax(1), GROWING),
+        *each(hm.CausalLimit, "rule", RULE, hm.Hardmax(1, causal=True, normalize=False)),
+        *each(partial(hm.temperature.certify, GOOD, layers=2), "rule", FLOW(), hm.Hardmax(1, causal=True), GROWING),
     ],
     "save": [partial(layers, layers=1, save="first")],
     "energy": [lambda: SMOOTH.energy],
     "leader_table": [lambda: hm.leader_table(SMOOTH)],
-    "queries": [lambda: hm.argmax_sets(MASKED), lambda: hm.argmax_sets(SPARSE)],
+    "queries": [
+        *each(hm.argmax_sets, "queries", MASKED, SPARSE, np.ones(3), np.ones((2, 2, 2, 2))),
+        lambda: hm.argmax_sets(ONES, np.ones((2, 4))),
+    ],
+    "keys": [
+        lambda: hm.argmax_sets(ONES, np.ones((0, 3))),
+        lambda: hm.argmax_sets(ONES[:, :2], [[np.nan, 1]]),
+        lambda: hm.argmax_sets([[1.0]], np.array([[2**53], [2**53 + 1]])),  # float64 cannot hold the last two
+        lambda: hm.argmax_sets([[1.0]], np.array([[Fraction(1, 3)], [1]])),
+    ],
     "name": [*each(hm.configuration, "name", "circle", ["ball"]), *each(hm.matrix, "name", "eye", {})],
-    "n": [lambda: hm.configuration("square", n=5), lambda: hm.configuration("ball", n=0)],
+    "n": [
+        lambda: hm.configuration("square", n=5),
+        lambda: hm.configuration("ball", n=0),
+        lambda: hm.common_angle(1, 1, [1]),
+    ],
     "d": [
         lambda: hm.configuration("ball", d=1.5),
         lambda: hm.matrix("paper-3d", d=2),
@@ -211,7 +267,8 @@ INVALID = {
     ],
     "followers": each(lead, "followers", {3: 1}, {9: 0}, [3]),
     "prefer": each(lead, "prefer", "best"),
-    "margin": each(lead, "margin", 0.1),
+    "margin": [*each(lead, "margin", 0.1), partial(lead, prefer="identity", margin=9.0)],
+    "solver_options": [partial(choose, leaders=[0, 1], solver_options={"foo": 1})],
     "condition": [*each(lead, "condition", 0.5, 1e17, np.inf), *each(steer, "condition", 0.5)],
     "attempts": each(lead, "attempts", -1),
     "evaluations": each(steer, "evaluations", 0),

@@ -31,10 +31,12 @@ def test_matrix_and_picture_are_written(control, run, tmp_path) -> None:
 
 def test_files_by_their_endings(control, tmp_path) -> None:
     files = ("--out", "a.json", "--out", "a.svg", "--out", "B.npy", "--no-picture")
-    code, out, _ = control("tokens.csv", "--leaders", "3", *files)
+    code, out, _ = control("tokens.csv", "--leaders", "3", "--followers", "7:3", *files)
     assert code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["B.npy", "a.json", "a.svg", "tokens.csv"]
-    assert json.loads((tmp_path / "a.json").read_text())["found"] is True
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert (read["found"], read["followers"]) == (True, {"7": 3})
+    assert np.allclose(read["A"], np.load("B.npy"))
     assert "Wrote a.svg" in out
 
 
@@ -56,7 +58,9 @@ def test_an_impossible_request_has_exit_code_1_and_writes_no_matrix(control, tmp
     assert not (tmp_path / "A.npy").exists()
     assert "Did not write A.npy: there is no A." in out
     assert "Tokens that can lead for some A: 0, 3, 4, 13, 18, 19, 23" in out
-    assert json.loads((tmp_path / "why.json").read_text())["cannot_lead"] == [5]
+    why = json.loads((tmp_path / "why.json").read_text())
+    assert (why["A"], why["cannot_lead"]) == (None, [5])
+    assert set(why["conflict"][0]) == {"token", "target", "rival", "weight"}
 
 
 @pytest.mark.parametrize(
