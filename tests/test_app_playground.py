@@ -53,14 +53,6 @@ def test_the_answer_is_that_of_the_library():
     assert [v["name"] for v in header["verdicts"]] == [v.name for v in hm.theorems.check(trajectory) if v.applies]
 
 
-def test_causal_scenes_have_limits_and_verdicts():
-    header, arrays = answer(scene(causal=True, overlays=["limit"]))
-    limit = hm.limit(TRIANGLE, hm.Hardmax(0.5, causal=True))
-    assert (header["details"], header["certified"]) == ([limit.status], True)
-    np.testing.assert_allclose(arrays["limit"], limit.tokens, atol=1e-6)
-    assert {v["name"]: v["outcome"] for v in header["verdicts"]} == dict.fromkeys(("C0 limit", "C1", "C2"), "holds")
-
-
 def test_colours_stay_with_tokens_when_others_change():
     first = answer(scene())[0]["colours"]
     moved = [[5.0, -5.0], *TRIANGLE]
@@ -119,14 +111,16 @@ def test_scores_of_a_token_that_is_tied_between_two():
 
 
 def test_causal_limits_are_proved_and_the_polytope_is_that_of_the_last_layer():
-    header = answer(scene(causal=True, shown=1))[0]
+    header, arrays = answer(scene(causal=True, shown=1, overlays=["limit"]))
     result = hm.limit(TRIANGLE, hm.Hardmax(0.5, causal=True))
     assert (header["certified"], header["details"]) == (True, [result.status])
+    np.testing.assert_allclose(arrays["limit"], result.tokens, atol=1e-6)
+    assert {v["name"]: v["outcome"] for v in header["verdicts"]} == dict.fromkeys(("C0 limit", "C1", "C2"), "holds")
     assert [row["leader"] for row in header["points"]][: len(result.leaders)] == result.leaders.tolist()
     assert [row["members"] for row in header["points"]] == [
         np.flatnonzero(result.clusters == p).tolist() for p in range(len(header["points"]))
     ]
-    assert header["polytope"] == answer(scene(causal=True, shown=30))[0]["polytope"]
+    assert header["polytope"] == answer(scene(causal=True, shown=30, overlays=["limit"]))[0]["polytope"]
 
 
 def test_the_entries_of_V_are_those_of_the_matrix():

@@ -65,24 +65,15 @@ def test_models_of_other_columns_are_refused(tmp_path):
         classifier.explain(frame[:1]).show()
 
 
-def test_three_classes(fitted_three):
-    context = Context(models=("own",), loaded={"own": fitted_three.model_})
+def test_three_classes(corpus):
+    three = hm.HardmaxClassifier(n_heads=2, groups=1, epochs=1, max_features=500)
+    three.fit(corpus.texts[:300], ["good", "bad", "odd"] * 100)
+    context = Context(models=("own",), loaded={"own": three.model_})
     found = handle("explain", {"text": EXAMPLES[0], "model": "own"}, context).header
     assert len(found["classes"]) == 3
     assert len({one["colour"] for one in found["classes"]}) == 3
     assert found["head"]["plane"] is None
     assert sum(step["value"] for step in found["waterfall"]) == pytest.approx(found["logit"], abs=0.01)
-
-
-@pytest.fixture(scope="module")
-def fitted_three():
-    from hardmax.text.datasets import reviews
-
-    corpus = reviews(300, seed=1)
-    labels = [("good", "bad", "odd")[i % 3] for i in range(len(corpus.texts))]
-    return hm.HardmaxClassifier(n_heads=2, groups=1, epochs=1, max_features=500, random_state=0).fit(
-        corpus.texts, labels
-    )
 
 
 def test_edits_change_what_is_read_and_keep_what_was_typed():

@@ -13,6 +13,7 @@ from tests import machines
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
+SHARED_PART = [[1, -2, 0], [2, 1, 0], [0, 0, 1]]  # eigenvalues 1 + 2i, 1 - 2i and 1
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
 
 
@@ -30,6 +31,8 @@ GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
         (np.diag([2.0, -3.0]), "hyperplanes", False),
         ([[1, 1], [0, 1]], "product", False),
         (GROWING_PAIR, "complex", False),
+        (SHARED_PART, "unknown", False),
+        ([[1, -2, 0], [2, 1, 0], [0, 0, 0.5]], "complex", False),
         ([[0, -1], [1, 0]], "unknown", False),
         (np.diag([-1.0, -2.0]), "unknown", False),
         (np.zeros((2, 2)), "still", True),
@@ -170,16 +173,6 @@ def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
     assert hm.classify(V=np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
 
 
-def complex_pair_and(value):
-    """A matrix with the eigenvalues 1 + 2i, 1 - 2i and a real one."""
-    return [[1, -2, 0], [2, 1, 0], [0, 0, value]]
-
-
-def test_a_complex_pair_that_shares_its_real_part_leads_nothing():
-    assert hm.classify(V=complex_pair_and(1)).kind == "unknown"
-    assert hm.classify(V=complex_pair_and(0.5)).kind == "complex"
-
-
 def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
     given = list(machines.matrices(200))
     exact = [hm.classify(V=V) for V in given]
@@ -193,7 +186,7 @@ def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
         "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
     )
     assert "Proved: Theorem 4.2" in repr(hm.classify(V=hm.matrix("paper-2d")))
-    assert hm.classify(V=complex_pair_and(1)).rounding == (classify.UNDECIDED, classify.HELP)
+    assert hm.classify(V=SHARED_PART).rounding == (classify.UNDECIDED, classify.HELP)
 
 
 def test_large_matrices_are_decided_by_the_bound():

@@ -149,8 +149,3 @@ def test_equal_rows_are_found(form):
     assert len(rows) == len(np.unique(X, axis=0)) == len(np.unique(keys))
     assert (keys == row_keys(form(np.where(X == 0, -0.0, X)))).all()
     assert not set(keys) & set(row_keys(form(X + 1e-12)))
-
-
-def test_a_graph_without_edges_is_refused():
-    with pytest.raises(hm.ParameterError, match=r"^`X` must store distances"):
-        hm.HardmaxClustering(metric="precomputed").fit(sparse.csr_array((40, 40)))

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_circles, make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -300,6 +301,7 @@ INVALID = [  # parameters, the parameter that the error names, X
     ({"n_clusters": 2, "granularity": 0.5}, "granularity"),
     ({"metric": "precomputed"}, "X"),
     ({"metric": "precomputed"}, "X", np.arange(9.0).reshape(3, 3)),
+    ({"metric": "precomputed"}, "X", csr_array((40, 40))),  # a graph without edges
     *(({name: "precomputed"}, "X", -np.ones((3, 3))) for name in ("metric", "affinity")),
     ({"affinity": "precomputed", "noise": 20}, "noise", np.ones((3, 3))),
     ({"affinity": "precomputed", "metric": "precomputed"}, "affinity", np.ones((3, 3))),

@@ -1,7 +1,5 @@
 """The polytope K: its vertices are leaders, and it has facets up to a dimension."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -74,11 +72,3 @@ def test_no_leader_no_polytope():
     assert len(limit.leaders) == 0
     with pytest.raises(hm.InputError, match="at least one leader"):
         _ = limit.polytope
-
-
-def test_a_polytope_can_be_pickled_also_with_its_facets():
-    polytope = hm.limit(hm.configuration("square"), hm.Hardmax(0.5)).polytope
-    facets = polytope.facets.tolist()
-    again = pickle.loads(pickle.dumps(polytope))
-    assert again.facets.tolist() == facets
-    np.testing.assert_array_equal(again.vertices, polytope.vertices)

@@ -91,6 +91,10 @@ def test_the_status_reports_growth_beyond_the_range_of_floats():
     assert "tokens leave the range of float64 from layer 1023 on" in run.status
     assert run.tokens[-1, 0].tolist() == [np.inf, 0.0]
     assert run.exact(-1)[0, 0] == 2**1100
+    assert run.norms[-1].tolist() == [np.inf, np.inf]
+    assert len(run.margins(-1)) == 2
+    run = hm.simulate([[1e-300, 0.0]], hm.Hardmax(1e10, normalize=False), layers=31)
+    assert run.tokens[31, 0].tolist() == [pytest.approx(1e10, rel=1e-8), 0]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -113,12 +117,6 @@ def test_save_last_keeps_the_same_last_layer():
     assert np.array_equal(last.tokens[0], every.tokens[-1])
     assert sets_of(last, -1) == sets_of(every, 7)
     assert last.emerged.tolist() == every.emerged.tolist()
-
-
-def test_progress_counts_layers_of_all_token_sets():
-    calls = []
-    hm.simulate(np.ones((2, 3, 1)), hm.Hardmax(1), layers=2, progress=lambda *at: calls.append(at))
-    assert calls == [(k, 6) for k in range(1, 7)]
 
 
 def test_decided_tokens_cost_no_queries():

@@ -53,6 +53,7 @@ PRINTED = [  # a command, its exit code, and a pattern that its output matches f
         1,
         r"Not certified within 0 layers\. 2 leaders, all since layer 0\. 7 of 8",
     ),
+    ("limit triangle --A -1,0;0,1 --any-A --max-layers 5", 1, "Not certified within 5 layers"),
     (f"simulate {SOFTMAX}", 0, "(?!.*led by).*Clusters at the end"),  # leaders are a column only if there are some
     (f"simulate {SELF_ATTENTION}", 0, ".*Clusters at the end.*led by token"),
     (f"simulate {SELF_ATTENTION} --V paper-2d --seed 1", 0, ".*in the leading directions of V at the end.*Theorem 4.2"),
@@ -180,10 +181,6 @@ def test_every_format_of_numbers_gives_the_same_result(run, monkeypatch) -> None
     monkeypatch.setattr("sys.stdin", io.StringIO(plain))
     for source in ("-", "1,0.5; -0.25,2; 0.1,0.1"):
         assert run("simulate", source, "--json", "--A", "2,1;1,1") == expected
-
-
-def test_a_matrix_may_begin_with_a_minus(run) -> None:
-    assert run("limit", "triangle", "--A", "-1,0;0,1", "--any-A")[0] in (0, 1)
 
 
 def test_one_token_set_of_a_batch(run, json_of) -> None:

@@ -11,7 +11,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import sklearn
-from matplotlib.collections import LineCollection
 
 import hardmax as hm
 from hardmax.draw.movies import Movie
@@ -150,17 +149,6 @@ def test_movies_play_in_notebooks(trajectory, tmp_path: Path):
     assert shown(Movie(b"0", ".mp4")) == video
     with pytest.raises(hm.ParameterError, match="`path`"):
         film.save(tmp_path / "film.mp4")
-
-
-def test_plots_are_methods(trajectory):
-    assert [ax.get_title() for ax in trajectory.plot().axes] == ["layer 0", "layer 1", "layer 2", "layer 3"]
-    assert [ax.get_title() for ax in trajectory.plot(1, tails=False).axes] == ["layer 1"]
-    limit = hm.limit(SQUARE, RULE)
-    np.testing.assert_array_equal(limit.start, SQUARE)
-    (ax,) = limit.plot().axes
-    assert ax.get_title() == "limit: certified at layer 0"
-    lines = [line for c in ax.collections if isinstance(c, LineCollection) for line in c.get_segments()]
-    assert any(np.allclose(line, [[0.5, 0], [1, 0]]) for line in lines)
 
 
 PLOTS = {
