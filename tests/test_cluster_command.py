@@ -51,7 +51,8 @@ def test_an_error_names_the_option(run, moons) -> None:
         assert f"`{arguments.split()[0]}`" in err
 
 
-def test_one_point_is_a_cluster(run) -> None:
+def test_one_point_is_a_cluster_and_nan_is_refused(run) -> None:
+    assert "`TOKENS` must be finite." in run("cluster", "1,nan;2,3")[2]
     assert run("cluster", "1,2")[1].startswith("1 cluster of 1 point, ")
 
 

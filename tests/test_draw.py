@@ -97,7 +97,9 @@ def test_tails_and_polytope() -> None:
     assert corners == {(1, 1), (1, -1), (-1, -1), (-1, 1)}
     (tails,) = drawn(last, LineCollection)
     assert len(tails.get_segments()) == 10
-    assert not drawn(plot_tokens(trajectory, tails=False), LineCollection)
+    (one,) = trajectory.plot(1, tails=False).axes
+    assert (one.get_title(), drawn(one, LineCollection)) == ("layer 1", [])
+    assert [trajectory.plot().axes[k].get_title() for k in (0, -1)] == ["layer 0", "layer 6"]
 
 
 @pytest.mark.parametrize(("d", "x", "y"), [(1, "$z$", ""), (2, *PLANE), (3, *PLANE), (5, *PRINCIPAL)])
@@ -264,8 +266,9 @@ def test_invalid_options_name_their_parameter(rule: Any, tmp_path: Path) -> None
             movies.movie(run, tmp_path / "movie.gif", **{name: value})
 
 
-def test_of_many_points_a_sample_with_the_extreme_ones_is_drawn() -> None:
+def test_few_points_are_all_drawn_and_of_many_a_sample_with_the_extreme_ones() -> None:
     most, rng = style.MAX_DRAWN, np.random.default_rng(0)
+    assert np.array_equal(style.choose_rows(rng.normal(size=(most, 2)), np.empty(0, np.intp)), np.arange(most))
     many, required = rng.normal(size=(5 * most, 2)), np.array([7, 99_999])
     rows = style.choose_rows(many, required)
     assert most - 100 < len(rows) <= most
@@ -282,7 +285,8 @@ def test_pictures_of_many_tokens_are_thinned(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(style, "MAX_DRAWN", 200)
     tokens = hm.configuration("gaussian", n=1000)
     limit, run = hm.limit(tokens, RULE), hm.simulate(tokens, RULE, layers=3)
-    ax = plot_limit(limit)
+    (ax,) = limit.plot().axes
+    assert ax.get_title().startswith("limit: certified at layer ")
     (lines,) = drawn(ax, LineCollection)
     starts = {tuple(segment[0]) for segment in lines.get_segments()}
     assert len(starts) <= 200

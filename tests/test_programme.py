@@ -15,6 +15,7 @@ from hardmax.control.programme import (
     _rref,
     _solve_exactly,
     as_fractions,
+    clip_condition,
     refutes,
     rref,
 )
@@ -201,6 +202,13 @@ def test_lattices_are_decided(seed: int) -> None:
         check_decision(tokens, leaders, followers, tries=50)
     except hm.InputError as error:  # a token and its multiple with different targets
         assert "must have one target" in str(error)  # noqa: PT017
+
+
+def test_an_answer_is_brought_within_the_bound() -> None:
+    A = clip_condition(np.diag([4.0, 0.0, -1e-9]), 100.0)
+    values = np.linalg.eigvalsh(A)
+    assert np.trace(A) == pytest.approx(3, rel=1e-12)
+    assert values[-1] / values[0] == pytest.approx(100, rel=1e-9)
 
 
 def test_the_status_reports_a_solver_that_failed() -> None:

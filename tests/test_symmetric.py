@@ -107,6 +107,15 @@ def test_int16_products_are_within_their_bound(d, scale):
     assert (packed.inverse * np.sqrt((v * v).sum(axis=1)) <= 1).all()
 
 
+def test_int16_is_used_where_it_separates_products():
+    rng = np.random.default_rng(0)
+    spread, slack = rng.normal(size=(3000, 16)), np.zeros(3000)
+    assert symmetric._pack_tokens(spread, slack) is not None
+    assert symmetric._pack_tokens(spread, slack + 1e3) is None
+    clustered = spread[rng.integers(0, 10, 3000)] + 1e-5 * spread
+    assert symmetric._pack_tokens(clustered, slack) is None
+
+
 def test_rows_that_int16_cannot_decide_go_to_the_scan(monkeypatch):
     monkeypatch.setattr(symmetric, "_are_clustered", lambda *given: False)
     rng = np.random.default_rng(0)
