@@ -3,6 +3,7 @@
 import json
 import re
 from fractions import Fraction
+from functools import cache
 from importlib.util import find_spec
 from itertools import product
 
@@ -15,6 +16,7 @@ from sklearn.datasets import make_blobs
 from studies import causal, classifier_rivals, clusterers, curves, hull_cache, mean_field, measure, pages, rules
 from studies.__main__ import STUDIES, filled
 from studies.endings import CONSENSUS, smallest_cycle
+from studies.flow_accuracy import main, problems, relative_error, solve
 from studies.leaders import expected
 
 import hardmax as hm
@@ -23,10 +25,6 @@ from hardmax.scale.cells import CELLS
 NAMED = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 TABLES = pages.tables()
 FACTS = re.compile(r"<!-- made by python -m studies (\w+) -->")  # sentences from sweeps
-
-
-def silent(text: str) -> None:
-    """Ignore progress."""
 
 
 # Recorded files
@@ -170,30 +168,30 @@ def test_a_row_is_the_best_of_its_grid_and_the_mean_of_its_draws():
 
 
 def test_unequal_clusters_and_chance_are_measured(monkeypatch):
-    rows = clusterers.measure_unequal(True, silent)["rows"]
+    rows = clusterers.measure_unequal(True, print)["rows"]
     assert [row["seed"] for row in rows] == [0, 1]
     assert all(row["ARI"]["hardmax"] >= 0.95 for row in rows)
     two = {"two": lambda random, n: random.random((n, 2)) + 9.0 * (np.arange(n) % 2)[:, None]}
     monkeypatch.setattr(clusterers, "WITHOUT_CLUSTERS", two)
-    assert [row["several"] for row in clusterers.measure_chance(True, silent)["rows"]] == [2, 2]
+    assert [row["several"] for row in clusterers.measure_chance(True, print)["rows"]] == [2, 2]
 
 
 @pytest.mark.slow
 def test_many_points_are_clustered_in_processes_of_their_own(monkeypatch):
     monkeypatch.setattr(clusterers, "SIZES", {clusterers.NO_NUMBER: (20_000,), "MiniBatchKMeans": (20_000,)})
-    rows = clusterers.measure_sizes(True, silent)["rows"]
+    rows = clusterers.measure_sizes(True, print)["rows"]
     assert [(row["found"], row["ARI"]) for row in rows] == [(10, 1.0)] * 2
 
 
 def test_rules_are_compared_only_where_their_formula_agrees(monkeypatch):
-    ratios = [row["times as fast"] for row in rules.measure(True, silent)["rows"]]
+    ratios = [row["times as fast"] for row in rules.measure(True, print)["rows"]]
     assert sum(isinstance(ratio, float) for ratio in ratios) == 4
     monkeypatch.setattr(rules, "MAX_DIFFERENCE", 0.0)
-    assert "answers differ" in [row["times as fast"] for row in rules.measure(True, silent)["rows"]]
+    assert "answers differ" in [row["times as fast"] for row in rules.measure(True, print)["rows"]]
 
 
 def test_rates_of_the_hull_cache_are_measured_for_every_order_of_keys():
-    found = hull_cache.measure(True, silent)
+    found = hull_cache.measure(True, print)
     assert "100 Gaussian keys" in hull_cache.markdown(found)
     for name, row in zip(hull_cache.kinds(8, np.random.default_rng(0)), found["rows"], strict=True):
         assert row.pop("keys") == name
@@ -286,3 +284,42 @@ def test_distances_to_the_largest_sample_fall_with_n():
     exact = {"flow": "V = -I", "n": 100, "distances": [1.0]}, {"flow": "V = -I", "n": 300, "distances": [0.5**0.5]}
     assert mean_field.fit_exponents({"largest": 300, "rows": exact}, "V = -I") == pytest.approx(-0.5)
     assert len(mean_field.draw(found).axes) == 2
+
+
+# The error of a flow is of the size of the `rtol` that was requested
+
+PROBLEMS = problems()
+UNIFORM, SPHERE = "uniform (300, 3), V = I", "sphere (100, 3), beta = 9"
+
+
+@cache
+def reference(name):
+    return solve(PROBLEMS[name], rtol=1e-12, atol=1e-15)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "rtol"),
+    [
+        *((UNIFORM, "DOP853", rtol) for rtol in (1e-4, 1e-6, 1e-8)),
+        *((UNIFORM, "RK45", rtol) for rtol in (1e-4, 1e-6)),
+        (UNIFORM, "LSODA", 1e-6),
+        (SPHERE, "DOP853", 1e-6),
+        ("uniform (40, 2), V(t) = I", "DOP853", 1e-6),
+    ],
+)
+def test_the_error_of_a_trajectory_is_at_most_a_hundred_times_rtol(name, method, rtol):
+    found, _ = solve(PROBLEMS[name], method=method, rtol=rtol)
+    assert relative_error(found, reference(name)) < 100 * rtol
+
+
+def test_the_smallest_rtol_gives_no_warning():
+    tokens = np.random.default_rng(0).uniform(-1, 1, (100, 3))
+    run = hm.simulate(tokens, hm.SelfAttention(), times=[0, 0.5], rtol=1e-13)
+    assert run.stats["rtol_reached"] == 1e-13
+
+
+def test_the_command_prints_a_table(capsys):
+    main(["V(t)"])
+    out = capsys.readouterr().out
+    assert "| DOP853 | 0.000001 |" in out
+    assert float(out.rsplit(":", 1)[1]) < 10
