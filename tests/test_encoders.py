@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import tokenizers
 import torch
 
 from hardmax import HardmaxClassifier
@@ -27,6 +26,8 @@ from hardmax.text.encoder import Encoder
 from hardmax.text.explanation import explain
 from hardmax.text.tables import TextTable
 from hardmax.text.tokenizer import Splitter
+
+tokenizers = pytest.importorskip("tokenizers", reason="needs the extra encoders")
 
 CORPUS, OTHERS = reviews(200, seed=1), reviews(60, seed=2)
 GOOD = {"wonderful", "funny", "clever", "lovely", "charming", "superb", "brilliant", "excellent", "moving", "great"}
