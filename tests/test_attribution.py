@@ -62,14 +62,17 @@ def test_given_phrases_are_found_in_the_text(why):
             why.by_phrase(wrong)
 
 
-@pytest.mark.parametrize("word", ["wonderful", ".", "i"])
-def test_punctuation_keeps_its_share_of_ngrams(word):
+def test_punctuation_keeps_its_share_of_ngrams_and_parts_them():
     why = hm.pretrained("imdb").explain("Wonderful. I")
-    tokens = [(name.split(), value) for name, value in zip(why.words.tolist(), why.contributions, strict=True)]
-    expected = sum(value / len(ngram) for ngram, value in tokens if word in ngram)
-    [found] = [part.value for part in why.by_word() if part.text.lower() == word]
-    assert found == pytest.approx(expected)
-    assert any(len(ngram) > 1 and "." in ngram for ngram, _ in tokens)
+    term = dict(zip(why.words.tolist(), why.contributions.tolist(), strict=True))
+    found = {part.text.lower(): part.value for part in why.by_word()}
+    assert found["."] == pytest.approx(term["."] + (term["wonderful ."] + term[". i"]) / 2 + term["wonderful . i"] / 3)
+    assert found["i"] == pytest.approx(term["i"] + term[". i"] / 2)
+    assert found["wonderful"] == pytest.approx(
+        term["wonderful"] + term["wonderful ."] / 2 + term["wonderful . i"] * 2 / 3
+    )
+    assert why.strongest_ngrams()[0, 9] == "Wonderful. I"
+    assert (11, 12) not in why.strongest_ngrams()
 
 
 def test_tokens_are_shown_as_written():

@@ -5,7 +5,7 @@ Parts and the bias sum to the logit, and the changes of all tokens between two t
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax._display import count
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, FloatArray, Progress
+from hardmax._types import AnyArray, FloatArray, IntArray, Progress
 from hardmax.text.columns import replace_text
 from hardmax.text.encoder import VectorText
 from hardmax.text.tokenizer import Place
@@ -77,29 +77,46 @@ class Highlight(NamedTuple):
 
 
 def attribute_to_words(explanation: "Explanation", *, even: bool) -> FloatArray:
-    """Return (words, outputs) parts of the logits for each word of the text; with `columns` they sum to the terms.
+    """Return (words, outputs) parts of the logits for each word of the text; with `columns` they sum to the terms."""
+    reading, terms = explanation.reading, explanation.terms.copy()
+    if reading is not None:  # a vector belongs to one occurrence of its word
+        np.subtract.at(terms, explanation.read_rows, reading.terms)
+    total = np.zeros((len(explanation.spans), terms.shape[1]))
+    for places, _, parts in share_ngrams(explanation, terms, even=even):
+        np.add.at(total, places[:, None] + np.arange(parts.shape[1]), parts)
+    if reading is not None:
+        total[reading.rows] += reading.terms
+    return total
+
+
+def share_ngrams(
+    explanation: "Explanation", terms: FloatArray, *, even: bool = True
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield the first words of n-grams of one size, their indices, and (m, size, outputs) parts of their words.
 
     A token that occurs several times is shared evenly by its occurrences. Erasing one word of an n-gram removes the
     whole n-gram, so its term goes to one word: the one whose own score v . z as a single token is largest for that
-    class. With `even` the term is shared by all words and punctuation characters of the n-gram.
+    class. With `even` the term is shared by all words and punctuation characters of the n-gram, where punctuation
+    parts it only by the words on the side of that strongest word, which get the shares of the others, too.
     """
-    weights, reading, terms = explanation.model.weights, explanation.reading, explanation.terms.copy()
-    if reading is not None:  # a vector belongs to one occurrence of its word
-        np.subtract.at(terms, explanation.read_rows, reading.terms)
-    parts, scores = np.zeros((2, len(explanation.spans), weights.outputs))
-    for size, places, rows, times in explanation.occurrences:
+    weights, spans = explanation.model.weights, explanation.spans
+    scores = np.zeros((len(spans), weights.outputs))
+    is_word = np.array([any(map(str.isalnum, span.word)) for span in spans], bool)
+    for size, places, rows, times in explanation.occurrences:  # single words first
         part = terms[rows] / times[:, None]  # (m, outputs)
         if size == 1:
             scores[places] = np.einsum("mhd,ohd->mo", weights.tokens(explanation.ids[rows]), weights.decoder)
         window = places[:, None] + np.arange(size)  # (m, size)
+        own, words = scores[window] * np.sign(part)[:, None], is_word[window]
         if even:
-            np.add.at(parts, window, part[:, None] / size)
+            sides, strongest = np.cumsum(~words, axis=1), np.where(words[..., None], own, -np.inf).argmax(axis=1)
+            same_side = sides[..., None] == np.take_along_axis(sides, strongest, axis=1)[:, None]
+            favoured = words[..., None] & same_side  # (m, size, outputs)
+            factor = words.sum(axis=1)[:, None, None] / np.maximum(1, favoured.sum(axis=1, keepdims=True))
+            shares = np.where(words[..., None], favoured * factor, 1.0) / size  # they sum to 1
         else:
-            chosen = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
-            np.add.at(parts, (places[:, None] + chosen, np.arange(weights.outputs)), part)
-    if reading is not None:
-        parts[reading.rows] += reading.terms
-    return parts
+            shares = np.arange(size)[:, None] == own.argmax(axis=1)[:, None]
+        yield places, rows, shares * part[:, None]
 
 
 def find_phrases(explanation: "Explanation", phrases: Iterable[str], *, even: bool) -> list[Part]:

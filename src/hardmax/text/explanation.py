@@ -193,8 +193,9 @@ class Explanation:
         """Return every word of the text with its offsets and its part of the logit: word, start, end, contribution.
 
         All parts, those of `columns` and the bias sum to the logit. The term of an n-gram is shared evenly by its words
-        and punctuation characters; or with `even=False` all of it goes to the word whose own score is largest for the
-        same class, which finds the words that the prediction depends on.
+        and punctuation characters; where punctuation parts it, only the words on the side of the word whose own score
+        is largest for the same class get a part. With `even=False` all of it goes to that word, which finds the words
+        that the prediction depends on.
         """
         values = self._values(attribution.attribute_to_words(self, even=even))
         return tuple(Highlight(*span, value) for span, value in zip(self.spans, values, strict=True))
@@ -215,13 +216,13 @@ class Explanation:
         """Return the n-gram in which a word contributes most, unless that is the word itself, by its first offsets."""
         names, words = self.words.tolist(), [span.word for span in self.spans]
         sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, then by token
-        for size, places, rows, times in self.occurrences:
-            parts = self.towards[rows] / times
-            for place, row, part in zip(places.tolist(), rows.tolist(), parts.tolist(), strict=True):
-                ngram = words[place : place + size]
+        for places, rows, found in attribution.share_ngrams(self, self.terms):
+            values = self.signed(found[..., 0] if len(self.logits) == 1 else found).tolist()  # (m, size)
+            for place, row, parts in zip(places.tolist(), rows.tolist(), values, strict=True):
+                ngram = words[place : place + len(parts)]
                 several = sum(any(map(str.isalnum, word)) for word in ngram) > 1
-                for word in ngram:  # a word and its punctuation count as the word alone
-                    sums[word][names[row] if several else word] += part / size
+                for word, part in zip(ngram, parts, strict=True):  # a word and its punctuation count as the word alone
+                    sums[word][names[row] if several else word] += part
         first = {span.word: (span.start, span.end) for span in reversed(self.spans)}
         strongest = {word: max(tokens, key=lambda name: abs(tokens[name])) for word, tokens in sums.items()}
         return {first[word]: self.as_written[name] for word, name in strongest.items() if name != word}
