@@ -16,7 +16,7 @@ from sklearn.datasets import make_blobs
 from studies import causal, classifier_rivals, clusterers, curves, hull_cache, mean_field, measure, pages, rules
 from studies.__main__ import STUDIES, filled
 from studies.endings import CONSENSUS, smallest_cycle
-from studies.flow_accuracy import main, problems, relative_error, solve
+from studies.flow_accuracy import problems, relative_error, solve
 from studies.leaders import expected
 
 import hardmax as hm
@@ -316,10 +316,3 @@ def test_the_smallest_rtol_gives_no_warning():
     tokens = np.random.default_rng(0).uniform(-1, 1, (100, 3))
     run = hm.simulate(tokens, hm.SelfAttention(), times=[0, 0.5], rtol=1e-13)
     assert run.stats["rtol_reached"] == 1e-13
-
-
-def test_the_command_prints_a_table(capsys):
-    main(["V(t)"])
-    out = capsys.readouterr().out
-    assert "| DOP853 | 0.000001 |" in out
-    assert float(out.rsplit(":", 1)[1]) < 10

@@ -193,9 +193,8 @@ class Explanation:
         """Return every word of the text with its offsets and its part of the logit: word, start, end, contribution.
 
         All parts, those of `columns` and the bias sum to the logit. The term of an n-gram is shared evenly by its words
-        and punctuation characters; where punctuation parts it, only the words on the side of the word whose own score
-        is largest for the same class get a part. With `even=False` all of it goes to that word, which finds the words
-        that the prediction depends on.
+        and punctuation characters; where punctuation parts it, by the words on the side of its strongest word, whose
+        own score is largest for the class. With `even=False` it goes to that word, which finds the decisive words.
         """
         values = self._values(attribution.attribute_to_words(self, even=even))
         return tuple(Highlight(*span, value) for span, value in zip(self.spans, values, strict=True))
