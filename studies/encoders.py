@@ -263,7 +263,7 @@ def measure_costs() -> list[dict[str, Any]]:
         for length, count in COSTS.items():
             texts = [" ".join(words[i * length : (i + 1) * length]) for i in range(count)]
             start, seconds = time.perf_counter(), time.process_time()
-            _, peak = with_peak(partial(model.predict_proba, texts))
+            _, peak = with_peak(partial(model.predict_proba, texts), afresh=True)
             rates = count / (time.perf_counter() - start), count / (time.process_time() - seconds)
             row = {"words": length, "dtype": dtype, "rows_per_second": round(rates[0], 1), "peak_mb": round(peak or 0)}
             found.append(row | {"rows_per_processor_second": round(rates[1], 1)})
