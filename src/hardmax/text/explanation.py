@@ -186,7 +186,7 @@ class Explanation:
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
-        """Return `highlighted()`: every word with its offsets, n-grams shared evenly."""
+        """Return `highlighted()`: every word with its offsets and its part of the logit."""
         return self.highlighted()
 
     def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:
