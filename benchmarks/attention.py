@@ -21,7 +21,9 @@ def hardmax(q: Any, z: Any) -> Any:
 
 def all_at_once(A: Any, z: Any) -> Any:
     """Run ours on all layers. Where each token follows one leader, the remaining layers are one step."""
-    return hm.hardmax_layers(z, z.new_full((len(z),), ALPHA), LAYERS, A=A.expand(len(z), D, D))
+    return hm.hardmax_layers(
+        z, z.new_full((len(z),), ALPHA), LAYERS, A=A.expand(len(z), D, D)
+    )
 
 
 def one_by_one(attention: Callable[[Any, Any], Any], A: Any, z: Any) -> Any:
@@ -78,7 +80,9 @@ def close(ours: Answer, theirs: Answer) -> bool:
 
 
 def _methods(quick: bool) -> list[Method]:
-    rows: list[tuple[str, Callable[[Any, Any], Any], bool, float | None]] = [  # the same gradient? and the target
+    rows: list[
+        tuple[str, Callable[[Any, Any], Any], bool, float | None]
+    ] = [  # the same gradient? and the target
         ("hardmax_attention", partial(one_by_one, hardmax), True, None),
         ("hardmax_layers, all layers in one call", all_at_once, True, None),
         ("softmax(q k^T) v", partial(one_by_one, softmax), False, 3.5),
@@ -87,7 +91,14 @@ def _methods(quick: bool) -> list[Method]:
     ]
     answer: Callable[[Any], Answer] = lambda gradient: {"gradient": gradient.numpy()}  # noqa: E731
     return [
-        Method(name, partial(step, layers, quick), answer, times and Target(times), package="torch", compared=same)
+        Method(
+            name,
+            partial(step, layers, quick),
+            answer,
+            times and Target(times),
+            package="torch",
+            compared=same,
+        )
         for name, layers, same, times in rows
     ]
 

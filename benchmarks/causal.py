@@ -27,7 +27,9 @@ def time_once(function: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def ours(tokens: FloatArray) -> IntArray:
-    return np.asarray(hm.simulate(tokens, RULE, layers=0, save="last").token_sets[0].sets[0].targets)
+    return np.asarray(
+        hm.simulate(tokens, RULE, layers=0, save="last").token_sets[0].sets[0].targets
+    )
 
 
 def with_torch(tokens: FloatArray) -> IntArray:
@@ -39,7 +41,9 @@ def with_torch(tokens: FloatArray) -> IntArray:
     for start in range(0, len(tokens), ROWS):
         stop = min(start + ROWS, len(tokens))
         products = keys[start:stop] @ keys[:stop].T
-        products[:, start:].masked_fill_(torch.ones(stop - start, stop - start).triu(1).bool(), -torch.inf)
+        products[:, start:].masked_fill_(
+            torch.ones(stop - start, stop - start).triu(1).bool(), -torch.inf
+        )
         found.append(products.argmax(dim=1))
     return np.asarray(torch.cat(found).numpy())
 
@@ -75,7 +79,12 @@ def layer_table(n: int) -> str:
             rows.append([name, other, other / seconds, int((found != expected).sum())])
         except ImportError:
             rows.append([name, "not installed", None, None])
-    columns = (f"one causal layer, n = {n:,}, d = 2", "CPU seconds", "times ours", "rows with another answer")
+    columns = (
+        f"one causal layer, n = {n:,}, d = 2",
+        "CPU seconds",
+        "times ours",
+        "rows with another answer",
+    )
     return report.lines(columns, rows)
 
 
@@ -83,7 +92,10 @@ def limits_table(sizes: list[int]) -> str:
     """Return the seconds of a limit at once, and of a stream whose limit is taken after each block."""
     rows = []
     for n in sizes:
-        tokens, stream = np.random.default_rng(1).normal(size=(n, 2)), hm.CausalLimit(RULE)
+        tokens, stream = (
+            np.random.default_rng(1).normal(size=(n, 2)),
+            hm.CausalLimit(RULE),
+        )
         seconds, limit = time_once(lambda tokens=tokens: hm.limit(tokens, RULE))
         start = process_time()
         for first in range(0, n, BLOCK):
@@ -95,16 +107,34 @@ def limits_table(sizes: list[int]) -> str:
         more, _ = time_once(stream.limit)
         rows.append([n, limit.layer, seconds, 1e6 * seconds / n, streamed, 1e3 * more])
     stream_column = f"stream in blocks of {BLOCK:,}, s"
-    return report.lines(("n", "layers", "limit, s", "µs per token", stream_column, "one more token, ms"), rows)
+    return report.lines(
+        (
+            "n",
+            "layers",
+            "limit, s",
+            "µs per token",
+            stream_column,
+            "one more token, ms",
+        ),
+        rows,
+    )
 
 
 def main(
-    n: Annotated[int, typer.Option(help="Tokens of the layer, and of the largest limit.")] = 100_000,
+    n: Annotated[
+        int, typer.Option(help="Tokens of the layer, and of the largest limit.")
+    ] = 100_000,
 ) -> None:
     """Print both tables."""
     for size in (5000, 20_000):
-        hm.limit(np.random.default_rng(2).normal(size=(size, 2)), RULE)  # loads compiled code
-    print(layer_table(n), limits_table([size for size in (1000, 10_000, n) if size <= n]), sep="\n\n")
+        hm.limit(
+            np.random.default_rng(2).normal(size=(size, 2)), RULE
+        )  # loads compiled code
+    print(
+        layer_table(n),
+        limits_table([size for size in (1000, 10_000, n) if size <= n]),
+        sep="\n\n",
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,10 @@ WORD_POWER = 0.95  # 128 words drawn so have 101 distinct ones; long reviews, as
 TEMPERATURE, CLIP = 1e-3, 5.0
 MAX_DIFFERENCE = 0.01  # of the largest logit: softmax mixes words whose products differ by about its temperature
 REVIEWS, TRAINING_REVIEWS = 1000, 5000
-TOKENS, SPREAD = 123, 0.6  # median of the n-grams of a text, and deviation of their logarithm
+TOKENS, SPREAD = (
+    123,
+    0.6,
+)  # median of the n-grams of a text, and deviation of their logarithm
 LENGTHS = (0.4, 0.4, 0.2)  # shares of words, pairs and triples
 MIN_RATE = 2000  # reviews per second
 
@@ -25,7 +28,9 @@ MIN_RATE = 2000  # reviews per second
 def words(quick: bool) -> tuple[IntArray, IntArray]:
     """Return (texts, 128) word indices, frequent words more often, and labels."""
     chances = np.arange(1.0, VOCABULARY + 1) ** -WORD_POWER
-    drawn = np.random.default_rng(0).choice(VOCABULARY, (size(BATCH, quick), N), p=chances / chances.sum())
+    drawn = np.random.default_rng(0).choice(
+        VOCABULARY, (size(BATCH, quick), N), p=chances / chances.sum()
+    )
     return drawn, np.arange(len(drawn)) % 2
 
 
@@ -33,8 +38,13 @@ def encode(drawn: IntArray) -> Any:
     """Return the distinct words of each text with their counts, as `Vocabulary.encode` does for distinct=False."""
     from hardmax.text.vocabulary import Encoded
 
-    texts = [Counter(text) for text in drawn.tolist()]  # in the order of their first occurrence
-    ids, counts = ([x for text in texts for x in read(text)] for read in (Counter.keys, Counter.values))
+    texts = [
+        Counter(text) for text in drawn.tolist()
+    ]  # in the order of their first occurrence
+    ids, counts = (
+        [x for text in texts for x in read(text)]
+        for read in (Counter.keys, Counter.values)
+    )
     return Encoded(np.array(ids), np.cumsum([0, *map(len, texts)]), np.array(counts))
 
 
@@ -46,7 +56,12 @@ def new_paper_network(d: int) -> tuple[Any, Any]:
     from hardmax.text.training import new_network
 
     torch.set_num_threads(THREADS)
-    plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
+    plain: dict[str, Any] = {
+        "lemmas": None,
+        "stop_words": None,
+        "dropout": 0.0,
+        "embedding_dropout": 0.0,
+    }
     settings = HardmaxClassifier.paper(d, batch_size=BATCH, layers=LAYERS, **plain)
     return new_network(VOCABULARY, 2, settings), settings
 
@@ -60,7 +75,10 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
 
     network, settings = new_paper_network(d)
     drawn, labels = words(quick)
-    data, batch = Data(encode(drawn), labels, np.ones(len(drawn), np.float32)), np.arange(len(drawn))
+    data, batch = (
+        Data(encode(drawn), labels, np.ones(len(drawn), np.float32)),
+        np.arange(len(drawn)),
+    )
     optimiser = _optimiser(network, settings)
     for part in optimiser.param_groups:
         part["lr"] = 0.0
@@ -84,7 +102,9 @@ def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
     network, _ = new_paper_network(d)
     drawn, labels = words(quick)
     ids, wanted = torch.from_numpy(drawn), torch.from_numpy(labels).float()
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.0, fused=True)  # fused is the fastest
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=0.0, fused=True
+    )  # fused is the fastest
 
     def logits() -> Any:
         z = torch.nn.functional.embedding(ids, network.embedding)
@@ -95,7 +115,9 @@ def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
 
     def run() -> Any:
         optimiser.zero_grad()
-        torch.nn.functional.binary_cross_entropy_with_logits(logits(), wanted).backward()
+        torch.nn.functional.binary_cross_entropy_with_logits(
+            logits(), wanted
+        ).backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), CLIP)
         optimiser.step()
         return logits
@@ -111,7 +133,9 @@ def layers_run(d: int, quick: bool) -> dict[str, str]:
     network, _ = new_paper_network(d)
     ids, counts = encode(words(quick)[0]).padded()
     step = (network.alpha / (1 + network.alpha)).detach().numpy().repeat(len(ids))
-    layers = list(layers_of(network.embedding.detach().numpy()[ids], step, LAYERS, counts=counts))
+    layers = list(
+        layers_of(network.embedding.detach().numpy()[ids], step, LAYERS, counts=counts)
+    )
     return {"layers": f"{len(layers)} of {LAYERS} layers run"}
 
 
@@ -124,10 +148,17 @@ def have_close_logits(ours: Answer, theirs: Answer) -> bool:
 def _step_case(d: int) -> Case:
     def methods(quick: bool) -> list[Method]:
         def method(name: str, step: Callable[..., Any], **options: Any) -> Method:
-            answer: Callable[[Any], Answer] = lambda logits: {"logits": logits().detach().numpy()}  # noqa: E731
-            return Method(name, partial(step, d, quick), answer, package="torch", **options)
+            answer: Callable[[Any], Answer] = lambda logits: {  # noqa: E731
+                "logits": logits().detach().numpy()
+            }
+            return Method(
+                name, partial(step, d, quick), answer, package="torch", **options
+            )
 
-        ours, paper = "the library's step: hardmax, distinct words", "the paper's step: softmax, all words"
+        ours, paper = (
+            "the library's step: hardmax, distinct words",
+            "the paper's step: softmax, all words",
+        )
         return [
             method(ours, hardmax_step, facts=lambda _: layers_run(d, quick)),
             method(paper, softmax_step, target=Target(5.0)),
@@ -137,7 +168,9 @@ def _step_case(d: int) -> Case:
         f"Training step of the paper's classifier, {N} words by Zipf's law of {VOCABULARY:,}, batch {BATCH}, d = {d}, "
         f"{LAYERS} layers, Gaussian embedding"
     )
-    return Case(f"classifier_step_{d}", title, methods, have_close_logits, "has other logits")
+    return Case(
+        f"classifier_step_{d}", title, methods, have_close_logits, "has other logits"
+    )
 
 
 def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
@@ -148,13 +181,17 @@ def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
     """
     random = np.random.default_rng(seed)
     lengths = (vocabulary.ngrams >= 0).sum(axis=1)
-    sizes = np.maximum(1, random.lognormal(np.log(TOKENS), SPREAD, count)).astype(np.intp)
+    sizes = np.maximum(1, random.lognormal(np.log(TOKENS), SPREAD, count)).astype(
+        np.intp
+    )
     kinds = random.choice(len(LENGTHS), sizes.sum(), p=LENGTHS)
     tokens = np.empty(len(kinds), np.intp)
     for k in range(len(LENGTHS)):
         known, wanted = np.flatnonzero(lengths == k + 1), kinds == k
         chances = 1 / np.arange(1.0, len(known) + 1)
-        tokens[wanted] = random.choice(known, int(wanted.sum()), p=chances / chances.sum())
+        tokens[wanted] = random.choice(
+            known, int(wanted.sum()), p=chances / chances.sum()
+        )
     names = np.array(vocabulary.names(np.arange(len(vocabulary))), dtype=object)[tokens]
     return [" ".join(text) for text in np.split(names, np.cumsum(sizes)[:-1])]
 
@@ -172,7 +209,15 @@ def explain(with_names: bool, quick: bool) -> Callable[[], Any]:
 
     def run(count: int = len(texts)) -> Any:
         found = classifier.explain_many(texts[:count])
-        return [(one.prediction, one.contributions, one.words if with_names else None, one.logit) for one in found]
+        return [
+            (
+                one.prediction,
+                one.contributions,
+                one.words if with_names else None,
+                one.logit,
+            )
+            for one in found
+        ]
 
     run(100)  # loads compiled code
     return run
@@ -200,21 +245,55 @@ def predict_tf_idf(quick: bool) -> Callable[[], Any]:
 
 def _explain_methods(quick: bool) -> list[Method]:
     def answer(found: Any) -> Answer:
-        return {"terms": np.concatenate([one[1] for one in found]), "logits": np.array([one[3] for one in found])}
+        return {
+            "terms": np.concatenate([one[1] for one in found]),
+            "logits": np.array([one[3] for one in found]),
+        }
 
     theirs = "TF-IDF and logistic regression, labels alone"
     return [
-        Method("explain_many, labels", partial(explain, False, quick), answer, package="sklearn"),
-        Method("and every token as text", partial(explain, True, quick), answer, package="sklearn", alone=True),
-        Method(theirs, partial(predict_tf_idf, quick), lambda labels: {}, package="sklearn", compared=False),
+        Method(
+            "explain_many, labels",
+            partial(explain, False, quick),
+            answer,
+            package="sklearn",
+        ),
+        Method(
+            "and every token as text",
+            partial(explain, True, quick),
+            answer,
+            package="sklearn",
+            alone=True,
+        ),
+        Method(
+            theirs,
+            partial(predict_tf_idf, quick),
+            lambda labels: {},
+            package="sklearn",
+            compared=False,
+        ),
     ]
 
 
 def _label_methods(quick: bool) -> list[Method]:
-    theirs, options = "TF-IDF of words and pairs, logistic regression", {"package": "sklearn", "compared": False}
+    theirs, options = (
+        "TF-IDF of words and pairs, logistic regression",
+        {"package": "sklearn", "compared": False},
+    )
     return [
-        Method("predict", partial(label, quick), lambda logits: {"logits": logits}, package="sklearn"),
-        Method(theirs, partial(predict_tf_idf, quick), lambda labels: {}, target=Target(1.0), **options),
+        Method(
+            "predict",
+            partial(label, quick),
+            lambda logits: {"logits": logits},
+            package="sklearn",
+        ),
+        Method(
+            theirs,
+            partial(predict_tf_idf, quick),
+            lambda labels: {},
+            target=Target(1.0),
+            **options,
+        ),
     ]
 
 
@@ -223,7 +302,14 @@ def rate_row(rows: list[Row]) -> list[Row]:
     if rows[0].seconds is None:
         return []
     rate, name = REVIEWS / rows[0].seconds, "reviews labelled and explained a second"
-    return [Row(name, measured=number(rate), target=f"at least {MIN_RATE:,}", reached=rate >= MIN_RATE)]
+    return [
+        Row(
+            name,
+            measured=number(rate),
+            target=f"at least {MIN_RATE:,}",
+            reached=rate >= MIN_RATE,
+        )
+    ]
 
 
 TEXTS = "texts as long as reviews, runs of the shipped vocabulary by Zipf's law"
@@ -231,6 +317,19 @@ EXPLAIN = f"{REVIEWS:,} {TEXTS}, by the shipped model"
 CASES = [
     _step_case(2),
     _step_case(16),
-    Case("classifier_predict", f"Labels of {REVIEWS:,} {TEXTS}", _label_methods, equal, "answers otherwise"),
-    Case("classifier_explain", EXPLAIN, _explain_methods, equal, "explains otherwise", rate_row),
+    Case(
+        "classifier_predict",
+        f"Labels of {REVIEWS:,} {TEXTS}",
+        _label_methods,
+        equal,
+        "answers otherwise",
+    ),
+    Case(
+        "classifier_explain",
+        EXPLAIN,
+        _explain_methods,
+        equal,
+        "explains otherwise",
+        rate_row,
+    ),
 ]

@@ -17,7 +17,9 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # with which a method finds the clust
     "AffinityPropagation": {"preference": -3000.0},
     "MeanShift": {"bandwidth": 12.0},
 }
-FAST: dict[str, Target | None] = dict.fromkeys(("KMeans", "SpectralClustering", "HDBSCAN"))
+FAST: dict[str, Target | None] = dict.fromkeys(
+    ("KMeans", "SpectralClustering", "HDBSCAN")
+)
 
 
 NEIGHBOURS = {"hardmax, 5 neighbours": 5, "hardmax, 20 neighbours": 20}
@@ -34,7 +36,11 @@ def fit_labels(name: str, chosen: Settings, X: FloatArray) -> tuple[IntArray, fl
         "KMeans": {"n_init": 10, "random_state": 0},
         "SpectralClustering": {"affinity": "nearest_neighbors", "random_state": 0},
         "HDBSCAN": {"copy": True},
-        "AffinityPropagation": {"damping": 0.9, "max_iter": 500, "random_state": 0},  # with these it converges
+        "AffinityPropagation": {
+            "damping": 0.9,
+            "max_iter": 500,
+            "random_state": 0,
+        },  # with these it converges
     }
     defaults |= {ours: {"n_neighbors": number} for ours, number in NEIGHBOURS.items()}
     kind = HardmaxClustering if name.startswith("hardmax") else getattr(cluster, name)
@@ -72,12 +78,22 @@ def growth_row(rows: list[Row]) -> list[Row]:
     if not smaller:
         return []
     sizes = [int(row.method.split("= ")[1].replace(",", "")) for row in smaller]
-    p = growth([*sizes, max(SIZES)], [row.seconds or 1.0 for row in (*smaller, rows[0])])
+    p = growth(
+        [*sizes, max(SIZES)], [row.seconds or 1.0 for row in (*smaller, rows[0])]
+    )
     return [Row("growth of our seconds", measured=f"n^{p:.2f}")]
 
 
-def _case(n: int, peers: dict[str, Target | None], smaller: tuple[int, ...] = ()) -> Case:
-    def method(name: str, base: str, points: int, target: Target | None = None, alone: bool = False) -> Method:
+def _case(
+    n: int, peers: dict[str, Target | None], smaller: tuple[int, ...] = ()
+) -> Case:
+    def method(
+        name: str,
+        base: str,
+        points: int,
+        target: Target | None = None,
+        alone: bool = False,
+    ) -> Method:
         return Method(
             name,
             partial(_prepare, base, points),
@@ -91,15 +107,30 @@ def _case(n: int, peers: dict[str, Target | None], smaller: tuple[int, ...] = ()
     def methods(quick: bool) -> list[Method]:
         names = {"hardmax": Target(10, "s") if n == max(SIZES) else None} | peers
         return [
-            *(method(name, name, size(n, quick), target) for name, target in names.items()),
-            *(method(f"hardmax, n = {m:,}", "hardmax", size(m, quick), alone=True) for m in smaller),
+            *(
+                method(name, name, size(n, quick), target)
+                for name, target in names.items()
+            ),
+            *(
+                method(f"hardmax, n = {m:,}", "hardmax", size(m, quick), alone=True)
+                for m in smaller
+            ),
         ]
 
     title = f"Cluster {n:,} points of {CENTRES} Gaussian clusters, d = {D}"
-    return Case(f"clustering_{n}", title, methods, are_same_partitions, "finds other clusters", growth_row)
+    return Case(
+        f"clustering_{n}",
+        title,
+        methods,
+        are_same_partitions,
+        "finds other clusters",
+        growth_row,
+    )
 
 
 CASES = [
-    _case(5000, FAST | dict.fromkeys(("AffinityPropagation", "MeanShift"), Target(20.0))),
+    _case(
+        5000, FAST | dict.fromkeys(("AffinityPropagation", "MeanShift"), Target(20.0))
+    ),
     _case(20_000, FAST, tuple(n for n in SIZES if n not in (5000, 20_000))),
 ]

@@ -77,14 +77,26 @@ def _run_fresh(code: str, empty_cache: bool = False) -> Fresh:
     code += PEAK if CLEAR_REFS.exists() else "print(0)"
     with tempfile.TemporaryDirectory() as folder:
         variables = os.environ | ({"NUMBA_CACHE_DIR": folder} if empty_cache else {})
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=variables)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=variables,
+        )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     seconds, answer, peak = map(float, done.stdout.split())
     return seconds, answer, peak or None
 
 
-def _method(name: str, code: str, most: Target | None = None, package: str = "", empty_cache: bool = False) -> Method:
+def _method(
+    name: str,
+    code: str,
+    most: Target | None = None,
+    package: str = "",
+    empty_cache: bool = False,
+) -> Method:
     return Method(
         name,
         lambda: partial(_run_fresh, code, empty_cache),
@@ -98,37 +110,68 @@ def _method(name: str, code: str, most: Target | None = None, package: str = "",
 
 def _first_limit(n: int, quick: bool) -> list[Method]:
     auto, plain = (LIMIT.format(n=n, kernel=kernel) for kernel in ("auto", "numpy"))
-    return [_method('limit, kernel="auto"', auto), _method('limit, kernel="numpy"', plain, Target(0.9))]
+    return [
+        _method('limit, kernel="auto"', auto),
+        _method('limit, kernel="numpy"', plain, Target(0.9)),
+    ]
 
 
 def _first_layer(quick: bool) -> list[Method]:
-    auto, plain = (LOAD.format(n=10_000, d=2, kernel=kernel) for kernel in ("auto", "numpy"))
-    return [_method('kernel="auto"', auto, Target(0.5, "s")), _method('kernel="numpy"', plain)]
+    auto, plain = (
+        LOAD.format(n=10_000, d=2, kernel=kernel) for kernel in ("auto", "numpy")
+    )
+    return [
+        _method('kernel="auto"', auto, Target(0.5, "s")),
+        _method('kernel="numpy"', plain),
+    ]
 
 
 def _import(quick: bool) -> list[Method]:
-    return [_method("import hardmax, seconds of the processor", IMPORT, Target(0.3, "s"))]
+    return [
+        _method("import hardmax, seconds of the processor", IMPORT, Target(0.3, "s"))
+    ]
 
 
 def _loading(kernel: str, d: int, quick: bool) -> list[Method]:
-    compiled, plain = (LOAD.format(n=1000, d=d, kernel=name) for name in (kernel, "numpy"))
+    compiled, plain = (
+        LOAD.format(n=1000, d=d, kernel=name) for name in (kernel, "numpy")
+    )
     named = f'kernel="{kernel}"'
-    slow = [] if quick else [_method(f"{named}, compiled anew", compiled, package="numba", empty_cache=True)]
+    slow = (
+        []
+        if quick
+        else [
+            _method(
+                f"{named}, compiled anew", compiled, package="numba", empty_cache=True
+            )
+        ]
+    )
     loaded = _method(f"{named}, loaded from its cache", compiled, package="numba")
     return [_method('kernel="numpy"', plain), loaded, *slow]
 
 
 def _classifier(name: str, code: str, most: float, quick: bool) -> list[Method]:
-    slow = [] if quick else [_method(NOTHING_COMPILED, code, package="sklearn", empty_cache=True)]
+    slow = (
+        []
+        if quick
+        else [_method(NOTHING_COMPILED, code, package="sklearn", empty_cache=True)]
+    )
     return [_method(name, code, Target(most, "s"), "sklearn"), *slow]
 
 
 def _attention(quick: bool) -> list[Method]:
     by_torch = "(lambda q, k, v: v.gather(1, (q @ k.mT).argmax(2, keepdim=True).expand(-1, -1, v.shape[2])))"
-    ours, theirs = (ATTEND.format(attend=attend) for attend in ("hm.hardmax_attention", by_torch))
+    ours, theirs = (
+        ATTEND.format(attend=attend) for attend in ("hm.hardmax_attention", by_torch)
+    )
     return [
         _method("hardmax_attention", ours, Target(0.5, "s"), "torch"),
-        _method(f"hardmax_attention, {NOTHING_COMPILED}", ours, package="torch", empty_cache=True),
+        _method(
+            f"hardmax_attention, {NOTHING_COMPILED}",
+            ours,
+            package="torch",
+            empty_cache=True,
+        ),
         _method("argmax and gather in torch", theirs, package="torch"),
     ]
 
@@ -140,13 +183,25 @@ def _case(name: str, title: str, methods: Callable[[bool], list[Method]]) -> Cas
 FRESH = "of a fresh process, Gaussian tokens,"
 CASES = [
     _case("import", "The import, in a fresh process", _import),
-    _case("first_layer", f"First layer {FRESH} n = 10,000, d = 2, after the import", _first_layer),
+    _case(
+        "first_layer",
+        f"First layer {FRESH} n = 10,000, d = 2, after the import",
+        _first_layer,
+    ),
     *(
-        _case(f"first_limit_{n}", f"First limit {FRESH} n = {n}, d = 2, alpha = 0.5", partial(_first_limit, n))
+        _case(
+            f"first_limit_{n}",
+            f"First limit {FRESH} n = {n}, d = 2, alpha = 0.5",
+            partial(_first_limit, n),
+        )
         for n in (100, 1000)
     ),
     *(
-        _case(f"loading_{kernel}", f"First layer {FRESH} n = 1000, d = {d}", partial(_loading, kernel, d))
+        _case(
+            f"loading_{kernel}",
+            f"First layer {FRESH} n = 1000, d = {d}",
+            partial(_loading, kernel, d),
+        )
         for kernel, d in (("hull", 2), ("scan", 16), ("symmetric", 256))
     ),
     _case(

@@ -30,12 +30,20 @@ OURS: dict[str, dict[str, Any]] = {
 RTOL, PEER_ATOL, END, BETA = 1e-6, 1e-9, 5.0, 4.0
 MAX_ERROR, ERROR_SHARE = 100 * RTOL, 0.99
 WARM_RUNS = 200  # at most, until the compiled kernel is loaded
-SIZES = {"1000x40": 1.3, "3000": 1.3, "1000": 1.3, "300": 1.3, "100": 1.0}  # and the target; torch loads for the last
+SIZES = {
+    "1000x40": 1.3,
+    "3000": 1.3,
+    "1000": 1.3,
+    "300": 1.3,
+    "100": 1.0,
+}  # and the target; torch loads for the last
 MAX_TORCH_TOKENS = 300  # beyond it torchdiffeq takes seconds
 Run = Callable[[], FloatArray]
 
 
-def euler_loop(tokens: list[list[float]], V: list[list[float]], end: float, dt: float) -> list[list[float]]:
+def euler_loop(
+    tokens: list[list[float]], V: list[list[float]], end: float, dt: float
+) -> list[list[float]]:
     """Integrate rescaled self-attention with Q^T K = I as the script of the paper does: loops, and steps of order 1.
 
     The script computes e^{tV} for every pair of tokens and each entry of P in O(n); here once per step and in O(1).
@@ -51,8 +59,16 @@ def euler_loop(tokens: list[list[float]], V: list[list[float]], end: float, dt: 
             largest = max(scores)
             weights = [math.exp(score - largest) for score in scores]
             total = sum(weights)
-            mean = [sum(weights[j] * z[j][r] for j in range(n)) / total - z[i][r] for r in range(d)]
-            moved.append([z[i][r] + dt * sum(V[r][s] * mean[s] for s in range(d)) for r in range(d)])
+            mean = [
+                sum(weights[j] * z[j][r] for j in range(n)) / total - z[i][r]
+                for r in range(d)
+            ]
+            moved.append(
+                [
+                    z[i][r] + dt * sum(V[r][s] * mean[s] for s in range(d))
+                    for r in range(d)
+                ]
+            )
         z = moved
     return z
 
@@ -71,21 +87,37 @@ def _loop_case(name: str, words: str, V: FloatArray) -> Case:
 
         @cache
         def exact() -> FloatArray:
-            return np.asarray(hm.simulate(tokens, rule, times=end, save="last", rtol=1e-12, atol=1e-14).rescaled[-1])
+            return np.asarray(
+                hm.simulate(
+                    tokens, rule, times=end, save="last", rtol=1e-12, atol=1e-14
+                ).rescaled[-1]
+            )
 
-        def method(name: str, run: Callable[[], Any], read: Callable[[Any], Any], alone: bool = False) -> Method:
+        def method(
+            name: str,
+            run: Callable[[], Any],
+            read: Callable[[Any], Any],
+            alone: bool = False,
+        ) -> Method:
             def error(result: Any) -> Answer:
                 return {"error": np.abs(np.asarray(read(result)) - exact()).max()}
 
             facts = lambda result: {"error": f"error {error(result)['error']:.0e}"}  # noqa: E731
-            return Method(name, lambda: run, error, alone=alone, compared=not alone, facts=facts)
+            return Method(
+                name, lambda: run, error, alone=alone, compared=not alone, facts=facts
+            )
 
         flow, loops = (
             partial(hm.simulate, tokens, rule, times=end),
             partial(euler_loop, tokens.tolist(), V.tolist(), end),
         )
         first, *others = (
-            method(name, partial(flow, **options), lambda run: run.rescaled[-1], alone=bool(options))
+            method(
+                name,
+                partial(flow, **options),
+                lambda run: run.rescaled[-1],
+                alone=bool(options),
+            )
             for name, options in OURS.items()
         )
         return [first, method(f"loops, steps of {STEP:g}", loops, np.asarray), *others]
@@ -98,7 +130,9 @@ def ours(tokens: FloatArray, on_sphere: bool, method: str, rtol: float = RTOL) -
     rule = hm.Sphere(BETA) if on_sphere else hm.SelfAttention()
 
     def run() -> FloatArray:
-        return np.asarray(hm.simulate(tokens, rule, times=[END], method=method, rtol=rtol).array[-1])
+        return np.asarray(
+            hm.simulate(tokens, rule, times=[END], method=method, rtol=rtol).array[-1]
+        )
 
     return run
 
@@ -120,7 +154,15 @@ def diffrax_run(tokens: FloatArray, on_sphere: bool, name: str) -> Run:
 
     def solve(x: Any) -> Any:
         found = diffrax.diffeqsolve(
-            term, solver, 0.0, END, None, x, stepsize_controller=control, saveat=diffrax.SaveAt(t1=True), max_steps=4096
+            term,
+            solver,
+            0.0,
+            END,
+            None,
+            x,
+            stepsize_controller=control,
+            saveat=diffrax.SaveAt(t1=True),
+            max_steps=4096,
         )
         return found.ys[0]
 
@@ -140,7 +182,9 @@ def torch_run(tokens: FloatArray, on_sphere: bool, name: str) -> Run:
         pull = P @ x
         return pull - (x * pull).sum(-1, keepdim=True) * x if on_sphere else pull
 
-    return lambda: np.asarray(odeint(velocity, start, times, rtol=RTOL, atol=PEER_ATOL, method=name)[-1])
+    return lambda: np.asarray(
+        odeint(velocity, start, times, rtol=RTOL, atol=PEER_ATOL, method=name)[-1]
+    )
 
 
 PEERS: dict[str, tuple[str, Callable[..., Run], str]] = {
@@ -154,18 +198,26 @@ def problem(batch: int, n: int, d: int, on_sphere: bool) -> FloatArray:
     """Draw tokens: uniform in a cube, or on the sphere."""
     rng, shape = np.random.default_rng(0), (batch, n, d) if batch else (n, d)
     tokens = rng.normal(size=shape) if on_sphere else rng.uniform(-1, 1, shape)
-    return np.asarray(tokens / np.linalg.norm(tokens, axis=-1, keepdims=True) if on_sphere else tokens)
+    return np.asarray(
+        tokens / np.linalg.norm(tokens, axis=-1, keepdims=True) if on_sphere else tokens
+    )
 
 
 def _methods(name: str, d: int, on_sphere: bool, quick: bool) -> list[Method]:
-    batch, n = (size(int(part), quick) for part in name.split("x")) if "x" in name else (0, size(int(name), quick))
+    batch, n = (
+        (size(int(part), quick) for part in name.split("x"))
+        if "x" in name
+        else (0, size(int(name), quick))
+    )
     tokens = problem(batch, n, d, on_sphere)
 
     @cache
     def exact() -> FloatArray:
         return ours(tokens, on_sphere, "DOP853", 1e-10)()
 
-    def method(title: str, make: Callable[[], Run], package: str = "", **options: Any) -> Method:
+    def method(
+        title: str, make: Callable[[], Run], package: str = "", **options: Any
+    ) -> Method:
         seconds = [np.inf]
 
         def prepare() -> Run:
@@ -185,37 +237,63 @@ def _methods(name: str, d: int, on_sphere: bool, quick: bool) -> list[Method]:
             return run
 
         def error(found: FloatArray) -> Answer:
-            each = np.abs(found - exact()).max((-1, -2)) / np.abs(exact()).max((-1, -2))  # of every flow
+            each = np.abs(found - exact()).max((-1, -2)) / np.abs(exact()).max(
+                (-1, -2)
+            )  # of every flow
             return {"error": float(np.quantile(each, ERROR_SHARE))}
 
         def facts(found: FloatArray) -> dict[str, Any]:
-            words = {"error": f"error {error(found)['error']:.0e}", "processor": f"processor {1e3 * seconds[0]:.3g} ms"}
+            words = {
+                "error": f"error {error(found)['error']:.0e}",
+                "processor": f"processor {1e3 * seconds[0]:.3g} ms",
+            }
             return words | ({"version": version(package)} if package else {})
 
         return Method(title, prepare, error, package=package, facts=facts, **options)
 
     rows = [
         method("hardmax RK45", partial(ours, tokens, on_sphere, "RK45")),
-        method("hardmax DOP853", partial(ours, tokens, on_sphere, "DOP853"), alone=True),
+        method(
+            "hardmax DOP853", partial(ours, tokens, on_sphere, "DOP853"), alone=True
+        ),
     ]
     for title, (package, make, each) in PEERS.items():
         slow = package == "torchdiffeq" and max(batch, n) > MAX_TORCH_TOKENS
         target = Target(SIZES[name]) if package == "diffrax" else None
-        rows.append(method(title, partial(make, tokens, on_sphere, each), package, target=target, slow=slow))
+        rows.append(
+            method(
+                title,
+                partial(make, tokens, on_sphere, each),
+                package,
+                target=target,
+                slow=slow,
+            )
+        )
     return rows
 
 
 def _case(name: str, d: int, on_sphere: bool) -> Case:
-    kind, words = ("sphere", "Sphere, beta = 4") if on_sphere else ("attention", "Self-attention, V = I")
+    kind, words = (
+        ("sphere", "Sphere, beta = 4")
+        if on_sphere
+        else ("attention", "Self-attention, V = I")
+    )
     count = "1,000 flows of n = 40" if "x" in name else f"n = {int(name):,}"
     title = f"{words}, {count}, d = {d}, T = {END:g}, rtol = {RTOL:g}"
     agrees = lambda ours, theirs: max(ours["error"], theirs["error"]) < MAX_ERROR  # noqa: E731
     methods, why = partial(_methods, name, d, on_sphere), "has an error above 100 rtol"
-    return Case(f"flow_{kind}_{name}_{d}", title, methods, agrees, why, in_one_process=True)
+    return Case(
+        f"flow_{kind}_{name}_{d}", title, methods, agrees, why, in_one_process=True
+    )
 
 
 CASES = [
     _loop_case("polytope_flow", "V = I", np.eye(3)),
     _loop_case("hyperplane_flow", "V with positive entries", hm.matrix("paper-3d")),
-    *(_case(name, d, on_sphere) for name in SIZES for d in (2, 3) for on_sphere in (False, True)),
+    *(
+        _case(name, d, on_sphere)
+        for name in SIZES
+        for d in (2, 3)
+        for on_sphere in (False, True)
+    ),
 ]

@@ -34,7 +34,10 @@ TARGETS = {  # times as fast, both as CUDA graphs, by what is done, type, n, d a
     **{(BOTH, "bfloat16", n, 64, ""): 1.5 for n in (512, 1024)},
     ("sets", "float32", 4096, 64, ""): 5.0,
 }
-MAX_COMPILATION, MAX_FIRST_CALL = 12.0, 2.0  # seconds of a first call, without and with machine code on disk
+MAX_COMPILATION, MAX_FIRST_CALL = (
+    12.0,
+    2.0,
+)  # seconds of a first call, without and with machine code on disk
 FIRST = """
 import sys, time, torch
 from hardmax.attention.functional import hardmax_attention
@@ -48,7 +51,17 @@ print(1000 * (time.perf_counter() - start), (torch.cuda.max_memory_allocated() -
 """
 FLOW_TURNS, FLOW_TARGET = 3, 3.0
 MANY = 100_000  # tokens of a flow that is timed once: kernels are compiled by then
-COLUMNS = ("case", "how", "ours ms", "other ms", "ours MB", "other MB", "times as fast", "target", "reached?")
+COLUMNS = (
+    "case",
+    "how",
+    "ours ms",
+    "other ms",
+    "ours MB",
+    "other MB",
+    "times as fast",
+    "target",
+    "reached?",
+)
 
 
 def measure() -> dict[str, Any]:
@@ -59,7 +72,9 @@ def measure() -> dict[str, Any]:
     from benchmarks.gpu_rivals import largest_products
 
     if not torch.cuda.is_available():
-        raise InputError("`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU.")
+        raise InputError(
+            "`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU."
+        )
     n, batch = 4096, 64
     cases: list[Callable[[], Iterable[dict[str, Any]]]] = [
         *(partial(_attention, torch.bfloat16, batch, n, d) for d in (64, 128)),
@@ -87,26 +102,50 @@ def measure() -> dict[str, Any]:
         torch.cuda.empty_cache()
     versions = {"torch": torch.__version__, "triton": triton.__version__}
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"machine": {"device": torch.cuda.get_device_name(), **versions}, "date": date, "rows": rows}
+    return {
+        "machine": {"device": torch.cuda.get_device_name(), **versions},
+        "date": date,
+        "rows": rows,
+    }
 
 
-def row(case: str, how: str, ours: float, other: float, peaks: tuple[float, float], target: float | None) -> Any:
+def row(
+    case: str,
+    how: str,
+    ours: float,
+    other: float,
+    peaks: tuple[float, float],
+    target: float | None,
+) -> Any:
     """Return the row of a comparison."""
     times = other / ours
     reached = "" if target is None else "reached" if times >= target else "missed"
-    return dict(zip(COLUMNS, (case, how, ours, other, *peaks, times, target or "", reached), strict=True))
+    return dict(
+        zip(
+            COLUMNS,
+            (case, how, ours, other, *peaks, times, target or "", reached),
+            strict=True,
+        )
+    )
 
 
-def compare(case: str, how: str, ours: Step, other: Step, target: float | None = None) -> Any:
+def compare(
+    case: str, how: str, ours: Step, other: Step, target: float | None = None
+) -> Any:
     """Measure two steps as they are, or as CUDA graphs, and return their row."""
-    timed = (_milliseconds(_replayed(step) if how == GRAPH else step) for step in (ours, other))
+    timed = (
+        _milliseconds(_replayed(step) if how == GRAPH else step)
+        for step in (ours, other)
+    )
     return row(case, how, *timed, (_peak(ours), _peak(other)), target)
 
 
 def markdown(found: dict[str, Any]) -> str:
     """Return the table of a file of results."""
     columns = {key: key for key in COLUMNS}
-    return report.with_machine(found, report.table(found["rows"], columns, ("how", "reached?")))
+    return report.with_machine(
+        found, report.table(found["rows"], columns, ("how", "reached?"))
+    )
 
 
 def _milliseconds(step: Step) -> float:
@@ -144,7 +183,9 @@ def _replayed(step: Step) -> Step:
     return replay
 
 
-def _steps(attention: Callable[..., Any], inputs: list[Any], g: Any) -> tuple[Step, Step]:
+def _steps(
+    attention: Callable[..., Any], inputs: list[Any], g: Any
+) -> tuple[Step, Step]:
     """Forward, and forward with backward, as functions of nothing."""
     import torch
 
@@ -168,38 +209,66 @@ def _check(q: Any, k: Any, v: Any, out: Any, causal: bool) -> None:
 
     scores = q[0, 0].double() @ k[0, 0].double().T
     if causal:
-        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
+        scores = scores.masked_fill(
+            ~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf
+        )
     best = scores.amax(1, keepdim=True)
     chosen = (scores >= best - 1e-12 * best.abs()).double()
     means = (chosen / chosen.sum(1, keepdim=True)) @ v[0, 0].double()
-    wrong = (out[0, 0].double() - means).abs().amax(1) > 0.02 * means.abs().amax(1) + 1e-3
+    wrong = (out[0, 0].double() - means).abs().amax(1) > 0.02 * means.abs().amax(
+        1
+    ) + 1e-3
     if wrong.any():
-        raise InputError(f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio.")
+        raise InputError(
+            f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio."
+        )
 
 
 def _attention(
-    dtype: Any, batch: int, n: int, d: int, causal: bool = False, copies: int = 1, most: int = 0
+    dtype: Any,
+    batch: int,
+    n: int,
+    d: int,
+    causal: bool = False,
+    copies: int = 1,
+    most: int = 0,
 ) -> list[dict[str, Any]]:
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
     from hardmax.attention.functional import hardmax_attention
 
-    q, k, v, g = (torch.randn(1, batch, n, d, device="cuda").to(dtype) for _ in range(4))
+    q, k, v, g = (
+        torch.randn(1, batch, n, d, device="cuda").to(dtype) for _ in range(4)
+    )
     if most:  # integers up to it: different keys tie
-        q, k = (torch.randint(-most, most + 1, q.shape, device="cuda").to(dtype) for _ in range(2))
+        q, k = (
+            torch.randint(-most, most + 1, q.shape, device="cuda").to(dtype)
+            for _ in range(2)
+        )
     k = k[:, :, : n // copies].repeat(1, 1, copies, 1)
-    ours = _steps(lambda q, k, v: hardmax_attention(q, k, v, causal=causal), [q, k, v], g)
-    theirs = _steps(lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=causal), [q, k, v], g)
+    ours = _steps(
+        lambda q, k, v: hardmax_attention(q, k, v, causal=causal), [q, k, v], g
+    )
+    theirs = _steps(
+        lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=causal),
+        [q, k, v],
+        g,
+    )
     _check(q, k, v, ours[0](), causal)
     kind = str(dtype).removeprefix("torch.")
-    more = (", causal" if causal else "") + (f", every key {copies} times" if copies > 1 else "")
+    more = (", causal" if causal else "") + (
+        f", every key {copies} times" if copies > 1 else ""
+    )
     more += f", integers from {-most} to {most}" if most else ""
     rows: list[dict[str, Any]] = []
     for name, one, other in zip((FORWARD, BOTH), ours, theirs, strict=True):
         case = f"{name}, {kind}, batch {batch}, n = {n}, d = {d}{more}, against SDPA"
         target = TARGETS.get((name, kind, n, d, more))
-        rows += [compare(case, GRAPH, one, other, target), compare(case, "eager", one, other)]
+        rows += [
+            compare(case, GRAPH, one, other, target),
+            compare(case, "eager", one, other),
+        ]
     return rows
 
 
@@ -243,9 +312,7 @@ def _layers(batch: int, n: int) -> list[dict[str, Any]]:
         step()
         torch.cuda.synchronize()
         times.append(1000 * (time.perf_counter() - start))
-    case = (
-        f"8 layers, {BOTH}, float32, batch {batch}, n = {n}, d = 2, a fifth of the tokens 0, against our own on the CPU"
-    )
+    case = f"8 layers, {BOTH}, float32, batch {batch}, n = {n}, d = 2, a fifth of the tokens 0, against our own on the CPU"
     return [row(case, "eager", times[0], times[1], (peak, 0.0), 1.0)]
 
 
@@ -259,7 +326,12 @@ def _first_call() -> list[dict[str, Any]]:
             (128, "another width compiled before", MAX_COMPILATION),
         ):
             call = [sys.executable, "-c", FIRST, str(d)]
-            done = subprocess.run(call, env=os.environ | {"TRITON_CACHE_DIR": folder}, capture_output=True, check=True)
+            done = subprocess.run(
+                call,
+                env=os.environ | {"TRITON_CACHE_DIR": folder},
+                capture_output=True,
+                check=True,
+            )
             first, peak = map(float, done.stdout.split())
             case = f"first call, bfloat16, d = {d}, against {limit:.0f} s"
             rows.append(row(case, how, first, 1000 * limit, (peak, 0.0), 1.0))
@@ -294,11 +366,15 @@ def _flows(d: int = 3) -> list[dict[str, Any]]:
             tokens = torch.tensor(drawn, dtype=dtype, device="cuda")
             ours, run = integrate(kernel, tokens, rule, end)
             other, same = integrate(device._means_by_blocks, tokens, rule, end)
-            difference = float((run.tokens - same.tokens).abs().max() / same.tokens.abs().max())
+            difference = float(
+                (run.tokens - same.tokens).abs().max() / same.tokens.abs().max()
+            )
             kind = f"{type(rule).__name__}, {str(dtype).removeprefix('torch.')}, n = {n:,}, d = {d}"
             case = f"flow, {kind}, against plain torch, whose tokens differ by {difference:.0e}"
             target = FLOW_TARGET if n > 1000 else None
-            rows.append(row(case, "eager", 1000 * ours, 1000 * other, (0.0, 0.0), target))
+            rows.append(
+                row(case, "eager", 1000 * ours, 1000 * other, (0.0, 0.0), target)
+            )
     return rows
 
 

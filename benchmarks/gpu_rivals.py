@@ -19,7 +19,13 @@ import triton.language as tl
 
 CONFIGS = [
     triton.Config({"N": n, "M": m}, num_warps=warps, num_stages=stages)
-    for n, m, warps, stages in ((128, 64, 4, 3), (128, 128, 4, 3), (128, 128, 8, 3), (64, 128, 4, 3), (128, 256, 8, 2))
+    for n, m, warps, stages in (
+        (128, 64, 4, 3),
+        (128, 128, 4, 3),
+        (128, 128, 8, 3),
+        (64, 128, 4, 3),
+        (128, 256, 8, 2),
+    )
 ]
 SQUARES, DIMENSIONS = (1000, 4096, 16_384, 65_536), (64, 128)
 FEW_CENTRES = (1 << 20, 256)
@@ -32,12 +38,20 @@ def assign(q, k, out, n, m, D: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
     """Write the index of the largest product of each query."""
     rows = tl.program_id(0) * N + tl.arange(0, N)
     columns = tl.arange(0, D)
-    queries = tl.load(q + rows[:, None].to(tl.int64) * D + columns[None, :], mask=rows[:, None] < n, other=0.0)
+    queries = tl.load(
+        q + rows[:, None].to(tl.int64) * D + columns[None, :],
+        mask=rows[:, None] < n,
+        other=0.0,
+    )
     best = tl.full([N], -float("inf"), tl.float32)
     index = tl.zeros([N], tl.int32)
     for start in range(0, m, M):
         keys = start + tl.arange(0, M)
-        tile = tl.load(k + keys[None, :].to(tl.int64) * D + columns[:, None], mask=keys[None, :] < m, other=0.0)
+        tile = tl.load(
+            k + keys[None, :].to(tl.int64) * D + columns[:, None],
+            mask=keys[None, :] < m,
+            other=0.0,
+        )
         scores = tl.dot(queries, tile)
         scores = tl.where(keys[None, :] < m, scores, -float("inf"))
         most, place = tl.max(scores, 1, return_indices=True)
@@ -61,20 +75,29 @@ def largest_products() -> Iterator[dict[str, Any]]:
 
     compiled = torch.compile(lambda q, k: (q @ k.T).argmax(1), dynamic=True)
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
-        for n, m, d in [(n, n, d) for n in SQUARES for d in DIMENSIONS] + [(*FEW_CENTRES, d) for d in DIMENSIONS]:
+        for n, m, d in [(n, n, d) for n in SQUARES for d in DIMENSIONS] + [
+            (*FEW_CENTRES, d) for d in DIMENSIONS
+        ]:
             q, k = (torch.randn(size, d, device="cuda").to(dtype) for size in (n, m))
             nothing, found = k[None, :, :0], new_record(q[None], k[None], None, False)
             out = torch.empty(n, dtype=torch.int32, device="cuda")
 
-            def ours(q: Any = q, k: Any = k, nothing: Any = nothing, found: Any = found) -> Any:
+            def ours(
+                q: Any = q, k: Any = k, nothing: Any = nothing, found: Any = found
+            ) -> Any:
                 gpu.attend(q[None], k[None], nothing, None, False, found)
                 return first_and_sizes(found, len(q))[0][0]
 
             exact = (q[:CHECKED].double() @ k.double().T).argmax(1)
-            assert (ours()[:CHECKED] == exact).all(), "hardmax chooses other keys than float64: no ratio"
+            assert (ours()[:CHECKED] == exact).all(), (
+                "hardmax chooses other keys than float64: no ratio"
+            )
             size = f"n = m = {n}" if n == m else f"n = {n}, m = {m}"
             for name, other in (
-                ("a fused kernel of products and argmax", lambda q=q, k=k, out=out: fused(q, k, out)),
+                (
+                    "a fused kernel of products and argmax",
+                    lambda q=q, k=k, out=out: fused(q, k, out),
+                ),
                 ("torch.compile of matmul and argmax", lambda q=q, k=k: compiled(q, k)),
             ):
                 wrong = int((other() != ours()).sum())

@@ -18,7 +18,11 @@ from hardmax import __version__
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 CLEAR_REFS = Path("/proc/self/clear_refs")
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+CORES = (
+    len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity")
+    else os.cpu_count() or 1
+)
 THREADS = min(2, CORES)  # for every library
 PACKAGES = ("numpy", "scipy", "numba", "faiss-cpu", "pykeops", "torch")
 MARK = "BENCHMARKS_VECTORS"  # environment variable of restricted processes
@@ -47,7 +51,13 @@ def instructions() -> str:
     if is_restricted():
         return "AVX2 (kept from AVX-512)"
     flags = _cpu_info("flags").split()
-    return "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else platform.machine()
+    return (
+        "AVX-512"
+        if "avx512f" in flags
+        else "AVX2"
+        if "avx2" in flags
+        else platform.machine()
+    )
 
 
 def results_file(path: Path) -> Path:
@@ -57,13 +67,17 @@ def results_file(path: Path) -> Path:
 
 def results_files(path: Path) -> list[Path]:
     """Return the files of both kinds of machine that exist."""
-    return [each for each in (path, path.with_stem(f"{path.stem}_avx2")) if each.exists()]
+    return [
+        each for each in (path, path.with_stem(f"{path.stem}_avx2")) if each.exists()
+    ]
 
 
 def machine() -> dict[str, str]:
     """Return facts to print beside every table."""
     found = {
-        "processor": _cpu_info("model name") or platform.processor() or platform.machine(),
+        "processor": _cpu_info("model name")
+        or platform.processor()
+        or platform.machine(),
         "instructions": instructions(),
         "cores": str(CORES),
         "threads": str(THREADS),
@@ -82,7 +96,10 @@ def environment() -> dict[str, str]:
     """Return variables that give every library the same number of threads, and KeOps the same instructions."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     architecture = "haswell" if is_restricted() else "native"
-    return {f"{library}_NUM_THREADS": str(THREADS) for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")} | {
+    return {
+        f"{library}_NUM_THREADS": str(THREADS)
+        for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")
+    } | {
         "CXXFLAGS": f"-march={architecture}",
         # A separate folder: KeOps would reuse what it compiled without these flags.
         "KEOPS_CACHE_FOLDER": str(home / "hardmax" / f"keops-{architecture}"),
@@ -95,12 +112,16 @@ def _cpu_info(field: str) -> str:
     """Return a field of the first processor in /proc/cpuinfo, or an empty string."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(field))
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith(field)
+        )
     except (OSError, StopIteration):
         return ""
 
 
-def with_peak(run: Callable[[], Any], *, afresh: bool = False) -> tuple[Any, float | None]:
+def with_peak(
+    run: Callable[[], Any], *, afresh: bool = False
+) -> tuple[Any, float | None]:
     """Call a function; return its result and by how many MB the process grew at its peak, or None without Linux.
 
     This counts every allocator: NumPy, BLAS, FAISS, compiled code. The kernel keeps the largest resident size (VmHWM)

@@ -28,10 +28,16 @@ class Target:
     unit: str = "times"
 
     def __str__(self) -> str:
-        return f"{self.value:g} times" if self.unit == "times" else f"at most {self.value:g} {self.unit}".rstrip()
+        return (
+            f"{self.value:g} times"
+            if self.unit == "times"
+            else f"at most {self.value:g} {self.unit}".rstrip()
+        )
 
     def is_reached(self, measured: float) -> bool:
-        return measured >= self.value if self.unit == "times" else measured <= self.value
+        return (
+            measured >= self.value if self.unit == "times" else measured <= self.value
+        )
 
 
 @dataclass(frozen=True)
@@ -39,16 +45,24 @@ class Method:
     """One row of a case: how to prepare it, what is timed, and how to read the answer."""
 
     name: str
-    prepare: Callable[[], Callable[[], Any]]  # imports, data and small runs; the function it returns is timed
+    prepare: Callable[
+        [], Callable[[], Any]
+    ]  # imports, data and small runs; the function it returns is timed
     answer: Callable[[Any], Answer]  # read from the result after timing
     target: Target | None = None
     package: str = ""  # required beyond hardmax
     slow: bool = False  # measured with --slow only
     alone: bool = False  # a row without a ratio, such as ours at another size
     compared: bool = True  # False for another model, whose answer differs
-    seconds: Callable[[float, Any], float] = wall_seconds  # from wall seconds and result
-    peak: Callable[[Any], float | None] | None = None  # MB, read from the result if another process did the work
-    facts: Callable[[Any], dict[str, Any]] = lambda result: {}  # such as the kernel that ran
+    seconds: Callable[[float, Any], float] = (
+        wall_seconds  # from wall seconds and result
+    )
+    peak: Callable[[Any], float | None] | None = (
+        None  # MB, read from the result if another process did the work
+    )
+    facts: Callable[[Any], dict[str, Any]] = (
+        lambda result: {}
+    )  # such as the kernel that ran
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,10 @@ class Row:
 
     @property
     def label(self) -> str:
-        note = ", ".join(f"{value} {key}" if isinstance(value, int) else value for key, value in self.facts.items())
+        note = ", ".join(
+            f"{value} {key}" if isinstance(value, int) else value
+            for key, value in self.facts.items()
+        )
         return self.method + (f" ({note})" if note else "")
 
 
@@ -94,7 +111,9 @@ class Case:
     methods: Callable[[bool], list[Method]]  # given whether sizes are small
     agrees: Callable[[Answer, Answer], bool]
     why: str  # the reason for refusing an answer that does not agree
-    finish: Callable[[list[Row]], list[Row]] = lambda rows: []  # more rows, computed from the measured ones
+    finish: Callable[[list[Row]], list[Row]] = (
+        lambda rows: []
+    )  # more rows, computed from the measured ones
     in_one_process: bool = False  # with fewer turns
 
 
@@ -105,7 +124,9 @@ def size(n: int, quick: bool) -> int:
 
 def equal(ours: Answer, theirs: Answer) -> bool:
     """Return True if all arrays of two answers are equal."""
-    return ours.keys() == theirs.keys() and all(np.array_equal(ours[key], theirs[key]) for key in ours)
+    return ours.keys() == theirs.keys() and all(
+        np.array_equal(ours[key], theirs[key]) for key in ours
+    )
 
 
 def growth(sizes: list[int], seconds: list[float]) -> float:

@@ -11,7 +11,11 @@ from benchmarks.registry import Result, Row
 from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 
-BEGIN, GPU, END = "<!-- made by python -m benchmarks -->", "<!-- made by python -m benchmarks gpu -->", "<!-- end -->"
+BEGIN, GPU, END = (
+    "<!-- made by python -m benchmarks -->",
+    "<!-- made by python -m benchmarks gpu -->",
+    "<!-- end -->",
+)
 FLOWS = "<!-- made by python -m benchmarks flows -->"
 COLUMNS = ("method", "best ms", "peak MB", "times as fast", "target", "reached?")
 Document = dict[str, Any]  # the machine and its cases
@@ -33,18 +37,33 @@ def cell(value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def lines(columns: Sequence[str], rows: Iterable[Sequence[Any]], text: Sequence[str] = ()) -> str:
+def lines(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], text: Sequence[str] = ()
+) -> str:
     """Return a Markdown table. The first column and those named in `text` are left-aligned."""
     rule = "".join("---|" if name in text else "---:|" for name in columns[1:])
     return "\n".join(
-        [f"| {' | '.join(columns)} |", f"|---|{rule}", *(f"| {' | '.join(map(cell, row))} |" for row in rows)]
+        [
+            f"| {' | '.join(columns)} |",
+            f"|---|{rule}",
+            *(f"| {' | '.join(map(cell, row))} |" for row in rows),
+        ]
     )
 
 
-def table(rows: Iterable[Any], columns: Mapping[str, str | Callable[[Any], Any]], text: Sequence[str] = ()) -> str:
+def table(
+    rows: Iterable[Any],
+    columns: Mapping[str, str | Callable[[Any], Any]],
+    text: Sequence[str] = (),
+) -> str:
     """Return a Markdown table of rows; a column is a heading with a key of the rows, or a function of a row."""
-    read = [value if callable(value) else lambda row, key=value: row.get(key) for value in columns.values()]
-    return lines(list(columns), ([function(row) for function in read] for row in rows), text)
+    read = [
+        value if callable(value) else lambda row, key=value: row.get(key)
+        for value in columns.values()
+    ]
+    return lines(
+        list(columns), ([function(row) for function in read] for row in rows), text
+    )
 
 
 def with_machine(found: Document, text: str) -> str:
@@ -61,14 +80,21 @@ def read(path: Path) -> Document:
     except ValueError:
         found = {}
     if not isinstance(found, dict) or not {"machine", "cases"} <= found.keys():
-        raise ParameterError(path, "be a file of python -m benchmarks", "something else", "Name another file.")
+        raise ParameterError(
+            path,
+            "be a file of python -m benchmarks",
+            "something else",
+            "Name another file.",
+        )
     return found
 
 
 def write(values: Document, path: Path) -> None:
     """Write JSON, completely or not at all."""
     with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        temporary.write_text(
+            json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        )
 
 
 def merge(results: list[Result], path: Path) -> Document:
@@ -83,9 +109,18 @@ def check_same_machine(path: Path) -> None:
     """Raise an error if a file has results of another machine or of other versions."""
     if path.exists() and (before := read(path)["machine"]) != machine():
         here = machine()
-        changed = [f"{key} {before.get(key, 'unknown')}" for key in here | before if before.get(key) != here.get(key)]
+        changed = [
+            f"{key} {before.get(key, 'unknown')}"
+            for key in here | before
+            if before.get(key) != here.get(key)
+        ]
         must = "be a new file, or one from this machine with these versions"
-        raise ParameterError("out", must, f"{path}, measured with {', '.join(changed)}", "Name another file.")
+        raise ParameterError(
+            "out",
+            must,
+            f"{path}, measured with {', '.join(changed)}",
+            "Name another file.",
+        )
 
 
 def choose_mark(out: Path) -> str:
@@ -96,7 +131,12 @@ def choose_mark(out: Path) -> str:
 def fill(text: str, new: str, begin: str = BEGIN) -> str:
     """Return the text of a page with a table between its marks."""
     if text.count(begin) != 1 or END not in text.partition(begin)[2]:
-        raise ParameterError("markdown", f"be a file with the marks {begin} and {END}", "one without", "Add them.")
+        raise ParameterError(
+            "markdown",
+            f"be a file with the marks {begin} and {END}",
+            "one without",
+            "Add them.",
+        )
     before, _, rest = text.partition(begin)
     return f"{before}{begin}\n{new}\n{END}{rest.partition(END)[2]}"
 
@@ -152,30 +192,51 @@ def row_cells(rows: Sequence[Row | None], kinds: Sequence[str]) -> list[Any]:
         f"{max(peaks):.0f}" if peaks else "",
         *map(times, rows),
         there[0].target,
-        verdict({each: row.reached if row else None for each, row in zip(kinds, rows, strict=True)}),
+        verdict(
+            {
+                each: row.reached if row else None
+                for each, row in zip(kinds, rows, strict=True)
+            }
+        ),
     ]
 
 
 def markdown(found: Sequence[Document]) -> str:
     """Return the table of all cases: a line for each case, and one for each of its methods."""
-    kinds, by_kind = [kind(document) for document in found], [cases_by_name(document) for document in found]
+    kinds, by_kind = (
+        [kind(document) for document in found],
+        [cases_by_name(document) for document in found],
+    )
     many = len(kinds) > 1
-    best, ratio = ([f"{name}, {each}" if many else name for each in kinds] for name in (COLUMNS[1], COLUMNS[3]))
+    best, ratio = (
+        [f"{name}, {each}" if many else name for each in kinds]
+        for name in (COLUMNS[1], COLUMNS[3])
+    )
     head, body = ["method", *best, "peak MB", *ratio, *COLUMNS[4:]], list[list[Any]]()
     for name in dict.fromkeys(name for cases in by_kind for name in cases):
         measured = [cases.get(name) for cases in by_kind]
         title = next(case.title for case in measured if case)
         refused = [case.refused if case else "" for case in measured]
-        body.append([f"**`{name}`** {title}", *[""] * (len(kinds) + 1), *refused, "", ""])
-        rows = [{row.method: row for row in case.rows} if case else {} for case in measured]
+        body.append(
+            [f"**`{name}`** {title}", *[""] * (len(kinds) + 1), *refused, "", ""]
+        )
+        rows = [
+            {row.method: row for row in case.rows} if case else {} for case in measured
+        ]
         for method in dict.fromkeys(method for each in rows for method in each):
             body.append(row_cells([each.get(method) for each in rows], kinds))
     before: dict[str, str] = {}
     facts = []
     for document in found:
-        new = {key: value for key, value in document["machine"].items() if before.get(key) != value}
+        new = {
+            key: value
+            for key, value in document["machine"].items()
+            if before.get(key) != value
+        }
         dates = " and ".join(sorted({case["date"] for case in document["cases"]}))
         words = ", ".join(f"{key} {value}" for key, value in new.items())
-        facts.append(f"{'Then measured' if before else 'Measured'} on {dates}: {words}.")
+        facts.append(
+            f"{'Then measured' if before else 'Measured'} on {dates}: {words}."
+        )
         before |= document["machine"]
     return "\n".join([*facts, "", lines(head, body, ("reached?",))])

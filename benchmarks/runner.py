@@ -11,12 +11,26 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.machine import environment, with_peak
-from benchmarks.registry import Answer, Case, Method, Progress, Result, Row, wall_seconds
+from benchmarks.registry import (
+    Answer,
+    Case,
+    Method,
+    Progress,
+    Result,
+    Row,
+    wall_seconds,
+)
 
 TURN = 0.05  # seconds for which short runs are repeated in a turn
-ENOUGH_SECONDS, MAX_TURNS = 3.0, 30  # a method that has reached either gets no more turns
+ENOUGH_SECONDS, MAX_TURNS = (
+    3.0,
+    30,
+)  # a method that has reached either gets no more turns
 FEW_TURNS = 8  # in one process
-MIN_TURNS, MAX_SECONDS = 3, 10.0  # turns of a slow method, unless they take longer than this
+MIN_TURNS, MAX_SECONDS = (
+    3,
+    10.0,
+)  # turns of a slow method, unless they take longer than this
 Runs = list[tuple[float, float | None]]  # seconds and peak memory of each turn
 INSTALL = "pip install -e '.[bench]'"
 
@@ -35,8 +49,12 @@ class Local:
     def run(self) -> tuple[float, float | None]:
         """Return the seconds of the best run of a turn, and in the first turn the peak memory in MB."""
         self._result = None  # frees the last result
-        is_own = self.method.seconds is wall_seconds  # else another process does the work
-        (seconds, self._result), peak = with_peak(self._time) if self._is_first and is_own else (self._time(), None)
+        is_own = (
+            self.method.seconds is wall_seconds
+        )  # else another process does the work
+        (seconds, self._result), peak = (
+            with_peak(self._time) if self._is_first and is_own else (self._time(), None)
+        )
         if self.method.peak is not None:
             peak = self.method.peak(self._result)
         self._is_first = False
@@ -65,10 +83,14 @@ class Child:
 
     def __init__(self, case: str, method: str, quick: bool) -> None:
         self._name = f"{case}, {method}"
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start, (case, method, quick))
+        self._pool = ProcessPoolExecutor(
+            1, get_context("spawn"), _start, (case, method, quick)
+        )
 
     def prepare(self) -> None:
-        with mock.patch.dict(os.environ, environment()):  # the process starts now, and then loads libraries
+        with mock.patch.dict(
+            os.environ, environment()
+        ):  # the process starts now, and then loads libraries
             self._call("prepare")
 
     def run(self) -> tuple[float, float | None]:
@@ -87,9 +109,13 @@ class Child:
         try:
             return self._pool.submit(_call, name).result()
         except BrokenProcessPool:
-            raise RuntimeError(f"{self._name}: its process ended. It may have run out of memory.") from None
+            raise RuntimeError(
+                f"{self._name}: its process ended. It may have run out of memory."
+            ) from None
         except Exception as error:
-            raise RuntimeError(f"{self._name}: {type(error).__name__}: {error}") from None
+            raise RuntimeError(
+                f"{self._name}: {type(error).__name__}: {error}"
+            ) from None
 
 
 _local: list[Local] = []  # the method of this process
@@ -103,8 +129,12 @@ def _start(case: str, method: str, quick: bool) -> None:
     from benchmarks import CASES
     from hardmax.search import dispatch
 
-    dispatch.is_loaded = lambda kernel: True  # as after a second of use; `first_call` measures the first calls
-    _local.append(Local(next(each for each in CASES[case].methods(quick) if each.name == method)))
+    dispatch.is_loaded = lambda kernel: (
+        True
+    )  # as after a second of use; `first_call` measures the first calls
+    _local.append(
+        Local(next(each for each in CASES[case].methods(quick) if each.name == method))
+    )
 
 
 def _call(name: str) -> Any:
@@ -112,7 +142,12 @@ def _call(name: str) -> Any:
 
 
 def measure(
-    case: Case, *, quick: bool = False, slow: bool = False, local: bool = False, progress: Progress = lambda text: None
+    case: Case,
+    *,
+    quick: bool = False,
+    slow: bool = False,
+    local: bool = False,
+    progress: Progress = lambda text: None,
 ) -> Result:
     """Measure one case: with `quick` at small sizes and without targets, with `local` in this process.
 
@@ -122,30 +157,48 @@ def measure(
     methods = [method for method in case.methods(quick) if slow or not method.slow]
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     if not is_installed(methods[0]):
-        return Result(case.name, case.title, date, [], f"{methods[0].name} needs {methods[0].package}: {INSTALL}.")
+        return Result(
+            case.name,
+            case.title,
+            date,
+            [],
+            f"{methods[0].name} needs {methods[0].package}: {INSTALL}.",
+        )
     workers: dict[str, Local | Child] = {}
     try:
         for method in filter(is_installed, methods):
             workers[method.name] = (
-                Local(method) if local or case.in_one_process else Child(case.name, method.name, quick)
+                Local(method)
+                if local or case.in_one_process
+                else Child(case.name, method.name, quick)
             )
         for worker in workers.values():
             progress(f"{case.name}: preparing")
             worker.prepare()
         turns = FEW_TURNS if case.in_one_process else MAX_TURNS
-        runs = _run_in_turns(workers, turns, quick, lambda name: progress(f"{case.name}: {name}"))
+        runs = _run_in_turns(
+            workers, turns, quick, lambda name: progress(f"{case.name}: {name}")
+        )
         found = {name: worker.finish() for name, worker in workers.items()}
         ours, _ = found[methods[0].name]
         for method in methods[1:]:
-            if method.compared and method.name in found and not case.agrees(ours, found[method.name][0]):
+            if (
+                method.compared
+                and method.name in found
+                and not case.agrees(ours, found[method.name][0])
+            ):
                 raise ValueError(f"{method.name} {case.why}: no ratio.")
     except (RuntimeError, ValueError, ImportError) as problem:
         return Result(case.name, case.title, date, [], refused=str(problem))
     finally:
         for worker in workers.values():
             worker.stop()
-    rows = _rows(methods, runs, {name: facts for name, (_, facts) in found.items()}, quick)
-    return Result(case.name, case.title, date, rows + ([] if quick else case.finish(rows)))
+    rows = _rows(
+        methods, runs, {name: facts for name, (_, facts) in found.items()}, quick
+    )
+    return Result(
+        case.name, case.title, date, rows + ([] if quick else case.finish(rows))
+    )
 
 
 def is_installed(method: Method) -> bool:
@@ -153,7 +206,9 @@ def is_installed(method: Method) -> bool:
     return not method.package or find_spec(method.package) is not None
 
 
-def _run_in_turns(workers: dict[str, Local | Child], turns: int, quick: bool, progress: Progress) -> dict[str, Runs]:
+def _run_in_turns(
+    workers: dict[str, Local | Child], turns: int, quick: bool, progress: Progress
+) -> dict[str, Runs]:
     """Return the seconds and the peak memory of all turns of each method."""
     runs: dict[str, Runs] = {method: [] for method in workers}
     waiting = list(workers)
@@ -161,7 +216,11 @@ def _run_in_turns(workers: dict[str, Local | Child], turns: int, quick: bool, pr
         for method in waiting:
             progress(method)
             runs[method].append(workers[method].run())
-        waiting = [method for method in waiting if _has_another_turn(runs[method], turns, quick)]
+        waiting = [
+            method
+            for method in waiting
+            if _has_another_turn(runs[method], turns, quick)
+        ]
     return runs
 
 
@@ -172,7 +231,12 @@ def _has_another_turn(runs: Runs, turns: int, quick: bool) -> bool:
     return not quick and spent < ENOUGH_SECONDS and len(runs) < turns
 
 
-def _rows(methods: list[Method], runs: dict[str, Runs], facts: dict[str, dict[str, Any]], quick: bool) -> list[Row]:
+def _rows(
+    methods: list[Method],
+    runs: dict[str, Runs],
+    facts: dict[str, dict[str, Any]],
+    quick: bool,
+) -> list[Row]:
     best = {name: min(seconds for seconds, _ in turns) for name, turns in runs.items()}
     rows = []
     for method in methods:
@@ -180,8 +244,27 @@ def _rows(methods: list[Method], runs: dict[str, Runs], facts: dict[str, dict[st
         if name not in best:
             rows.append(Row(name, measured=f"not installed: {INSTALL}"))
             continue
-        ratio = None if method is methods[0] or method.alone else best[name] / best[methods[0].name]
-        measured = None if target is None else best[name] if target.unit == "s" else ratio
-        reached = None if target is None or measured is None else target.is_reached(measured)
-        rows.append(Row(name, best[name], runs[name][0][1], ratio, "", str(target or ""), reached, facts[name]))
+        ratio = (
+            None
+            if method is methods[0] or method.alone
+            else best[name] / best[methods[0].name]
+        )
+        measured = (
+            None if target is None else best[name] if target.unit == "s" else ratio
+        )
+        reached = (
+            None if target is None or measured is None else target.is_reached(measured)
+        )
+        rows.append(
+            Row(
+                name,
+                best[name],
+                runs[name][0][1],
+                ratio,
+                "",
+                str(target or ""),
+                reached,
+                facts[name],
+            )
+        )
     return rows

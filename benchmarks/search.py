@@ -38,9 +38,18 @@ def draw_tokens(kind: str, n: int, d: int) -> FloatArray:
     """Draw n tokens in d dimensions."""
     rng = np.random.default_rng(0)
     if kind == "clustered":
-        return np.asarray(rng.normal(size=(10, d))[rng.integers(10, size=n)] + 1e-3 * rng.normal(size=(n, d)))
+        return np.asarray(
+            rng.normal(size=(10, d))[rng.integers(10, size=n)]
+            + 1e-3 * rng.normal(size=(n, d))
+        )
     if kind == "duplicated":
-        return np.asarray(rng.permutation(np.repeat(hm.configuration("gaussian", n=-(-n // 10), d=d), 10, axis=0)[:n]))
+        return np.asarray(
+            rng.permutation(
+                np.repeat(hm.configuration("gaussian", n=-(-n // 10), d=d), 10, axis=0)[
+                    :n
+                ]
+            )
+        )
     return hm.configuration(kind, n=n, d=d)
 
 
@@ -49,13 +58,17 @@ def describe(kind: str, n: int, d: int) -> str:
     return f"{'Tokens on a circle' if (kind, d) == ('sphere', 2) else KINDS[kind]}, n = {n:,}, d = {d}"
 
 
-def choice(starts: IntArray, members: IntArray, tokens: AnyArray | None = None) -> Answer:
+def choice(
+    starts: IntArray, members: IntArray, tokens: AnyArray | None = None
+) -> Answer:
     """Return exact sets, and the tokens they belong to if float methods are compared with them."""
     sets = {"starts": np.asarray(starts), "members": np.asarray(members)}
     return sets if tokens is None else sets | {"tokens": tokens}
 
 
-def float_choice(chosen: IntArray, dtype: str, starts: IntArray | None = None) -> Answer:
+def float_choice(
+    chosen: IntArray, dtype: str, starts: IntArray | None = None
+) -> Answer:
     """Return one index per row, or sets with their starts, found with products of a float type."""
     chosen = np.asarray(chosen).ravel()
     starts = np.arange(len(chosen) + 1) if starts is None else starts
@@ -70,25 +83,41 @@ def same_sets(ours: Answer, theirs: Answer) -> bool:
     twice that distance of the largest.
     """
     if "roundoff" not in theirs:
-        return all(np.array_equal(ours[key], theirs[key]) for key in ("starts", "members"))
+        return all(
+            np.array_equal(ours[key], theirs[key]) for key in ("starts", "members")
+        )
     tokens = ours["tokens"].astype(np.float64)
     n, d = tokens.shape[-2:]
     rows, flat = len(ours["starts"]) - 1, tokens.reshape(-1, d)
     sizes = np.diff(theirs["starts"])
-    if len(sizes) != rows or sizes.min() < 1 or not ((theirs["members"] >= 0) & (theirs["members"] < n)).all():
+    if (
+        len(sizes) != rows
+        or sizes.min() < 1
+        or not ((theirs["members"] >= 0) & (theirs["members"] < n)).all()
+    ):
         return False
     owner = np.repeat(np.arange(rows), sizes)
     best = ours["members"][ours["starts"][:-1]][owner]
-    other = np.flatnonzero(best != theirs["members"])  # members of a tie differ, too, but not their products
+    other = np.flatnonzero(
+        best != theirs["members"]
+    )  # members of a tie differ, too, but not their products
     owner, first = owner[other], owner[other] // n * n
     differences = flat[first + best[other]] - flat[first + theirs["members"][other]]
     loss = np.einsum("ij,ij->i", flat[owner], differences)
     lengths = np.linalg.norm(tokens, axis=-1)
-    largest = np.broadcast_to(lengths.max(axis=-1, keepdims=True), lengths.shape).ravel()[owner]
-    return bool((loss <= 2 * (d + 4) * theirs["roundoff"] * lengths.ravel()[owner] * largest).all())
+    largest = np.broadcast_to(
+        lengths.max(axis=-1, keepdims=True), lengths.shape
+    ).ravel()[owner]
+    return bool(
+        (
+            loss <= 2 * (d + 4) * theirs["roundoff"] * lengths.ravel()[owner] * largest
+        ).all()
+    )
 
 
-def triple_loop(tokens: list[list[float]], alpha: float, layers: int) -> list[list[list[int]]]:
+def triple_loop(
+    tokens: list[list[float]], alpha: float, layers: int
+) -> list[list[list[int]]]:
     """Run hardmax as the paper defines it: three nested loops, ties by equality. Return the sets of all layers."""
     n, d = len(tokens), len(tokens[0])
     b = alpha / (1 + alpha)
@@ -109,8 +138,14 @@ def triple_loop(tokens: list[list[float]], alpha: float, layers: int) -> list[li
             sets.append(chosen)
         history.append(sets)
         if k < layers:
-            means = [[sum(z[j][r] for j in chosen) / len(chosen) for r in range(d)] for chosen in sets]
-            z = [[z[i][r] + b * (means[i][r] - z[i][r]) for r in range(d)] for i in range(n)]
+            means = [
+                [sum(z[j][r] for j in chosen) / len(chosen) for r in range(d)]
+                for chosen in sets
+            ]
+            z = [
+                [z[i][r] + b * (means[i][r] - z[i][r]) for r in range(d)]
+                for i in range(n)
+            ]
     return history
 
 
@@ -126,7 +161,11 @@ def loop_over_tokens(tokens: FloatArray) -> Sets:
 def search_arguments(tokens: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return queries, keys and slack as `argmax_sets` passes them on."""
     scaled = Scaled.of(tokens)
-    return scaled.values, scaled.values, slack_of(scaled.values, scaled.error, scaled.values, scaled.error)
+    return (
+        scaled.values,
+        scaled.values,
+        slack_of(scaled.values, scaled.error, scaled.values, scaled.error),
+    )
 
 
 def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
@@ -135,7 +174,9 @@ def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
     def prepare() -> Callable[[], Sets]:
         tokens = make()
         if kernel == "auto" and tokens.ndim == 2:
-            for each in ("scan", "symmetric", "hull")[: 3 if tokens.shape[1] == 2 else 2]:  # compiled before timing
+            for each in ("scan", "symmetric", "hull")[
+                : 3 if tokens.shape[1] == 2 else 2
+            ]:  # compiled before timing
                 hm.argmax_sets(tokens[:WARM_TOKENS], kernel=each)
         elif kernel == "auto":
             hm.argmax_sets(tokens)
@@ -151,11 +192,15 @@ def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
         search.near_maxima(*search_arguments(tokens))
         return {"kernel": str(search)}
 
-    answer: Callable[[Sets], Answer] = lambda sets: choice(sets.starts, sets.members, make())  # noqa: E731
+    answer: Callable[[Sets], Answer] = lambda sets: choice(  # noqa: E731
+        sets.starts, sets.members, make()
+    )
     return Method(name or f'hardmax, kernel="{kernel}"', prepare, answer, facts=facts)
 
 
-def _loops(name: str, run: Callable[[FloatArray], Sets], slow: bool, make: Make) -> Method:
+def _loops(
+    name: str, run: Callable[[FloatArray], Sets], slow: bool, make: Make
+) -> Method:
     """Return the definition as a method."""
 
     def answer(sets: Sets) -> Answer:
@@ -175,11 +220,17 @@ def _torch(make: Make) -> Method:
         def run() -> Any:
             if tokens.ndim == 3:
                 return torch.bmm(tokens, tokens.mT).argmax(-1)
-            return torch.cat([(tile @ tokens.T).argmax(-1) for tile in tokens.split(TILE_ROWS)])
+            return torch.cat(
+                [(tile @ tokens.T).argmax(-1) for tile in tokens.split(TILE_ROWS)]
+            )
 
-        return _in_turns(run, [partial(torch.set_num_threads, threads) for threads in (THREADS, 1)])
+        return _in_turns(
+            run, [partial(torch.set_num_threads, threads) for threads in (THREADS, 1)]
+        )
 
-    answer: Callable[[Any], Answer] = lambda found: float_choice(found.numpy(), "float32")  # noqa: E731
+    answer: Callable[[Any], Answer] = lambda found: float_choice(  # noqa: E731
+        found.numpy(), "float32"
+    )
     return Method("torch, matmul and argmax", prepare, answer, package="torch")
 
 
@@ -192,7 +243,9 @@ def faiss(make: Make) -> Method:
     """
 
     def prepare() -> Callable[[], Any]:
-        os.environ.setdefault("OPENBLAS_CORETYPE", "Haswell")  # NumPy has loaded its own by now
+        os.environ.setdefault(
+            "OPENBLAS_CORETYPE", "Haswell"
+        )  # NumPy has loaded its own by now
         import faiss
 
         tokens = np.ascontiguousarray(make(), np.float32)
@@ -213,10 +266,17 @@ def faiss(make: Make) -> Method:
             run(WARM_TOKENS)
         return _in_turns(run, [partial(choose, *setting) for setting in settings])
 
-    return Method("FAISS IndexFlatIP", prepare, lambda found: float_choice(found, "float32"), package="faiss")
+    return Method(
+        "FAISS IndexFlatIP",
+        prepare,
+        lambda found: float_choice(found, "float32"),
+        package="faiss",
+    )
 
 
-def _in_turns(run: Callable[[], Any], settings: Sequence[Callable[[], None]]) -> Callable[[], Any]:
+def _in_turns(
+    run: Callable[[], Any], settings: Sequence[Callable[[], None]]
+) -> Callable[[], Any]:
     """Run with one setting after another: the best run counts, and so the best setting for this machine."""
     following = cycle(settings)
 
@@ -236,12 +296,19 @@ def _keops(make: Make) -> Method:
         tokens = np.ascontiguousarray(make(), np.float32)
 
         def run(rows: int = len(tokens)) -> Any:
-            return (LazyTensor(tokens[:rows, None]) | LazyTensor(tokens[None, :rows])).argmax(axis=1)
+            return (
+                LazyTensor(tokens[:rows, None]) | LazyTensor(tokens[None, :rows])
+            ).argmax(axis=1)
 
         run(WARM_TOKENS)  # compiles
         return run
 
-    return Method("KeOps argmax", prepare, lambda found: float_choice(found, "float32"), package="pykeops")
+    return Method(
+        "KeOps argmax",
+        prepare,
+        lambda found: float_choice(found, "float32"),
+        package="pykeops",
+    )
 
 
 def _matmul_peak(make: Make) -> Method:
@@ -266,12 +333,24 @@ def _matmul_peak(make: Make) -> Method:
         return square * n * n * d / SQUARE**3
 
     name = "its flop at the best float32 matmul rate"
-    return Method(name, prepare, lambda square: {}, package="torch", compared=False, seconds=scaled)
+    return Method(
+        name,
+        prepare,
+        lambda square: {},
+        package="torch",
+        compared=False,
+        seconds=scaled,
+    )
 
 
 PEERS: dict[str, Callable[[Make], Method]] = {
     "loop": partial(_loops, "loop over tokens", loop_over_tokens, False),
-    "triple": partial(_loops, "triple loop in Python", lambda z: Sets.of(triple_loop(z.tolist(), 1.0, 0)[0]), True),
+    "triple": partial(
+        _loops,
+        "triple loop in Python",
+        lambda z: Sets.of(triple_loop(z.tolist(), 1.0, 0)[0]),
+        True,
+    ),
     "numpy": lambda make: ours(make, "numpy", "NumPy, matmul and argmax by tiles"),
     "torch": _torch,
     "faiss": faiss,
@@ -280,18 +359,27 @@ PEERS: dict[str, Callable[[Make], Method]] = {
 }
 
 
-def _case(name: str, kind: str, n: int, d: int, peers: dict[str, float | None], batch: int = 0) -> Case:
+def _case(
+    name: str, kind: str, n: int, d: int, peers: dict[str, float | None], batch: int = 0
+) -> Case:
     """Return a case of (n, d) float64 tokens, or of (batch, n, d) float32 tokens; peers have their targets."""
 
     def draw(quick: bool) -> FloatArray:
         if not batch:
             return draw_tokens(kind, size(n, quick), d)
-        count = size(batch, quick)  # a small batch has fewer token sets, not smaller ones
-        return np.asarray(draw_tokens(kind, count * n, d).reshape(count, n, d), np.float32)
+        count = size(
+            batch, quick
+        )  # a small batch has fewer token sets, not smaller ones
+        return np.asarray(
+            draw_tokens(kind, count * n, d).reshape(count, n, d), np.float32
+        )
 
     def methods(quick: bool) -> list[Method]:
         make = partial(draw, quick)
-        theirs = [replace(PEERS[peer](make), target=times and Target(times)) for peer, times in peers.items()]
+        theirs = [
+            replace(PEERS[peer](make), target=times and Target(times))
+            for peer, times in peers.items()
+        ]
         return [ours(make), *theirs]
 
     title = f"{f'{batch} clouds: ' if batch else ''}{describe(kind, n, d)}, one layer"
@@ -316,13 +404,20 @@ def _ties(kernel: str, n: int, d: int) -> Case:
             return run
 
         target = None if exact else Target(0.95)  # exactness costs at most 5 %
-        return Method(name, prepare, lambda sets: choice(sets.starts, sets.members), target=target)
+        return Method(
+            name, prepare, lambda sets: choice(sets.starts, sets.members), target=target
+        )
 
     def methods(quick: bool) -> list[Method]:
-        make, name = partial(draw_tokens, "gaussian", size(n, quick), d), f'kernel="{kernel}"'
+        make, name = (
+            partial(draw_tokens, "gaussian", size(n, quick), d),
+            f'kernel="{kernel}"',
+        )
         return [method(name, True, make), method(f"{name} without slack", False, make)]
 
-    title = f"{describe('gaussian', n, d)}, one layer: exact ties against a plain argmax"
+    title = (
+        f"{describe('gaussian', n, d)}, one layer: exact ties against a plain argmax"
+    )
     return Case(f"ties_{kernel}", title, methods, same_sets, "chooses other tokens")
 
 
@@ -332,11 +427,25 @@ def _panel_search(vectors: bool) -> Callable[..., None]:
 
     from hardmax.search.simd import FLAGS, panel_maxima
 
-    def by_vectors(queries: AnyArray, keys: AnyArray, d: int, out: AnyArray, best: AnyArray, sums: AnyArray) -> None:
+    def by_vectors(
+        queries: AnyArray,
+        keys: AnyArray,
+        d: int,
+        out: AnyArray,
+        best: AnyArray,
+        sums: AnyArray,
+    ) -> None:
         for panel in range(PANELS):
             panel_maxima(queries, keys, panel * d * LANES, d, out, panel * LANES, best)
 
-    def by_loops(queries: AnyArray, keys: AnyArray, d: int, out: AnyArray, best: AnyArray, sums: AnyArray) -> None:
+    def by_loops(
+        queries: AnyArray,
+        keys: AnyArray,
+        d: int,
+        out: AnyArray,
+        best: AnyArray,
+        sums: AnyArray,
+    ) -> None:
         for panel in range(PANELS):
             start = panel * d * LANES
             for lane in range(LANES):
@@ -348,7 +457,9 @@ def _panel_search(vectors: bool) -> Callable[..., None]:
                     for lane in range(LANES):
                         sums[lane] += queries[r * LANES + lane] * number
                 for lane in range(LANES):
-                    out[panel * LANES + lane] = max(out[panel * LANES + lane], sums[lane])
+                    out[panel * LANES + lane] = max(
+                        out[panel * LANES + lane], sums[lane]
+                    )
             for lane in range(LANES):
                 best[lane] = max(best[lane], out[panel * LANES + lane])
 
@@ -360,26 +471,49 @@ def _vectors(d: int) -> Case:
 
     def prepare(vectors: bool) -> Callable[[], AnyArray]:
         rng, run = np.random.default_rng(0), _panel_search(vectors)
-        queries, keys = (rng.normal(size=panels * d * LANES).astype(np.float32) for panels in (1, PANELS))
-        out, best, sums = (np.full(number, -np.inf, np.float32) for number in (PANELS * LANES, LANES, LANES))
+        queries, keys = (
+            rng.normal(size=panels * d * LANES).astype(np.float32)
+            for panels in (1, PANELS)
+        )
+        out, best, sums = (
+            np.full(number, -np.inf, np.float32)
+            for number in (PANELS * LANES, LANES, LANES)
+        )
         run(queries, keys, d, out, best, sums)  # compiles it
         return lambda: run(queries, keys, d, out, best, sums) or out
 
     def methods(quick: bool) -> list[Method]:
         names = {"vector instructions": True, "plain numba": False}
-        return [Method(name, partial(prepare, v), lambda out: {"maxima": out}) for name, v in names.items()]
+        return [
+            Method(name, partial(prepare, v), lambda out: {"maxima": out})
+            for name, v in names.items()
+        ]
 
     def agrees(ours: Answer, theirs: Answer) -> bool:
         return np.allclose(ours["maxima"], theirs["maxima"], rtol=1e-4, atol=1e-4)
 
-    return Case(f"vectors_{d}", f"16 queries, 256 panels of 16 keys, d = {d}", methods, agrees, "differs")
+    return Case(
+        f"vectors_{d}",
+        f"16 queries, 256 panels of 16 keys, d = {d}",
+        methods,
+        agrees,
+        "differs",
+    )
 
 
-ALL: dict[str, float | None] = dict.fromkeys(("loop", "triple", "numpy", "torch", "faiss", "keops"))
+ALL: dict[str, float | None] = dict.fromkeys(
+    ("loop", "triple", "numpy", "torch", "faiss", "keops")
+)
 THREE: dict[str, float | None] = dict.fromkeys(("faiss", "keops", "torch"))
 PEAK: dict[str, float | None] = dict.fromkeys(("faiss", "torch", "peak"))
 CASES = [
-    _case("plane_gaussian", "gaussian", 10_000, 2, ALL | {"triple": 5000.0, "faiss": 50.0, "keops": 60.0}),
+    _case(
+        "plane_gaussian",
+        "gaussian",
+        10_000,
+        2,
+        ALL | {"triple": 5000.0, "faiss": 50.0, "keops": 60.0},
+    ),
     _case("plane_circle", "sphere", 10_000, 2, ALL),
     _case("plane_clustered", "clustered", 10_000, 2, ALL),
     _case("plane_duplicated", "duplicated", 10_000, 2, ALL),
@@ -387,17 +521,49 @@ CASES = [
     _case("space_ball", "ball", 100_000, 3, {"faiss": None}),
     _case("space_sphere", "sphere", 100_000, 3, {"faiss": 20.0}),
     _case("space_clustered", "clustered", 100_000, 3, {"faiss": None}),
-    _case("d16_gaussian", "gaussian", 10_000, 16, {"faiss": 3.0, "keops": 10.0, "torch": None}),
+    _case(
+        "d16_gaussian",
+        "gaussian",
+        10_000,
+        16,
+        {"faiss": 3.0, "keops": 10.0, "torch": None},
+    ),
     _case("d16_sphere", "sphere", 10_000, 16, THREE),
     _case("d16_clustered", "clustered", 10_000, 16, THREE),
-    _case("d16_gaussian_large", "gaussian", 100_000, 16, {"faiss": 4.0, "keops": 10.0, "torch": None}),
+    _case(
+        "d16_gaussian_large",
+        "gaussian",
+        100_000,
+        16,
+        {"faiss": 4.0, "keops": 10.0, "torch": None},
+    ),
     _case("d16_sphere_large", "sphere", 100_000, 16, {"faiss": None, "torch": None}),
-    _case("d16_clustered_large", "clustered", 100_000, 16, {"faiss": None, "torch": None}),
-    _case("d128_gaussian", "gaussian", 10_000, 128, {"faiss": 2.5, "torch": None, "peak": 0.7}),
-    _case("d128_gaussian_large", "gaussian", 30_000, 128, {"faiss": 1.3, "torch": None, "peak": 0.7}),
+    _case(
+        "d16_clustered_large", "clustered", 100_000, 16, {"faiss": None, "torch": None}
+    ),
+    _case(
+        "d128_gaussian",
+        "gaussian",
+        10_000,
+        128,
+        {"faiss": 2.5, "torch": None, "peak": 0.7},
+    ),
+    _case(
+        "d128_gaussian_large",
+        "gaussian",
+        30_000,
+        128,
+        {"faiss": 1.3, "torch": None, "peak": 0.7},
+    ),
     _case("d128_sphere", "sphere", 10_000, 128, PEAK),
     _case("d128_clustered", "clustered", 10_000, 128, PEAK),
-    _case("d768_gaussian", "gaussian", 20_000, 768, {"faiss": 1.1, "torch": None, "peak": 0.7}),
+    _case(
+        "d768_gaussian",
+        "gaussian",
+        20_000,
+        768,
+        {"faiss": 1.1, "torch": None, "peak": 0.7},
+    ),
     _case("batch_plane", "gaussian", 256, 2, {"torch": 25.0}, batch=256),
     _case("batch_d16", "gaussian", 256, 16, {"torch": 6.0}, batch=256),
     _ties("hull", 100_000, 2),

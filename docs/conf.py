@@ -33,7 +33,9 @@ extensions = [
 ]
 exclude_patterns = ["extensions", "static"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-suppress_warnings = ["config.cache"]  # functions in the gallery's settings cannot be kept with the environment
+suppress_warnings = [
+    "config.cache"
+]  # functions in the gallery's settings cannot be kept with the environment
 templates_path: list[str] = []
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -48,7 +50,9 @@ autodoc_typehints = "none"  # shapes and meanings are in the docstrings
 default_role = "code"  # `name` in docstrings, as in Markdown
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
-numpydoc_xref_aliases = names.types(HERE / "reference")  # types that are documented here or elsewhere are links
+numpydoc_xref_aliases = names.types(
+    HERE / "reference"
+)  # types that are documented here or elsewhere are links
 numpydoc_xref_ignore = "all"
 DEFAULT_LINKS.clear()  # other words, such as bool, are no links
 autosummary_generate = False  # every name has its place on a page

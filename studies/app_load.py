@@ -46,14 +46,20 @@ def make_tokens(seed: int = 0) -> list[list[float]]:
 
 
 @contextmanager
-def open_page(browser: Any, address: str, link: str = "") -> Iterator[tuple[Any, float]]:
+def open_page(
+    browser: Any, address: str, link: str = ""
+) -> Iterator[tuple[Any, float]]:
     """Open the playground with an empty cache; yield the page and the seconds until the first answer was drawn."""
     with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         page.goto(f"{address}/playground{link}", wait_until="commit")
         end = time.monotonic() + MAX_SECONDS
-        while not (milliseconds := page.evaluate(READY)):  # the policy of the app forbids `wait_for_function`
-            assert time.monotonic() < end, f"The playground must be ready within {MAX_SECONDS:g} seconds."
+        while not (
+            milliseconds := page.evaluate(READY)
+        ):  # the policy of the app forbids `wait_for_function`
+            assert time.monotonic() < end, (
+                f"The playground must be ready within {MAX_SECONDS:g} seconds."
+            )
             time.sleep(0.005)
         yield page, milliseconds / 1e3
 
@@ -72,17 +78,27 @@ def drag_in_browser(browser: Any, address: str, seconds: float) -> list[float]:
         return list(page.evaluate("() => playground.delays"))
 
 
-def drag_as_client(address: str, seed: int, seconds: float) -> tuple[list[float], list[str]]:
+def drag_as_client(
+    address: str, seed: int, seconds: float
+) -> tuple[list[float], list[str]]:
     """Drag a token in a circle; return the milliseconds until each answer, and a sentence for each error."""
     import httpx
 
     tokens, delays, errors, answers = make_tokens(seed), [], [], []
     (x, y), end = tokens[seed], time.perf_counter() + seconds
-    with httpx.Client(base_url=address, headers={"Origin": address}, timeout=MAX_SECONDS) as client:
+    with httpx.Client(
+        base_url=address, headers={"Origin": address}, timeout=MAX_SECONDS
+    ) as client:
         while (now := time.perf_counter()) < end:
-            tokens[seed] = [round(x + math.cos(3 * now), 4), round(y + math.sin(3 * now), 4)]
+            tokens[seed] = [
+                round(x + math.cos(3 * now), 4),
+                round(y + math.sin(3 * now), 4),
+            ]
             try:
-                reply = client.post("/api/scene", json={"scene": {"tokens": tokens, "selected": seed}, "quick": True})
+                reply = client.post(
+                    "/api/scene",
+                    json={"scene": {"tokens": tokens, "selected": seed}, "quick": True},
+                )
                 reply.raise_for_status()
                 delays.append(1e3 * (time.perf_counter() - now))
                 if len(delays) % CHECKED == 1:
@@ -92,15 +108,24 @@ def drag_as_client(address: str, seed: int, seconds: float) -> tuple[list[float]
             time.sleep(max(0.0, now + MIN_EVENT_SECONDS - time.perf_counter()))
     for scene, data in answers:
         header = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
-        if header["leaders"] != hm.simulate(scene, hm.Hardmax(0.5), layers=30).leaders.tolist():
+        if (
+            header["leaders"]
+            != hm.simulate(scene, hm.Hardmax(0.5), layers=30).leaders.tolist()
+        ):
             errors.append("An answer has other leaders than hm.simulate.")
     return delays, errors
 
 
-def make_row(measurement: str, unit: str, values: Sequence[float], errors: int | None = None) -> dict[str, Any]:
+def make_row(
+    measurement: str, unit: str, values: Sequence[float], errors: int | None = None
+) -> dict[str, Any]:
     """Return a row of the table; a 95th percentile needs 20 values."""
     most = float(np.quantile(values, 0.95)) if len(values) >= 20 else None
-    numbers = {"median": float(np.median(values)), "95th percentile": most, "samples": len(values)}
+    numbers = {
+        "median": float(np.median(values)),
+        "95th percentile": most,
+        "samples": len(values),
+    }
     return {"measurement": measurement, "unit": unit, **numbers, "errors": errors}
 
 
@@ -110,7 +135,9 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
     from tests.browser import served
 
-    clients, seconds, pages = (2, 2.0, FIRST_PAGES) if quick else (CLIENTS, SECONDS, PAGES)
+    clients, seconds, pages = (
+        (2, 2.0, FIRST_PAGES) if quick else (CLIENTS, SECONDS, PAGES)
+    )
     progress(f"{pages} pages, and {clients} clients for {seconds:g} seconds")
     began = time.perf_counter()
     with served() as address:
@@ -118,7 +145,9 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
         (server,) = psutil.Process().children()
         memory = {"before the first page": server.memory_info().rss / 1e6}
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
             for k in range(1, pages + 1):
                 with open_page(browser, address) as (_, interactive):
                     times.append(interactive)
@@ -127,22 +156,39 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
             dragged = drag_in_browser(browser, address, min(seconds, 10.0))
             browser.close()
         with ThreadPoolExecutor(clients) as pool:
-            found = list(pool.map(lambda seed: drag_as_client(address, seed, seconds), range(clients)))
-    delays, errors = ([value for values in column for value in values] for column in zip(*found, strict=True))
+            found = list(
+                pool.map(
+                    lambda seed: drag_as_client(address, seed, seconds), range(clients)
+                )
+            )
+    delays, errors = (
+        [value for values in column for value in values]
+        for column in zip(*found, strict=True)
+    )
     if errors:
         raise RuntimeError(" ".join(sorted(set(errors))))
     rows = [
         make_row("start of the server", "s", [ready]),
         make_row("playground interactive in Chromium", "s", times),
-        make_row(f"drag in Chromium, from event to drawn answer, n = {N}", "ms", dragged),
+        make_row(
+            f"drag in Chromium, from event to drawn answer, n = {N}", "ms", dragged
+        ),
         make_row(f"step of a drag, {clients} HTTP clients, n = {N}", "ms", delays, 0),
-        *(make_row(f"memory of the server {when}", "MB", [size]) for when, size in memory.items()),
+        *(
+            make_row(f"memory of the server {when}", "MB", [size])
+            for when, size in memory.items()
+        ),
     ]
     return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": rows}
 
 
 def markdown(found: dict[str, Any]) -> str:
     """Return the table of README.md."""
-    facts = {key: found["machine"][key] for key in ("processor", "cores", "hardmax", "Python", "numpy")}
+    facts = {
+        key: found["machine"][key]
+        for key in ("processor", "cores", "hardmax", "Python", "numpy")
+    }
     columns = {key: key for key in found["rows"][0]}
-    return report.with_machine(found | {"machine": facts}, report.table(found["rows"], columns, ("unit",)))
+    return report.with_machine(
+        found | {"machine": facts}, report.table(found["rows"], columns, ("unit",))
+    )

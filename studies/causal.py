@@ -23,12 +23,18 @@ MASKS = {"full": False, "causal": True}
 def compare(alpha: float, n: int, d: int, draws: int = DRAWS) -> dict[str, Any]:
     """Return means over token sets of one cell; equal seeds give equal tokens for all alpha."""
     batch = np.random.default_rng([n, d]).normal(size=(draws, n, d))
-    rules = {name: hm.Hardmax(Fraction(str(alpha)), causal=causal) for name, causal in MASKS.items()}
+    rules = {
+        name: hm.Hardmax(Fraction(str(alpha)), causal=causal)
+        for name, causal in MASKS.items()
+    }
     limits = {name: hm.limit(batch, rule) for name, rule in rules.items()}
     full, causal = limits.values()
     row: dict[str, Any] = {"alpha": alpha, "n": n, "d": d, "runs": 2 * draws}
     for name, found in limits.items():
-        sizes = [np.bincount(clusters[clusters >= 0]).max() / n for clusters in found.clusters]
+        sizes = [
+            np.bincount(clusters[clusters >= 0]).max() / n
+            for clusters in found.clusters
+        ]
         row |= {
             f"certified_{name}": int(found.certified.sum()),
             f"leaders_{name}": found.leads.sum(axis=1).mean(),
@@ -36,7 +42,9 @@ def compare(alpha: float, n: int, d: int, draws: int = DRAWS) -> dict[str, Any]:
             f"latest_layer_{name}": int(found.layer.max()),
             f"largest_{name}": np.mean(sizes),
         }
-    same = (full.tokens == causal.tokens).all(axis=2)  # each coordinate is rounded once from its exact value
+    same = (full.tokens == causal.tokens).all(
+        axis=2
+    )  # each coordinate is rounded once from its exact value
     row |= {
         "same_limit": same.mean(),
         "full_leaders_that_lead": (full.leads & causal.leads).sum() / full.leads.sum(),
@@ -49,14 +57,26 @@ def compare(alpha: float, n: int, d: int, draws: int = DRAWS) -> dict[str, Any]:
 class CausalStudy(Study):
     """A study that takes all token sets of a cell in two batches."""
 
-    def run(self, out: Path, progress: Progress | None = None, **options: Any) -> pd.DataFrame:
+    def run(
+        self, out: Path, progress: Progress | None = None, **options: Any
+    ) -> pd.DataFrame:
         """Write each cell into a folder, so that a run that was stopped can be continued."""
         out.mkdir(parents=True, exist_ok=True)
-        cells, rows = [(alpha, n, d) for n in GRID["n"] for d in GRID["d"] for alpha in GRID["alpha"]], []
+        cells, rows = (
+            [
+                (alpha, n, d)
+                for n in GRID["n"]
+                for d in GRID["d"]
+                for alpha in GRID["alpha"]
+            ],
+            [],
+        )
         for number, cell in enumerate(cells):
             file = out / "-".join(map(str, cell))
             if not file.exists():
-                pd.Series(compare(*cell)).to_json(file.with_suffix(".part"), double_precision=15)
+                pd.Series(compare(*cell)).to_json(
+                    file.with_suffix(".part"), double_precision=15
+                )
                 file.with_suffix(".part").rename(file)
             rows.append(pd.read_json(file, typ="series"))
             if progress is not None:
@@ -66,7 +86,11 @@ class CausalStudy(Study):
 
 def keep(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in order; counts are integers."""
-    whole = {name: int for name in rows if name in ("n", "d", "runs") or name.startswith(("certified", "latest"))}
+    whole = {
+        name: int
+        for name in rows
+        if name in ("n", "d", "runs") or name.startswith(("certified", "latest"))
+    }
     return rows.astype(whole).sort_values(BY).round(5)
 
 
@@ -78,11 +102,47 @@ def draw(table: pd.DataFrame) -> "Figure":
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), layout="constrained")
     for number, d in enumerate(GRID["d"]):
         some = table[(table["alpha"] == 0.5) & (table["d"] == d)]
-        left.plot(some["n"], some["leaders_causal"], "o-", ms=4, lw=1.3, color=COLOURS[number], label=f"d = {d}")
-        left.plot(some["n"], some["leaders_full"], "s--", ms=4, lw=1.3, mfc="none", color=COLOURS[number])
-        right.plot(some["n"], 100 * some["same_limit"], "o-", ms=4, lw=1.3, color=COLOURS[number], label=f"d = {d}")
-    left.set(xscale="log", yscale="log", xlabel="n", ylabel="leaders, mean", title="causal (solid), full (dashed)")
-    right.set(xscale="log", ylim=(0, 100), xlabel="n", ylabel="tokens, %", title="same limit under both masks")
+        left.plot(
+            some["n"],
+            some["leaders_causal"],
+            "o-",
+            ms=4,
+            lw=1.3,
+            color=COLOURS[number],
+            label=f"d = {d}",
+        )
+        left.plot(
+            some["n"],
+            some["leaders_full"],
+            "s--",
+            ms=4,
+            lw=1.3,
+            mfc="none",
+            color=COLOURS[number],
+        )
+        right.plot(
+            some["n"],
+            100 * some["same_limit"],
+            "o-",
+            ms=4,
+            lw=1.3,
+            color=COLOURS[number],
+            label=f"d = {d}",
+        )
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="n",
+        ylabel="leaders, mean",
+        title="causal (solid), full (dashed)",
+    )
+    right.set(
+        xscale="log",
+        ylim=(0, 100),
+        xlabel="n",
+        ylabel="tokens, %",
+        title="same limit under both masks",
+    )
     left.legend(fontsize=8)
     return figure
 
@@ -90,30 +150,58 @@ def draw(table: pd.DataFrame) -> "Figure":
 def facts(table: pd.DataFrame) -> list[str]:
     half = table[table["alpha"] == 0.5]
     certified = table["certified_full"].sum() + table["certified_causal"].sum()
-    latest = ", ".join(f"{table[f'latest_layer_{name}'].max()} ({name})" for name in MASKS)
-    lines = [f"{table['runs'].sum():,} runs, {certified:,} of them certified. The latest layer is {latest}."]
+    latest = ", ".join(
+        f"{table[f'latest_layer_{name}'].max()} ({name})" for name in MASKS
+    )
+    lines = [
+        f"{table['runs'].sum():,} runs, {certified:,} of them certified. The latest layer is {latest}."
+    ]
     for d in GRID["d"]:
         some = half[half["d"] == d]
-        pairs = zip(some["n"], some["leaders_full"], some["leaders_causal"], strict=True)
+        pairs = zip(
+            some["n"], some["leaders_full"], some["leaders_causal"], strict=True
+        )
         lines.append(
             f"Leaders for d = {d}, alpha = 0.5, full and causal: "
-            + ", ".join(f"{full:.1f} and {causal:.1f} (n = {n})" for n, full, causal in pairs)
+            + ", ".join(
+                f"{full:.1f} and {causal:.1f} (n = {n})" for n, full, causal in pairs
+            )
             + "."
         )
     for d in GRID["d"]:
         some = half[half["d"] == d]
-        parts = [f"{100 * share:.0f} % (n = {n})" for n, share in zip(some["n"], some["same_limit"], strict=True)]
-        lines.append(f"Tokens with the same limit under both masks, d = {d}, alpha = 0.5: {', '.join(parts)}.")
+        parts = [
+            f"{100 * share:.0f} % (n = {n})"
+            for n, share in zip(some["n"], some["same_limit"], strict=True)
+        ]
+        lines.append(
+            f"Tokens with the same limit under both masks, d = {d}, alpha = 0.5: {', '.join(parts)}."
+        )
     plane = table[(table["d"] == 2) & (table["n"] == GRID["n"][-1])]
     for name in MASKS:
-        columns = (plane["alpha"], plane[f"leaders_{name}"], plane[f"median_layer_{name}"], plane[f"largest_{name}"])
-        parts = [f"{k:.1f}, {m:g}, {100 * s:.0f} % (alpha = {a:g})" for a, k, m, s in zip(*columns, strict=True)]
-        lines.append(f"Leaders, median layer and largest cluster, {name}, n = 128, d = 2: {', '.join(parts)}.")
-    kept, early = table["full_leaders_that_lead"].min(), half[half["n"] == GRID["n"][-1]]["early_leaders"].mean()
+        columns = (
+            plane["alpha"],
+            plane[f"leaders_{name}"],
+            plane[f"median_layer_{name}"],
+            plane[f"largest_{name}"],
+        )
+        parts = [
+            f"{k:.1f}, {m:g}, {100 * s:.0f} % (alpha = {a:g})"
+            for a, k, m, s in zip(*columns, strict=True)
+        ]
+        lines.append(
+            f"Leaders, median layer and largest cluster, {name}, n = 128, d = 2: {', '.join(parts)}."
+        )
+    kept, early = (
+        table["full_leaders_that_lead"].min(),
+        half[half["n"] == GRID["n"][-1]]["early_leaders"].mean(),
+    )
     lines.append(
         f"In every cell at least {100 * kept:.1f} % of the leaders under full attention lead under the causal mask."
     )
-    lines.append(f"For n = {GRID['n'][-1]}, alpha = 0.5, {100 * early:.0f} % of causal leaders are in the first half.")
+    lines.append(
+        f"For n = {GRID['n'][-1]}, alpha = 0.5, {100 * early:.0f} % of causal leaders are in the first half."
+    )
     return lines
 
 

@@ -50,16 +50,36 @@ def print_row(n: int, causal: bool, folder: Path) -> None:
     if n <= MAX_WHOLE:
         module = (Path(checker).parent / "viewer" / "certificate.js").as_uri()
         whole = run(sys.executable, checker, str(file))
-        script = run("node", "--input-type=module", "--eval", NODE.format(module=module, file=file))
+        script = run(
+            "node",
+            "--input-type=module",
+            "--eval",
+            NODE.format(module=module, file=file),
+        )
     sampled = run(sys.executable, checker, str(file), "--sample", str(SAMPLE))
     sizes = f"{len(text) / 1e6:.2f} | {packed / 1e6:.2f} | {len(text) / n:.0f}"
     mask = "causal" if causal else "none"
-    print(f"| {n:,} | {mask} | {limit.layer} | {sizes} | {written:.1f} | {whole} | {script} | {sampled} |", flush=True)
+    print(
+        f"| {n:,} | {mask} | {limit.layer} | {sizes} | {written:.1f} | {whole} | {script} | {sampled} |",
+        flush=True,
+    )
 
 
-def main(sizes: Annotated[list[int] | None, typer.Argument(metavar="N", help="Numbers of tokens.")] = None) -> None:
+def main(
+    sizes: Annotated[
+        list[int] | None, typer.Argument(metavar="N", help="Numbers of tokens.")
+    ] = None,
+) -> None:
     """Print the table."""
-    columns = ["MB", "MB, gzip", "bytes per token", "write, s", "Python, s", "Node.js, s", f"sample of {SAMPLE}, s"]
+    columns = [
+        "MB",
+        "MB, gzip",
+        "bytes per token",
+        "write, s",
+        "Python, s",
+        "Node.js, s",
+        f"sample of {SAMPLE}, s",
+    ]
     print(f"| n | mask | layers | {' | '.join(columns)} |")
     print("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     with TemporaryDirectory() as folder:

@@ -23,14 +23,34 @@ def paper_cells(row: Row) -> list[str]:
 
 
 PAPER_COLUMNS = (
-    *("d", "accuracy", "paper", "alpha after training", "leaders of a text", "from, to", "leaders since layer 0"),
+    *(
+        "d",
+        "accuracy",
+        "paper",
+        "alpha after training",
+        "leaders of a text",
+        "from, to",
+        "leaders since layer 0",
+    ),
     "layers until decided (median, most)",
 )
 EXPLANATION_COLUMNS = (
-    *("method", "comprehensiveness", "sufficiency", "a text", "the same words again", "error of the sum"),
+    *(
+        "method",
+        "comprehensiveness",
+        "sufficiency",
+        "a text",
+        "the same words again",
+        "error of the sum",
+    ),
     "AUPRC, F1 with people",
 )
-ABLATION_COLUMNS = ("variant", "accuracy", "leaders of a text and head", "layers until decided (median, most)")
+ABLATION_COLUMNS = (
+    "variant",
+    "accuracy",
+    "leaders of a text and head",
+    "layers until decided (median, most)",
+)
 
 
 def paper_table(rows: Sequence[Row]) -> str:
@@ -51,7 +71,9 @@ def ablation_cells(row: Row) -> list[str]:
 
 def ablation_table(rows: Sequence[Row]) -> str:
     """What each part of the model is worth."""
-    return "\n".join(_head(ABLATION_COLUMNS) + [_line(ablation_cells(row)) for row in rows])
+    return "\n".join(
+        _head(ABLATION_COLUMNS) + [_line(ablation_cells(row)) for row in rows]
+    )
 
 
 def explanation_table(found: Row) -> str:
@@ -92,8 +114,15 @@ def settings_table() -> str:
     lines = [_line(("parameter", "type", "default", "")), "|---|---|---|---|"]
     for title in (MODEL, TRAINING, RUN):
         lines.append(f"| **{title}** | | | |")
-        for each in (one for one in fields(Parameters) if one.metadata["group"] == title):
-            cells = (f"`{each.name}`", type_name(each), f"`{each.default!r}`", each.metadata["about"])
+        for each in (
+            one for one in fields(Parameters) if one.metadata["group"] == title
+        ):
+            cells = (
+                f"`{each.name}`",
+                type_name(each),
+                f"`{each.default!r}`",
+                each.metadata["about"],
+            )
             lines.append(_line(cells))
     return "\n".join(lines)
 

@@ -29,17 +29,34 @@ from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
 from hardmax.text.datasets import load_imdb
 from hardmax.text.tables import TextTable
-from studies.small_files import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
+from studies.small_files import (
+    DRAWS,
+    MEASURED,
+    NAMES,
+    Row,
+    _summary,
+    drawn,
+    largest,
+    pool,
+    quality,
+)
 
 CS = np.logspace(-1, 3, 9)  # values of C to choose from
 FOLDS = 5
-MAX_EMBEDDED = {"sentences": 3000, "reviews": 300}  # rows; a review takes as long as twenty sentences
-Criterion = Callable[[Any, Any, AnyArray], float]  # model, features and labels of a fold to a score: more is better
+MAX_EMBEDDED = {
+    "sentences": 3000,
+    "reviews": 300,
+}  # rows; a review takes as long as twenty sentences
+Criterion = Callable[
+    [Any, Any, AnyArray], float
+]  # model, features and labels of a fold to a score: more is better
 
 
 def negative_log_loss(model: Any, features: Any, labels: AnyArray) -> float:
     """Return minus the log loss, for which probabilities count."""
-    return -float(log_loss(labels, model.predict_proba(features), labels=model.classes_))
+    return -float(
+        log_loss(labels, model.predict_proba(features), labels=model.classes_)
+    )
 
 
 def mean_f1(model: Any, features: Any, labels: AnyArray) -> float:
@@ -72,14 +89,27 @@ class Regression:
     frequencies that have seen the held-out fold lead to a C that is too large.
     """
 
-    def __init__(self, reader: Any, weighting: Any, criterion: Criterion, class_weight: str | None = None) -> None:
-        self.reader, self.weighting, self.criterion, self.class_weight = reader, weighting, criterion, class_weight
+    def __init__(
+        self,
+        reader: Any,
+        weighting: Any,
+        criterion: Criterion,
+        class_weight: str | None = None,
+    ) -> None:
+        self.reader, self.weighting, self.criterion, self.class_weight = (
+            reader,
+            weighting,
+            criterion,
+            class_weight,
+        )
 
     def fit(self, texts: Sequence[str], labels: AnyArray) -> "Regression":
         """Choose C, then fit to all texts."""
         read = self.reader.fit_transform(texts)
         self.C_ = self._best_C(read, labels)
-        self.model_ = LogisticRegression(C=self.C_, max_iter=1000, class_weight=self.class_weight)
+        self.model_ = LogisticRegression(
+            C=self.C_, max_iter=1000, class_weight=self.class_weight
+        )
         self.model_.fit(self.weighting.fit_transform(read), labels)
         return self
 
@@ -93,27 +123,46 @@ class Regression:
         scores = np.zeros(len(CS))
         for learned, held in folds.split(read, labels):
             weighting = clone(self.weighting).fit(read[learned])
-            inside, outside = weighting.transform(read[learned]), weighting.transform(read[held])
-            model = LogisticRegression(max_iter=1000, class_weight=self.class_weight, warm_start=True)
+            inside, outside = (
+                weighting.transform(read[learned]),
+                weighting.transform(read[held]),
+            )
+            model = LogisticRegression(
+                max_iter=1000, class_weight=self.class_weight, warm_start=True
+            )
             for i, C in enumerate(CS):  # each starts from the last
                 model.set_params(C=C).fit(inside, labels[learned])
                 scores[i] += len(held) * self.criterion(model, outside, labels[held])
         return float(CS[scores.argmax()])
 
 
-def tf_idf(criterion: Criterion = negative_log_loss, class_weight: str | None = None, *, min_df: int = 1) -> Regression:
+def tf_idf(
+    criterion: Criterion = negative_log_loss,
+    class_weight: str | None = None,
+    *,
+    min_df: int = 1,
+) -> Regression:
     """Return a regression on TF-IDF of words and pairs of words."""
-    return Regression(CountVectorizer(ngram_range=(1, 2), min_df=min_df), Weighting(min_df), criterion, class_weight)
+    return Regression(
+        CountVectorizer(ngram_range=(1, 2), min_df=min_df),
+        Weighting(min_df),
+        criterion,
+        class_weight,
+    )
 
 
 def embedded() -> Regression:
     """Return a regression on sentence embeddings."""
-    return Regression(FunctionTransformer(embed), FunctionTransformer(), negative_log_loss)
+    return Regression(
+        FunctionTransformer(embed), FunctionTransformer(), negative_log_loss
+    )
 
 
 def embed(texts: Sequence[str]) -> FloatArray:
     """Return the (texts, 384) unit vectors of MiniLM: means over at most 256 word pieces."""
-    return np.asarray(minilm().encode(list(texts), show_progress_bar=False), dtype=np.float64)
+    return np.asarray(
+        minilm().encode(list(texts), show_progress_bar=False), dtype=np.float64
+    )
 
 
 @lru_cache(maxsize=2)
@@ -135,7 +184,9 @@ def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[st
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])
-    queries, wanted = drawn(test, kind, min(MEASURED, largest(test, kind)), np.random.default_rng([seed, 1]))
+    queries, wanted = drawn(
+        test, kind, min(MEASURED, largest(test, kind)), np.random.default_rng([seed, 1])
+    )
     methods: dict[str, Callable[[], Regression]] = {"TF-IDF": tf_idf}
     if kind.uneven:
         methods["TF-IDF, balanced"] = lambda: tf_idf(mean_f1, "balanced")
@@ -148,8 +199,15 @@ def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[st
             start = process_time()
             fitted = make().fit(texts, labels)
             seconds = process_time() - start
-            features = embed_once(tuple(queries)) if method == "embeddings" else fitted.features(queries)
-            found[method].append(quality(fitted.model_, features, wanted) | {"seconds": seconds, "C": fitted.C_})
+            features = (
+                embed_once(tuple(queries))
+                if method == "embeddings"
+                else fitted.features(queries)
+            )
+            found[method].append(
+                quality(fitted.model_, features, wanted)
+                | {"seconds": seconds, "C": fitted.C_}
+            )
     return {method: _summary(rows) for method, rows in found.items()}
 
 
@@ -161,10 +219,15 @@ def add_to_study(path: str, *names: str) -> None:
         if names and row["variant"] not in names:
             continue
         known, found = row["methods"], rivals(row["variant"], splits, seed=row["seed"])
-        row["methods"] = {"hardmax": known["hardmax"]} | found | {"NB-SVM": known["NB-SVM"]}
+        row["methods"] = (
+            {"hardmax": known["hardmax"]} | found | {"NB-SVM": known["NB-SVM"]}
+        )
         with written_whole(file) as temporary:
             temporary.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-        parts = [f"{method} {each['accuracy'][0]:.3f}" for method, each in row["methods"].items()]
+        parts = [
+            f"{method} {each['accuracy'][0]:.3f}"
+            for method, each in row["methods"].items()
+        ]
         print(f"{row['variant']}: accuracy {', '.join(parts)}", flush=True)
 
 
@@ -174,7 +237,11 @@ def on_all_reviews(path: str) -> None:
     train, test = splits["train"], splits["test"]
     fitted = tf_idf(min_df=2).fit(train.texts, np.array(train.labels))
     right = fitted.model_.predict(fitted.features(test.texts)) == np.array(test.labels)
-    row = {"model": "TF-IDF, C by cross-validation", "C": fitted.C_, "accuracy": round(float(right.mean()), 6)}
+    row = {
+        "model": "TF-IDF, C by cross-validation",
+        "C": fitted.C_,
+        "accuracy": round(float(right.mean()), 6),
+    }
     report.write({"machine": machine(), "rows": [row]}, Path(path))
     print(f"C = {row['C']:.3g}, accuracy {row['accuracy']:.4f}")
 

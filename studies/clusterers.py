@@ -24,8 +24,20 @@ from benchmarks.registry import Progress, growth
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 
-QUANTILES = (0.02, 0.05, 0.1, 0.2, 0.3)  # of the distances, for the bandwidth of MeanShift
-PREFERENCES = (1, 3, 10, 30, 100)  # times the median of minus the squared distances, for AffinityPropagation
+QUANTILES = (
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+)  # of the distances, for the bandwidth of MeanShift
+PREFERENCES = (
+    1,
+    3,
+    10,
+    30,
+    100,
+)  # times the median of minus the squared distances, for AffinityPropagation
 MIN_CLUSTER_SIZES = (5, 10, 15, 25, 50)  # of HDBSCAN
 ROWS, SEEDS = 500, 5  # of a toy data set, and how often it is drawn
 NO_NUMBER = "hardmax, number not given"
@@ -47,12 +59,22 @@ def data_sets(quick: bool = False) -> Iterator[tuple[str, FloatArray, IntArray]]
     n = 300 if quick else ROWS
     for seed in range(1 if quick else SEEDS):
         yield "moons", *datasets.make_moons(n, noise=0.05, random_state=seed)
-        yield "circles", *datasets.make_circles(n, factor=0.5, noise=0.05, random_state=seed)
+        yield (
+            "circles",
+            *datasets.make_circles(n, factor=0.5, noise=0.05, random_state=seed),
+        )
         yield "blobs", *datasets.make_blobs(n, random_state=seed)
-        yield "varied", *datasets.make_blobs(n, cluster_std=[1.0, 2.5, 0.5], random_state=seed)
+        yield (
+            "varied",
+            *datasets.make_blobs(n, cluster_std=[1.0, 2.5, 0.5], random_state=seed),
+        )
         X, y = datasets.make_blobs(n, random_state=seed)
         yield "aniso", X @ np.array([[0.6, -0.6], [-0.4, 0.8]]), y
-        yield "no structure", np.random.default_rng(seed).random((n, 2)), np.zeros(n, np.intp)
+        yield (
+            "no structure",
+            np.random.default_rng(seed).random((n, 2)),
+            np.zeros(n, np.intp),
+        )
     yield "iris", *datasets.load_iris(return_X_y=True)
     if not quick:
         yield "digits", *datasets.load_digits(return_X_y=True)
@@ -72,7 +94,10 @@ def settings(name: str, X: FloatArray, k: int) -> list[Settings]:
         median = float(np.median(-euclidean_distances(X, squared=True)))
         return [{"preference": times * median} for times in PREFERENCES]
     if name == "MeanShift":
-        widths = [float(estimate_bandwidth(X, quantile=q, n_samples=500, random_state=0)) for q in QUANTILES]
+        widths = [
+            float(estimate_bandwidth(X, quantile=q, n_samples=500, random_state=0))
+            for q in QUANTILES
+        ]
         return [{"bandwidth": width} for width in widths if width > 0]
     return [{}] if name == NO_NUMBER else [{"n_clusters": k}]
 
@@ -101,7 +126,10 @@ def best_row(data: str, X: FloatArray, y: IntArray, name: str) -> dict[str, Any]
 
 def mean_row(drawn: list[dict[str, Any]]) -> dict[str, Any]:
     """Return one row for a data set that was drawn several times: means, and the largest peak."""
-    ari, seconds, found = (float(np.mean([row[key] for row in drawn])) for key in ("ARI", "seconds", "found"))
+    ari, seconds, found = (
+        float(np.mean([row[key] for row in drawn]))
+        for key in ("ARI", "seconds", "found")
+    )
     peaks = [row["peak"] for row in drawn if row["peak"] is not None]
     return drawn[0] | {
         "drawn": len(drawn),
@@ -135,8 +163,12 @@ def markdown(found: dict[str, Any]) -> str:
         "points": lambda data: data,
         "n, d, clusters": lambda data: shape(rows[data, "hardmax"]),
     }
-    columns |= {name: lambda data, name=name: cell(rows[data, name]) for name in METHODS}
-    return report.table(dict.fromkeys(data for data, _ in rows), columns, ["n, d, clusters"])
+    columns |= {
+        name: lambda data, name=name: cell(rows[data, name]) for name in METHODS
+    }
+    return report.table(
+        dict.fromkeys(data for data, _ in rows), columns, ["n, d, clusters"]
+    )
 
 
 def shape(row: dict[str, Any]) -> str:
@@ -145,7 +177,14 @@ def shape(row: dict[str, Any]) -> str:
 
 
 TREE = "hardmax, tree_.cut"
-UNEQUAL_METHODS = ("hardmax", TREE, NO_NUMBER, "KMeans", "SpectralClustering", "HDBSCAN")
+UNEQUAL_METHODS = (
+    "hardmax",
+    TREE,
+    NO_NUMBER,
+    "KMeans",
+    "SpectralClustering",
+    "HDBSCAN",
+)
 # sizes of unit Gaussian clusters in the plane, and their centres
 UNEQUAL: dict[str, tuple[tuple[int, ...], tuple[tuple[float, float], ...]]] = {
     "9,500 and 500, 7 apart": ((9500, 500), ((0, 0), (7, 0))),
@@ -165,22 +204,40 @@ def measure_unequal(quick: bool, progress: Progress) -> dict[str, Any]:
     from hardmax.cluster import HardmaxClustering
 
     rows = []
-    for name, (sizes, centres) in list(UNEQUAL.items())[1:2] if quick else UNEQUAL.items():
+    for name, (sizes, centres) in (
+        list(UNEQUAL.items())[1:2] if quick else UNEQUAL.items()
+    ):
         y, k = np.repeat(np.arange(len(sizes)), sizes), len(sizes)
         for seed in range(2 if quick else SEEDS):
             progress(f"unequal_clusters: {name}, seed {seed}")
             random = np.random.default_rng(seed)
-            X = np.concatenate([random.normal(size=(n, 2)) + c for n, c in zip(sizes, centres, strict=True)])
+            X = np.concatenate(
+                [
+                    random.normal(size=(n, 2)) + c
+                    for n, c in zip(sizes, centres, strict=True)
+                ]
+            )
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
                 ours = HardmaxClustering(k).fit(X)
             default = HardmaxClustering().fit(X)
-            ari = {"hardmax": score(y, ours.labels_), TREE: score(y, ours.tree_.cut(k)[0])}
+            ari = {
+                "hardmax": score(y, ours.labels_),
+                TREE: score(y, ours.tree_.cut(k)[0]),
+            }
             ari[NO_NUMBER] = score(y, default.labels_)
             for method in UNEQUAL_METHODS[3:]:
-                ari[method] = max(score(y, fit_labels(method, chosen, X)[0]) for chosen in settings(method, X, k))
+                ari[method] = max(
+                    score(y, fit_labels(method, chosen, X)[0])
+                    for chosen in settings(method, X, k)
+                )
             scores = {method: round(value, 4) for method, value in ari.items()}
-            row = {"data": name, "seed": seed, "warned": bool(caught), "found": default.n_clusters_}
+            row = {
+                "data": name,
+                "seed": seed,
+                "warned": bool(caught),
+                "found": default.n_clusters_,
+            }
             rows.append(row | {"ARI": scores})
     return {"rows": rows}
 
@@ -194,7 +251,10 @@ def unequal_markdown(found: dict[str, Any]) -> str:
     body = [
         [
             name,
-            *(" ".join(f"{row['ARI'][method]:.2f}" for row in rows) for method in UNEQUAL_METHODS),
+            *(
+                " ".join(f"{row['ARI'][method]:.2f}" for row in rows)
+                for method in UNEQUAL_METHODS
+            ),
             " ".join(str(row["found"]) for row in rows),
             f"{sum(row['warned'] for row in rows)} of {len(rows)}",
         ]
@@ -205,7 +265,9 @@ def unequal_markdown(found: dict[str, Any]) -> str:
 
 def _arc(random: np.random.Generator, n: int) -> FloatArray:
     angle = np.pi * random.random(n)
-    return np.asarray(np.c_[np.cos(angle), np.sin(angle)] + 0.05 * random.standard_normal((n, 2)))
+    return np.asarray(
+        np.c_[np.cos(angle), np.sin(angle)] + 0.05 * random.standard_normal((n, 2))
+    )
 
 
 CHANCE_SIZES, CHANCE_DRAWS = (100, 300, 1000, 3000), 40
@@ -215,7 +277,9 @@ WITHOUT_CLUSTERS: dict[str, Callable[[np.random.Generator, int], FloatArray]] = 
     "uniform, d = 2": lambda random, n: random.random((n, 2)),
     "Gaussian, d = 2": lambda random, n: random.standard_normal((n, 2)),
     "Gaussian, d = 5": lambda random, n: random.standard_normal((n, 5)),
-    "Gaussian, d = 5, one axis eight times as long": lambda random, n: random.standard_normal((n, 5)) * [8, 1, 1, 1, 1],
+    "Gaussian, d = 5, one axis eight times as long": lambda random, n: (
+        random.standard_normal((n, 5)) * [8, 1, 1, 1, 1]
+    ),
     "Gaussian, d = 20": lambda random, n: random.standard_normal((n, 20)),
     "Gaussian, d = 100": lambda random, n: random.standard_normal((n, 100)),
 }
@@ -230,21 +294,35 @@ def measure_chance(quick: bool, progress: Progress) -> dict[str, Any]:
         for n in CHANCE_SIZES[: 2 if quick else None]:
             progress(f"chance: {kind}, {n:,} points")
             random = np.random.default_rng([n, index])
-            several = sum(HardmaxClustering().fit(draw(random, n)).n_clusters_ > 1 for _ in range(draws))
+            several = sum(
+                HardmaxClustering().fit(draw(random, n)).n_clusters_ > 1
+                for _ in range(draws)
+            )
             rows.append({"kind": kind, "n": n, "draws": draws, "several": several})
     return {"rows": rows}
 
 
 def chance_markdown(found: dict[str, Any]) -> str:
     """Return a line for each kind of points, a column for each size."""
-    share = {(row["kind"], row["n"]): f"{row['several'] / row['draws']:.0%}" for row in found["rows"]}
+    share = {
+        (row["kind"], row["n"]): f"{row['several'] / row['draws']:.0%}"
+        for row in found["rows"]
+    }
     sizes = sorted({n for _, n in share})
-    body = [[kind, *(share[kind, n] for n in sizes)] for kind in dict.fromkeys(kind for kind, _ in share)]
-    return report.lines(["points without clusters", *(f"n = {n:,}" for n in sizes)], body)
+    body = [
+        [kind, *(share[kind, n] for n in sizes)]
+        for kind in dict.fromkeys(kind for kind, _ in share)
+    ]
+    return report.lines(
+        ["points without clusters", *(f"n = {n:,}" for n in sizes)], body
+    )
 
 
 D, CENTRES, SENTENCES = 64, 10, 10_000
-SIZES = {NO_NUMBER: (10_000, 30_000, 100_000, 300_000, 1_000_000), "MiniBatchKMeans": (10_000, 100_000, 1_000_000)}
+SIZES = {
+    NO_NUMBER: (10_000, 30_000, 100_000, 300_000, 1_000_000),
+    "MiniBatchKMeans": (10_000, 100_000, 1_000_000),
+}
 SIZES |= {"hardmax, 10 given": (10_000, 100_000), "HDBSCAN": (10_000, 30_000)}
 GROWTH_FROM = 100_000  # points; smaller inputs are clustered by another method
 
@@ -260,9 +338,17 @@ def _points(data: str, n: int) -> tuple[AnyArray, Any]:
 
     from hardmax.transformers import embed
 
-    reviews = pyarrow.parquet.read_table(os.environ["IMDB"], columns=["text"])["text"][:2000].to_pylist()
-    cut = [part.strip() for text in reviews for part in text.replace("<br />", " ").split(". ")]
-    return embed([part for part in dict.fromkeys(cut) if 20 < len(part) < 200][:n]), None
+    reviews = pyarrow.parquet.read_table(os.environ["IMDB"], columns=["text"])["text"][
+        :2000
+    ].to_pylist()
+    cut = [
+        part.strip()
+        for text in reviews
+        for part in text.replace("<br />", " ").split(". ")
+    ]
+    return embed(
+        [part for part in dict.fromkeys(cut) if 20 < len(part) < 200][:n]
+    ), None
 
 
 def fit_many(method: str, data: str, n: int) -> dict[str, Any]:
@@ -276,38 +362,89 @@ def fit_many(method: str, data: str, n: int) -> dict[str, Any]:
     model = {
         NO_NUMBER: lambda: HardmaxClustering(**metric),
         "hardmax, 10 given": lambda: HardmaxClustering(CENTRES, **metric),
-        "MiniBatchKMeans": lambda: cluster.MiniBatchKMeans(CENTRES, n_init=3, random_state=0),
+        "MiniBatchKMeans": lambda: cluster.MiniBatchKMeans(
+            CENTRES, n_init=3, random_state=0
+        ),
         "HDBSCAN": lambda: cluster.HDBSCAN(min_cluster_size=10, copy=True),
     }[method]()
     type(model)(**model.get_params()).fit(X[:2000])  # loads compiled code
     clock, processor = time.perf_counter(), time.process_time()
     labels, peak = with_peak(lambda: model.fit(X).labels_, afresh=True)
-    row = {"seconds": time.perf_counter() - clock, "processor": time.process_time() - processor}
+    row = {
+        "seconds": time.perf_counter() - clock,
+        "processor": time.process_time() - processor,
+    }
     ari = None if y is None else round(score(y, labels), 4)
-    return row | {"peak": peak, "data_mb": X.nbytes / 1e6, "found": len(set(labels.tolist()) - {-1}), "ARI": ari}
+    return row | {
+        "peak": peak,
+        "data_mb": X.nbytes / 1e6,
+        "found": len(set(labels.tolist()) - {-1}),
+        "ARI": ari,
+    }
 
 
 def measure_sizes(quick: bool, progress: Progress) -> dict[str, Any]:
     """Measure every method at every size, each in its own process."""
-    runs = [("Gaussian", method, n) for method, sizes in SIZES.items() for n in sizes[: 1 if quick else None]]
-    runs += [("sentences", method, SENTENCES) for method in SIZES] if "IMDB" in os.environ and not quick else []
+    runs = [
+        ("Gaussian", method, n)
+        for method, sizes in SIZES.items()
+        for n in sizes[: 1 if quick else None]
+    ]
+    runs += (
+        [("sentences", method, SENTENCES) for method in SIZES]
+        if "IMDB" in os.environ and not quick
+        else []
+    )
     rows = []
     for data, method, n in runs:
         progress(f"clustering_sizes: {data}, {method}, {n:,} points")
-        command = [sys.executable, "-m", "studies.clusterers", method, data, str(n // 10 if quick else n)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=True)
-        rows.append({"data": data, "method": method, "n": n} | json.loads(done.stdout.splitlines()[-1]))
-    ours = [row for row in rows if (row["method"], row["data"]) == (NO_NUMBER, "Gaussian") and row["n"] >= GROWTH_FROM]
-    p = growth([row["n"] for row in ours], [row["seconds"] for row in ours]) if len(ours) > 1 else None
+        command = [
+            sys.executable,
+            "-m",
+            "studies.clusterers",
+            method,
+            data,
+            str(n // 10 if quick else n),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=1800, check=True
+        )
+        rows.append(
+            {"data": data, "method": method, "n": n}
+            | json.loads(done.stdout.splitlines()[-1])
+        )
+    ours = [
+        row
+        for row in rows
+        if (row["method"], row["data"]) == (NO_NUMBER, "Gaussian")
+        and row["n"] >= GROWTH_FROM
+    ]
+    p = (
+        growth([row["n"] for row in ours], [row["seconds"] for row in ours])
+        if len(ours) > 1
+        else None
+    )
     return {"rows": rows, "growth": p}
 
 
 def sizes_markdown(found: dict[str, Any]) -> str:
     """Return a line for each method at each size."""
-    columns = ["points", "method", "seconds", "processor", "MB beside the data", "clusters", "ARI"]
+    columns = [
+        "points",
+        "method",
+        "seconds",
+        "processor",
+        "MB beside the data",
+        "clusters",
+        "ARI",
+    ]
     keys = ("method", "seconds", "processor", "peak", "found")
     body = [
-        [f"{row['n']:,} {row['data']}", *(row[key] for key in keys), "" if row["ARI"] is None else f"{row['ARI']:.3f}"]
+        [
+            f"{row['n']:,} {row['data']}",
+            *(row[key] for key in keys),
+            "" if row["ARI"] is None else f"{row['ARI']:.3f}",
+        ]
         for row in found["rows"]
     ]
     if found["growth"] is not None:

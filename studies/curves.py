@@ -35,7 +35,9 @@ KINDS = ("gaussian", "sphere")
 SIZES = tuple(round(10 ** (k / 2)) for k in range(4, 13))  # 100 to 1,000,000
 MAX_SECONDS = 0.1  # of a run after which a curve ends
 RUNS = 3
-COLOUR_OF = dict(zip(("hull", "scan", "symmetric", "numpy", "kdtree"), COLOURS, strict=False)) | {"FAISS": GREY}
+COLOUR_OF = dict(
+    zip(("hull", "scan", "symmetric", "numpy", "kdtree"), COLOURS, strict=False)
+) | {"FAISS": GREY}
 ALPHAS, SEEDS = (0.1, 0.5, 2), 10
 DECIDED_SIZES = {
     2: (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000),
@@ -70,7 +72,16 @@ def scaling_rows(quick: bool) -> list[dict[str, Any]]:
                 runs = [seconds]
                 while len(runs) < RUNS and sum(runs) < MAX_SECONDS:
                     runs.append(local.run()[0])
-                rows.append({"d": d, "tokens": kind, "method": name, "n": n, "seconds": min(runs), "peak": peak})
+                rows.append(
+                    {
+                        "d": d,
+                        "tokens": kind,
+                        "method": name,
+                        "n": n,
+                        "seconds": min(runs),
+                        "peak": peak,
+                    }
+                )
                 if min(runs) > MAX_SECONDS:
                     break
     return rows
@@ -81,14 +92,28 @@ def draw_scaling(found: dict[str, Any]) -> "Figure":
     import matplotlib.pyplot as plt
 
     rows = found["rows"]
-    figure, axes = plt.subplots(2, 2, figsize=(8.5, 7), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        2, 2, figsize=(8.5, 7), layout="constrained", sharey=True
+    )
     for ax, d in zip(axes.flat, sorted({row["d"] for row in rows}), strict=False):
         for method, kind in product(COLOUR_OF, KINDS):
-            curve = [row for row in rows if (row["d"], row["method"], row["tokens"]) == (d, method, kind)]
+            curve = [
+                row
+                for row in rows
+                if (row["d"], row["method"], row["tokens"]) == (d, method, kind)
+            ]
             if curve:
                 points = [row["n"] for row in curve], [row["seconds"] for row in curve]
                 line, label = ("-", method) if kind == "gaussian" else ("--", None)
-                ax.loglog(*points, line, marker="o", ms=3, lw=1.4, color=COLOUR_OF[method], label=label)
+                ax.loglog(
+                    *points,
+                    line,
+                    marker="o",
+                    ms=3,
+                    lw=1.4,
+                    color=COLOUR_OF[method],
+                    label=label,
+                )
         ax.axhline(MAX_SECONDS, color=GREY, lw=0.6)
         ax.set_title(f"d = {d}", fontsize=10)
         ax.tick_params(labelsize=8)
@@ -104,11 +129,20 @@ def measure_decided(quick: bool, progress: Progress) -> dict[str, Any]:
     for (d, sizes), alpha in product(DECIDED_SIZES.items(), ALPHAS):
         for n in sizes[:2] if quick else sizes:
             progress(f"decided: d = {d}, alpha = {alpha:g}, n = {n:,}")
-            drawn = (hm.configuration("gaussian", n=n, d=d, seed=seed) for seed in range(SEEDS))
+            drawn = (
+                hm.configuration("gaussian", n=n, d=d, seed=seed)
+                for seed in range(SEEDS)
+            )
             limits = [hm.limit(tokens, hm.Hardmax(alpha)) for tokens in drawn]
             layers = [limit.layer for limit in limits if limit.certified]
-            numbers = {"median": float(np.median(layers)), "least": min(layers), "most": max(layers)}
-            rows.append({"d": d, "alpha": alpha, "n": n, **numbers, "certified": len(layers)})
+            numbers = {
+                "median": float(np.median(layers)),
+                "least": min(layers),
+                "most": max(layers),
+            }
+            rows.append(
+                {"d": d, "alpha": alpha, "n": n, **numbers, "certified": len(layers)}
+            )
     return {"rows": rows}
 
 
@@ -117,14 +151,28 @@ def draw_decided(found: dict[str, Any]) -> "Figure":
     import matplotlib.pyplot as plt
 
     rows = found["rows"]
-    dimensions, alphas = sorted({row["d"] for row in rows}), sorted({row["alpha"] for row in rows})
-    figure, axes = plt.subplots(1, len(dimensions), figsize=(9, 3.2), layout="constrained", sharey=True, squeeze=False)
+    dimensions, alphas = (
+        sorted({row["d"] for row in rows}),
+        sorted({row["alpha"] for row in rows}),
+    )
+    figure, axes = plt.subplots(
+        1,
+        len(dimensions),
+        figsize=(9, 3.2),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
     for ax, d in zip(axes[0], dimensions, strict=True):
         for colour, alpha in zip(COLOURS, alphas, strict=False):
             curve = [row for row in rows if (row["d"], row["alpha"]) == (d, alpha)]
-            n, least, most, median = ([row[key] for row in curve] for key in ("n", "least", "most", "median"))
+            n, least, most, median = (
+                [row[key] for row in curve] for key in ("n", "least", "most", "median")
+            )
             ax.fill_between(n, least, most, color=colour, alpha=0.2, lw=0)
-            ax.plot(n, median, marker="o", ms=3, color=colour, label=f"alpha = {alpha:g}")
+            ax.plot(
+                n, median, marker="o", ms=3, color=colour, label=f"alpha = {alpha:g}"
+            )
         ax.set_xscale("log")
         ax.set_title(f"d = {d}", fontsize=10)
         ax.tick_params(labelsize=8)
@@ -135,4 +183,6 @@ def draw_decided(found: dict[str, Any]) -> "Figure":
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json.dumps(scaling_rows(bool(int(sys.argv[2])))), encoding="utf-8")
+    Path(sys.argv[1]).write_text(
+        json.dumps(scaling_rows(bool(int(sys.argv[2])))), encoding="utf-8"
+    )

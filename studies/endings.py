@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-KINDS = ["identity", "definite", "skew", "indefinite", "gaussian", "rank-one", "minus-identity"]
+KINDS = [
+    "identity",
+    "definite",
+    "skew",
+    "indefinite",
+    "gaussian",
+    "rank-one",
+    "minus-identity",
+]
 GRID = {
     "A": KINDS,
     "d": [2, 3, 8],
@@ -20,14 +28,26 @@ GRID = {
     "seed": range(270),
 }
 BY = ["A", "d", "n", "alpha"]
-CONSENSUS = [([[-1]], [[-1], [1]]), ([[1, -2], [2, 1]], [[1, 0], [0, 1]])]  # A, and two tokens
+CONSENSUS = [
+    ([[-1]], [[-1], [1]]),
+    ([[1, -2], [2, 1]], [[1, 0], [0, 1]]),
+]  # A, and two tokens
 ENDINGS = ["clusters", "consensus", "cycle", "unsettled"]
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
     """Return the shares of the endings, and the final number of clusters."""
-    found = shares(rows, BY, "ending").reindex(columns=[*BY, "runs", *ENDINGS], fill_value=0.0)
-    return found.merge(rows.groupby(BY)["clusters"].mean().round(4).rename("mean_clusters").reset_index(), on=BY)
+    found = shares(rows, BY, "ending").reindex(
+        columns=[*BY, "runs", *ENDINGS], fill_value=0.0
+    )
+    return found.merge(
+        rows.groupby(BY)["clusters"]
+        .mean()
+        .round(4)
+        .rename("mean_clusters")
+        .reset_index(),
+        on=BY,
+    )
 
 
 def smallest_cycle() -> tuple[int, list[list[int]], list[list[int]], int]:
@@ -43,7 +63,12 @@ def smallest_cycle() -> tuple[int, list[list[int]], list[list[int]], int]:
             for tokens in product(values, repeat=2 * n):
                 length = _cycle(matrix, np.array(tokens, dtype=object).reshape(n, 2))
                 if length:
-                    return n, matrix.tolist(), np.array(tokens).reshape(n, 2).tolist(), length
+                    return (
+                        n,
+                        matrix.tolist(),
+                        np.array(tokens).reshape(n, 2).tolist(),
+                        length,
+                    )
     raise LookupError
 
 
@@ -61,7 +86,11 @@ def _cycle(A: np.ndarray, z: np.ndarray, layers: int = 24) -> int:
             return 0
         shape = tuple((z // factor).ravel().tolist())
         if shape in seen:
-            return len(seen) - seen.index(shape) if len(seen) - seen.index(shape) > 1 else 0
+            return (
+                len(seen) - seen.index(shape)
+                if len(seen) - seen.index(shape) > 1
+                else 0
+            )
         seen.append(shape)
     return 0
 
@@ -72,18 +101,36 @@ def draw(table: "DataFrame") -> "Figure":
     from hardmax.draw.style import COLOURS
 
     seen = [ending for ending in ENDINGS if table[ending].any()]
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.8), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        1, 3, figsize=(9.6, 3.8), layout="constrained", sharey=True
+    )
     for ax, d in zip(axes, GRID["d"], strict=True):
-        some = table[(table["d"] == d) & (table["n"] == 20)].groupby("A")[ENDINGS].mean().reindex(KINDS)
+        some = (
+            table[(table["d"] == d) & (table["n"] == 20)]
+            .groupby("A")[ENDINGS]
+            .mean()
+            .reindex(KINDS)
+        )
         bottom = np.zeros(len(KINDS))
         for number, ending in enumerate(seen):
-            ax.bar(range(len(KINDS)), some[ending], bottom=bottom, color=COLOURS[number], label=ending, width=0.8)
+            ax.bar(
+                range(len(KINDS)),
+                some[ending],
+                bottom=bottom,
+                color=COLOURS[number],
+                label=ending,
+                width=0.8,
+            )
             bottom += some[ending].to_numpy()
         ax.set_xticks(range(len(KINDS)), KINDS, rotation=60, ha="right", fontsize=8)
         ax.set_title(f"d = {d}", fontsize=10)
     axes[0].set_ylabel("share of the runs, n = 20")
     figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(seen), fontsize=8, frameon=False
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=len(seen),
+        fontsize=8,
+        frameon=False,
     )
     return figure
 
@@ -97,9 +144,17 @@ def facts(table: "DataFrame") -> list[str]:
     lines = [f"{table['runs'].sum():,} runs of up to 600 layers."]
     for kind in KINDS:
         found = {ending: 100 * mean(kind, ending) for ending in ENDINGS}
-        parts = ", ".join(f"{share:.1f} % {ending}" for ending, share in found.items() if share >= 0.05)
-        lines.append(f"{kind}: {parts}; {mean(kind, 'mean_clusters'):.1f} clusters on average.")
-    cycles, unsettled = (float((table[name] * table["runs"]).sum()) for name in ("cycle", "unsettled"))
+        parts = ", ".join(
+            f"{share:.1f} % {ending}"
+            for ending, share in found.items()
+            if share >= 0.05
+        )
+        lines.append(
+            f"{kind}: {parts}; {mean(kind, 'mean_clusters'):.1f} clusters on average."
+        )
+    cycles, unsettled = (
+        float((table[name] * table["runs"]).sum()) for name in ("cycle", "unsettled")
+    )
     lines.append(
         f"{cycles:,.0f} of the runs end in a cycle, {unsettled:,.0f} are unsettled. Cycles exist: the smallest without "
         f"a tie among integers -1, 0, 1 has n = {n}, A = {A}, tokens {tokens} and alpha = 1. The tokens shrink to "

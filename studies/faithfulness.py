@@ -26,7 +26,12 @@ from studies.explainers import EXPLAINERS, Question, check_methods
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by
-SUMS_TO_LOGIT = ("hardmax", "hardmax-even", "integrated-gradients", "gradient-times-input")
+SUMS_TO_LOGIT = (
+    "hardmax",
+    "hardmax-even",
+    "integrated-gradients",
+    "gradient-times-input",
+)
 SUMS_TO_PROBABILITY = ("shap-partition", "shap-permutation")
 
 Progress = Callable[[int, int], object]
@@ -38,7 +43,9 @@ class Rationale(NamedTuple):
 
     text: str
     label: int  # place of the class in `classes_`: 0 for negative and 1 for positive
-    spans: tuple[tuple[int, int], ...]  # (start, end) token positions; the end is not part of it
+    spans: tuple[
+        tuple[int, int], ...
+    ]  # (start, end) token positions; the end is not part of it
 
 
 class Comparison(NamedTuple):
@@ -91,19 +98,40 @@ def compare(
     (True, True)
     """
     names = check_methods(methods)
-    seed, again = check_count(seed, "seed", least=0), check_count(again, "again", least=0)
+    seed, again = (
+        check_count(seed, "seed", least=0),
+        check_count(again, "again", least=0),
+    )
     samples = check_count(samples, "samples", least=2)
-    questions = [Question.of_prediction(classifier, text, samples=samples) for text in check_texts(texts)]
+    questions = [
+        Question.of_prediction(classifier, text, samples=samples)
+        for text in check_texts(texts)
+    ]
     questions = [question for question in questions if question.words]
     if not questions:
-        raise ParameterError("texts", "hold a text with words", "none", "Check the column of texts.")
+        raise ParameterError(
+            "texts", "hold a text with words", "none", "Check the column of texts."
+        )
     people = []
     if rationales is not None:
-        people = agreement(classifier, rationales, methods=names, seed=seed, samples=samples, progress=progress)
+        people = agreement(
+            classifier,
+            rationales,
+            methods=names,
+            seed=seed,
+            samples=samples,
+            progress=progress,
+        )
     done, total = count(1), len(names) * (len(questions) + len(questions[:again]))
-    rows = [_row(name, questions, seed, again, lambda: progress(next(done), total)) for name in names]
+    rows = [
+        _row(name, questions, seed, again, lambda: progress(next(done), total))
+        for name in names
+    ]
     slowest = next((row["seconds"] for row in rows if row["method"] == "lime"), None)
-    rows = [row | {"speed": None if slowest is None else slowest / row["seconds"]} for row in rows]
+    rows = [
+        row | {"speed": None if slowest is None else slowest / row["seconds"]}
+        for row in rows
+    ]
     return Comparison(len(questions), rows, people)
 
 
@@ -128,13 +156,21 @@ def agreement(
     names, places = check_methods(methods), range(len(classifier.classes_))
     wrong = [each.label for each in rationales if each.label not in places]
     if wrong:
-        must = f"The label of a rationale must be the place of a class, 0 to {places[-1]}."
-        raise InputError(f"{must} Got {wrong[0]!r}. Number them in the order of `classes_`.")
+        must = (
+            f"The label of a rationale must be the place of a class, 0 to {places[-1]}."
+        )
+        raise InputError(
+            f"{must} Got {wrong[0]!r}. Number them in the order of `classes_`."
+        )
     marked = [(each, marked_words(classifier, each)) for each in rationales]
     marked = [(each, human) for each, human in marked if human.any()]
     if not marked:
-        raise ParameterError("rationales", "hold a text with a marked word", "none", "Check the spans.")
-    questions = [Question(classifier, each.text, each.label, samples) for each, _ in marked]
+        raise ParameterError(
+            "rationales", "hold a text with a marked word", "none", "Check the spans."
+        )
+    questions = [
+        Question(classifier, each.text, each.label, samples) for each, _ in marked
+    ]
     done, rows = count(1), []
     for name in names:
         areas, hits = [], []
@@ -144,7 +180,9 @@ def agreement(
             areas.append(auc(recall, precision))
             hits.append((top_words(scores, many) & human).sum() / many)
             progress(next(done), len(names) * len(marked))
-        rows.append({"method": name, "auprc": float(np.mean(areas)), "f1": float(np.mean(hits))})
+        rows.append(
+            {"method": name, "auprc": float(np.mean(areas)), "f1": float(np.mean(hits))}
+        )
     return rows
 
 
@@ -153,11 +191,17 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
     frame = read_parquet(Path(path))
     missing = {"text", "label", "spans"} - set(frame)
     if missing:
-        must, advice = "have the columns text, label and spans", f"Add {', '.join(sorted(missing))}."
+        must, advice = (
+            "have the columns text, label and spans",
+            f"Add {', '.join(sorted(missing))}.",
+        )
         raise ParameterError(path, must, ", ".join(frame), advice)
     spans = [found if isinstance(found, list) else [] for found in frame["spans"]]
     rows = zip(frame["text"], frame["label"], spans, strict=True)
-    return [Rationale(text, label, tuple((a, b) for a, b in found)) for text, label, found in rows]
+    return [
+        Rationale(text, label, tuple((a, b) for a, b in found))
+        for text, label, found in rows
+    ]
 
 
 def marked_words(classifier: HardmaxClassifier, rationale: Rationale) -> BoolArray:
@@ -167,15 +211,21 @@ def marked_words(classifier: HardmaxClassifier, rationale: Rationale) -> BoolArr
     marked = np.zeros(len(starts), bool)
     for start, end in rationale.spans:
         marked[start:end] = True
-    return marked[np.searchsorted(starts, [word.start for word in words], side="right") - 1]
+    return marked[
+        np.searchsorted(starts, [word.start for word in words], side="right") - 1
+    ]
 
 
 def erasure(question: Question, scores: FloatArray) -> tuple[float, float]:
     """Comprehensiveness and sufficiency of one explanation. A bin has at least one word: shares are rounded up."""
     n = len(scores)
     top = np.stack([top_words(scores, -(-n * share // 100)) for share in BINS])
-    full, *others = question.probabilities(np.concatenate([np.ones((1, n), bool), ~top, top])).tolist()
-    return full - float(np.mean(others[: len(BINS)])), full - float(np.mean(others[len(BINS) :]))
+    full, *others = question.probabilities(
+        np.concatenate([np.ones((1, n), bool), ~top, top])
+    ).tolist()
+    return full - float(np.mean(others[: len(BINS)])), full - float(
+        np.mean(others[len(BINS) :])
+    )
 
 
 def top_words(scores: FloatArray, count: int) -> BoolArray:
@@ -185,9 +235,17 @@ def top_words(scores: FloatArray, count: int) -> BoolArray:
     return top
 
 
-def _row(name: str, questions: list[Question], seed: int, again: int, tick: Callable[[], object]) -> Row:
+def _row(
+    name: str,
+    questions: list[Question],
+    seed: int,
+    again: int,
+    tick: Callable[[], object],
+) -> Row:
     explainer = EXPLAINERS[name]
-    explainer(questions[0], seed)  # imports and compiling at the first use are not the method's own time
+    explainer(
+        questions[0], seed
+    )  # imports and compiling at the first use are not the method's own time
     scores, seconds, overlaps = [], [], []
     for question in questions:
         start = time.perf_counter()
@@ -196,11 +254,20 @@ def _row(name: str, questions: list[Question], seed: int, again: int, tick: Call
         tick()
     for question, first in zip(questions[:again], scores, strict=False):
         many = -(-len(first) * TOP // 100)
-        overlaps.append((top_words(first, many) & top_words(explainer(question, seed + 1), many)).sum() / many)
+        overlaps.append(
+            (
+                top_words(first, many) & top_words(explainer(question, seed + 1), many)
+            ).sum()
+            / many
+        )
         tick()
     pairs = list(zip(questions, scores, strict=True))
     measured = np.mean([erasure(*pair) for pair in pairs], axis=0)
-    gaps = [_gap(name, *pair) for pair in pairs if name in SUMS_TO_LOGIT + SUMS_TO_PROBABILITY]
+    gaps = [
+        _gap(name, *pair)
+        for pair in pairs
+        if name in SUMS_TO_LOGIT + SUMS_TO_PROBABILITY
+    ]
     return {
         "method": name,
         "comprehensiveness": float(measured[0]),

@@ -20,7 +20,11 @@ from hardmax.rules.base import Flow
 
 RTOLS = (1e-4, 1e-6, 1e-8, 1e-10)
 METHODS = ("DOP853", "RK45", "LSODA")
-SMALL_METHODS = ("RK23", "Radau", "BDF")  # Jacobians and short steps: only for few coordinates, only with a large rtol
+SMALL_METHODS = (
+    "RK23",
+    "Radau",
+    "BDF",
+)  # Jacobians and short steps: only for few coordinates, only with a large rtol
 MAX_SMALL_COORDINATES, MIN_SMALL_RTOL = 150, 1e-6
 FINEST: dict[str, Any] = {"rtol": 1e-13, "atol": 1e-16, "max_steps": 1_000_000}
 
@@ -36,12 +40,32 @@ def problems() -> dict[str, Problem]:
     sphere = hm.configuration("sphere", n=100, d=3)
     return {
         "uniform (300, 3), V = I": (uniform(300, 3), hm.SelfAttention(), 5.0),
-        "uniform (300, 3), V = I, seed 1": (uniform(300, 3, 1), hm.SelfAttention(), 5.0),
+        "uniform (300, 3), V = I, seed 1": (
+            uniform(300, 3, 1),
+            hm.SelfAttention(),
+            5.0,
+        ),
         "uniform (40, 3), V = I": (uniform(40, 3), hm.SelfAttention(), 15.0),
-        "Gaussian (300, 8), V = I": (hm.configuration("gaussian", n=300, d=8), hm.SelfAttention(), 5.0),
-        "uniform (100, 3), V = paper-3d": (uniform(100, 3), hm.SelfAttention(V=hm.matrix("paper-3d")), 5.0),
-        "uniform (100, 3), V = -I": (uniform(100, 3), hm.SelfAttention(V=-np.eye(3)), 10.0),
-        "uniform (40, 2), V(t) = I": (uniform(40, 2), hm.SelfAttention(V=lambda t: np.eye(2)), 2.0),
+        "Gaussian (300, 8), V = I": (
+            hm.configuration("gaussian", n=300, d=8),
+            hm.SelfAttention(),
+            5.0,
+        ),
+        "uniform (100, 3), V = paper-3d": (
+            uniform(100, 3),
+            hm.SelfAttention(V=hm.matrix("paper-3d")),
+            5.0,
+        ),
+        "uniform (100, 3), V = -I": (
+            uniform(100, 3),
+            hm.SelfAttention(V=-np.eye(3)),
+            10.0,
+        ),
+        "uniform (40, 2), V(t) = I": (
+            uniform(40, 2),
+            hm.SelfAttention(V=lambda t: np.eye(2)),
+            2.0,
+        ),
         "sphere (100, 3), beta = 1": (sphere, hm.Sphere(1.0), 15.0),
         "sphere (100, 3), beta = 9": (sphere, hm.Sphere(9.0), 15.0),
     }
@@ -63,14 +87,22 @@ def combinations(problem: Problem) -> Iterable[tuple[str, float]]:
     """Yield the methods and tolerances that are measured on a problem."""
     yield from ((method, rtol) for method in METHODS for rtol in RTOLS)
     if problem[0].size <= MAX_SMALL_COORDINATES:
-        yield from ((method, rtol) for method in SMALL_METHODS for rtol in RTOLS if rtol >= MIN_SMALL_RTOL)
+        yield from (
+            (method, rtol)
+            for method in SMALL_METHODS
+            for rtol in RTOLS
+            if rtol >= MIN_SMALL_RTOL
+        )
 
 
 def rows(name: str, problem: Problem) -> Iterable[dict[str, Any]]:
     """Yield a row for each method and tolerance."""
     reference, _ = solve(problem, method="DOP853", **FINEST)
     other, _ = solve(problem, method="LSODA", **FINEST)
-    facts = {"problem": f"{name}, T = {problem[2]:g}", "references differ by": relative_error(other, reference)}
+    facts = {
+        "problem": f"{name}, T = {problem[2]:g}",
+        "references differ by": relative_error(other, reference),
+    }
     for method, rtol in combinations(problem):
         began = time.perf_counter()
         found, stats = solve(problem, method=method, rtol=rtol)
@@ -95,9 +127,17 @@ def markdown(record: dict[str, Any]) -> str:
     columns = [(method, rtol) for method in METHODS for rtol in RTOLS]
     by_problem: dict[str, dict[Any, float]] = {}
     for row in record["rows"]:
-        by_problem.setdefault(row["problem"], {})[row["method"], row["rtol"]] = row["error / rtol"]
+        by_problem.setdefault(row["problem"], {})[row["method"], row["rtol"]] = row[
+            "error / rtol"
+        ]
     head = ["error / rtol", *(f"{method}, {rtol:.0e}" for method, rtol in columns)]
-    return report.lines(head, ([name, *(f"{by[key]:.2g}" for key in columns)] for name, by in by_problem.items()))
+    return report.lines(
+        head,
+        (
+            [name, *(f"{by[key]:.2g}" for key in columns)]
+            for name, by in by_problem.items()
+        ),
+    )
 
 
 def main(names: list[str]) -> None:

@@ -25,7 +25,9 @@ BY = ["heads", "B", "d", "t"]
 
 def keep(rows: "DataFrame") -> "DataFrame":
     """Mean number of clusters, and shares of runs with one cluster and with several."""
-    groups = rows.assign(one=rows["clusters"] == 1, still=rows["clusters"] == rows["clusters_before"]).groupby(BY)
+    groups = rows.assign(
+        one=rows["clusters"] == 1, still=rows["clusters"] == rows["clusters_before"]
+    ).groupby(BY)
     found = groups.agg(
         runs=("cell", "size"),
         clusters=("clusters", "mean"),
@@ -42,12 +44,16 @@ def draw(table: "DataFrame") -> "Figure":
 
     from hardmax.draw.style import COLOURS
 
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        1, 3, figsize=(9.6, 3.4), layout="constrained", sharey=True
+    )
     for ax, B in zip(axes, GRID["B"], strict=True):
         for number, heads in enumerate(GRID["heads"]):
             some = select(table, B=B, heads=heads).groupby("t")["clusters"].mean()
             label = f"{heads} head{'s' * (heads > 1)}"
-            ax.plot(some.index, some, "o-", ms=4, lw=1.3, color=COLOURS[number], label=label)
+            ax.plot(
+                some.index, some, "o-", ms=4, lw=1.3, color=COLOURS[number], label=label
+            )
         ax.set(xscale="log", xlabel="t", title=f"$Q^T K$ {B}", ylim=(0, 21))
         ax.set_xticks(GRID["t"], [f"{t:g}" for t in GRID["t"]])
         ax.minorticks_off()
@@ -64,8 +70,13 @@ def facts(table: "DataFrame") -> list[str]:
         f"{100 * np.average(table['reached'], weights=table['runs']):.1f} % the integration reached the last time."
     ]
     for B in GRID["B"]:
-        clusters, one = (select(end, B=B).groupby("heads")[column].mean() for column in ("clusters", "one"))
-        numbers = ", ".join(f"{clusters[heads]:.1f} with {heads}" for heads in GRID["heads"])
+        clusters, one = (
+            select(end, B=B).groupby("heads")[column].mean()
+            for column in ("clusters", "one")
+        )
+        numbers = ", ".join(
+            f"{clusters[heads]:.1f} with {heads}" for heads in GRID["heads"]
+        )
         lines.append(
             f"Q^T K {B}: clusters at t = {last:g} by number of heads: {numbers}. One cluster in {100 * one[1]:.0f} % "
             f"of the runs with one head, and in {100 * one[8]:.0f} % with eight."

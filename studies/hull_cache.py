@@ -32,11 +32,23 @@ def kinds(n: int, rng: np.random.Generator) -> dict[str, tuple[Any, Any]]:
     parabola = np.broadcast_to(np.c_[2.0 * i, -(i**2.0)], (HEADS, n, 2))
     return {
         "Gaussian": (rng.normal(size=(HEADS, n, 2)), normal),
-        "parabola, in order (addresses)": (parabola, np.stack([asked, np.ones((HEADS, n))], -1)),
+        "parabola, in order (addresses)": (
+            parabola,
+            np.stack([asked, np.ones((HEADS, n))], -1),
+        ),
         "on a line, in order": (np.broadcast_to(np.c_[i, i], (HEADS, n, 2)), normal),
-        "in a column, ascending": (np.broadcast_to(np.c_[0 * i, i], (HEADS, n, 2)), normal),
-        "in a column, descending": (np.broadcast_to(np.c_[0 * i, -i], (HEADS, n, 2)), normal),
-        "on a circle, in random order": (np.stack([np.cos(turn), np.sin(turn)], -1), normal),
+        "in a column, ascending": (
+            np.broadcast_to(np.c_[0 * i, i], (HEADS, n, 2)),
+            normal,
+        ),
+        "in a column, descending": (
+            np.broadcast_to(np.c_[0 * i, -i], (HEADS, n, 2)),
+            normal,
+        ),
+        "on a circle, in random order": (
+            np.stack([np.cos(turn), np.sin(turn)], -1),
+            normal,
+        ),
     }
 
 
@@ -50,16 +62,29 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
             append = seconds(lambda k=keys[:, :size], c=cache, v=values: c.append(k, v))
             query = seconds(lambda q=queries[:, :size], c=cache: c.query(q))
         some = queries[0, :PEER_QUERIES]
-        peer = seconds(lambda k=keys[0], q=some: [int((k @ x).argmax()) for x in q]) / PEER_QUERIES
+        peer = (
+            seconds(lambda k=keys[0], q=some: [int((k @ x).argmax()) for x in q])
+            / PEER_QUERIES
+        )
         appends, asked = (CORES * HEADS * n / spent / 1e6 for spent in (append, query))
-        row = {"keys": name, "million appends / s": appends, "million queries / s": asked}
-        rows.append(row | {"queries, times as fast as all products": peer * HEADS * n / query})
+        row = {
+            "keys": name,
+            "million appends / s": appends,
+            "million queries / s": asked,
+        }
+        rows.append(
+            row | {"queries, times as fast as all products": peer * HEADS * n / query}
+        )
     return {"rows": rows, "large": measure_large(100 if quick else LARGE)}
 
 
 def measure_large(keys: int) -> dict[str, Any]:
     """Return the seconds of one core, and the memory, for Gaussian keys in one head."""
-    cache, normal, values = hm.HullCache(), np.random.default_rng(0).normal(size=(keys, 2)), np.ones((keys, 1))
+    cache, normal, values = (
+        hm.HullCache(),
+        np.random.default_rng(0).normal(size=(keys, 2)),
+        np.ones((keys, 1)),
+    )
     spent, megabytes = with_peak(lambda: seconds(lambda: cache.append(normal, values)))
     return {"keys": keys, "seconds": spent, "MB": megabytes}
 

@@ -36,9 +36,13 @@ def row(model: str, make: Callable[[], Any], train: Any, test: Any) -> dict[str,
     """Train if needed and predict every test review; return accuracy, processor seconds and memory."""
     classifier, training, fitting = make(), None, None
     if not hasattr(classifier, "model_"):
-        (training, _), fitting = with_peak(lambda: _timed(classifier.fit, train.texts, train.labels))
+        (training, _), fitting = with_peak(
+            lambda: _timed(classifier.fit, train.texts, train.labels)
+        )
     classifier.predict(test.texts[:100])  # loads what it needs
-    (seconds, labels), asking = with_peak(lambda: _timed(classifier.predict, test.texts))
+    (seconds, labels), asking = with_peak(
+        lambda: _timed(classifier.predict, test.texts)
+    )
     right = np.mean(labels == np.asarray(test.labels))
     found = getattr(classifier, "model_", None)
     tokens = len(classifier[0].vocabulary_) if found is None else len(found.vocabulary)
@@ -61,9 +65,13 @@ def measure(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     splits = load_imdb(source=os.environ.get("IMDB"))
     train, test = splits["train"], splits["test"]
     if quick:
-        train, test = (type(part)(part.texts[::50], part.labels[::50]) for part in (train, test))
+        train, test = (
+            type(part)(part.texts[::50], part.labels[::50]) for part in (train, test)
+        )
     classifiers: dict[str, Callable[[], Any]] = {LINEAR: linear}
-    classifiers |= {name: partial(hm.pretrained, folder) for name, folder in SHIPPED.items()}
+    classifiers |= {
+        name: partial(hm.pretrained, folder) for name, folder in SHIPPED.items()
+    }
     rows = []
     for name, make in classifiers.items():
         progress(f"imdb: {name}")
@@ -78,11 +86,17 @@ def markdown(values: dict[str, Any]) -> str:
         "| model | tokens | accuracy | training, seconds | its peak MB | all test reviews, seconds | their peak MB |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    rows = values["rows"] + [{"model": name, "accuracy": score} for name, score in PUBLISHED.items()]
+    rows = values["rows"] + [
+        {"model": name, "accuracy": score} for name, score in PUBLISHED.items()
+    ]
     for each in sorted(rows, key=lambda each: each["accuracy"]):
         keys = ("training seconds", "training peak", "test seconds", "test peak")
         found = [(each.get(key), ".0f" if "peak" in key else ".3g") for key in keys]
-        cells = ["" if value is None else format(value, f",{how}") for value, how in found]
+        cells = [
+            "" if value is None else format(value, f",{how}") for value, how in found
+        ]
         tokens = f"{each['tokens']:,}" if "tokens" in each else ""
-        lines.append(f"| {each['model']} | {tokens} | {each['accuracy']:.4f} | {' | '.join(cells)} |")
+        lines.append(
+            f"| {each['model']} | {tokens} | {each['accuracy']:.4f} | {' | '.join(cells)} |"
+        )
     return "\n".join(lines)

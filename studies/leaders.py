@@ -33,12 +33,32 @@ def expected(tokens: str, n: int, d: int) -> float:
     from scipy.stats import chi, norm
 
     if tokens == "gaussian":
-        return n * quad(lambda r: norm.cdf(r) ** (n - 1) * chi.pdf(r, d), 0, 12, limit=500, epsabs=1e-12)[0]
+        return (
+            n
+            * quad(
+                lambda r: norm.cdf(r) ** (n - 1) * chi.pdf(r, d),
+                0,
+                12,
+                limit=500,
+                epsabs=1e-12,
+            )[0]
+        )
 
-    def beyond(r: float) -> float:  # part of the ball on the other side of a plane at distance r
+    def beyond(
+        r: float,
+    ) -> float:  # part of the ball on the other side of a plane at distance r
         return 0.5 * float(betainc((d + 1) / 2, 0.5, 1 - r * r))
 
-    return n * quad(lambda r: (1 - beyond(r)) ** (n - 1) * d * r ** (d - 1), 0, 1, limit=500, epsabs=1e-12)[0]
+    return (
+        n
+        * quad(
+            lambda r: (1 - beyond(r)) ** (n - 1) * d * r ** (d - 1),
+            0,
+            1,
+            limit=500,
+            epsabs=1e-12,
+        )[0]
+    )
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
@@ -59,8 +79,14 @@ def keep(rows: "DataFrame") -> "DataFrame":
 def compared(table: "DataFrame") -> "DataFrame":
     """Leaders against their expected number in the input, over all alpha."""
     groups = table.groupby(["tokens", "n", "d"], sort=False)
-    found = groups.agg(leaders=("leaders", "mean"), runs=("runs", "sum"), deviation=("deviation", "mean")).reset_index()
-    found["expected"] = [expected(row.tokens, row.n, row.d) for row in found.itertuples()]
+    found = groups.agg(
+        leaders=("leaders", "mean"),
+        runs=("runs", "sum"),
+        deviation=("deviation", "mean"),
+    ).reset_index()
+    found["expected"] = [
+        expected(row.tokens, row.n, row.d) for row in found.itertuples()
+    ]
     return found
 
 
@@ -88,15 +114,36 @@ def draw(table: "DataFrame") -> "Figure":
         for tokens, style in (("gaussian", "-"), ("ball", ":")):
             some = found[(found["d"] == d) & (found["tokens"] == tokens)]
             sizes = np.geomspace(10, 1000, 30).round().astype(int)
-            left.plot(sizes, [expected(tokens, int(n), d) for n in sizes], style, color=COLOURS[number], lw=1.2)
+            left.plot(
+                sizes,
+                [expected(tokens, int(n), d) for n in sizes],
+                style,
+                color=COLOURS[number],
+                lw=1.2,
+            )
             marker, label = ("o", f"d = {d}") if tokens == "gaussian" else ("s", None)
-            left.plot(some["n"], some["leaders"], marker, ms=4, color=COLOURS[number], label=label)
+            left.plot(
+                some["n"],
+                some["leaders"],
+                marker,
+                ms=4,
+                color=COLOURS[number],
+                label=label,
+            )
     left.set(xscale="log", yscale="log", xlabel="n", ylabel="leaders, mean of the runs")
     left.legend(fontsize=8, title="circles: Gaussian, squares: ball", title_fontsize=8)
     gaussian = table[(table["tokens"] == "gaussian") & (table["n"] == 300)]
     for number, d in enumerate(GRID["d"]):
         some = gaussian[gaussian["d"] == d]
-        right.plot(some["alpha"], some["layer"], "o-", ms=4, lw=1.2, color=COLOURS[number], label=f"d = {d}")
+        right.plot(
+            some["alpha"],
+            some["layer"],
+            "o-",
+            ms=4,
+            lw=1.2,
+            color=COLOURS[number],
+            label=f"d = {d}",
+        )
     right.set(xscale="log", xlabel="alpha", ylabel="layers until certified, n = 300")
     return figure
 
@@ -106,7 +153,10 @@ def facts(table: "DataFrame") -> list[str]:
     off = (found["leaders"] - found["expected"]).abs()
     within = 100 * (off <= 2 * found["deviation"] / np.sqrt(found["runs"])).mean()
     worst = found.loc[(off / found["expected"]).idxmax()]
-    where, longest = table.loc[table["late"].idxmax()], table.loc[table["longest"].idxmax()]
+    where, longest = (
+        table.loc[table["late"].idxmax()],
+        table.loc[table["longest"].idxmax()],
+    )
     power, fit = law(table)
     return [
         f"{runs.sum():,} runs; {100 * np.average(table['certified'], weights=runs):.2f} % were proved in 1,000 layers.",
@@ -126,9 +176,16 @@ def facts(table: "DataFrame") -> list[str]:
 
 def _grown(table: "DataFrame") -> str:
     """Mean layers over n at one alpha, for each d."""
-    some = table[(table["tokens"] == "gaussian") & (table["alpha"] == 0.5) & table["n"].isin([10, 100, 1000])]
+    some = table[
+        (table["tokens"] == "gaussian")
+        & (table["alpha"] == 0.5)
+        & table["n"].isin([10, 100, 1000])
+    ]
     layers = some.pivot(index="d", columns="n", values="layer")
-    each = [f"{', '.join(f'{layer:.1f}' for layer in row)} (d = {d})" for d, row in layers.iterrows()]
+    each = [
+        f"{', '.join(f'{layer:.1f}' for layer in row)} (d = {d})"
+        for d, row in layers.iterrows()
+    ]
     return f"for Gaussian tokens, alpha = 0.5 and n = 10, 100, 1,000 they are {', '.join(each)}"
 
 

@@ -13,7 +13,16 @@ from benchmarks import report
 from benchmarks.machine import RESULTS, ROOT, machine
 from benchmarks.registry import Progress
 
-from studies import app_load, clusterers, curves, flow_accuracy, hull_cache, imdb, rules, scale_costs
+from studies import (
+    app_load,
+    clusterers,
+    curves,
+    flow_accuracy,
+    hull_cache,
+    imdb,
+    rules,
+    scale_costs,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,12 @@ STUDIES = {
         draw=curves.draw_decided,
         picture="docs/images/decided.png",
     ),
-    "sizes": Measured("Every rule against n, and its formula in NumPy", rules.measure, rules.markdown, PEERS),
+    "sizes": Measured(
+        "Every rule against n, and its formula in NumPy",
+        rules.measure,
+        rules.markdown,
+        PEERS,
+    ),
     "clustering": Measured(
         "Adjusted Rand index of clusterers on known clusters",
         clusterers.measure,
@@ -68,7 +82,10 @@ STUDIES = {
         "docs/compare/clusterers.md",
     ),
     "flow_accuracy": Measured(
-        "Errors of flows against the tolerance", flow_accuracy.measure, flow_accuracy.markdown, "docs/flows.md"
+        "Errors of flows against the tolerance",
+        flow_accuracy.measure,
+        flow_accuracy.markdown,
+        "docs/flows.md",
     ),
     "hull_cache": Measured(
         "Appends and queries of `HullCache` per second, by the order of the keys",
@@ -76,9 +93,14 @@ STUDIES = {
         hull_cache.markdown,
         "docs/how-to/torch.md",
     ),
-    "app": Measured("Speed and memory of the app", app_load.measure, app_load.markdown, PEERS),
+    "app": Measured(
+        "Speed and memory of the app", app_load.measure, app_load.markdown, PEERS
+    ),
     "imdb": Measured(
-        "Accuracy and seconds on the IMDb reviews", imdb.measure, imdb.markdown, "docs/compare/text-classifiers.md"
+        "Accuracy and seconds on the IMDb reviews",
+        imdb.measure,
+        imdb.markdown,
+        "docs/compare/text-classifiers.md",
     ),
     "sweeps": Measured(
         "What a sweep costs beside its cells, and what a second worker gains",
@@ -102,12 +124,20 @@ def mark(name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.measure", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.measure", description=__doc__
+    )
     parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("--quick", action="store_true", help="Use small sizes, print the rows, and write nothing.")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="Use small sizes, print the rows, and write nothing.",
+    )
     given = parser.parse_args(arguments)
     study = STUDIES[given.study]
-    found: dict[str, Any] = {"machine": machine()} | study.measure(given.quick, lambda text: print(text, flush=True))
+    found: dict[str, Any] = {"machine": machine()} | study.measure(
+        given.quick, lambda text: print(text, flush=True)
+    )
     print(report.table(found["rows"], {key: key for key in found["rows"][0]}))
     if given.quick:
         return

@@ -27,7 +27,10 @@ def localmax(runs: int = 400) -> None:
     for number in range(runs):
         case, seed = divmod(number, seeds)
         n, d = (5, 10, 20)[case % 3], 2 + case // 3 % 2
-        alpha, eps = Fraction(1, 1 + case // 6 % 2), Fraction((1, 3, 10)[case // 12], 10)
+        alpha, eps = (
+            Fraction(1, 1 + case // 6 % 2),
+            Fraction((1, 3, 10)[case // 12], 10),
+        )
         tokens = hm.configuration("gaussian", n=n, d=d, seed=seed).round(3)
         limit = hm.limit(tokens, hm.Localmax(alpha, eps), max_layers=MAX_LAYERS)
         layers += [limit.layer] if limit.certified else []
@@ -39,7 +42,10 @@ def draw_sequences(seed: int, n: int) -> tuple[list[AnyArray], list[int]]:
     """Draw at most n sequences of Gaussian tokens, or of lattice points over 3, and labels."""
     random = np.random.default_rng(seed)
     shapes = [(int(random.integers(1, 5)), int(2 + seed // 2 % 3)) for _ in range(n)]
-    tokens = [random.integers(-3, 4, shape) / 3 if seed % 2 else random.normal(size=shape) for shape in shapes]
+    tokens = [
+        random.integers(-3, 4, shape) / 3 if seed % 2 else random.normal(size=shape)
+        for shape in shapes
+    ]
     sequences = list({frozenset(map(tuple, x.tolist())): x for x in tokens}.values())
     return sequences, random.integers(0, 3, len(sequences)).tolist()
 
@@ -50,12 +56,19 @@ def constructed(models: int = 100) -> None:
     for seed in range(models):
         sequences, labels = draw_sequences(seed, 12)
         model = hm.construct_classifier(sequences, labels)
-        predicted, largest = model.predict(sequences), max(largest, float(model.counts["largest"]))
+        predicted, largest = (
+            model.predict(sequences),
+            max(largest, float(model.counts["largest"])),
+        )
         for x, label, answer in zip(sequences, labels, predicted, strict=True):
-            output = hm.simulate(x, model, layers=len(model.blocks), save="last").array[-1, :, 0]
+            output = hm.simulate(x, model, layers=len(model.blocks), save="last").array[
+                -1, :, 0
+            ]
             wrong = answer != label or (output != model.labels.index(label)).any()
             counts.update(sequences=1, errors=int(wrong))
-    found = f"{models} models, {counts['sequences']} sequences, {counts['errors']} errors"
+    found = (
+        f"{models} models, {counts['sequences']} sequences, {counts['errors']} errors"
+    )
     print(f"{found}; largest coefficient {largest:.3g}")
 
 
@@ -65,31 +78,62 @@ def probe(source: str | None, count: int, model: str = "minilm") -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    kind, reviews = Kind("sentences", 2, uneven=False), load_imdb(source=source, ratings=True)
-    texts = [drawn(pool(reviews[s], kind), kind, count, np.random.default_rng(k)) for k, s in enumerate(reviews)]
+    kind, reviews = (
+        Kind("sentences", 2, uneven=False),
+        load_imdb(source=source, ratings=True),
+    )
+    texts = [
+        drawn(pool(reviews[s], kind), kind, count, np.random.default_rng(k))
+        for k, s in enumerate(reviews)
+    ]
     _, network, tokenizer = load(model)
     network = network.float()  # twice as fast
-    n_layers, heads = network.config.num_hidden_layers, network.config.num_attention_heads
+    n_layers, heads = (
+        network.config.num_hidden_layers,
+        network.config.num_attention_heads,
+    )
     ids = [tokenize(sentences, network, tokenizer) for sentences, _ in texts]
-    chosen: dict[str, list[int]] = {"softmax": [], **{f"hard layer {k}": [k] for k in range(1, n_layers + 1)}}
+    chosen: dict[str, list[int]] = {
+        "softmax": [],
+        **{f"hard layer {k}": [k] for k in range(1, n_layers + 1)},
+    }
     chosen |= {"all layers hard": list(range(1, n_layers + 1))}
     wrong_of: dict[str, AnyArray] = {}
     for name, layers in chosen.items():
         hard = {(k, head) for k in layers for head in range(heads)}
-        x, test = (np.array([run_model(network, one, hard)[1][-1].mean(axis=0) for one in part]) for part in ids)
-        regression = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000)).fit(x, texts[0][1])
+        x, test = (
+            np.array(
+                [run_model(network, one, hard)[1][-1].mean(axis=0) for one in part]
+            )
+            for part in ids
+        )
+        regression = make_pipeline(
+            StandardScaler(), LogisticRegression(C=0.01, max_iter=1000)
+        ).fit(x, texts[0][1])
         wrong = wrong_of[name] = regression.predict(test) != texts[1][1]
         differ = wrong.astype(int) - wrong_of["softmax"]
-        error = differ.std() / len(differ) ** 0.5  # of the difference on the same sentences
-        print(f"{name}: {1 - wrong.mean():.3f}, {-differ.mean():+.3f} ± {error:.3f} to softmax", flush=True)
+        error = (
+            differ.std() / len(differ) ** 0.5
+        )  # of the difference on the same sentences
+        print(
+            f"{name}: {1 - wrong.mean():.3f}, {-differ.mean():+.3f} ± {error:.3f} to softmax",
+            flush=True,
+        )
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m studies.newer_models", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.newer_models", description=__doc__
+    )
     parser.add_argument("study", choices=["localmax", "constructed", "probe"])
-    parser.add_argument("--data-source", help="Archive or folder of the IMDb reviews; without it they are downloaded.")
-    parser.add_argument("--count", type=int, default=1000, help="Sentences to train on, and to measure.")
+    parser.add_argument(
+        "--data-source",
+        help="Archive or folder of the IMDb reviews; without it they are downloaded.",
+    )
+    parser.add_argument(
+        "--count", type=int, default=1000, help="Sentences to train on, and to measure."
+    )
     given = parser.parse_args(arguments)
     if given.study == "probe":
         probe(given.data_source, given.count)

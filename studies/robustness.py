@@ -23,7 +23,9 @@ BY = ["noise", "n", "d", "tokens"]
 def keep(rows: "DataFrame") -> "DataFrame":
     """Shares of runs whose leaders and clusters stay, the share of tokens that change, and a test of the radius."""
     inside = rows["largest_move"] < rows["radius"]
-    rows = rows.assign(inside=inside, refuted=inside & ~rows["same_clusters"].astype(bool))
+    rows = rows.assign(
+        inside=inside, refuted=inside & ~rows["same_clusters"].astype(bool)
+    )
     found = rows.groupby(BY).agg(
         runs=("cell", "size"),
         certified=("certified", "mean"),
@@ -42,24 +44,49 @@ def draw(table: "DataFrame") -> "Figure":
 
     from hardmax.draw.style import COLOURS
 
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.6), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        1, 3, figsize=(9.6, 3.6), layout="constrained", sharey=True
+    )
     for ax, d in zip(axes, GRID["d"], strict=True):
         for number, n in enumerate(GRID["n"]):
-            some = table[(table["d"] == d) & (table["n"] == n)].groupby("noise")[["same_clusters", "inside"]].mean()
-            ax.plot(some.index, some["same_clusters"], "o-", ms=4, lw=1.3, color=COLOURS[number], label=f"n = {n}")
+            some = (
+                table[(table["d"] == d) & (table["n"] == n)]
+                .groupby("noise")[["same_clusters", "inside"]]
+                .mean()
+            )
+            ax.plot(
+                some.index,
+                some["same_clusters"],
+                "o-",
+                ms=4,
+                lw=1.3,
+                color=COLOURS[number],
+                label=f"n = {n}",
+            )
             ax.plot(some.index, some["inside"], ":", lw=1.3, color=COLOURS[number])
-        ax.set(xscale="log", xlabel="perturbation / mean norm", title=f"d = {d}", ylim=(-0.02, 1.02))
+        ax.set(
+            xscale="log",
+            xlabel="perturbation / mean norm",
+            title=f"d = {d}",
+            ylim=(-0.02, 1.02),
+        )
     axes[0].set_ylabel("share of runs with the same clusters")
-    axes[0].plot([], [], ":", lw=1.3, color="0.4", label="proved by the certified radius")
+    axes[0].plot(
+        [], [], ":", lw=1.3, color="0.4", label="proved by the certified radius"
+    )
     lines, labels = axes[0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside upper center", ncols=5, fontsize=8, frameon=False)
+    figure.legend(
+        lines, labels, loc="outside upper center", ncols=5, fontsize=8, frameon=False
+    )
     return figure
 
 
 def find_half(table: "DataFrame", column: str) -> float:
     """Return the size of the perturbation at which a share falls to one half, interpolated in its logarithm."""
     shares = table.groupby("noise")[column].mean()
-    return float(np.exp(np.interp(-0.5, -shares.to_numpy(), np.log(shares.index.to_numpy()))))
+    return float(
+        np.exp(np.interp(-0.5, -shares.to_numpy(), np.log(shares.index.to_numpy())))
+    )
 
 
 def facts(table: "DataFrame") -> list[str]:
@@ -70,7 +97,10 @@ def facts(table: "DataFrame") -> list[str]:
     ]
     for noise in GRID["noise"][2:]:
         some = table[table["noise"] == noise]
-        same = ", ".join(f"{100 * some[some['n'] == n]['same_clusters'].mean():.1f} % (n = {n})" for n in GRID["n"])
+        same = ", ".join(
+            f"{100 * some[some['n'] == n]['same_clusters'].mean():.1f} % (n = {n})"
+            for n in GRID["n"]
+        )
         lines.append(
             f"Perturbation {noise:g}: the same clusters in {same}; {100 * some['changed'].mean():.2f} % of the tokens "
             "have a limit at other leaders."
@@ -84,7 +114,9 @@ def facts(table: "DataFrame") -> list[str]:
         )
         radius = table[(table["n"] == n)].groupby("d")["radius"].median()
         parts = ", ".join(f"{radius[d]:.1e} (d = {d})" for d in GRID["d"])
-        lines.append(f"Median certified radius for n = {n}, relative to the mean norm: {parts}.")
+        lines.append(
+            f"Median certified radius for n = {n}, relative to the mean norm: {parts}."
+        )
     return lines
 
 

@@ -16,7 +16,9 @@ import hardmax as hm
 from hardmax._types import FloatArray
 
 LAYERS, TIME, TOLERANCES = 10, 5.0, {"rtol": 1e-8, "atol": 1e-13}
-MAX_DIFFERENCE = 1e-5  # of the largest coordinate: more than both error controls promise together
+MAX_DIFFERENCE = (
+    1e-5  # of the largest coordinate: more than both error controls promise together
+)
 
 
 def _hardmax_layers(x: FloatArray) -> FloatArray:
@@ -40,13 +42,17 @@ def _sphere_velocity(x: FloatArray) -> FloatArray:
     return np.asarray(pull - (x * pull).sum(axis=1, keepdims=True) * x)
 
 
-def _integrate(velocity: Callable[[FloatArray], FloatArray], tokens: FloatArray) -> FloatArray:
+def _integrate(
+    velocity: Callable[[FloatArray], FloatArray], tokens: FloatArray
+) -> FloatArray:
     """Integrate a formula with SciPy."""
 
     def flat(t: float, state: FloatArray) -> FloatArray:
         return velocity(state.reshape(tokens.shape)).ravel()
 
-    found = solve_ivp(flat, (0, TIME), tokens.ravel(), method="DOP853", t_eval=[TIME], **TOLERANCES)
+    found = solve_ivp(
+        flat, (0, TIME), tokens.ravel(), method="DOP853", t_eval=[TIME], **TOLERANCES
+    )
     return np.asarray(found.y[:, -1].reshape(tokens.shape))
 
 
@@ -59,24 +65,49 @@ def _limit(tokens: FloatArray) -> Any:
 
 
 # what is run, d, numbers of tokens, ours, the formula in NumPy and SciPy, and the most tokens the formula is run with
-SIZES: list[tuple[str, int, tuple[int, ...], Callable[..., Any], Callable[..., Any] | None, int]] = [
-    ("`Hardmax`, `limit` with its proof, d = 2", 2, (10_000, 1_000_000), _limit, None, 0),
+SIZES: list[
+    tuple[str, int, tuple[int, ...], Callable[..., Any], Callable[..., Any] | None, int]
+] = [
+    (
+        "`Hardmax`, `limit` with its proof, d = 2",
+        2,
+        (10_000, 1_000_000),
+        _limit,
+        None,
+        0,
+    ),
     ("`Hardmax`, `limit` with its proof, d = 16", 16, (1000, 10_000), _limit, None, 0),
     (
         *("`Hardmax`, 10 layers, d = 3", 3, (1000, 10_000, 100_000)),
-        *(partial(_last_tokens, hm.Hardmax(0.5), layers=LAYERS), _hardmax_layers, 10_000),
+        *(
+            partial(_last_tokens, hm.Hardmax(0.5), layers=LAYERS),
+            _hardmax_layers,
+            10_000,
+        ),
     ),
     (
         *("`Softmax`, 10 layers, d = 3", 3, (1000, 10_000)),
-        *(partial(_last_tokens, hm.Softmax(0.5), layers=LAYERS), _softmax_layers, 10_000),
+        *(
+            partial(_last_tokens, hm.Softmax(0.5), layers=LAYERS),
+            _softmax_layers,
+            10_000,
+        ),
     ),
     (
         *("`SelfAttention`, t = 5, d = 2", 2, (300, 1000, 3000)),
-        *(partial(_last_tokens, hm.SelfAttention(), times=TIME), partial(_integrate, _attention_velocity), 1000),
+        *(
+            partial(_last_tokens, hm.SelfAttention(), times=TIME),
+            partial(_integrate, _attention_velocity),
+            1000,
+        ),
     ),
     (
         *("`Sphere`, beta = 9, t = 5, d = 3", 3, (300, 1000, 3000)),
-        *(partial(_last_tokens, hm.Sphere(9.0), times=TIME), partial(_integrate, _sphere_velocity), 1000),
+        *(
+            partial(_last_tokens, hm.Sphere(9.0), times=TIME),
+            partial(_integrate, _sphere_velocity),
+            1000,
+        ),
     ),
 ]
 
@@ -84,7 +115,9 @@ SIZES: list[tuple[str, int, tuple[int, ...], Callable[..., Any], Callable[..., A
 def measure(quick: bool, progress: Progress) -> dict[str, Any]:
     """Measure processor seconds of all threads, one run each, and the memory of every rule and its formula."""
 
-    def timed(run: Callable[..., Any], tokens: FloatArray) -> tuple[float, Any, float | None]:
+    def timed(
+        run: Callable[..., Any], tokens: FloatArray
+    ) -> tuple[float, Any, float | None]:
         start = time.process_time()
         found, peak = with_peak(lambda: run(tokens))
         return time.process_time() - start, found, peak
@@ -97,11 +130,19 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
             progress(f"sizes: {words}, n = {n:,}")
             tokens = hm.configuration(kind, n=n, d=d)
             seconds, found, peak = timed(ours, tokens)
-            row: dict[str, Any] = {"what": words, "n": n, "seconds": seconds, "formula": None, "times as fast": None}
+            row: dict[str, Any] = {
+                "what": words,
+                "n": n,
+                "seconds": seconds,
+                "formula": None,
+                "times as fast": None,
+            }
             row |= {"MB": peak, "formula MB": None}
             if formula is not None and n <= most:
                 theirs, other, more = timed(formula, tokens)
-                agrees = np.abs(found - other).max() <= MAX_DIFFERENCE * np.abs(other).max()
+                agrees = (
+                    np.abs(found - other).max() <= MAX_DIFFERENCE * np.abs(other).max()
+                )
                 ratio = theirs / seconds if agrees else "answers differ"
                 row |= {"formula": theirs, "times as fast": ratio, "formula MB": more}
             rows.append(row)
@@ -110,8 +151,20 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
 
 def markdown(found: dict[str, Any]) -> str:
     """Return the table of seconds by rule and size."""
-    columns = {"rule and call": "what", "n": "n", "seconds": "seconds", "the formula": "formula"}
+    columns = {
+        "rule and call": "what",
+        "n": "n",
+        "seconds": "seconds",
+        "the formula": "formula",
+    }
     columns |= {"times as fast": "times as fast"}
-    columns |= {name: name for name in ("MB", "formula MB") if any(row.get(name) for row in found["rows"])}
-    facts = ", ".join(f"{key} {found['machine'][key]}" for key in ("processor", "cores", "numpy", "scipy"))
+    columns |= {
+        name: name
+        for name in ("MB", "formula MB")
+        if any(row.get(name) for row in found["rows"])
+    }
+    facts = ", ".join(
+        f"{key} {found['machine'][key]}"
+        for key in ("processor", "cores", "numpy", "scipy")
+    )
     return f"{report.table(found['rows'], columns)}\n\n{facts}"

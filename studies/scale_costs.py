@@ -26,9 +26,15 @@ import hardmax as hm
 from hardmax.text.datasets import reviews
 
 MODEL = "imdb"
-CELL_SECONDS = {0.001: (1000, 9000), 0.1: (40, 120)}  # and the number of cells of a short and of a long sweep
+CELL_SECONDS = {
+    0.001: (1000, 9000),
+    0.1: (40, 120),
+}  # and the number of cells of a short and of a long sweep
 PARALLEL_SECONDS, PARALLEL_CELLS = 0.02, 800
-SHORT_ROWS, LONG_ROWS = 20_000, 220_000  # of two files: their difference does not contain the start
+SHORT_ROWS, LONG_ROWS = (
+    20_000,
+    220_000,
+)  # of two files: their difference does not contain the start
 DISTINCT = 50_000  # made reviews, from which files are drawn
 RUNS = 3  # the best counts
 Row = dict[str, Any]
@@ -39,13 +45,19 @@ def peak_memory(every: float = 0.25) -> Iterator[dict[str, float]]:
     """Record the largest resident size of this process, and of the largest of its descendants, in MB."""
     import psutil
 
-    peak, stopped, me = {"client": 0.0, "child": 0.0}, threading.Event(), psutil.Process()
+    peak, stopped, me = (
+        {"client": 0.0, "child": 0.0},
+        threading.Event(),
+        psutil.Process(),
+    )
 
     def watch() -> None:
         while not stopped.wait(every):
             for child in me.children(recursive=True):
                 with suppress(OSError, StopIteration):  # one that has ended
-                    peak["child"] = max(peak["child"], resident("VmHWM", child.pid) / 1e3)
+                    peak["child"] = max(
+                        peak["child"], resident("VmHWM", child.pid) / 1e3
+                    )
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -81,7 +93,9 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def _rounds(seconds: float) -> int:
     """Return the rounds of `work` that take the given number of seconds."""
-    return round(200_000 * seconds / min(_seconds(lambda: work(200_000)) for _ in range(10)))
+    return round(
+        200_000 * seconds / min(_seconds(lambda: work(200_000)) for _ in range(10))
+    )
 
 
 def _sweep_seconds(rounds: int, cells: int, workers: int) -> float:
@@ -97,7 +111,9 @@ def _bare_seconds(rounds: int, cells: int, processes: int) -> float:
         return _seconds(lambda: pool.map(work, [rounds] * cells, chunksize=1))
 
 
-def _row(what: str, measured: str, target: str = "", reached: bool | None = None) -> Row:
+def _row(
+    what: str, measured: str, target: str = "", reached: bool | None = None
+) -> Row:
     said = "" if reached is None else "reached" if reached else "missed"
     return {"what": what, "measured": measured, "target": target, "reached?": said}
 
@@ -109,21 +125,48 @@ def measure_sweeps(quick: bool, progress: Progress) -> dict[str, Any]:
     for seconds, (few, many) in CELL_SECONDS.items():
         rounds = _rounds(seconds)
         progress(f"sweeps: overhead of cells of {1000 * seconds:g} ms")
-        short, long = (min(_sweep_seconds(rounds, n // divisor, 1) for _ in range(runs)) for n in (few, many))
+        short, long = (
+            min(_sweep_seconds(rounds, n // divisor, 1) for _ in range(runs))
+            for n in (few, many)
+        )
         over = (long - short) / ((many - few) // divisor) - seconds
-        measured = f"{1000 * over:.2f} ms" if seconds < 0.01 else f"{100 * over / seconds:.1f} %"
-        target, reached = ("at most 2 ms", over < 0.002) if seconds < 0.01 else ("at most 2 %", over < 0.02 * seconds)
-        rows.append(_row(f"overhead of a cell of {1000 * seconds:g} ms", measured, target, reached))
+        measured = (
+            f"{1000 * over:.2f} ms"
+            if seconds < 0.01
+            else f"{100 * over / seconds:.1f} %"
+        )
+        target, reached = (
+            ("at most 2 ms", over < 0.002)
+            if seconds < 0.01
+            else ("at most 2 %", over < 0.02 * seconds)
+        )
+        rows.append(
+            _row(
+                f"overhead of a cell of {1000 * seconds:g} ms",
+                measured,
+                target,
+                reached,
+            )
+        )
     rounds, cells = _rounds(PARALLEL_SECONDS), PARALLEL_CELLS // divisor
     best = {}
     for name, run in (("sweep", _sweep_seconds), ("bare", _bare_seconds)):
         progress(f"sweeps: one and two workers, {name}")
-        one, two = (min(run(rounds, cells, workers) for _ in range(runs)) for workers in (1, 2))
+        one, two = (
+            min(run(rounds, cells, workers) for _ in range(runs)) for workers in (1, 2)
+        )
         best[name] = one / two
     what = f"two workers against one, {cells} cells of {1000 * PARALLEL_SECONDS:g} ms"
-    rows.append(_row(what, f"{best['sweep']:.2f} times", "1.8 times", best["sweep"] >= 1.8))
+    rows.append(
+        _row(what, f"{best['sweep']:.2f} times", "1.8 times", best["sweep"] >= 1.8)
+    )
     rows.append(_row("the same work in bare processes", f"{best['bare']:.2f} times"))
-    rows.append(_row("share of that which the sweep has", f"{100 * best['sweep'] / best['bare']:.0f} %"))
+    rows.append(
+        _row(
+            "share of that which the sweep has",
+            f"{100 * best['sweep'] / best['bare']:.0f} %",
+        )
+    )
     return {"rows": rows}
 
 
@@ -134,7 +177,11 @@ def write_texts(path: Path, rows: int) -> None:
 
     texts = pa.array(reviews(min(rows, DISTINCT), seed=1).texts)
     rng = np.random.default_rng(2)
-    with pq.ParquetWriter(path, pa.schema([("id", pa.int64()), ("text", pa.string())]), use_dictionary=False) as file:
+    with pq.ParquetWriter(
+        path,
+        pa.schema([("id", pa.int64()), ("text", pa.string())]),
+        use_dictionary=False,
+    ) as file:
         for start in range(0, rows, 100_000):
             index = np.arange(start, min(start + 100_000, rows))
             drawn = texts.take(pa.array(rng.integers(len(texts), size=len(index))))
@@ -157,28 +204,53 @@ def _loop_seconds(path: Path) -> float:
 
 def measure_files(quick: bool, progress: Progress) -> dict[str, Any]:
     """Measure a loop, one worker and two workers; of workers the difference of a long and a short file."""
-    few, many = (SHORT_ROWS // 10, LONG_ROWS // 10) if quick else (SHORT_ROWS, LONG_ROWS)
+    few, many = (
+        (SHORT_ROWS // 10, LONG_ROWS // 10) if quick else (SHORT_ROWS, LONG_ROWS)
+    )
     best: dict[tuple[int, int], float] = {}
     with tempfile.TemporaryDirectory() as name:
-        files, out = {rows: Path(name, f"{rows}.parquet") for rows in (few, many)}, Path(name, "out")
+        files, out = (
+            {rows: Path(name, f"{rows}.parquet") for rows in (few, many)},
+            Path(name, "out"),
+        )
         for rows, path in files.items():
             write_texts(path, rows)
         progress("corpora: a loop in one process")
-        loop = many / min(_loop_seconds(files[many]) for _ in range(1 if quick else RUNS))
+        loop = many / min(
+            _loop_seconds(files[many]) for _ in range(1 if quick else RUNS)
+        )
         for _ in range(1 if quick else RUNS):
             for workers in (1, 2):
                 progress(f"corpora: {workers} workers")
                 for rows, path in files.items():
-                    call = lambda: hm.predict_files(path, MODEL, out=out, explain=True, workers=workers)  # noqa: B023, E731
-                    best[workers, rows] = min(best.get((workers, rows), float("inf")), _seconds(call))
+                    call = lambda: hm.predict_files(  # noqa: E731
+                        path,  # noqa: B023
+                        MODEL,
+                        out=out,
+                        explain=True,
+                        workers=workers,  # noqa: B023
+                    )
+                    best[workers, rows] = min(
+                        best.get((workers, rows), float("inf")), _seconds(call)
+                    )
                     shutil.rmtree(out)
-    one, two = ((many - few) / (best[workers, many] - best[workers, few]) for workers in (1, 2))
+    one, two = (
+        (many - few) / (best[workers, many] - best[workers, few]) for workers in (1, 2)
+    )
     rows = [
         _row("a loop in one process, with explanations", f"{loop:,.0f} rows/s"),
         _row("files on one worker, beyond the start", f"{one:,.0f} rows/s"),
-        _row("files against the loop", f"{one / loop:.2f} times", "0.9 times", one / loop >= 0.9),
+        _row(
+            "files against the loop",
+            f"{one / loop:.2f} times",
+            "0.9 times",
+            one / loop >= 0.9,
+        ),
         _row("two workers against one", f"{two / one:.2f} times"),
-        _row("the start: processes, libraries, model", f"{best[1, few] - few / one:.1f} s"),
+        _row(
+            "the start: processes, libraries, model",
+            f"{best[1, few] - few / one:.1f} s",
+        ),
     ]
     return {"rows": rows}
 
@@ -186,7 +258,9 @@ def measure_files(quick: bool, progress: Progress) -> dict[str, Any]:
 def markdown(found: dict[str, Any]) -> str:
     """Return the table of benchmarks/README.md."""
     columns = {key: key for key in found["rows"][0]}
-    return report.with_machine(found, report.table(found["rows"], columns, ["reached?"]))
+    return report.with_machine(
+        found, report.table(found["rows"], columns, ["reached?"])
+    )
 
 
 def main(rows: int, folder: Path) -> None:
@@ -202,14 +276,32 @@ def main(rows: int, folder: Path) -> None:
         found = hm.predict_files(path, MODEL, out=folder / "out", explain=True)
     row = {"rows": rows, "seconds": time.perf_counter() - start}
     row |= {"client MB": peak["client"], "child MB": peak["child"]}
-    answered = np.concatenate([pq.read_table(part, columns=["row"])["row"].to_numpy() for part in found.parts()])
+    answered = np.concatenate(
+        [
+            pq.read_table(part, columns=["row"])["row"].to_numpy()
+            for part in found.parts()
+        ]
+    )
     assert (answered == np.arange(1, rows + 1)).all(), "a row is missing or comes twice"
-    sizes = {"answers MB": sum(part.stat().st_size for part in found.parts()), "file MB": path.stat().st_size}
+    sizes = {
+        "answers MB": sum(part.stat().st_size for part in found.parts()),
+        "file MB": path.stat().st_size,
+    }
     row |= {key: value / 1e6 for key, value in sizes.items()}
     print(json.dumps(row))
     record = RESULTS / "corpora_rows.json"
-    old = [each for each in json.loads(record.read_text(encoding="utf-8"))["rows"] if each["rows"] != rows]
-    report.write({"machine": machine(), "rows": sorted([*old, row], key=lambda each: each["rows"])}, record)
+    old = [
+        each
+        for each in json.loads(record.read_text(encoding="utf-8"))["rows"]
+        if each["rows"] != rows
+    ]
+    report.write(
+        {
+            "machine": machine(),
+            "rows": sorted([*old, row], key=lambda each: each["rows"]),
+        },
+        record,
+    )
 
 
 if __name__ == "__main__":

@@ -21,9 +21,15 @@ SIZES = (100, 300, 1000, 3000, 10_000)
 DRAWS, MEASURED, BINS = 5, 3000, 15
 END = re.compile(r"(?<=[.!?])\s+|<br\s*/?>")
 SHORTEST, LONGEST = 6, 40  # words of a sentence
-RATINGS, EXTREMES = ("1", "4", "7", "10"), ("1", "10")  # a sentence of a mild review is weak evidence of its label
+RATINGS, EXTREMES = (
+    ("1", "4", "7", "10"),
+    ("1", "10"),
+)  # a sentence of a mild review is weak evidence of its label
 UNEVEN = 0.9
-OWN = {"sentences": 0.25, "reviews": 1.0}  # of NB-SVM: as published, and what is better of long training reviews
+OWN = {
+    "sentences": 0.25,
+    "reviews": 1.0,
+}  # of NB-SVM: as published, and what is better of long training reviews
 
 Row = dict[str, Any]
 
@@ -40,7 +46,12 @@ class Kind(NamedTuple):
         return f"{self.texts}, {self.classes} classes, {'90:10' if self.uneven else 'even'}"
 
 
-KINDS = [Kind(texts, n, uneven) for uneven in (False, True) for n in (2, 4) for texts in ("sentences", "reviews")]
+KINDS = [
+    Kind(texts, n, uneven)
+    for uneven in (False, True)
+    for n in (2, 4)
+    for texts in ("sentences", "reviews")
+]
 NAMES = {f"{kind.name}, {size} rows": (kind, size) for kind in KINDS for size in SIZES}
 
 
@@ -57,22 +68,37 @@ class Bayes:
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.svm import LinearSVC
 
-        self.counter = CountVectorizer(ngram_range=(1, 2), binary=True, token_pattern=r"(?u)\b\w+\b")
-        there, self.classes_ = csr_matrix(self.counter.fit_transform(texts), dtype=np.float64), np.unique(labels)
+        self.counter = CountVectorizer(
+            ngram_range=(1, 2), binary=True, token_pattern=r"(?u)\b\w+\b"
+        )
+        there, self.classes_ = (
+            csr_matrix(self.counter.fit_transform(texts), dtype=np.float64),
+            np.unique(labels),
+        )
         self.columns = []
         for label in self.classes_[1:] if len(self.classes_) == 2 else self.classes_:
             inside = labels == label
             p, q = (1 + there.T @ side.astype(float) for side in (inside, ~inside))
             ratio = np.log(p / p.sum() * (q.sum() / q))
-            svm = LinearSVC(max_iter=5000).fit(csr_matrix(there @ diags_array(ratio)), inside)
-            weights = (1 - self.own) * np.abs(svm.coef_).mean() + self.own * svm.coef_[0]
+            svm = LinearSVC(max_iter=5000).fit(
+                csr_matrix(there @ diags_array(ratio)), inside
+            )
+            weights = (1 - self.own) * np.abs(svm.coef_).mean() + self.own * svm.coef_[
+                0
+            ]
             self.columns.append((ratio * weights, svm.intercept_[0]))
         return self
 
     def predict(self, texts: Sequence[str]) -> AnyArray:
         there = self.counter.transform(texts)
-        scores = np.stack([there @ weights + bias for weights, bias in self.columns], axis=1)
-        return self.classes_[(scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)]
+        scores = np.stack(
+            [there @ weights + bias for weights, bias in self.columns], axis=1
+        )
+        return self.classes_[
+            (scores[:, 0] > 0).astype(int)
+            if scores.shape[1] == 1
+            else scores.argmax(axis=1)
+        ]
 
 
 def linear(class_weight: str | None = None) -> Any:
@@ -82,18 +108,25 @@ def linear(class_weight: str | None = None) -> Any:
     from sklearn.pipeline import make_pipeline
 
     words_and_pairs = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    return make_pipeline(words_and_pairs, LogisticRegression(C=10, max_iter=1000, class_weight=class_weight))
+    return make_pipeline(
+        words_and_pairs,
+        LogisticRegression(C=10, max_iter=1000, class_weight=class_weight),
+    )
 
 
 METHODS: dict[str, Callable[[Kind, int, str], Any]] = {
-    "hardmax": lambda kind, seed, device: HardmaxClassifier(random_state=seed, device=device),
+    "hardmax": lambda kind, seed, device: HardmaxClassifier(
+        random_state=seed, device=device
+    ),
     "TF-IDF": lambda kind, seed, device: linear(),
     "TF-IDF, balanced": lambda kind, seed, device: linear("balanced"),
     "NB-SVM": lambda kind, seed, device: Bayes(OWN[kind.texts]),
 }
 
 
-def small_row(name: str, splits: dict[str, TextTable], *, seed: int, device: str) -> Row | None:
+def small_row(
+    name: str, splits: dict[str, TextTable], *, seed: int, device: str
+) -> Row | None:
     """Return means and standard errors of every method over several draws; None where there are too few texts."""
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
@@ -112,13 +145,22 @@ def small_row(name: str, splits: dict[str, TextTable], *, seed: int, device: str
             found[method].append(quality(model, queries, wanted) | {"seconds": seconds})
     methods = {method: _summary(rows) for method, rows in found.items()}
     ours = methods["hardmax"]
-    head = {"variant": name, "seed": seed, "accuracy": ours["accuracy"][0], "seconds": ours["seconds"][0]}
+    head = {
+        "variant": name,
+        "seed": seed,
+        "accuracy": ours["accuracy"][0],
+        "seconds": ours["seconds"][0],
+    }
     return head | {"rows": size, "measured": len(wanted), "methods": methods}
 
 
 def pool(table: TextTable, kind: Kind) -> tuple[list[str], AnyArray]:
     """Texts and labels of a kind; `table` has the ratings of reviews as labels."""
-    ratings = {"reviews": None, "sentences": EXTREMES}[kind.texts] if kind.classes == 2 else RATINGS
+    ratings = (
+        {"reviews": None, "sentences": EXTREMES}[kind.texts]
+        if kind.classes == 2
+        else RATINGS
+    )
     pairs = [
         (text, ("pos" if int(rating) > 5 else "neg") if kind.classes == 2 else rating)
         for review, rating in zip(table.texts, table.labels or (), strict=True)
@@ -147,12 +189,17 @@ def largest(texts: tuple[list[str], AnyArray], kind: Kind) -> int:
 
 
 def drawn(
-    texts: tuple[list[str], AnyArray], kind: Kind, size: int, random: np.random.Generator
+    texts: tuple[list[str], AnyArray],
+    kind: Kind,
+    size: int,
+    random: np.random.Generator,
 ) -> tuple[list[str], AnyArray]:
     """Draw distinct texts and their labels, in random order."""
     found: list[IntArray] = []
     for label, part in zip(np.unique(texts[1]), shares(kind), strict=True):
-        found.append(random.permutation(np.flatnonzero(texts[1] == label))[: round(part * size)])
+        found.append(
+            random.permutation(np.flatnonzero(texts[1] == label))[: round(part * size)]
+        )
     places = random.permutation(np.concatenate(found))
     return [texts[0][i] for i in places], texts[1][places]
 
@@ -162,21 +209,34 @@ def quality(model: Any, texts: Sequence[str], labels: AnyArray) -> Row:
     from sklearn.metrics import f1_score, log_loss
 
     answers = model.predict(texts)
-    row = {"accuracy": float(np.mean(answers == labels)), "f1": float(f1_score(labels, answers, average="macro"))}
+    row = {
+        "accuracy": float(np.mean(answers == labels)),
+        "f1": float(f1_score(labels, answers, average="macro")),
+    }
     if not hasattr(model, "predict_proba"):
         return row
     sure = model.predict_proba(texts)
-    error = calibration_error(sure.max(axis=1), model.classes_[sure.argmax(axis=1)] == labels)
-    return row | {"log_loss": float(log_loss(labels, sure, labels=model.classes_)), "ece": error}
+    error = calibration_error(
+        sure.max(axis=1), model.classes_[sure.argmax(axis=1)] == labels
+    )
+    return row | {
+        "log_loss": float(log_loss(labels, sure, labels=model.classes_)),
+        "ece": error,
+    }
 
 
 def calibration_error(sure: FloatArray, right: AnyArray) -> float:
     """Mean of |how sure - how often right| over bins of as many texts, the least sure first."""
     bins = np.array_split(np.argsort(sure, kind="stable"), BINS)
-    return float(sum(abs((sure[some] - right[some]).sum()) for some in bins) / len(sure))
+    return float(
+        sum(abs((sure[some] - right[some]).sum()) for some in bins) / len(sure)
+    )
 
 
 def _summary(rows: list[Row]) -> dict[str, tuple[float, float]]:
     """Mean and standard error of each number."""
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-    return {key: (float(x.mean()), float(x.std(ddof=1) / len(x) ** 0.5)) for key, x in columns.items()}
+    return {
+        key: (float(x.mean()), float(x.std(ddof=1) / len(x) ** 0.5))
+        for key, x in columns.items()
+    }

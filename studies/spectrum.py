@@ -49,16 +49,26 @@ def draw(table: "DataFrame") -> "Figure":
 
     from hardmax.draw.style import COLOURS
 
-    figure, axes = plt.subplots(1, len(GRID["d"]), figsize=(9.6, 3.6), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        1, len(GRID["d"]), figsize=(9.6, 3.6), layout="constrained", sharey=True
+    )
     for ax, d in zip(axes, GRID["d"], strict=True):
         for number, V in enumerate(GRID["V"]):
             some = select(table, V=V, B="identity", d=d).groupby("t")["clusters"].mean()
-            ax.plot(some.index, some, "o-", ms=4, lw=1.3, color=COLOURS[number], label=V)
+            ax.plot(
+                some.index, some, "o-", ms=4, lw=1.3, color=COLOURS[number], label=V
+            )
         ax.set(xscale="log", xlabel="t", title=f"d = {d}", ylim=(0, 21))
         ax.set_xticks(GRID["t"], [f"{t:g}" for t in GRID["t"]])
         ax.minorticks_off()
     axes[0].set_ylabel("clusters of 20 tokens, mean")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, fontsize=8, frameon=False)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=6,
+        fontsize=8,
+        frameon=False,
+    )
     return figure
 
 
@@ -72,14 +82,18 @@ def facts(table: "DataFrame") -> list[str]:
         f"{table['runs'].sum():,} runs of n = 20 tokens; {100 * mean('reached'):.1f} % were integrated to the end."
     ]
     for V in GRID["V"]:
-        clusters = ", ".join(f"{mean('clusters', V=V, B='identity', t=last, d=d):.1f} (d = {d})" for d in GRID["d"])
+        clusters = ", ".join(
+            f"{mean('clusters', V=V, B='identity', t=last, d=d):.1f} (d = {d})"
+            for d in GRID["d"]
+        )
         lines.append(
             f"V {V}: clusters at t = {last:g} with Q^T K = I are {clusters}; at most three in "
             f"{100 * mean('few', V=V, B='identity', t=last):.0f} % of the runs, and in "
             f"{100 * mean('few', V=V, B='gaussian', t=last):.0f} % with Gaussian Q^T K."
         )
     ball, gaussian = (
-        mean("clusters", V="identity", B="identity", t=last, tokens=kind) for kind in ("ball", "gaussian")
+        mean("clusters", V="identity", B="identity", t=last, tokens=kind)
+        for kind in ("ball", "gaussian")
     )
     lines.append(
         f"Distribution of the tokens, V = I: {ball:.1f} clusters at t = {last:g} from a ball, {gaussian:.1f} from a "

@@ -38,14 +38,30 @@ def draw(table: "DataFrame") -> "Figure":
 
     from hardmax.draw.style import COLOURS
 
-    figure, axes = plt.subplots(1, len(GRID["d"]), figsize=(9.6, 3.4), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        1, len(GRID["d"]), figsize=(9.6, 3.4), layout="constrained", sharey=True
+    )
     for ax, d in zip(axes, GRID["d"], strict=True):
         for number, beta in enumerate(GRID["beta"][::2]):
             some = table[(table["d"] == d) & (table["beta"] == beta)].sort_values("t")
-            ax.plot(some["t"], some["clusters"], "o-", ms=4, lw=1.3, color=COLOURS[number], label=f"beta = {beta:g}")
+            ax.plot(
+                some["t"],
+                some["clusters"],
+                "o-",
+                ms=4,
+                lw=1.3,
+                color=COLOURS[number],
+                label=f"beta = {beta:g}",
+            )
         ax.set(xscale="log", yscale="log", xlabel="t", title=f"d = {d}")
     axes[0].set_ylabel("clusters of 32 tokens, mean")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8, frameon=False)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=5,
+        fontsize=8,
+        frameon=False,
+    )
     return figure
 
 
@@ -56,9 +72,12 @@ def facts(table: "DataFrame") -> list[str]:
         mean = some.pivot(index="beta", columns="t", values="clusters")
         met = some[some["t"] == 300].set_index("beta")["one"]
         parts = [
-            f"{mean.loc[b, 10]:.1f}, {mean.loc[b, 30]:.1f}, {mean.loc[b, 300]:.1f} (beta = {b:g})" for b in (4, 16, 64)
+            f"{mean.loc[b, 10]:.1f}, {mean.loc[b, 30]:.1f}, {mean.loc[b, 300]:.1f} (beta = {b:g})"
+            for b in (4, 16, 64)
         ]
-        together = ", ".join(f"{100 * met[b]:.0f} % (beta = {b:g})" for b in (1, 2, 4, 8))
+        together = ", ".join(
+            f"{100 * met[b]:.0f} % (beta = {b:g})" for b in (1, 2, 4, 8)
+        )
         lines.append(
             f"d = {d}: clusters at t = 10, 30, 300 are {', '.join(parts)}. "
             f"By t = 300 all have met in {together} of the runs."
@@ -76,7 +95,9 @@ def facts(table: "DataFrame") -> list[str]:
         f"for d = {fast_d} and beta = {fast:g}, until t = 300 to {100 * kept.min():.0f} % of what it was at t = 10, "
         f"and least for d = {slow_d} and beta = {slow:g}, to {100 * kept.max():.0f} %."
     )
-    largest = table[(table["d"] == GRID["d"][-1]) & (table["t"] == 300)].set_index("beta")["clusters"]
+    largest = table[(table["d"] == GRID["d"][-1]) & (table["t"] == 300)].set_index(
+        "beta"
+    )["clusters"]
     lines.append(
         f"d = {GRID['d'][-1]}: clusters at t = 300 are "
         f"{', '.join(f'{largest[b]:.1f} (beta = {b:g})' for b in (4, 8, 16, 32, 64))}."

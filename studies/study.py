@@ -21,9 +21,13 @@ class Study:
     name: str
     cell: str  # built-in cell of `hm.sweep`
     grid: Mapping[str, Any]
-    keep: Callable[["DataFrame"], "DataFrame"]  # rows of the sweep to the table that is kept
+    keep: Callable[
+        ["DataFrame"], "DataFrame"
+    ]  # rows of the sweep to the table that is kept
     draw: Callable[["DataFrame"], "Figure"]
-    facts: Callable[["DataFrame"], list[str]]  # sentences with the numbers that the page states
+    facts: Callable[
+        ["DataFrame"], list[str]
+    ]  # sentences with the numbers that the page states
 
     @property
     def table(self) -> Path:
@@ -52,6 +56,8 @@ def shares(rows: "DataFrame", by: list[str], column: str) -> "DataFrame":
     """How often each value of a column occurs, as shares of the runs with the same parameters, and their number."""
     import pandas as pd
 
-    counted = pd.crosstab([rows[name] for name in by], rows[column], normalize="index").round(5)
+    counted = pd.crosstab(
+        [rows[name] for name in by], rows[column], normalize="index"
+    ).round(5)
     counted.insert(0, "runs", rows.groupby(by).size())
     return counted.reset_index().rename_axis(columns=None)

@@ -24,7 +24,8 @@ NEAR = 0.01  # of the diameter
 def keep(rows: "DataFrame") -> "DataFrame":
     """Median and high quantile of the distance, how often it is small, and the largest constant."""
     groups = rows.assign(
-        near=rows["distance"] < NEAR, within=rows["one_layer"] <= rows["one_layer_bound"] * (1 + 1e-9) + 1e-12
+        near=rows["distance"] < NEAR,
+        within=rows["one_layer"] <= rows["one_layer_bound"] * (1 + 1e-9) + 1e-12,
     ).groupby(BY)
     found = groups.agg(
         runs=("cell", "size"),
@@ -55,9 +56,21 @@ def draw(table: "DataFrame") -> "Figure":
             color=COLOURS[number],
             label=f"{layers} layer{'s' * (layers > 1)}",
         )
-        right.plot(one["temperature"], one["high"], "o-", ms=4, lw=1.3, color=COLOURS[number])
-    left.set(xscale="log", xlabel="temperature", ylabel="share of the runs", title="Runs within 1 % of the diameter")
-    right.set(xscale="log", xlabel="temperature", ylabel="diameters", title="90 % quantile of the distance to hardmax")
+        right.plot(
+            one["temperature"], one["high"], "o-", ms=4, lw=1.3, color=COLOURS[number]
+        )
+    left.set(
+        xscale="log",
+        xlabel="temperature",
+        ylabel="share of the runs",
+        title="Runs within 1 % of the diameter",
+    )
+    right.set(
+        xscale="log",
+        xlabel="temperature",
+        ylabel="diameters",
+        title="90 % quantile of the distance to hardmax",
+    )
     left.legend(fontsize=8)
     return figure
 
@@ -75,12 +88,22 @@ def facts(table: "DataFrame") -> list[str]:
         f"The bound after one layer held in {held:.2f} % of the runs.",
     ]
     for layers in (1, 8, 32):
-        parts = [f"{near(layers=layers, temperature=T)} at temperature {T:g}" for T in (0.1, 0.01, 0.001, 0.0001)]
-        lines.append(f"After {layers} layer{'s' * (layers > 1)} softmax is near hardmax in {', '.join(parts)}.")
+        parts = [
+            f"{near(layers=layers, temperature=T)} at temperature {T:g}"
+            for T in (0.1, 0.01, 0.001, 0.0001)
+        ]
+        lines.append(
+            f"After {layers} layer{'s' * (layers > 1)} softmax is near hardmax in {', '.join(parts)}."
+        )
     for d in GRID["d"]:
-        parts = [f"{near(layers=32, temperature=0.001, d=d, n=n)} (n = {n})" for n in GRID["n"]]
+        parts = [
+            f"{near(layers=32, temperature=0.001, d=d, n=n)} (n = {n})"
+            for n in GRID["n"]
+        ]
         lines.append(f"d = {d}, 32 layers, temperature 0.001: {', '.join(parts)}.")
-    some = table[(table["temperature"] == 0.01) & (table["n"] == 30) & (table["d"] == 2)].sort_values("layers")
+    some = table[
+        (table["temperature"] == 0.01) & (table["n"] == 30) & (table["d"] == 2)
+    ].sort_values("layers")
     lines.append(
         f"Depth: at temperature 0.01 with n = 30 and d = 2, the 90 % quantile of the distance is "
         f"{', '.join(f'{high:.2f}' for high in some['high'])} diameters "

@@ -40,6 +40,10 @@ WAYS = (
 
 def sentences(ways: tuple[str, ...] = WAYS) -> tuple[list[str], IntArray]:
     """All things in each of these ways, and the number of each one's topic."""
-    pairs = [(topic, thing) for topic, things in enumerate(TOPICS.values()) for thing in things.split(", ")]
+    pairs = [
+        (topic, thing)
+        for topic, things in enumerate(TOPICS.values())
+        for thing in things.split(", ")
+    ]
     texts = [way.format(thing) for way in ways for _, thing in pairs]
     return texts, np.array([topic for topic, _ in pairs] * len(ways))

@@ -24,7 +24,9 @@ def check_with_node(documents, encode=json.dumps):
     """Return the reports of the checker in JavaScript."""
     command = [NODE, "--input-type=module", "--eval", SCRIPT]
     lines = "\n".join(map(encode, documents))
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=240, check=True)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, timeout=240, check=True
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -6,7 +6,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from hardmax.cluster.graph import Graph, NeighbourSearch
 
-BLOBS, OF_BLOB = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8], [9, 9]], random_state=1)
+BLOBS, OF_BLOB = make_blobs(
+    300, centers=[[0, 0], [8, 0], [0, 8], [9, 9]], random_state=1
+)
 SQUARE = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]])
 
 

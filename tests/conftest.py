@@ -7,14 +7,20 @@ import sys
 
 import pytest
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start background jobs like this
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # commands under test must receive Ctrl-C
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # shells start background jobs like this
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # commands under test must receive Ctrl-C
 
 # The suite runs one process per core. More threads per process compete for the cores, and threads of OpenMP (torch,
 # scikit-learn, FAISS) spin while they wait: training takes ten times as long. Set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")  # the OpenMP layer changes the number of threads
+os.environ.setdefault(
+    "NUMBA_THREADING_LAYER", "workqueue"
+)  # the OpenMP layer changes the number of threads
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +39,11 @@ def _use_compiled_kernels(request, monkeypatch):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--certificates", action="store_true", help="Check the certificate of every limit of a test.")
+    parser.addoption(
+        "--certificates",
+        action="store_true",
+        help="Check the certificate of every limit of a test.",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -46,22 +56,38 @@ def _check_certificates(request, monkeypatch):
 
     limits = certificates.collect_limits(monkeypatch)
     yield
-    request.node.user_properties.append(("certificates", len(certificates.assert_accepted(limits))))
+    request.node.user_properties.append(
+        ("certificates", len(certificates.assert_accepted(limits)))
+    )
 
 
 def pytest_terminal_summary(terminalreporter, config):
     """State how many certificates were checked; the numbers come from the workers with their reports."""
     if config.getoption("--certificates"):
-        ends = [report for report in terminalreporter.stats.get("", []) if report.when == "teardown"]
-        numbers = [dict(report.user_properties).get("certificates", 0) for report in ends]
-        checkers = "one checker, as there is no Node.js" if shutil.which("node") is None else "both checkers"
-        terminalreporter.line(f"{sum(numbers)} certificates accepted by {checkers}, in {len(numbers)} tests")
+        ends = [
+            report
+            for report in terminalreporter.stats.get("", [])
+            if report.when == "teardown"
+        ]
+        numbers = [
+            dict(report.user_properties).get("certificates", 0) for report in ends
+        ]
+        checkers = (
+            "one checker, as there is no Node.js"
+            if shutil.which("node") is None
+            else "both checkers"
+        )
+        terminalreporter.line(
+            f"{sum(numbers)} certificates accepted by {checkers}, in {len(numbers)} tests"
+        )
 
 
 @pytest.fixture
 def without_numba(monkeypatch):
     """Return a function that disables compiled code."""
-    return lambda: monkeypatch.setattr("hardmax.search.dispatch.has_numba", lambda: False)
+    return lambda: monkeypatch.setattr(
+        "hardmax.search.dispatch.has_numba", lambda: False
+    )
 
 
 @pytest.fixture(params=[False, True])
@@ -89,7 +115,9 @@ def run(capsys, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("hardmax._display.FIRST_LINE", float("inf"))  # progress lines depend on the load
+    monkeypatch.setattr(
+        "hardmax._display.FIRST_LINE", float("inf")
+    )  # progress lines depend on the load
 
     def call(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
@@ -114,7 +142,10 @@ def client():
     from hardmax.scale.executor import connect
     from tests.processes import occupied_port
 
-    with occupied_port(8787), connect("local", 2) as found:  # the default port of Dask's dashboard
+    with (
+        occupied_port(8787),
+        connect("local", 2) as found,
+    ):  # the default port of Dask's dashboard
         yield found
 
 

@@ -47,13 +47,17 @@ def jordan(rng: np.random.Generator, d: int) -> list[list[Fraction]]:
     return J
 
 
-def sheared(rng: np.random.Generator, J: list[list[Fraction]], times: int) -> list[list[Fraction]]:
+def sheared(
+    rng: np.random.Generator, J: list[list[Fraction]], times: int
+) -> list[list[Fraction]]:
     """Return S J S^{-1} for a product S of `times` integer shears, without rounding."""
     d = len(J)
     for _ in range(times if d > 1 else 0):
         i, j = rng.choice(d, 2, replace=False).tolist()
         factor = int(rng.integers(-2, 3))
-        J[i] = [x + factor * y for x, y in zip(J[i], J[j], strict=True)]  # rows by S ...
+        J[i] = [
+            x + factor * y for x, y in zip(J[i], J[j], strict=True)
+        ]  # rows by S ...
         for row in J:
             row[j] -= factor * row[i]  # ... and columns by its inverse
     return J
@@ -86,7 +90,9 @@ def answers(count: int, n_sets: int) -> Iterator[str]:
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         n, d = int(rng.integers(1, 40)), int(rng.integers(1, 6))
-        tokens = rng.integers(-3, 4, (n, d)) * 0.1 if seed % 2 else rng.normal(size=(n, d))
+        tokens = (
+            rng.integers(-3, 4, (n, d)) * 0.1 if seed % 2 else rng.normal(size=(n, d))
+        )
         limit = hm.limit(tokens, hm.Hardmax(float(rng.choice([0.1, 0.5, 5.0]))))
         yield f"{limit!r} {limit.leaders.tolist()} {limit.clusters.tolist()} {limit.tokens.tolist()}"
 
@@ -95,7 +101,13 @@ def answers_on(machine: dict[str, str], count: int, n_sets: int) -> list[str]:
     """Return the lines of a process that is set to run as on another processor."""
     script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import machines\n"
     script += f"for line in machines.answers({count}, {n_sets}): print(line)"
-    done = run([sys.executable, "-c", script], env=os.environ | machine, capture_output=True, text=True, check=False)
+    done = run(
+        [sys.executable, "-c", script],
+        env=os.environ | machine,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout.splitlines()
@@ -104,6 +116,8 @@ def answers_on(machine: dict[str, str], count: int, n_sets: int) -> list[str]:
 def differences(count: int, n_sets: int) -> list[tuple[str, ...]]:
     """Return the lines that differ between processors."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        everywhere = list(pool.map(lambda machine: answers_on(machine, count, n_sets), MACHINES))
+        everywhere = list(
+            pool.map(lambda machine: answers_on(machine, count, n_sets), MACHINES)
+        )
     assert {len(lines) for lines in everywhere} == {count + n_sets}
     return [each for each in zip(*everywhere, strict=True) if len(set(each)) > 1]

@@ -13,11 +13,15 @@ ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0  # seconds, for a machine under load
 
 
-def wait_for(condition: Callable[[], object], child: "subprocess.Popen | None" = None) -> None:
+def wait_for(
+    condition: Callable[[], object], child: "subprocess.Popen | None" = None
+) -> None:
     """Wait until a condition holds; fail after PATIENCE, or if the process that should meet it has ended."""
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert child is None or child.poll() is None, f"the process ended with {child and child.returncode}"
+        assert child is None or child.poll() is None, (
+            f"the process ended with {child and child.returncode}"
+        )
         assert time.monotonic() < end, f"it did not happen in {PATIENCE:g} s"
         time.sleep(0.05)
 
@@ -43,7 +47,9 @@ def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Po
     folders = [path and str(path), str(ROOT / "src"), os.environ.get("PYTHONPATH")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with ended(subprocess.Popen([sys.executable, "-m", *arguments], env=env, **quiet)) as child:
+    with ended(
+        subprocess.Popen([sys.executable, "-m", *arguments], env=env, **quiet)
+    ) as child:
         yield child
 
 

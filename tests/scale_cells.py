@@ -74,5 +74,8 @@ def count_threads(params: dict[str, Any], rng: np.random.Generator) -> dict[str,
     import numba
     from threadpoolctl import threadpool_info
 
-    threads = {"numba": numba.get_num_threads(), "blas": max(pool["num_threads"] for pool in threadpool_info())}
+    threads = {
+        "numba": numba.get_num_threads(),
+        "blas": max(pool["num_threads"] for pool in threadpool_info()),
+    }
     return threads | {"is_daemonic": current_process().daemon}

@@ -28,13 +28,19 @@ def address():
 def page(chromium):
     with browser.opened(chromium, (1280, 800)) as found:
         yield found
-        assert [problem for problem in found.problems if "status of 400" not in problem] == []  # invalid input
+        assert [
+            problem for problem in found.problems if "status of 400" not in problem
+        ] == []  # invalid input
 
 
 def until(page, expression, seconds=60):
     """Wait until an expression in the page is true; the policy of the app forbids Playwright's own way, `eval`."""
     end = time.monotonic() + seconds
-    while not (found := page.evaluate(f"() => {{ const p = window.playground; return {expression}; }}")):
+    while not (
+        found := page.evaluate(
+            f"() => {{ const p = window.playground; return {expression}; }}"
+        )
+    ):
         assert time.monotonic() < end, expression
         time.sleep(0.02)
     return found
@@ -111,7 +117,11 @@ def test_a_link_shows_the_same_scene_and_back_returns_to_it(page, playground, ch
     scene = page.evaluate("() => playground.plain()")
     page.wait_for_timeout(200)
     with browser.opened(chromium) as other:
-        open_playground(other, page.url.split("#")[0].removesuffix("/playground"), "#" + page.url.split("#")[1])
+        open_playground(
+            other,
+            page.url.split("#")[0].removesuffix("/playground"),
+            "#" + page.url.split("#")[1],
+        )
         assert other.evaluate("() => playground.plain()") == scene
     page.get_by_role("link", name="Reviews").click()
     page.locator(".hm-word").first.wait_for()
@@ -121,7 +131,11 @@ def test_a_link_shows_the_same_scene_and_back_returns_to_it(page, playground, ch
 
 
 def test_a_damaged_link_gets_a_sentence(page, address):
-    for link in ("#s=abc", make_link({"tokens": "x"}), make_link({"tokens": [[1, 2]], "alpha": -1})):
+    for link in (
+        "#s=abc",
+        make_link({"tokens": "x"}),
+        make_link({"tokens": [[1, 2]], "alpha": -1}),
+    ):
         page.goto("about:blank")
         open_playground(page, address, link)
         assert "damaged" in page.get_by_role("alert").inner_text()
@@ -129,10 +143,20 @@ def test_a_damaged_link_gets_a_sentence(page, address):
 
 
 def test_another_link_in_the_same_page_replaces_the_whole_scene(page, address):
-    open_playground(page, address, make_link({"tokens": [[1, 0], [0, 1], [-1, 0]], "alpha": 2, "A": [[2, 0], [0, 1]]}))
-    page.evaluate(f"() => {{ location.hash = {make_link({'tokens': [[1, 0], [0.5, 0.1]], 'shown': 2})!r}; }}")
+    open_playground(
+        page,
+        address,
+        make_link(
+            {"tokens": [[1, 0], [0, 1], [-1, 0]], "alpha": 2, "A": [[2, 0], [0, 1]]}
+        ),
+    )
+    page.evaluate(
+        f"() => {{ location.hash = {make_link({'tokens': [[1, 0], [0.5, 0.1]], 'shown': 2})!r}; }}"
+    )
     until(page, "p.scene.tokens.length === 2 && !p.pending")
-    assert page.evaluate("() => [playground.scene.alpha, playground.scene.A, playground.at]") == [0.5, None, 2]
+    assert page.evaluate(
+        "() => [playground.scene.alpha, playground.scene.A, playground.at]"
+    ) == [0.5, None, 2]
 
 
 def test_an_old_verdict_says_that_it_is_old(page, playground):
@@ -148,11 +172,22 @@ def test_an_old_verdict_says_that_it_is_old(page, playground):
 
 
 def test_scrubbing_updates_what_belongs_to_a_layer(page, address):
-    open_playground(page, address, make_link({"tokens": SPREAD, "overlays": ["cells", "polytope"], "selected": 3}))
-    page.evaluate("() => { playground.range.value = 2; playground.range.dispatchEvent(new Event('input')); }")
+    open_playground(
+        page,
+        address,
+        make_link({"tokens": SPREAD, "overlays": ["cells", "polytope"], "selected": 3}),
+    )
+    page.evaluate(
+        "() => { playground.range.value = 2; playground.range.dispatchEvent(new Event('input')); }"
+    )
     until(page, "p.answer.shown === 2 && !p.pending")
     page.locator(".hm-token h3", has_text="layer 2").wait_for()
-    assert page.evaluate("() => playground.picture.shapes.filter((s) => s.kind === 'polygon').length") > 2
+    assert (
+        page.evaluate(
+            "() => playground.picture.shapes.filter((s) => s.kind === 'polygon').length"
+        )
+        > 2
+    )
 
 
 def test_a_tablet_drags_and_zooms_by_touch(chromium, address):
@@ -163,7 +198,10 @@ def test_a_tablet_drags_and_zooms_by_touch(chromium, address):
 
         def touch(kind, *points):
             found = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
-            devtools.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": found})
+            devtools.send(
+                "Input.dispatchTouchEvent",
+                {"type": f"touch{kind}", "touchPoints": found},
+            )
 
         x, y = place(page, 7)
         before = page.evaluate("() => playground.scene.tokens[7]")
@@ -188,7 +226,9 @@ def test_a_small_picture_opens_its_temperature_and_layer(page, playground):
     page.get_by_role("button", name="Temperature by layer").click()
     page.get_by_role("button", name="Show layer 3 at temperature 0.1").click()
     settle(page)
-    assert page.evaluate("() => [playground.scene.rule, playground.scene.temperature]") == ["softmax", 0.1]
+    assert page.evaluate(
+        "() => [playground.scene.rule, playground.scene.temperature]"
+    ) == ["softmax", 0.1]
     assert page.locator(".hm-layer").inner_text() == "layer 3"
 
 
@@ -219,29 +259,42 @@ def test_one_token_shows_its_scores_and_rows_highlight_tokens(page, playground):
     assert "Token 7 attends to token" in page.locator(".hm-token").inner_text()
     row = page.locator(".hm-score").first
     row.hover()
-    assert page.evaluate("() => playground.hovered") == [int(row.get_attribute("data-tokens"))]
+    assert page.evaluate("() => playground.hovered") == [
+        int(row.get_attribute("data-tokens"))
+    ]
     assert "Its next step has length" in page.locator(".hm-token").inner_text()
     row = page.locator(".hm-verdict tbody tr").nth(1)
     row.hover()
-    assert page.evaluate("() => playground.hovered.length") == int(row.locator("td").last.inner_text())
+    assert page.evaluate("() => playground.hovered.length") == int(
+        row.locator("td").last.inner_text()
+    )
     page.mouse.move(*place(page, 0))
     page.mouse.move(*[x + 1 for x in place(page, 0)])
-    assert "hm-hovered" in page.locator(".hm-verdict tbody tr").first.get_attribute("class")
+    assert "hm-hovered" in page.locator(".hm-verdict tbody tr").first.get_attribute(
+        "class"
+    )
 
 
 def test_overlays_rules_and_multiples(page, playground):
     page.mouse.click(*place(page, 5))
     page.get_by_text("Show", exact=True).click()
-    for box in page.locator(".hm-controls-side details[open] input[type=checkbox][value]").all():
+    for box in page.locator(
+        ".hm-controls-side details[open] input[type=checkbox][value]"
+    ).all():
         box.check()
         settle(page)
-    assert page.evaluate("() => playground.answer.cells.length") == 6  # vertices of the hull
+    assert (
+        page.evaluate("() => playground.answer.cells.length") == 6
+    )  # vertices of the hull
     assert page.locator(".hm-attention canvas").is_visible()
     page.get_by_role("button", name="Temperature by layer").click()
     page.locator(".hm-multiples canvas").first.wait_for()
     for rule in ("softmax", "localmax", "frank-wolfe", "self-attention", "sphere"):
         page.get_by_label("Rule", exact=True).select_option(rule)
-        until(page, f"Boolean(p.scene.rule === '{rule}' && !p.pending && p.answer.verdicts)")
+        until(
+            page,
+            f"Boolean(p.scene.rule === '{rule}' && !p.pending && p.answer.verdicts)",
+        )
         assert page.get_by_role("alert").is_hidden()
 
 
@@ -251,7 +304,9 @@ def test_a_matrix_is_found_or_the_conflict_shown(page, playground):
     page.get_by_role("button", name="Token 3 shall lead").click()
     settle(page)
     page.get_by_role("button", name="Find A", exact=True).click()
-    page.get_by_text(re.compile("A matrix was found|There is no such matrix")).wait_for()
+    page.get_by_text(
+        re.compile("A matrix was found|There is no such matrix")
+    ).wait_for()
     assert page.locator(".hm-found").is_visible()
 
 
@@ -260,8 +315,12 @@ def test_tokens_are_pasted_and_three_dimensions_turn(page, playground):
     page.get_by_label("Rows of numbers").fill("1, x\n2, 3")
     page.get_by_role("button", name="Use these tokens").click()
     assert "x' in line 1" in page.get_by_role("alert").inner_text()
-    assert "hm-stale" not in page.locator(".hm-verdict").get_attribute("class")  # the tokens stay
-    page.get_by_label("Rows of numbers").fill("1, 0, 0\n0, 1, 0\n0, 0, 1\n0.2, 0.1, 0.3")
+    assert "hm-stale" not in page.locator(".hm-verdict").get_attribute(
+        "class"
+    )  # the tokens stay
+    page.get_by_label("Rows of numbers").fill(
+        "1, 0, 0\n0, 1, 0\n0, 0, 1\n0.2, 0.1, 0.3"
+    )
     page.get_by_role("button", name="Use these tokens").click()
     until(page, "p.answer.dimension === 3 && !p.pending")
     before = page.evaluate("() => playground.picture.eye.yaw")
@@ -273,7 +332,11 @@ def test_tokens_are_pasted_and_three_dimensions_turn(page, playground):
 
 
 def test_what_belongs_to_other_tokens_or_another_request_goes(page, address):
-    open_playground(page, address, make_link({"tokens": hm.configuration("triangle").tolist(), "wanted": [13]}))
+    open_playground(
+        page,
+        address,
+        make_link({"tokens": hm.configuration("triangle").tolist(), "wanted": [13]}),
+    )
     page.evaluate("() => playground.findA()")
     page.get_by_text("There is no such matrix").wait_for()
     rings = "playground.picture.shapes.filter((s) => s.colour === '#D55E00' && s.kind === 'rings' && s.points.length)"
@@ -282,7 +345,9 @@ def test_what_belongs_to_other_tokens_or_another_request_goes(page, address):
     until(page, "!p.scene.wanted.length && !p.pending")
     assert page.locator(".hm-found").is_hidden()
     assert page.evaluate(f"() => {rings}.length") == 0
-    page.evaluate("() => { playground.ask(); playground.warn('fresh'); }")  # the answer is that to an earlier request
+    page.evaluate(
+        "() => { playground.ask(); playground.warn('fresh'); }"
+    )  # the answer is that to an earlier request
     settle(page)
     assert page.get_by_role("alert").inner_text() == "fresh"
     page.get_by_label("A₁₁").fill("")
@@ -295,22 +360,34 @@ def test_panels_fit_and_answers_are_seen(chromium, address, size, d):
     tokens = hm.configuration("ball", n=60, d=d, seed=3).round(4).tolist()
     with browser.opened(chromium, size) as page:
         open_playground(page, address, make_link({"tokens": tokens, "wanted": [1]}))
-        widths = page.evaluate("() => ['scrollWidth', 'clientWidth'].map((n) => document.querySelector('.hm-wide')[n])")
+        widths = page.evaluate(
+            "() => ['scrollWidth', 'clientWidth'].map((n) => document.querySelector('.hm-wide')[n])"
+        )
         assert widths[0] == widths[1]
         for act, panel in (("select(1)", ".hm-token"), ("findA()", ".hm-found h3")):
             page.evaluate(f"() => {{ playground.{act}; }}")
             page.locator(panel).wait_for()
-            until(page, f"document.querySelector('{panel}').getBoundingClientRect().top >= 0")
+            until(
+                page,
+                f"document.querySelector('{panel}').getBoundingClientRect().top >= 0",
+            )
             box = page.locator(panel).bounding_box()
             assert box["y"] + box["height"] <= size[1] + 1
         page.keyboard.press("f")
         bar = page.locator(".hm-bar").bounding_box()
-        assert 0 <= size[1] - bar["y"] - bar["height"] < 20  # the plane takes the height that is left
+        assert (
+            0 <= size[1] - bar["y"] - bar["height"] < 20
+        )  # the plane takes the height that is left
 
 
 def test_exports_are_downloaded(page, playground, tmp_path: Path):
     page.get_by_text("Export and share").click()
-    for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg xmlns"), ("Page", b"<!doctype"), ("CSV", b"x1,x2")):
+    for name, start in (
+        ("PNG", b"\x89PNG"),
+        ("SVG", b"<svg xmlns"),
+        ("Page", b"<!doctype"),
+        ("CSV", b"x1,x2"),
+    ):
         with page.expect_download() as found:
             page.get_by_role("button", name=name, exact=True).click()
         assert Path(found.value.path()).read_bytes().startswith(start)
@@ -359,18 +436,33 @@ def test_the_tour_goes_step_by_step(page, playground):
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (800, 600)])
-def test_the_plane_is_the_largest_element_and_the_tour_is_beside_it(chromium, address, size):
+def test_the_plane_is_the_largest_element_and_the_tour_is_beside_it(
+    chromium, address, size
+):
     with browser.opened(chromium, size) as page:
         open_playground(page, address)
         plane = page.locator(".hm-stage-plane").bounding_box()
-        others = [page.locator(name).first.bounding_box() for name in (".hm-controls-side", ".hm-verdict")]
-        assert all(plane["width"] * plane["height"] > box["width"] * min(box["height"], size[1]) for box in others)
+        others = [
+            page.locator(name).first.bounding_box()
+            for name in (".hm-controls-side", ".hm-verdict")
+        ]
+        assert all(
+            plane["width"] * plane["height"]
+            > box["width"] * min(box["height"], size[1])
+            for box in others
+        )
         assert page.locator(".hm-bar").bounding_box()["height"] < 60
         page.get_by_role("button", name="Take the tour").click()
         settle(page)
-        plane, bar, tour = (page.locator(f".hm-{name}").bounding_box() for name in ("stage-plane", "bar", "tour"))
+        plane, bar, tour = (
+            page.locator(f".hm-{name}").bounding_box()
+            for name in ("stage-plane", "bar", "tour")
+        )
         assert tour["y"] + tour["height"] <= size[1]
-        assert tour["y"] >= bar["y"] + bar["height"] or tour["x"] >= plane["x"] + plane["width"]
+        assert (
+            tour["y"] >= bar["y"] + bar["height"]
+            or tour["x"] >= plane["x"] + plane["width"]
+        )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -396,7 +488,9 @@ def test_typing_updates_the_prediction(page, reviews):
 
 
 def test_words_are_removed_replaced_and_restored(page, reviews, address):
-    page.get_by_label("Text", exact=True).first.fill("A dreadful waste of a wonderful cast.")
+    page.get_by_label("Text", exact=True).first.fill(
+        "A dreadful waste of a wonderful cast."
+    )
     word = page.locator(".hm-text").first.locator(".hm-word", has_text="dreadful")
     word.click()
     page.get_by_text("1 word removed or replaced").wait_for()
@@ -457,7 +551,10 @@ def test_the_words_of_a_head_move(page, reviews):
 
 def test_an_own_model_is_offered(chromium, fitted, tmp_path: Path):
     fitted.save(tmp_path / "own")
-    with browser.served("--model", str(tmp_path / "own")) as address, browser.opened(chromium) as page:
+    with (
+        browser.served("--model", str(tmp_path / "own")) as address,
+        browser.opened(chromium) as page,
+    ):
         open_reviews(page, address)
         assert page.get_by_label("Model").input_value() == str(tmp_path / "own")
         assert page.problems == []

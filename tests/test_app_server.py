@@ -30,27 +30,49 @@ BODY = json.dumps({"scene": {"tokens": TRIANGLE}})
 
 def send(method, path, *, content=None, **headers):
     """Send a request to the application; a header of None is left out."""
-    given = {"Host": "localhost:5006", "Origin": ORIGIN, "Content-Type": "application/json"} | headers
+    given = {
+        "Host": "localhost:5006",
+        "Origin": ORIGIN,
+        "Content-Type": "application/json",
+    } | headers
 
     async def run():
         transport = httpx.ASGITransport(make_app(hosts=["talk.example.org"]))
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
-            wanted = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
+            wanted = {
+                name.replace("_", "-"): value
+                for name, value in given.items()
+                if value is not None
+            }
             return await client.request(method, path, content=content, headers=wanted)
 
     return asyncio.run(run())
 
 
 def post(path, body, **headers):
-    return send("POST", f"/api/{path}", content=body if isinstance(body, str | bytes) else json.dumps(body), **headers)
+    return send(
+        "POST",
+        f"/api/{path}",
+        content=body if isinstance(body, str | bytes) else json.dumps(body),
+        **headers,
+    )
 
 
 def test_pages_and_modules_are_sent_with_a_policy():
-    for path in ("/playground", "/reviews", "/viewer/playground.js", "/viewer/components.css"):
+    for path in (
+        "/playground",
+        "/reviews",
+        "/viewer/playground.js",
+        "/viewer/components.css",
+    ):
         found = send("GET", path)
         assert found.status_code == 200
-        assert {name: found.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
-        assert "http" not in found.text.replace("http://www.w3.org/2000/svg", "").replace("over HTTP", "")
+        assert {
+            name: found.headers[name] for name in SECURITY_HEADERS
+        } == SECURITY_HEADERS
+        assert "http" not in found.text.replace(
+            "http://www.w3.org/2000/svg", ""
+        ).replace("over HTTP", "")
         assert "style=" not in found.text  # the policy allows no inline style
         assert send("GET", path, If_None_Match=found.headers["etag"]).status_code == 304
     assert send("GET", "/").headers["location"] == "/playground"
@@ -79,7 +101,10 @@ def test_other_files_are_not_found(path):
         ({"Host": "[::1]:5006", "Origin": "http://[::1]:5006"}, 200),
         ({"Host": "talk.example.org", "Origin": "https://talk.example.org"}, 200),
         ({"Host": "evil.org:5006"}, 403),
-        ({"Host": "evil.org:5006", "Origin": "http://evil.org:5006"}, 403),  # DNS rebinding
+        (
+            {"Host": "evil.org:5006", "Origin": "http://evil.org:5006"},
+            403,
+        ),  # DNS rebinding
         ({"Host": "localhost.evil.org"}, 403),
         ({"Origin": "http://evil.org"}, 403),
         ({"Origin": "http://localhost:5007"}, 403),
@@ -128,12 +153,45 @@ def test_invalid_content_gets_a_sentence(body):
 
 def test_random_content_never_fails():
     rng = random.Random(3)
-    values = [None, -1, 1e300, "x", "<script>alert(1)</script>", [], {}, [1, 2], True, {"text": "a"}, "\0", [[1, 2]]]
+    values = [
+        None,
+        -1,
+        1e300,
+        "x",
+        "<script>alert(1)</script>",
+        [],
+        {},
+        [1, 2],
+        True,
+        {"text": "a"},
+        "\0",
+        [[1, 2]],
+    ]
     values += ["\ud800", {"tokens": [[1, 2]]}]
-    keys = ["scene", "name", "n", "d", "seed", "text", "axis", "end", "first", "second", "degrees", "kind", "model"]
+    keys = [
+        "scene",
+        "name",
+        "n",
+        "d",
+        "seed",
+        "text",
+        "axis",
+        "end",
+        "first",
+        "second",
+        "degrees",
+        "kind",
+        "model",
+    ]
     keys += ["head", "edits", "data", "column", "rows"]
     for kind in ("html", "json", "csv", "py"):  # half of a character
-        assert post("export-text", f'{{"text": "a \\ud800 film", "kind": "{kind}"}}'.encode()).status_code == 200
+        assert (
+            post(
+                "export-text",
+                f'{{"text": "a \\ud800 film", "kind": "{kind}"}}'.encode(),
+            ).status_code
+            == 200
+        )
     for _ in range(150):
         path = rng.choice([*HANDLERS, "x"])
         body = {key: rng.choice(values) for key in rng.sample(keys, rng.randint(0, 6))}
@@ -161,7 +219,10 @@ def test_work_for_a_client_that_has_gone_is_stopped(monkeypatch):
     monkeypatch.setitem(HANDLERS, "scene", work)
 
     async def run():
-        app, sent = make_app(), iter([{"type": "http.request", "body": BODY.encode(), "more_body": False}])
+        app, sent = (
+            make_app(),
+            iter([{"type": "http.request", "body": BODY.encode(), "more_body": False}]),
+        )
 
         async def receive():
             message = next(sent, None)
@@ -173,11 +234,28 @@ def test_work_for_a_client_that_has_gone_is_stopped(monkeypatch):
         async def ignore(message):
             pass
 
-        headers = {"host": "localhost", "origin": "http://localhost", "content-type": "application/json"}
+        headers = {
+            "host": "localhost",
+            "origin": "http://localhost",
+            "content-type": "application/json",
+        }
         headers["content-length"] = str(len(BODY))
-        scope = {"type": "http", "http_version": "1.1", "scheme": "http", "server": ("localhost", 80), "method": "POST"}
-        scope |= {"path": "/api/scene", "raw_path": b"/api/scene", "query_string": b"", "root_path": ""}
-        scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": ("localhost", 80),
+            "method": "POST",
+        }
+        scope |= {
+            "path": "/api/scene",
+            "raw_path": b"/api/scene",
+            "query_string": b"",
+            "root_path": "",
+        }
+        scope["headers"] = [
+            (name.encode(), value.encode()) for name, value in headers.items()
+        ]
         await asyncio.wait_for(app(scope, receive, ignore), 30)
 
     asyncio.run(run())
@@ -192,8 +270,19 @@ def test_answers_that_take_too_long_end(monkeypatch):
 
 
 def test_the_command_starts_and_stops():
-    command = [sys.executable, "-u", "-m", "hardmax.cli.main", "app", "--port", "0", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "hardmax.cli.main",
+        "app",
+        "--port",
+        "0",
+        "--no-browser",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         line = process.stdout.readline()
         assert line.startswith("hardmax is at http://localhost:")
         port = int(line.split(":")[2].split("/")[0])

@@ -31,30 +31,48 @@ def test_words_and_sentences_sum_to_the_logit(model, text):
     found = ask("explain", text=text, model=model).header
     why = hm.pretrained(model).explain(text)
     assert found["logit"] == pytest.approx(why.logit)
-    assert sum(step["value"] for step in found["waterfall"]) == pytest.approx(why.logit, abs=0.01)
-    assert why.bias + sum(part["value"] for part in found["sentences"]) == pytest.approx(why.logit, abs=0.01)
-    assert sum(piece.get("value", 0) for piece in found["pieces"]) == pytest.approx(why.logit - why.bias, abs=0.01)
+    assert sum(step["value"] for step in found["waterfall"]) == pytest.approx(
+        why.logit, abs=0.01
+    )
+    assert why.bias + sum(
+        part["value"] for part in found["sentences"]
+    ) == pytest.approx(why.logit, abs=0.01)
+    assert sum(piece.get("value", 0) for piece in found["pieces"]) == pytest.approx(
+        why.logit - why.bias, abs=0.01
+    )
     assert "".join(piece["text"] for piece in found["pieces"]) == text
-    assert found["classes"][found["prediction"]]["name"].startswith(why.prediction)  # pos is positive
+    assert found["classes"][found["prediction"]]["name"].startswith(
+        why.prediction
+    )  # pos is positive
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_examples_do_not_depend_on_one_word(text):
     found = ask("explain", text=text).header
-    strongest = max(abs(step["value"]) for step in found["waterfall"] if "other" not in step["name"])
+    strongest = max(
+        abs(step["value"]) for step in found["waterfall"] if "other" not in step["name"]
+    )
     assert strongest < 0.3 * abs(found["logit"])
 
 
 def test_a_class_has_one_colour_whatever_the_prediction():
-    good, bad = (ask("explain", text=text).header for text in ("a wonderful film", "a dreadful film"))
+    good, bad = (
+        ask("explain", text=text).header
+        for text in ("a wonderful film", "a dreadful film")
+    )
     assert good["classes"] == bad["classes"]
-    colours = [{p["text"]: p["class"] for p in found["pieces"] if "class" in p} for found in (good, bad)]
+    colours = [
+        {p["text"]: p["class"] for p in found["pieces"] if "class" in p}
+        for found in (good, bad)
+    ]
     assert colours[0]["wonderful"] == 1
     assert colours[1]["dreadful"] == 0
 
 
 def test_models_of_other_columns_are_refused(tmp_path):
-    frame = pd.DataFrame({"text": ["a good film", "a bad film"] * 6, "stars": [5, 1] * 6})
+    frame = pd.DataFrame(
+        {"text": ["a good film", "a bad film"] * 6, "stars": [5, 1] * 6}
+    )
     classifier = hm.HardmaxClassifier(n_heads=2, groups=1, columns=["stars"])
     with pytest.warns(UserWarning, match="duplicates|held out"):
         classifier.fit(frame, ["pos", "neg"] * 6)
@@ -73,7 +91,9 @@ def test_three_classes(corpus):
     assert len(found["classes"]) == 3
     assert len({one["colour"] for one in found["classes"]}) == 3
     assert found["head"]["plane"] is None
-    assert sum(step["value"] for step in found["waterfall"]) == pytest.approx(found["logit"], abs=0.01)
+    assert sum(step["value"] for step in found["waterfall"]) == pytest.approx(
+        found["logit"], abs=0.01
+    )
 
 
 def test_edits_change_what_is_read_and_keep_what_was_typed():
@@ -83,11 +103,17 @@ def test_edits_change_what_is_read_and_keep_what_was_typed():
     assert text.read == "What a   ,  truly dreadful  film."
     start = text.read.index("film")
     assert text.find_typed(start, start + 4) == (28, 32)
-    assert text.find_typed(text.read.index("dreadful"), text.read.index("dreadful") + 8) == (18, 27)
+    assert text.find_typed(
+        text.read.index("dreadful"), text.read.index("dreadful") + 8
+    ) == (18, 27)
     found = ask("explain", text=typed, edits=edits).header
-    assert "".join(piece.get("was", piece["text"]) for piece in found["pieces"]) == typed
+    assert (
+        "".join(piece.get("was", piece["text"]) for piece in found["pieces"]) == typed
+    )
     assert found["change"].startswith("2 words removed or replaced")
-    assert found["logit"] == pytest.approx(hm.pretrained("imdb").explain(text.read).logit)
+    assert found["logit"] == pytest.approx(
+        hm.pretrained("imdb").explain(text.read).logit
+    )
 
 
 def test_removing_the_found_words_changes_the_prediction():
@@ -100,12 +126,26 @@ def test_removing_the_found_words_changes_the_prediction():
 
 
 def test_two_texts_are_compared():
-    found = ask("compare", first={"text": "a good film"}, second={"text": "a bad film"}).header
-    change = hm.pretrained("imdb").explain("a bad film").logit - hm.pretrained("imdb").explain("a good film").logit
-    assert sum(row["change"] for row in found["rows"]) == pytest.approx(change)  # towards positive, the first one
-    assert found["sentence"].startswith("The first text is positive, the second negative. ")
-    long = ask("compare", first={"text": EXAMPLES[0]}, second={"text": EXAMPLES[1]}).header
-    change = hm.pretrained("imdb").explain(EXAMPLES[1]).logit - hm.pretrained("imdb").explain(EXAMPLES[0]).logit
+    found = ask(
+        "compare", first={"text": "a good film"}, second={"text": "a bad film"}
+    ).header
+    change = (
+        hm.pretrained("imdb").explain("a bad film").logit
+        - hm.pretrained("imdb").explain("a good film").logit
+    )
+    assert sum(row["change"] for row in found["rows"]) == pytest.approx(
+        change
+    )  # towards positive, the first one
+    assert found["sentence"].startswith(
+        "The first text is positive, the second negative. "
+    )
+    long = ask(
+        "compare", first={"text": EXAMPLES[0]}, second={"text": EXAMPLES[1]}
+    ).header
+    change = (
+        hm.pretrained("imdb").explain(EXAMPLES[1]).logit
+        - hm.pretrained("imdb").explain(EXAMPLES[0]).logit
+    )
     assert long["rows"][-1]["token"].endswith("others")
     assert sum(row["change"] for row in long["rows"]) == pytest.approx(change)
 
@@ -133,7 +173,9 @@ def test_words_of_a_head_move_to_their_leaders():
     positions = np.array(plane["positions"])
     assert positions.shape[1:] == (len(plane["words"]), 2)
     logit = np.array(plane["means"])[-1] @ plane["normal"] + plane["offset"]
-    assert logit == pytest.approx(hm.pretrained("imdb-2d").explain(EXAMPLES[0]).logit, abs=0.01)
+    assert logit == pytest.approx(
+        hm.pretrained("imdb-2d").explain(EXAMPLES[0]).logit, abs=0.01
+    )
 
 
 def upload(name, data, **more):
@@ -188,7 +230,13 @@ def test_an_excel_file_that_unpacks_to_much_is_refused(monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "start"),
-    [("png", b"\x89PNG"), ("html", b"<!doctype"), ("json", b"{"), ("csv", b"word"), ("py", b"import hardmax")],
+    [
+        ("png", b"\x89PNG"),
+        ("html", b"<!doctype"),
+        ("json", b"{"),
+        ("csv", b"word"),
+        ("py", b"import hardmax"),
+    ],
 )
 def test_exports(kind, start):
     file = ask("export-text", text=EXAMPLES[0], kind=kind).file

@@ -44,8 +44,12 @@ def test_the_sets_are_those_of_real_arithmetic(kind, dtype):
         tokens = make(kind, n, d, dtype)
         expected = choose(tokens)
         for kernel in ["numpy", *kernels_for(d)]:
-            assert [row.tolist() for row in argmax_sets(tokens, kernel=kernel)] == expected, kernel
-        assert [row.tolist() for row in argmax_sets(np.stack([tokens, tokens]))] == expected * 2
+            assert [
+                row.tolist() for row in argmax_sets(tokens, kernel=kernel)
+            ] == expected, kernel
+        assert [
+            row.tolist() for row in argmax_sets(np.stack([tokens, tokens]))
+        ] == expected * 2
 
 
 @pytest.mark.parametrize("d", [2, 3, 17, 100])
@@ -67,15 +71,25 @@ def test_threads_change_nothing(kernel, set_threads):
     assert argmax_sets(tokens, kernel=kernel) == two
 
 
-@pytest.mark.parametrize(("kernel", "causal"), [*((kernel, False) for kernel in COMPILED), ("scan", True)])
-@pytest.mark.parametrize("kind", ["gaussian", "lattice", "mirrored", "flattened", "denormal", "huge"])
+@pytest.mark.parametrize(
+    ("kernel", "causal"), [*((kernel, False) for kernel in COMPILED), ("scan", True)]
+)
+@pytest.mark.parametrize(
+    "kind", ["gaussian", "lattice", "mirrored", "flattened", "denormal", "huge"]
+)
 def test_whole_runs_are_the_same(kernel, causal, kind):
     tokens = np.asarray(token_sets.KINDS[kind](np.random.default_rng(2)), float)[:, :2]
-    rule = hm.Hardmax(0.5, A=None if kernel == "symmetric" else [[3, 1], [1, 0.5]], causal=causal)
-    one, other = (hm.simulate(tokens, rule, layers=12, kernel=name) for name in ("numpy", kernel))
+    rule = hm.Hardmax(
+        0.5, A=None if kernel == "symmetric" else [[3, 1], [1, 0.5]], causal=causal
+    )
+    one, other = (
+        hm.simulate(tokens, rule, layers=12, kernel=name) for name in ("numpy", kernel)
+    )
     assert all(sets_of(one, k) == sets_of(other, k) for k in range(13))
     assert np.array_equal(one.tokens, other.tokens)
-    ran = {"symmetric": {"symmetric", "scan"}}.get(kernel, {kernel})  # int16 cannot separate mirrored tokens
+    ran = {"symmetric": {"symmetric", "scan"}}.get(
+        kernel, {kernel}
+    )  # int16 cannot separate mirrored tokens
     assert ran & set(other.stats["kernel"].split(", "))
 
 
@@ -87,10 +101,24 @@ EYE = np.eye(6)
     [
         ("fast", hm.Hardmax(1)),
         ("symmetric", hm.Hardmax(1, np.eye(6) + 1)),
-        *((kernel, hm.Hardmax(1, causal=True)) for kernel in ("symmetric", "hull", "kdtree")),
+        *(
+            (kernel, hm.Hardmax(1, causal=True))
+            for kernel in ("symmetric", "hull", "kdtree")
+        ),
         ("numpy", hm.Hardmax(1, exact=True)),
-        *(("numpy", rule) for rule in (hm.Softmax(1), hm.Compose([hm.Hardmax(1)]), hm.SelfAttention(), hm.Sphere(1.0))),
-        *(("numpy", hm.MultiHead(heads * 2, shared=True)) for heads in ([hm.Hardmax(1)], [hm.Softmax(1)])),
+        *(
+            ("numpy", rule)
+            for rule in (
+                hm.Softmax(1),
+                hm.Compose([hm.Hardmax(1)]),
+                hm.SelfAttention(),
+                hm.Sphere(1.0),
+            )
+        ),
+        *(
+            ("numpy", hm.MultiHead(heads * 2, shared=True))
+            for heads in ([hm.Hardmax(1)], [hm.Softmax(1)])
+        ),
         ("numpy", hm.MultiHead([hm.Softmax(1)] * 2)),
         ("hull", hm.MultiHead([hm.Hardmax(1)] * 2)),  # of three dimensions each
     ],
@@ -109,23 +137,48 @@ def test_a_kernel_that_does_not_fit_is_refused(kernel, rule):
 
 def test_integers_and_no_queries():
     assert [row.tolist() for row in argmax_sets([[1]], [[2], [3]])] == [[1]]
-    assert argmax_sets(np.ones((0, 2)), np.ones((3, 2))) == Sets(np.zeros(1, np.intp), np.empty(0, np.intp))
+    assert argmax_sets(np.ones((0, 2)), np.ones((3, 2))) == Sets(
+        np.zeros(1, np.intp), np.empty(0, np.intp)
+    )
 
 
 def test_the_hull_of_a_square_with_tokens_on_its_edges():
-    keys = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [0, 1], [0.5, 1], [0, 0], [0, 1 - 2.0**-40]])
+    keys = np.array(
+        [
+            [1, 1],
+            [-1, 1],
+            [-1, -1],
+            [1, -1],
+            [0, 1],
+            [0.5, 1],
+            [0, 0],
+            [0, 1 - 2.0**-40],
+        ]
+    )
     hull = Hull.of(keys, 1e-15)
     assert sorted(hull.chain.tolist()) == [0, 1, 2, 3, 4, 5]
     around = hull.chain.tolist() * 2
     start = around.index(0)
     assert around[start : start + 6] == [0, 5, 4, 1, 2, 3]
-    assert sorted(Hull.of(keys, 1e-9).chain.tolist()) == [0, 1, 2, 3, 4, 5, 7]  # deeper, and not the one in the middle
+    assert sorted(Hull.of(keys, 1e-9).chain.tolist()) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        7,
+    ]  # deeper, and not the one in the middle
 
 
 def test_the_walk_goes_on_past_keys_behind_the_boundary():
-    keys = np.array([[1, 1], [0.5, 1 - 1e-7], [0, 1], [-0.5, 1 - 1e-7], [-1, 1], [-1, -1], [1, -1]])
+    keys = np.array(
+        [[1, 1], [0.5, 1 - 1e-7], [0, 1], [-0.5, 1 - 1e-7], [-1, 1], [-1, -1], [1, -1]]
+    )
     queries = np.array([[0.0, 1.0], [1e-9, 0.0], [0.0, 1.0]])
-    slack = np.array([1e-15, 5e-16, 2e-7])  # keys 5e-7 and 2e-7 behind the boundary matter to the last two
+    slack = np.array(
+        [1e-15, 5e-16, 2e-7]
+    )  # keys 5e-7 and 2e-7 behind the boundary matter to the last two
     found, _ = Search("hull").near_maxima(queries, keys, slack)
     assert found == reference.near_maxima(queries, keys, slack)[0]
     assert [found[0].tolist(), found[2].tolist()] == [[0, 2, 4], [0, 1, 2, 3, 4]]
@@ -134,22 +187,35 @@ def test_the_walk_goes_on_past_keys_behind_the_boundary():
 @pytest.mark.parametrize("kernel", ["numpy", "hull", "scan", "symmetric"])
 @pytest.mark.parametrize("errors", [(0.0, 0.0), (3e-16, 2e-16)])
 @pytest.mark.parametrize("scale", [1.0, 1e-12, 1e-300, 5e-324])
-def test_short_queries_and_positions_with_errors_keep_all_candidates(kernel, errors, scale):
+def test_short_queries_and_positions_with_errors_keep_all_candidates(
+    kernel, errors, scale
+):
     rng = np.random.default_rng(0)
     keys = np.r_[token_sets.lattice(rng, 100, 2), rng.normal(size=(300, 2))]
     keys /= 2 * np.abs(keys).max()
-    queries = np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "symmetric" else keys
+    queries = (
+        np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "symmetric" else keys
+    )
     slack = slack_of(queries, errors[0], keys, errors[1])
     found, _ = Search(kernel).near_maxima(queries, keys, slack)
-    least = Search("numpy").near_maxima(queries, keys, slack / 2)[0]  # whose products round differently
+    least = Search("numpy").near_maxima(queries, keys, slack / 2)[
+        0
+    ]  # whose products round differently
     assert found.sizes.all()
-    assert all(set(row) <= set(all_of_it) for row, all_of_it in zip(least, found, strict=True))
+    assert all(
+        set(row) <= set(all_of_it) for row, all_of_it in zip(least, found, strict=True)
+    )
 
 
 def test_keys_on_the_edges_of_a_plane_stay():
     rng = np.random.default_rng(0)
-    steps, starts = (rng.integers(2**e, 2 ** (e + 1), size=(200, 1, 2)) for e in (29, 33))  # products are rounded
-    edges = starts + np.arange(6)[:, None] * steps * [-1, 1]  # (200, 6, 2), six keys on an edge each
+    steps, starts = (
+        rng.integers(2**e, 2 ** (e + 1), size=(200, 1, 2)) for e in (29, 33)
+    )  # products are rounded
+    edges = starts + np.arange(6)[:, None] * steps * [
+        -1,
+        1,
+    ]  # (200, 6, 2), six keys on an edge each
     keys = np.concatenate([edges, np.zeros((200, 1, 2)), -starts], axis=1).astype(float)
     ahead = steps[..., ::-1].astype(float)  # at right angles to the edge
     for row in argmax_sets(ahead, keys):
@@ -165,24 +231,39 @@ def test_leads_that_float32_cannot_see_count_in_the_plane(scale, gap):
     circle = np.concatenate([np.cos(angles), np.sin(angles)], axis=2)
     inside = rng.normal(scale=0.2, size=(50, 20, 2))
     keys = np.concatenate([circle, circle * (1 + gap), inside], axis=1) * scale
-    queries = np.concatenate([circle * rng.uniform(1e-6, 1, (50, 12, 1)), inside], axis=1)
+    queries = np.concatenate(
+        [circle * rng.uniform(1e-6, 1, (50, 12, 1)), inside], axis=1
+    )
     found = argmax_sets(queries, keys)
-    want = [argmax_sets(one, other, kernel="numpy") for one, other in zip(queries, keys, strict=True)]
-    assert [row.tolist() for row in found] == [row.tolist() for element in want for row in element]
+    want = [
+        argmax_sets(one, other, kernel="numpy")
+        for one, other in zip(queries, keys, strict=True)
+    ]
+    assert [row.tolist() for row in found] == [
+        row.tolist() for element in want for row in element
+    ]
 
 
 def test_float32_products_beyond_float32():
-    keys = np.array([[[-1e20, 1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32)
-    query = np.array([[[1e20, 1e20, 1e19, 0]]], np.float32)  # -1e40 + 1e40 + 1e37 with the first, 1e36 with the second
+    keys = np.array(
+        [[[-1e20, 1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32
+    )
+    query = np.array(
+        [[[1e20, 1e20, 1e19, 0]]], np.float32
+    )  # -1e40 + 1e40 + 1e37 with the first, 1e36 with the second
     assert argmax_sets(query, keys)[0].tolist() == [0]
 
 
 def test_float32_may_err_in_every_term():
     d, unit = 64, 2.0**-24
-    query = np.full((1, 1, d), unit * (1 + 2.0**-10), np.float32)  # half of the last digit of 1, and a bit more
+    query = np.full(
+        (1, 1, d), unit * (1 + 2.0**-10), np.float32
+    )  # half of the last digit of 1, and a bit more
     keys = np.stack([np.ones(d), np.full(d, 1 - 2.0**-8)]).astype(np.float32)[None]
     query[..., 0], keys[0, :, 0] = 1.0, [1 - 2 * unit, 1.0]
-    assert argmax_sets(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
+    assert argmax_sets(query, keys)[0].tolist() == [
+        1
+    ]  # though in float32 the sum of the first grows by 60 digits more
 
 
 def test_a_million_tokens_are_certified():
@@ -192,8 +273,12 @@ def test_a_million_tokens_are_certified():
     assert limit.stats["kernel"].startswith("hull")
     some = tokens[::50000]  # whose first sets are computed by the definition
     first = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).token_sets[0]
-    followed = tokens[first.classes.first[first.sets[0].targets]][first.classes.labels][::50000]
-    assert np.allclose((some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15)
+    followed = tokens[first.classes.first[first.sets[0].targets]][first.classes.labels][
+        ::50000
+    ]
+    assert np.allclose(
+        (some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,13 +306,20 @@ def test_without_numba_everything_works(without_numba):
     assert (limit.certified, limit.stats["kernel"]) == (True, "numpy")
     small = make("lattice", 30, 3)
     assert argmax_sets(small[None]) == argmax_sets(small)
-    with pytest.raises(ImportError, match=r"kernel=\"hull\"` needs numba: pip install 'hardmax\[fast\]'"):
+    with pytest.raises(
+        ImportError,
+        match=r"kernel=\"hull\"` needs numba: pip install 'hardmax\[fast\]'",
+    ):
         hm.limit(tokens, hm.Hardmax(0.5), kernel="hull")
 
 
 def test_a_hull_of_other_keys_is_not_used():
     rng = np.random.default_rng(0)
-    search, many, few = Search("hull"), rng.uniform(-1, 1, (100_000, 2)), rng.uniform(-1, 1, (50, 2))
+    search, many, few = (
+        Search("hull"),
+        rng.uniform(-1, 1, (100_000, 2)),
+        rng.uniform(-1, 1, (50, 2)),
+    )
     search.near_maxima(many[:10], many, np.full(10, 1e-14))
     found, _ = search.near_maxima(few, few, np.full(50, 1e-14))
     assert found == reference.near_maxima(few, few, np.full(50, 1e-14))[0]
@@ -258,11 +350,18 @@ def as_lists(found):
 def test_every_number_of_an_answer_is_written(kind, monkeypatch):
     inputs = [make(kind, 130, 2), make(kind, 130, 70)]
     batches = [make(kind, 3 * 40, d, np.float32).reshape(3, 40, d) for d in (2, 5)]
-    runs = [partial(argmax_sets, tokens, kernel=name) for tokens in inputs for name in kernels_for(tokens.shape[1])]
+    runs = [
+        partial(argmax_sets, tokens, kernel=name)
+        for tokens in inputs
+        for name in kernels_for(tokens.shape[1])
+    ]
     runs += [partial(argmax_sets, batch) for batch in batches]
     mask = np.random.default_rng(0).random((3, 40)) < 0.4
     for batch in batches:
-        runs += [partial(search_batch, batch, batch, None, *more) for more in ((mask,), (None, True), (mask, True))]
+        runs += [
+            partial(search_batch, batch, batch, None, *more)
+            for more in ((mask,), (None, True), (mask, True))
+        ]
     expected = [as_lists(run()) for run in runs]
     empty = np.empty
 
@@ -278,16 +377,23 @@ def test_every_number_of_an_answer_is_written(kind, monkeypatch):
 
 @pytest.mark.parametrize("power", [-400, -520, -600, -900, -1070])
 def test_a_tiny_query_still_finds_its_maximum(power: int) -> None:
-    t, u = 2.0**power, 2.0**-53  # the square of the query underflows; the products differ in their last bit
+    t, u = (
+        2.0**power,
+        2.0**-53,
+    )  # the square of the query underflows; the products differ in their last bit
     tokens = [[1, u, u], [1, 1.5 * u, 0], [t, t, t]]
-    found, exact = (hm.limit(tokens, hm.Hardmax(0.5, exact=exact)) for exact in (False, True))
+    found, exact = (
+        hm.limit(tokens, hm.Hardmax(0.5, exact=exact)) for exact in (False, True)
+    )
     assert found.clusters.tolist() == exact.clusters.tolist() == [0, 1, 0]
     assert np.isfinite(hm.simulate(tokens, hm.Hardmax(0.5), layers=0).margins(0)).all()
     rng = np.random.default_rng(-power)
     for _ in range(20):  # near-ties
         near = 1 + rng.integers(-2, 3, (4, 3)) * 2.0**-52
         tokens = np.vstack([near, rng.uniform(0.5, 1, (3, 3)) * t])
-        assert sets_of(hm.simulate(tokens, hm.Hardmax(0.5), layers=0), 0) == choose(tokens)
+        assert sets_of(hm.simulate(tokens, hm.Hardmax(0.5), layers=0), 0) == choose(
+            tokens
+        )
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -299,7 +405,9 @@ def test_a_strict_choice_never_shows_a_margin_of_zero(exact: bool) -> None:
     ):
         trajectory = hm.simulate(tokens, hm.Hardmax(0.5, exact=exact), layers=1)
         assert trajectory.margins(0)[i] == pytest.approx(margin)
-    late = hm.simulate([[1.0, 1], [-1, -1], [0.5, 0.25]], hm.Hardmax(0.5, exact=exact), layers=200)
+    late = hm.simulate(
+        [[1.0, 1], [-1, -1], [0.5, 0.25]], hm.Hardmax(0.5, exact=exact), layers=200
+    )
     assert 0 < late.margins(200)[0] < 1e-30
 
 
@@ -307,20 +415,40 @@ def test_a_strict_choice_never_shows_a_margin_of_zero(exact: bool) -> None:
 def test_margins_bound_the_lead_of_the_sets(batch):
     rng = np.random.default_rng(batch)
     shape = (batch,) if batch else ()
-    for scale, unit in ((1.0, 0.5), (1e-200, 0.5), (1e150, 0.5), (1e-160, 1e-160), (1e-310, 0.1), (1e200, 1e150)):
-        queries, keys = rng.integers(-3, 4, (*shape, 20, 2)) * scale, rng.integers(-3, 4, (*shape, 9, 2)) * unit
+    for scale, unit in (
+        (1.0, 0.5),
+        (1e-200, 0.5),
+        (1e150, 0.5),
+        (1e-160, 1e-160),
+        (1e-310, 0.1),
+        (1e200, 1e150),
+    ):
+        queries, keys = (
+            rng.integers(-3, 4, (*shape, 20, 2)) * scale,
+            rng.integers(-3, 4, (*shape, 9, 2)) * unit,
+        )
         sets, margins = argmax_sets(queries, keys, margins=True)
         assert sets == argmax_sets(queries, keys)
         for row, (members, margin) in enumerate(zip(sets, margins, strict=True)):
             q, k = (queries[row // 20], keys[row // 20]) if batch else (queries, keys)
-            products = [sum(Fraction(x) * Fraction(y) for x, y in zip(q[row % 20], key, strict=True)) for key in k]
+            products = [
+                sum(
+                    Fraction(x) * Fraction(y)
+                    for x, y in zip(q[row % 20], key, strict=True)
+                )
+                for key in k
+            ]
             others = [product for j, product in enumerate(products) if j not in members]
             if not others:
                 assert margin == np.inf
                 continue
             lead = products[members[0]] - max(others)
-            least = min(lead * (1 - Fraction(1, 10**9)), Fraction(float(np.finfo(float).max)))
-            rounding = Fraction(scale) * max(Fraction(unit), 1) / 10**9 + Fraction(5e-324)
+            least = min(
+                lead * (1 - Fraction(1, 10**9)), Fraction(float(np.finfo(float).max))
+            )
+            rounding = Fraction(scale) * max(Fraction(unit), 1) / 10**9 + Fraction(
+                5e-324
+            )
             assert least - rounding <= Fraction(float(margin)) <= lead
     sets, margins = argmax_sets(queries[..., :0, :], keys, margins=True)
     assert len(sets) == len(margins) == 0

@@ -28,7 +28,17 @@ def advanced(tokens, rule, layers, **options):
 
 
 @pytest.mark.parametrize(
-    "kind", ["gaussian", "duplicates", "mirrored", "huge", "tiny", "denormal", "mixed", "flattened"]
+    "kind",
+    [
+        "gaussian",
+        "duplicates",
+        "mirrored",
+        "huge",
+        "tiny",
+        "denormal",
+        "mixed",
+        "flattened",
+    ],
 )
 @pytest.mark.parametrize("alpha", [0.1, Fraction(5)])
 def test_the_error_bound_of_the_float_state_holds(kind, alpha):
@@ -37,14 +47,19 @@ def test_the_error_bound_of_the_float_state_holds(kind, alpha):
     state, history = run.state, run.state.history
     exact = history.fractions(12)  # (m, d)
     unit = Fraction(2) ** state._exponent
-    worst = max(abs(Fraction(z) - x / unit) for z, x in zip(state._Z.flat, exact.flat, strict=True))
+    worst = max(
+        abs(Fraction(z) - x / unit)
+        for z, x in zip(state._Z.flat, exact.flat, strict=True)
+    )
     assert worst <= Fraction(state.error)
     assert state.error < 1e-13
     assert np.abs(state._Z).max() <= 1
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "lattice", "mirrored", "flattened"])
-@pytest.mark.parametrize("A", [None, np.array([[3.0, 1.0], [1.0, 0.5]])], ids=["identity", "matrix"])
+@pytest.mark.parametrize(
+    "A", [None, np.array([[3.0, 1.0], [1.0, 0.5]])], ids=["identity", "matrix"]
+)
 def test_gaps_are_lower_bounds_of_the_exact_ones(kind, A):
     tokens = np.asarray(token_sets.KINDS[kind](np.random.default_rng(4))[:, :2], float)
     for exact in (False, True):
@@ -55,7 +70,9 @@ def test_gaps_are_lower_bounds_of_the_exact_ones(kind, A):
         matrix = None if A is None else fractions(A)
         for i, members in enumerate(choose(points, matrix)):
             assert sets[i].tolist() == members
-            query = points[i] if A is None else tuple(dot(row, points[i]) for row in matrix)
+            query = (
+                points[i] if A is None else tuple(dot(row, points[i]) for row in matrix)
+            )
             products = sorted(dot(query, z) for z in points)
             gap = (products[-1] - products[-2]) / unit
             assert 0 <= gaps[i] <= gap
@@ -75,7 +92,9 @@ def test_searched_gaps_are_those_of_all_products(kind, d, monkeypatch):
     monkeypatch.setattr("hardmax.search.dispatch.MAX_GAPS_D", 0)
     expected = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True).state.choose(rows)[1]
     np.testing.assert_allclose(gaps, expected, rtol=0, atol=1e-15 * d)
-    assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(plain, rel=1e-6, abs=1e-15)
+    assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(
+        plain, rel=1e-6, abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("n", [2, 3, 16, 17, 100])
@@ -86,24 +105,36 @@ def test_every_winner_is_compared_with_every_other(n):
     products = np.sort(queries @ keys.T, axis=1)
     gaps = gaps_of(queries, keys, np.full(n, 1e-14), np.arange(n))
     np.testing.assert_allclose(gaps, products[:, -1] - products[:, -2], atol=1e-15)
-    assert np.isinf(gaps_of(queries, keys[:1], np.zeros(n), np.zeros(n, np.intp))).all()  # a key alone
+    assert np.isinf(
+        gaps_of(queries, keys[:1], np.zeros(n), np.zeros(n, np.intp))
+    ).all()  # a key alone
 
 
 def test_centroids_have_the_same_sets_in_both_exact_arithmetics():
     tokens = token_sets.mirrored(np.random.default_rng(5), n=14)
-    adaptive, rational = (advanced(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), 1).state for exact in (False, True))
+    adaptive, rational = (
+        advanced(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), 1).state
+        for exact in (False, True)
+    )
     m = len(adaptive.classes)
     pairs = Sets.of([[i, j] for i in range(m) for j in range(i)])
     rows = np.zeros(len(pairs), int)
     seen, _ = adaptive.from_centroids(pairs, rows)
     assert seen == rational.from_centroids(pairs, rows)[0]
-    assert {True, False} == {set(pairs[r].tolist()) <= set(seen[r].tolist()) for r in range(len(pairs))}
+    assert {True, False} == {
+        set(pairs[r].tolist()) <= set(seen[r].tolist()) for r in range(len(pairs))
+    }
 
 
 def test_only_close_rows_are_compared_exactly():
-    for tokens, rows in ((make("gaussian", 200, 3), 0), ([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], 2)):
+    for tokens, rows in (
+        (make("gaussian", 200, 3), 0),
+        ([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], 2),
+    ):
         run = hm.simulate(tokens, hm.Hardmax(0.5), layers=0)
-        assert run.stats["sets_compared_exactly"] == rows  # the tie, and the centroid of its two corners
+        assert (
+            run.stats["sets_compared_exactly"] == rows
+        )  # the tie, and the centroid of its two corners
 
 
 def test_scaling_is_exact_or_has_an_error_bound():
@@ -113,8 +144,13 @@ def test_scaling_is_exact_or_has_an_error_bound():
     assert scaled.error == 0
     assert Scaled.of(np.array([[1e300, 5e-324]])).error > 0  # the small one is lost
     large, small = 2.0**1000, (1 + 2.0**-52) * 2.0**-60
-    scaled = Scaled.of(np.array([[large, small]]))  # the small one becomes 2^-1061, where its last digit is lost
-    lost = abs(Fraction(scaled.values[0, 1]) * 2**scaled.exponent - Fraction(small)) / 2**scaled.exponent
+    scaled = Scaled.of(
+        np.array([[large, small]])
+    )  # the small one becomes 2^-1061, where its last digit is lost
+    lost = (
+        abs(Fraction(scaled.values[0, 1]) * 2**scaled.exponent - Fraction(small))
+        / 2**scaled.exponent
+    )
     assert 0 < lost <= Fraction(scaled.error)
     assert Scaled.of(np.zeros((1, 1))).exponent == 0
 
@@ -134,7 +170,10 @@ def test_batch_elements_are_scaled_as_each_alone():
         one, other = Scaled.of(queries[b]), Scaled.of(keys[b])
         for batch, alone in ((Q, one), (K, other)):
             np.testing.assert_array_equal(batch.values[b], alone.values)
-            assert (batch.exponents[b], batch.errors[b]) == (alone.exponent, alone.error)
+            assert (batch.exponents[b], batch.errors[b]) == (
+                alone.exponent,
+                alone.error,
+            )
         alone = slack_of(one.values, one.error, other.values, other.error)
         np.testing.assert_allclose(slack[b], alone, rtol=1e-14)
     assert K.errors[3] > 0 == K.errors[2]
@@ -148,13 +187,17 @@ def summed(query, key):
     total = 0.0
     for q, z in zip(query.tolist(), key.tolist(), strict=True):
         total += q * z
-    return Fraction(total), dot(map(Fraction, query.tolist()), map(Fraction, key.tolist()))
+    return Fraction(total), dot(
+        map(Fraction, query.tolist()), map(Fraction, key.tolist())
+    )
 
 
 @pytest.mark.parametrize("d", [8, 64, 1000])
 def test_the_slack_holds_the_worst_errors_of_two_products(d):
     query, keys = np.full(d, UNIT), np.full((2, d), 0.5)
-    query[0] = 1.0  # each other term is half of the last digit of the sum: a bit less is lost, a bit more is doubled
+    query[0] = (
+        1.0  # each other term is half of the last digit of the sum: a bit less is lost, a bit more is doubled
+    )
     keys[:, 1:] *= np.array([[1 - 2.0**-20], [1 + 2.0**-20]])
     slack = Fraction(slack_of(query[None], 0.0, keys, 0.0)[0])
     (low, less), (high, more) = (summed(query, key) for key in keys)
@@ -171,9 +214,14 @@ def test_the_slack_holds_the_errors_of_positions():
     query, keys[1, 1:] = np.eye(1, d), -0.5
     keys[:, 0] = 2.0**-10
     # These keys are equal for the query, and differ if it is off by `error` in each coordinate.
-    assert slack_of(query, error, keys, 0.0)[0] >= error * np.abs(keys[0] - keys[1]).sum()
+    assert (
+        slack_of(query, error, keys, 0.0)[0] >= error * np.abs(keys[0] - keys[1]).sum()
+    )
     both = slack_of(query, error, keys, error)[0]
-    assert both >= 2 * error * np.abs(query).sum() + error * np.abs(keys[0] - keys[1]).sum()
+    assert (
+        both
+        >= 2 * error * np.abs(query).sum() + error * np.abs(keys[0] - keys[1]).sum()
+    )
 
 
 def nearly_half(m):
@@ -195,13 +243,18 @@ def test_the_set_of_a_centroid_of_many_does_not_depend_on_its_rounding():
     m = 1024
     height = 0.25 + (np.arange(m) - (m - 1) / 2) * 2.0**-20  # the mean is 1/4
     delta = 1.5 * 2.0**-45
-    many, pair = np.column_stack([np.full(m, nearly_half(m)), height]), [[1.0, -2 * delta], [0.0, 2.0]]
+    many, pair = (
+        np.column_stack([np.full(m, nearly_half(m)), height]),
+        [[1.0, -2 * delta], [0.0, 2.0]],
+    )
     run = Run(hm.Hardmax(1), np.vstack([many, pair]))
     group = [np.flatnonzero(run.classes.rows[:, 0] == nearly_half(m))]
     centre = (Fraction(nearly_half(m)), Fraction(1, 4))
     products = [dot(centre, map(Fraction, row)) for row in run.classes.rows.tolist()]
     (best,) = np.flatnonzero([product == max(products) for product in products])
-    assert run.state.from_centroids(Sets.of(group), np.zeros(1, int))[0][0].tolist() == [best]
+    assert run.state.from_centroids(Sets.of(group), np.zeros(1, int))[0][
+        0
+    ].tolist() == [best]
 
 
 def test_the_error_of_a_query_holds():
@@ -210,7 +263,9 @@ def test_the_error_of_a_query_holds():
     metric = Metric.of(A)
     queries, error = metric.queries(points, 0.0)
     unit = Fraction(2) ** metric.exponent
-    exact = [dot(row, point) / unit for point in fractions(points) for row in fractions(A)]
+    exact = [
+        dot(row, point) / unit for point in fractions(points) for row in fractions(A)
+    ]
     worst = max(abs(Fraction(q) - x) for q, x in zip(queries.flat, exact, strict=True))
     assert 0 < worst <= Fraction(error)
     assert error < 1e-14

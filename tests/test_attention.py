@@ -20,7 +20,11 @@ def weights(q, k, mask=None, causal=False):
     Q, K = ([fractions(element) for element in z.double().tolist()] for z in (q, k))
     for b, i in ((b, i) for b in range(P.shape[0]) for i in range(P.shape[1])):
         own = None if mask is None else mask[b] if mask.ndim == 2 else mask[b, i]
-        seen = [j for j in range(P.shape[2]) if (own is None or own[j]) and (not causal or j <= i)]
+        seen = [
+            j
+            for j in range(P.shape[2])
+            if (own is None or own[j]) and (not causal or j <= i)
+        ]
         scores = {j: dot(Q[b][i], K[b][j]) for j in seen}
         chosen = [j for j in seen if scores[j] == max(scores.values())]
         P[b, i, chosen] = 1 / max(1, len(chosen))
@@ -51,10 +55,14 @@ def check(q, k, v, g, mask=None, causal=False, close=1e-5):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("mask", [None, (6, 7), (6, 7, 7)])  # one for all queries, or one for each
+@pytest.mark.parametrize(
+    "mask", [None, (6, 7), (6, 7, 7)]
+)  # one for all queries, or one for each
 @pytest.mark.parametrize("kind", ["random", "lattice"])
 @pytest.mark.parametrize("d", [1, 3])
-def test_outputs_and_gradients_are_those_of_the_dense_matrix(d, kind, mask, causal, dtype):
+def test_outputs_and_gradients_are_those_of_the_dense_matrix(
+    d, kind, mask, causal, dtype
+):
     generator = torch.Generator().manual_seed(1)
     dtype = getattr(torch, dtype)
     q, k = (tokens(kind, (6, 7, d), generator).to(dtype) for _ in range(2))
@@ -65,16 +73,27 @@ def test_outputs_and_gradients_are_those_of_the_dense_matrix(d, kind, mask, caus
     check(q, k, v, g, mask, causal, close={8: 1e-14, 4: 1e-6, 2: 2e-2}[dtype.itemsize])
     if mask is not None and mask.ndim == 3:
         sdpa = run(q, k, v, g, attn_mask=mask, is_causal=causal)
-        assert all(torch.equal(a, b) for a, b in zip(run(q, k, v, g, mask, causal=causal), sdpa, strict=True))
+        assert all(
+            torch.equal(a, b)
+            for a, b in zip(run(q, k, v, g, mask, causal=causal), sdpa, strict=True)
+        )
 
 
-@pytest.mark.parametrize("shape", [(4, 5), (1, 5), (3, 1, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (2, 1, 4, 1)])
+@pytest.mark.parametrize(
+    "shape",
+    [(4, 5), (1, 5), (3, 1, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (2, 1, 4, 1)],
+)
 def test_masks_broadcast_as_in_scaled_dot_product_attention(shape):
     generator = torch.Generator().manual_seed(9)
-    q, k, v = (torch.randn(2, 3, n, d, generator=generator) for n, d in ((4, 8), (5, 8), (5, 6)))
+    q, k, v = (
+        torch.randn(2, 3, n, d, generator=generator)
+        for n, d in ((4, 8), (5, 8), (5, 6))
+    )
     mask = torch.rand(shape, generator=generator) < 0.7
     mask[..., 0] = True  # torch has NaN where nothing is seen
-    sharp = torch.nn.functional.scaled_dot_product_attention(1e4 * q, k, v, attn_mask=mask)
+    sharp = torch.nn.functional.scaled_dot_product_attention(
+        1e4 * q, k, v, attn_mask=mask
+    )
     torch.testing.assert_close(hardmax_attention(q, k, v, attn_mask=mask), sharp)
 
 
@@ -83,36 +102,60 @@ def test_a_square_mask_is_for_one_token_set_and_for_a_whole_batch():
     q, k, v = (torch.randn(2, n, 3, generator=generator) for n in (4, 5, 5))
     mask = torch.rand(4, 5, generator=generator) < 0.5
     out = hardmax_attention(q, k, v, mask)
-    torch.testing.assert_close(out.double(), weights(q, k, mask.expand(2, 4, 5)) @ v.double())
+    torch.testing.assert_close(
+        out.double(), weights(q, k, mask.expand(2, 4, 5)) @ v.double()
+    )
     assert torch.equal(hardmax_attention(q[0], k[0], v[0], mask), out[0])
 
 
 def test_torch_vmap_is_one_more_axis():
     generator = torch.Generator().manual_seed(11)
     q, k = (tokens("lattice", (3, 2, 4, 2), generator) for _ in range(2))
-    v, mask = torch.randn(2, 3, 4, 5, generator=generator), torch.rand(2, 4, generator=generator) < 0.7
+    v, mask = (
+        torch.randn(2, 3, 4, 5, generator=generator),
+        torch.rand(2, 4, generator=generator) < 0.7,
+    )
     mapped = torch.vmap(hardmax_attention, in_dims=(0, 0, 1, None))(q, k, v, mask)
     assert torch.equal(mapped, hardmax_attention(q, k, v.transpose(0, 1), mask))
-    each = torch.vmap(torch.func.grad(lambda v, q, k: (hardmax_attention(q, k, v) ** 2).sum()), in_dims=(1, 0, 0))
+    each = torch.vmap(
+        torch.func.grad(lambda v, q, k: (hardmax_attention(q, k, v) ** 2).sum()),
+        in_dims=(1, 0, 0),
+    )
     v.requires_grad_()
-    (grad,) = torch.autograd.grad((hardmax_attention(q, k, v.transpose(0, 1)) ** 2).sum(), v)
+    (grad,) = torch.autograd.grad(
+        (hardmax_attention(q, k, v.transpose(0, 1)) ** 2).sum(), v
+    )
     torch.testing.assert_close(each(v.detach(), q, k).transpose(0, 1), grad)
 
 
 def test_near_ties_are_decided_as_in_real_arithmetic():
     q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]])
-    k = torch.tensor([[[1.0, 1.0, 0.0], [1.0, 0.5, 0.5], [1.0, 0.5, 0.5 - 2.0**-24], [1.0, 0.0, 1.0]]])
+    k = torch.tensor(
+        [
+            [
+                [1.0, 1.0, 0.0],
+                [1.0, 0.5, 0.5],
+                [1.0, 0.5, 0.5 - 2.0**-24],
+                [1.0, 0.0, 1.0],
+            ]
+        ]
+    )
     v = torch.tensor([[[1.0], [2.0], [4.0], [9.0]]])
     assert hardmax_attention(q, k, v).item() == 4.0  # the mean of 1, 2 and 9
 
 
 def test_leading_axes_broadcast():
     generator = torch.Generator().manual_seed(2)
-    q, k = torch.randn(2, 3, 6, 4, generator=generator), torch.randn(2, 1, 5, 4, generator=generator)
+    q, k = (
+        torch.randn(2, 3, 6, 4, generator=generator),
+        torch.randn(2, 1, 5, 4, generator=generator),
+    )
     v = torch.randn(5, 2, generator=generator, requires_grad=True)
     mask = torch.tensor([True, True, False, True, True])
     out = hardmax_attention(q, k, v, mask)
-    P = weights(q.reshape(6, 6, 4), k.expand(2, 3, 5, 4).reshape(6, 5, 4), mask.expand(6, 5)).float()
+    P = weights(
+        q.reshape(6, 6, 4), k.expand(2, 3, 5, 4).reshape(6, 5, 4), mask.expand(6, 5)
+    ).float()
     torch.testing.assert_close(out, (P @ v.detach()).view(2, 3, 6, 2))
     out.sum().backward()
     torch.testing.assert_close(v.grad, P.sum((0, 1))[:, None].expand(5, 2))
@@ -120,10 +163,18 @@ def test_leading_axes_broadcast():
     assert torch.equal(hardmax_attention(*strided, mask), out)
 
 
-@pytest.mark.parametrize(("n", "m", "hidden"), [(0, 3, False), (3, 0, False), (2, 3, True)])
+@pytest.mark.parametrize(
+    ("n", "m", "hidden"), [(0, 3, False), (3, 0, False), (2, 3, True)]
+)
 def test_without_a_query_or_a_visible_key_everything_is_zero(n, m, hidden):
     mask = torch.zeros(1, m, dtype=torch.bool) if hidden else None
-    out, grad = run(torch.ones(1, n, 2), torch.ones(1, m, 2), torch.ones(1, m, 2), torch.ones(1, n, 2), mask)
+    out, grad = run(
+        torch.ones(1, n, 2),
+        torch.ones(1, m, 2),
+        torch.ones(1, m, 2),
+        torch.ones(1, n, 2),
+        mask,
+    )
     assert out.shape == (1, n, 2)
     assert not out.any()
     assert not grad.any()
@@ -135,7 +186,9 @@ def test_the_gradient_has_a_gradient(masked):
     q, k = (tokens("lattice", (2, 5, 2), generator) for _ in range(2))
     v = tokens("random", (2, 5, 3), generator).requires_grad_()
     mask = torch.rand(2, 5, 5, generator=generator) < 0.7 if masked else None
-    assert torch.autograd.gradgradcheck(lambda v: hardmax_attention(q, k, v, mask) ** 2, (v,))
+    assert torch.autograd.gradgradcheck(
+        lambda v: hardmax_attention(q, k, v, mask) ** 2, (v,)
+    )
 
     def differentiate_twice(attend):
         once = torch.func.grad(lambda v: (attend(v) ** 3).sum())
@@ -171,10 +224,14 @@ def test_compiled_in_one_graph(shape):
 
     mask = None if shape is None else torch.rand(shape, generator=generator) < 0.7
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    (expected,), (grad,) = (torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled))
+    (expected,), (grad,) = (
+        torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled)
+    )
     assert torch.equal(expected, grad)
     assert torch.equal(loss(q, k, v), compiled(q, k, v))
-    assert repr(layer) == "HardmaxAttention(causal=True, gradient='none', temperature=1.0)"
+    assert (
+        repr(layer) == "HardmaxAttention(causal=True, gradient='none', temperature=1.0)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,19 +249,29 @@ def test_compiled_in_one_graph(shape):
         ("mask", {"mask": torch.ones(2, 4).bool()}),
         ("mask", {"mask": torch.ones(3, 5).bool()}),
         ("attn_mask", {"attn_mask": torch.ones(3, 5).bool()}),
-        ("attn_mask", {"attn_mask": torch.ones(4, 5).bool(), "mask": torch.ones(2, 5).bool()}),
+        (
+            "attn_mask",
+            {"attn_mask": torch.ones(4, 5).bool(), "mask": torch.ones(2, 5).bool()},
+        ),
         ("k", {"k": torch.full((2, 5, 3), torch.nan)}),
         ("v", {"v": torch.ones(2, 5, 3, device="meta")}),
         ("q", {name: torch.empty(2, 5, 3, device="meta") for name in "qkv"}),
     ],
 )
 def test_an_invalid_argument_is_named(parameter, change):
-    given = {"q": torch.ones(2, 4, 3), "k": torch.ones(2, 5, 3), "v": torch.ones(2, 5, 2)} | change
+    given = {
+        "q": torch.ones(2, 4, 3),
+        "k": torch.ones(2, 5, 3),
+        "v": torch.ones(2, 5, 2),
+    } | change
     with pytest.raises(hm.InputError, match=f"^`{parameter}`"):
         hardmax_attention(**given)
 
 
-@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 4), (5, 16, 4), (17, 33, 5), (40, 16, 19), (9, 20, 2), (16, 64, 16)])
+@pytest.mark.parametrize(
+    ("n", "m", "d"),
+    [(1, 1, 4), (5, 16, 4), (17, 33, 5), (40, 16, 19), (9, 20, 2), (16, 64, 16)],
+)
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e-41, 1e19])
 @pytest.mark.parametrize("masked", [False, True])
 def test_small_token_sets_of_every_shape_and_size(n, m, d, scale, masked):
@@ -219,7 +286,9 @@ def test_small_token_sets_of_every_shape_and_size(n, m, d, scale, masked):
 
 
 @pytest.mark.parametrize("width", [1, 15, 16, 33])
-def test_a_token_set_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(width, monkeypatch):
+def test_a_token_set_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(
+    width, monkeypatch
+):
     threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(12)
     q, k = (torch.randn(9, 50, 8, generator=generator) for _ in range(2))
@@ -238,9 +307,14 @@ def test_a_token_set_has_the_same_bits_in_any_batch_and_with_any_number_of_threa
 def test_clusters_of_every_width(d):
     generator = torch.Generator().manual_seed(d)
     k = torch.randn(9, 40, d, generator=generator)
-    widths = 10.0 ** -torch.arange(9)  # some are decided by integers, some by float32, some by neither
+    widths = 10.0 ** -torch.arange(
+        9
+    )  # some are decided by integers, some by float32, some by neither
     k += (k[:, :4].repeat(1, 10, 1) - k) * (1 - widths[:, None, None])
-    q, v, g = (torch.randn(9, *shape, generator=generator) for shape in ((20, d), (40, 3), (20, 3)))
+    q, v, g = (
+        torch.randn(9, *shape, generator=generator)
+        for shape in ((20, d), (40, 3), (20, 3))
+    )
     check(q, k, v, g)
 
 
@@ -280,7 +354,11 @@ def test_a_forked_process_can_attend(monkeypatch):
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", ["q", "k"])
 def test_one_number_that_is_not_finite_is_found(name, number, d):
-    given = {"q": torch.randn(20, 30, d), "k": torch.randn(20, 30, d), "v": torch.randn(20, 30, 2)}
+    given = {
+        "q": torch.randn(20, 30, d),
+        "k": torch.randn(20, 30, d),
+        "v": torch.randn(20, 30, 2),
+    }
     given[name][13, 29, 1] = number
     for mask in (None, torch.arange(30) < 20):  # also in a key that is not seen
         with pytest.raises(hm.ParameterError, match=f"^`{name}`"):
@@ -294,7 +372,9 @@ def test_without_numba_outputs_and_gradients_have_the_same_bits(without_numba):
     v, g = (torch.randn(6, 20, 5, generator=generator) for _ in range(2))
     compiled = run(q, k, v, g)
     without_numba()
-    assert all(torch.equal(a, b) for a, b in zip(run(q, k, v, g), compiled, strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(run(q, k, v, g), compiled, strict=True)
+    )
 
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -305,7 +385,10 @@ DEVICES = ["cpu", pytest.param("cuda", marks=(pytest.mark.gpu, NEEDS_GPU))]
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
     torch.manual_seed(0)
-    x, project = torch.randn(2, 9, 16, device=device, requires_grad=True), torch.nn.Linear(16, 16, device=device)
+    x, project = (
+        torch.randn(2, 9, 16, device=device, requires_grad=True),
+        torch.nn.Linear(16, 16, device=device),
+    )
     with torch.autocast(device, dtype=dtype):
         out = hardmax_attention(project(x), x, x)
         module = HardmaxAttention()(project(x), x, x)
@@ -316,12 +399,17 @@ def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
     assert torch.equal(out, module)
     (grad,) = torch.autograd.grad(out.sum(), x)
     assert grad.dtype == torch.float32
-    with torch.autocast(device, enabled=False), pytest.raises(hm.ParameterError, match="`k`"):
+    with (
+        torch.autocast(device, enabled=False),
+        pytest.raises(hm.ParameterError, match="`k`"),
+    ):
         hardmax_attention(x.to(dtype), x, x)
     wide = x.cpu().double()
     with torch.autocast("cpu", dtype=dtype):
         assert hardmax_attention(wide, wide, wide).dtype == torch.float64
-        assert hardmax_attention(wide, wide, x.cpu()).dtype == dtype  # each tensor by itself
+        assert (
+            hardmax_attention(wide, wide, x.cpu()).dtype == dtype
+        )  # each tensor by itself
 
 
 def test_autocast_in_a_compiled_function():
@@ -331,7 +419,9 @@ def test_autocast_in_a_compiled_function():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return hardmax_attention(project(x), x, x)
 
-    assert torch.equal(torch.compile(attend, backend="aot_eager", fullgraph=True)(x), attend(x))
+    assert torch.equal(
+        torch.compile(attend, backend="aot_eager", fullgraph=True)(x), attend(x)
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -345,17 +435,36 @@ def test_values_without_columns(device, causal, masked):
     assert out.shape == (2, 3, 5, 0)
     out.sum().backward()
     assert v.grad.shape == v.shape
-    assert hardmax_attention(x, x, v.detach(), mask, causal=causal).shape == (2, 3, 5, 0)
+    assert hardmax_attention(x, x, v.detach(), mask, causal=causal).shape == (
+        2,
+        3,
+        5,
+        0,
+    )
 
 
 @pytest.mark.parametrize("large", [1e308, -1.7e308, torch.finfo(torch.float64).max])
 def test_the_mean_of_large_values_does_not_overflow(large):
-    q, k = torch.tensor([[1.0, 1.0]]).double(), torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]).double()
+    q, k = (
+        torch.tensor([[1.0, 1.0]]).double(),
+        torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]).double(),
+    )
     v = torch.full((3, 1), large, dtype=torch.float64)
     assert hardmax_attention(q, k, v).item() == pytest.approx(large, rel=1e-15)
-    assert hardmax_attention(q, k[:2], torch.tensor([[large], [1.0]], dtype=torch.float64)).item() == large / 2
-    eye, v = torch.eye(2).double(), torch.tensor([[large], [large], [5e-324], [5e-324]], dtype=torch.float64)
-    assert hardmax_attention(eye, eye.repeat_interleave(2, 0), v).tolist() == [[large], [5e-324]]
+    assert (
+        hardmax_attention(
+            q, k[:2], torch.tensor([[large], [1.0]], dtype=torch.float64)
+        ).item()
+        == large / 2
+    )
+    eye, v = (
+        torch.eye(2).double(),
+        torch.tensor([[large], [large], [5e-324], [5e-324]], dtype=torch.float64),
+    )
+    assert hardmax_attention(eye, eye.repeat_interleave(2, 0), v).tolist() == [
+        [large],
+        [5e-324],
+    ]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -366,4 +475,6 @@ def test_outputs_may_be_changed_in_place(device, leading):
     out, changed = hardmax_attention(x, x, v), hardmax_attention(x, x, v)
     changed *= 2
     assert torch.equal(changed, 2 * out)
-    assert torch.equal(*(torch.autograd.grad(y, v, torch.ones_like(y))[0] for y in (2 * out, changed)))
+    assert torch.equal(
+        *(torch.autograd.grad(y, v, torch.ones_like(y))[0] for y in (2 * out, changed))
+    )

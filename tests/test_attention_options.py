@@ -12,7 +12,9 @@ from hardmax import HardmaxAttention, hardmax_attention  # noqa: E402
 
 
 def draw(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(dtype)
 
 
 def gradients(q, k, v, g, mask=None, **options):
@@ -26,17 +28,33 @@ def gradients(q, k, v, g, mask=None, **options):
 @pytest.mark.parametrize("gradient", ["straight-through", "softmax"])
 def test_gradients_are_those_of_dense_softmax(gradient, masked, causal):
     q, k, v, g = (draw(2, 3, 6, 4, seed=seed) for seed in range(4))
-    mask = torch.tensor([[1, 1, 1, 1, 0, 1], [0, 1, 0, 1, 1, 1]]).bool()[:, None] if masked else None
-    seen = torch.ones(2, 3, 6, 6, dtype=torch.bool) if mask is None else mask[..., None, :].expand(2, 3, 6, 6)
+    mask = (
+        torch.tensor([[1, 1, 1, 1, 0, 1], [0, 1, 0, 1, 1, 1]]).bool()[:, None]
+        if masked
+        else None
+    )
+    seen = (
+        torch.ones(2, 3, 6, 6, dtype=torch.bool)
+        if mask is None
+        else mask[..., None, :].expand(2, 3, 6, 6)
+    )
     seen = seen.tril() if causal else seen
     own = [x.clone().requires_grad_() for x in (q, k, v)]
     scores = (own[0] @ own[1].mT * 0.5 / 0.3).masked_fill(~seen, -math.inf)
-    P = scores.softmax(-1).nan_to_num()  # the second batch element has a query that sees no key, if causal
+    P = scores.softmax(
+        -1
+    ).nan_to_num()  # the second batch element has a query that sees no key, if causal
     soft = torch.autograd.grad(P @ own[2], own, g)
     plain, (_, _, hard) = gradients(q, k, v, g, mask, causal=causal)
-    out, found = gradients(q, k, v, g, mask, causal=causal, gradient=gradient, temperature=0.3)
+    out, found = gradients(
+        q, k, v, g, mask, causal=causal, gradient=gradient, temperature=0.3
+    )
     assert torch.equal(out, plain)
-    for ours, expected in zip(found, (*soft[:2], hard if gradient == "straight-through" else soft[2]), strict=True):
+    for ours, expected in zip(
+        found,
+        (*soft[:2], hard if gradient == "straight-through" else soft[2]),
+        strict=True,
+    ):
         torch.testing.assert_close(ours, expected.nan_to_num(), rtol=1e-9, atol=1e-12)
 
 
@@ -50,16 +68,27 @@ NAN_PADDING = torch.tensor([[1.0, 3.0], [math.nan, math.inf]])
     [
         ([[1e20, 1e20]], [[1e20, 1e20], [1.0, 0.0]], [[1.0], [2.0]], None),
         ([[1.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], NAN_PADDING, [True, False]),
-        ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], NAN_PADDING, [[True, False]] * 2),
+        (
+            [[1.0, 0.0], [0.0, 1.0]],
+            [[1.0, 0.0], [0.0, 1.0]],
+            NAN_PADDING,
+            [[True, False]] * 2,
+        ),
         ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], NAN_PADDING, None),
         ([[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]], [[3.0], [-0.0]], None),
     ],
 )
-def test_the_output_has_the_same_bits_with_every_gradient(q, k, v, mask, gradient, compiled):
+def test_the_output_has_the_same_bits_with_every_gradient(
+    q, k, v, mask, gradient, compiled
+):
     q, k, v = (torch.as_tensor(x).clone() for x in (q, k, v))
     mask = None if mask is None else torch.tensor(mask)
     expected = hardmax_attention(q, k, v, mask)
-    attend = torch.compile(hardmax_attention, backend="aot_eager", fullgraph=True) if compiled else hardmax_attention
+    attend = (
+        torch.compile(hardmax_attention, backend="aot_eager", fullgraph=True)
+        if compiled
+        else hardmax_attention
+    )
     out = attend(q.requires_grad_(), k, v.requires_grad_(), mask, gradient=gradient)
     torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(out.signbit(), expected.signbit())
@@ -77,15 +106,24 @@ def test_no_gradient_of_queries_by_default():
     q.requires_grad_()
     module(q, k, v).sum().backward()
     assert q.grad.abs().sum() > 0
-    assert str(module) == "HardmaxAttention(causal=False, gradient='softmax', temperature=2.0)"
+    assert (
+        str(module)
+        == "HardmaxAttention(causal=False, gradient='softmax', temperature=2.0)"
+    )
 
 
 def test_training_memory_does_not_grow_with_n_squared():
     """No tensor that autograd keeps has n squared numbers."""
     n, kept = 512, []
-    q, k, v = (draw(n, 4, seed=seed, dtype=torch.float32).requires_grad_() for seed in range(3))
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
-        hardmax_attention(q, k, v, causal=True, gradient="straight-through").sum().backward()
+    q, k, v = (
+        draw(n, 4, seed=seed, dtype=torch.float32).requires_grad_() for seed in range(3)
+    )
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: kept.append(x.numel()) or x, lambda x: x
+    ):
+        hardmax_attention(
+            q, k, v, causal=True, gradient="straight-through"
+        ).sum().backward()
     assert max(kept) < n * n / 8
 
 
@@ -95,7 +133,10 @@ def test_masks_of_numbers_and_grouped_heads():
     repeated = [x.repeat_interleave(3, 1) for x in (k, v)]
     expected = hardmax_attention(q, *repeated, attn_mask=mask)
     numbers = torch.zeros(5, 7).masked_fill(~mask, -math.inf)
-    assert torch.equal(hardmax_attention(q, k, v, attn_mask=numbers, enable_gqa=True, scale=0.1), expected)
+    assert torch.equal(
+        hardmax_attention(q, k, v, attn_mask=numbers, enable_gqa=True, scale=0.1),
+        expected,
+    )
     peer = torch.nn.functional.scaled_dot_product_attention(
         q * 1e4, k, v, attn_mask=numbers.double(), enable_gqa=True, scale=1.0
     )
@@ -107,20 +148,35 @@ def test_decoding_with_one_query_continues_causal_attention():
     q, k, v = (draw(2, 3, 9, 2, seed=seed) for seed in range(3))
     causal, cache = hardmax_attention(q, k, v, causal=True), hm.HullCache()
     for i in range(9):
-        step = hardmax_attention(q[..., i : i + 1, :], k[..., : i + 1, :], v[..., : i + 1, :])
+        step = hardmax_attention(
+            q[..., i : i + 1, :], k[..., : i + 1, :], v[..., : i + 1, :]
+        )
         assert torch.equal(step, causal[..., i : i + 1, :])
-        torch.testing.assert_close(cache.attend(*(x[..., i : i + 1, :] for x in (q, k, v))), step)
+        torch.testing.assert_close(
+            cache.attend(*(x[..., i : i + 1, :] for x in (q, k, v))), step
+        )
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_decomposition_has_the_exact_sets_where_products_are_exact(causal):
-    q, k = (torch.randint(-2, 3, (4, 6, 2), generator=torch.Generator().manual_seed(s)).float() for s in range(2))
+    q, k = (
+        torch.randint(
+            -2, 3, (4, 6, 2), generator=torch.Generator().manual_seed(s)
+        ).float()
+        for s in range(2)
+    )
     v, mask = draw(4, 6, 3, dtype=torch.float32), torch.rand(4, 6) < 0.7
     expected = hardmax_attention(q, k, v, mask, causal=causal)
-    torch.testing.assert_close(hardmax_attention(q, k, v, mask, causal=causal, tolerance=0.0), expected)
-    near = hardmax_attention(torch.tensor([[1.0, 0.0]]), torch.eye(2) - 1e-4, torch.eye(2), tolerance=1.5)
+    torch.testing.assert_close(
+        hardmax_attention(q, k, v, mask, causal=causal, tolerance=0.0), expected
+    )
+    near = hardmax_attention(
+        torch.tensor([[1.0, 0.0]]), torch.eye(2) - 1e-4, torch.eye(2), tolerance=1.5
+    )
     assert near.tolist() == [[0.5, 0.5]]
-    assert torch.equal(hardmax_attention(q, k[:, :0], v[:, :0], tolerance=0.0), torch.zeros(4, 6, 3))
+    assert torch.equal(
+        hardmax_attention(q, k[:, :0], v[:, :0], tolerance=0.0), torch.zeros(4, 6, 3)
+    )
 
 
 @pytest.mark.parametrize("autocast", [False, True])
@@ -159,7 +215,9 @@ def export(options, compiler):
     q, k, v = (draw(2, 8, 4, seed=seed, dtype=torch.float32) for seed in range(3))
     if options["causal"]:
         return compiler(Model(**options), (q, k, v), ({1: m},) * 3)
-    return compiler(Model(**options), (q[:, 1:].clone(), k, v), ({1: n}, {1: m}, {1: m}))
+    return compiler(
+        Model(**options), (q[:, 1:].clone(), k, v), ({1: n}, {1: m}, {1: m})
+    )
 
 
 def exported(model, inputs, shapes):
@@ -168,7 +226,9 @@ def exported(model, inputs, shapes):
 
 def compiled_ahead(model, inputs, shapes):
     program = torch.export.export(model, inputs, dynamic_shapes=shapes)
-    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))
+    return torch._inductor.aoti_load_package(
+        torch._inductor.aoti_compile_and_package(program)
+    )
 
 
 def in_onnx(model, inputs, shapes):
@@ -178,7 +238,9 @@ def in_onnx(model, inputs, shapes):
     torch.onnx.export(model, inputs, dynamic_shapes=shapes, dynamo=True).save(file)
     session = runtime.InferenceSession(file.getvalue())
     names = [each.name for each in session.get_inputs()]
-    return lambda *x: torch.from_numpy(session.run(None, dict(zip(names, (y.numpy() for y in x), strict=True)))[0])
+    return lambda *x: torch.from_numpy(
+        session.run(None, dict(zip(names, (y.numpy() for y in x), strict=True)))[0]
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -196,8 +258,13 @@ def in_onnx(model, inputs, shapes):
 def test_exported_models_accept_other_numbers_of_tokens(compiler, options, causal):
     run = export(options | {"causal": causal}, compiler)
     for n, m in ((3, 3), (1, 1)) if causal else ((1, 9), (5, 3), (1, 1)):
-        inputs = draw(2, n, 4, dtype=torch.float32), *(draw(2, m, 4, seed=s, dtype=torch.float32) for s in (1, 2))
-        torch.testing.assert_close(run(*inputs), hardmax_attention(*inputs, causal=causal))
+        inputs = (
+            draw(2, n, 4, dtype=torch.float32),
+            *(draw(2, m, 4, seed=s, dtype=torch.float32) for s in (1, 2)),
+        )
+        torch.testing.assert_close(
+            run(*inputs), hardmax_attention(*inputs, causal=causal)
+        )
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit")

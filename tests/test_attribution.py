@@ -9,7 +9,9 @@ import hardmax as hm
 from hardmax.text.attribution import remove_words
 from hardmax.text.explanation import explain
 
-TEXT = "Wonderful. I (truly) loved it, though the end is dull;  the end! A wonderful film."
+TEXT = (
+    "Wonderful. I (truly) loved it, though the end is dull;  the end! A wonderful film."
+)
 TEXTS = [TEXT, "Not good, not bad: a film.", "no", "wonderful", "  . , !"]
 
 
@@ -25,9 +27,14 @@ def why():
 
 def assert_parts_sum_to_the_logit(explanation, **options):
     """Return the parts by word, by sentence and by phrase."""
-    found = [getattr(explanation, name)(**options) for name in ("by_word", "by_sentence", "by_phrase")]
+    found = [
+        getattr(explanation, name)(**options)
+        for name in ("by_word", "by_sentence", "by_phrase")
+    ]
     for parts in found:
-        assert explanation.bias + sum(part.value for part in parts) == pytest.approx(explanation.logit, abs=1e-9)
+        assert explanation.bias + sum(part.value for part in parts) == pytest.approx(
+            explanation.logit, abs=1e-9
+        )
     return found
 
 
@@ -43,11 +50,22 @@ def test_all_parts_and_the_bias_sum_to_the_logit(classifier, text, even):
 def test_sentences_phrases_and_words_have_their_offsets(why):
     words, sentences, phrases = assert_parts_sum_to_the_logit(why)
     middle = "I (truly) loved it, though the end is dull; the end!"
-    assert [part.text for part in sentences] == ["Wonderful.", middle, "A wonderful film."]
+    assert [part.text for part in sentences] == [
+        "Wonderful.",
+        middle,
+        "A wonderful film.",
+    ]
     pieces = ["I", "(truly)", "loved it,", "though the end is dull;", "the end!"]
-    assert [part.text for part in phrases] == ["Wonderful.", *pieces, "A wonderful film."]
+    assert [part.text for part in phrases] == [
+        "Wonderful.",
+        *pieces,
+        "A wonderful film.",
+    ]
     (wonderful,) = [part for part in words if part.text == "Wonderful"]
-    assert wonderful.places == ((0, 9), (TEXT.rindex("wonderful"), TEXT.rindex("wonderful") + 9))
+    assert wonderful.places == (
+        (0, 9),
+        (TEXT.rindex("wonderful"), TEXT.rindex("wonderful") + 9),
+    )
     sizes = [abs(part.value) for part in words]
     assert sizes == sorted(sizes, reverse=True)
 
@@ -55,7 +73,9 @@ def test_sentences_phrases_and_words_have_their_offsets(why):
 def test_given_phrases_are_found_in_the_text(why):
     marks = {mark.start: mark.contribution for mark in why.highlights}
     dull, end = why.by_phrase(["is  DULL", "the end"])
-    assert dull.value == pytest.approx(sum(marks[TEXT.index(word)] for word in ("is dull", "dull")))
+    assert dull.value == pytest.approx(
+        sum(marks[TEXT.index(word)] for word in ("is dull", "dull"))
+    )
     assert (end.named, len(end.places)) == ("the end (2 times)", 2)
     for wrong in (["great"], "dull", [" "]):
         with pytest.raises(hm.ParameterError, match=r"^`phrases`"):
@@ -66,7 +86,9 @@ def test_punctuation_keeps_its_share_of_ngrams_and_parts_them():
     why = hm.pretrained("imdb").explain("Wonderful. I")
     term = dict(zip(why.words.tolist(), why.contributions.tolist(), strict=True))
     found = {part.text.lower(): part.value for part in why.by_word()}
-    assert found["."] == pytest.approx(term["."] + (term["wonderful ."] + term[". i"]) / 2 + term["wonderful . i"] / 3)
+    assert found["."] == pytest.approx(
+        term["."] + (term["wonderful ."] + term[". i"]) / 2 + term["wonderful . i"] / 3
+    )
     assert found["i"] == pytest.approx(term["i"] + term[". i"] / 2)
     assert found["wonderful"] == pytest.approx(
         term["wonderful"] + term["wonderful ."] / 2 + term["wonderful . i"] * 2 / 3
@@ -78,7 +100,10 @@ def test_punctuation_keeps_its_share_of_ngrams_and_parts_them():
 def test_tokens_are_shown_as_written():
     why = hm.pretrained("imdb").explain("It is WONDERFUL.\nI loved it.")
     assert set(why.as_written) == set(why.words.tolist())
-    assert (why.as_written["wonderful . i"], why.as_written["it"]) == ("WONDERFUL. I", "It")
+    assert (why.as_written["wonderful . i"], why.as_written["it"]) == (
+        "WONDERFUL. I",
+        "It",
+    )
     assert "WONDERFUL. I +" in repr(why)
     assert why.top(1)[0][0] == "WONDERFUL. I"
     assert "WONDERFUL. I -" in repr(why.counterfactual("It is."))
@@ -87,8 +112,13 @@ def test_tokens_are_shown_as_written():
 def test_leaders_over_all_heads_are_those_of_the_heads(why):
     rows = why.leading()
     assert sum(row.heads for row in rows) == sum(map(len, why.leaders))
-    shares = [one.share for head in why.leaders for one in head if one.word == rows[0].word]
-    assert (rows[0].heads, rows[0].share) == (len(shares), pytest.approx(np.mean(shares)))
+    shares = [
+        one.share for head in why.leaders for one in head if one.word == rows[0].word
+    ]
+    assert (rows[0].heads, rows[0].share) == (
+        len(shares),
+        pytest.approx(np.mean(shares)),
+    )
 
 
 def test_words_that_contribute_most_in_an_ngram_are_shown_with_it():
@@ -110,7 +140,10 @@ FINE = "It was fine at first, then slow, but a classic in the end."
     ("model", "text"),
     [
         ("imdb-2d", FINE),
-        ("imdb", "worst not at a at boring best acting not"),  # after one pass, a word is no longer needed
+        (
+            "imdb",
+            "worst not at a at boring best acting not",
+        ),  # after one pass, a word is no longer needed
         ("imdb", "waste really of waste was film so and all"),
     ],
 )
@@ -118,18 +151,28 @@ def test_each_word_of_a_flip_is_needed(model, text):
     why = hm.pretrained(model).explain(text)
     found = why.minimal_flip()
     assert found.flips
-    assert explain(why.model, remove_words(text, found.places)).prediction == found.after != found.before
+    assert (
+        explain(why.model, remove_words(text, found.places)).prediction
+        == found.after
+        != found.before
+    )
     for place in found.places:
         others = [other for other in found.places if other != place]
         assert explain(why.model, remove_words(text, others)).prediction == found.before
     if text == FINE:
-        assert str(found) == "Without 2 words, “fine”, “classic”, the prediction is neg. Each of them is needed."
+        assert (
+            str(found)
+            == "Without 2 words, “fine”, “classic”, the prediction is neg. Each of them is needed."
+        )
 
 
 def test_a_flip_may_not_exist():
     found = hm.pretrained("imdb").explain("zzqqx").minimal_flip()
     assert not found.flips
-    assert str(found) == "No word contributes to pos, so none can be removed: the bias alone decides."
+    assert (
+        str(found)
+        == "No word contributes to pos, so none can be removed: the bias alone decides."
+    )
     assert remove_words("a bad film", [(2, 5)]) == "a     film"
 
 
@@ -139,7 +182,11 @@ def test_changes_add_up_to_that_of_the_logit(classifier):
     assert found.changes["change"].sum() == pytest.approx(found.change, abs=1e-9)
     assert found.change == pytest.approx(classifier.explain(other).logit - why.logit)
     where = found.changes.set_index("token")["where"]
-    assert where[["dull", "lovely", "wonderful"]].tolist() == ["first", "second", "both"]
+    assert where[["dull", "lovely", "wonderful"]].tolist() == [
+        "first",
+        "second",
+        "both",
+    ]
     assert list(found.changes) == ["token", "where", "before", "after", "change"]
     assert "The prediction stays pos" in repr(found)
     assert why.counterfactual(TEXT).change == 0
@@ -156,10 +203,25 @@ def test_a_table_of_tokens_adds_up_over_texts_and_classes():
     assert (table["for"] == "pos").all()
     for one, other in (("_in_pos", "_in_neg"), ("_right", "_wrong")):
         assert (table[f"count{one}"] + table[f"count{other}"] == table["count"]).all()
-        sizes = sum((table[f"mean_abs{part}"] * table[f"count{part}"]).fillna(0) for part in (one, other))
-        assert sizes.to_numpy() == pytest.approx((table["mean_abs"] * table["count"]).to_numpy())
-        assert (table[f"sum{one}"] + table[f"sum{other}"]).to_numpy() == pytest.approx(table["sum"].to_numpy())
-    assert list(classifier.contributions(texts)) == ["token", "for", "count", "sum", "mean", "mean_abs", "share"]
+        sizes = sum(
+            (table[f"mean_abs{part}"] * table[f"count{part}"]).fillna(0)
+            for part in (one, other)
+        )
+        assert sizes.to_numpy() == pytest.approx(
+            (table["mean_abs"] * table["count"]).to_numpy()
+        )
+        assert (table[f"sum{one}"] + table[f"sum{other}"]).to_numpy() == pytest.approx(
+            table["sum"].to_numpy()
+        )
+    assert list(classifier.contributions(texts)) == [
+        "token",
+        "for",
+        "count",
+        "sum",
+        "mean",
+        "mean_abs",
+        "share",
+    ]
     for wrong in (labels[1:], ["good"] * 6):
         with pytest.raises(hm.ParameterError, match=r"^`labels`"):
             classifier.contributions(texts, wrong)
@@ -167,18 +229,27 @@ def test_a_table_of_tokens_adds_up_over_texts_and_classes():
 
 def test_three_classes(corpus):
     texts = corpus.texts
-    labels = ["mixed" if " but " in text else label for text, label in zip(texts, corpus.labels, strict=True)]
-    model = hm.HardmaxClassifier(n_heads=4, d=3, ngram_range=(1, 2), epochs=15).fit(texts, labels)
+    labels = [
+        "mixed" if " but " in text else label
+        for text, label in zip(texts, corpus.labels, strict=True)
+    ]
+    model = hm.HardmaxClassifier(n_heads=4, d=3, ngram_range=(1, 2), epochs=15).fit(
+        texts, labels
+    )
     assert model.classes_.tolist() == ["mixed", "negative", "positive"]
     assert model.score(texts, labels) > 0.9
     np.testing.assert_allclose(model.predict_proba(texts[:9]).sum(axis=1), 1)
     why = model.explain(texts[0])
     assert why.contributions.shape == (len(why.words), 3)
-    np.testing.assert_allclose(why.bias + why.contributions.sum(axis=0), why.logit, atol=1e-12)
+    np.testing.assert_allclose(
+        why.bias + why.contributions.sum(axis=0), why.logit, atol=1e-12
+    )
     assert_parts_sum_to_the_logit(why)
     found = why.minimal_flip()
     assert found.flips == (found.after != found.before)
     table = model.contributions(texts, labels)
     assert len(table) == 3 * table["token"].nunique()
     change = why.counterfactual("a dull film")
-    assert change.changes["change"].sum() == pytest.approx(why.signed(change.change), abs=1e-9)
+    assert change.changes["change"].sum() == pytest.approx(
+        why.signed(change.change), abs=1e-9
+    )

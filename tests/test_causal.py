@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.quick, pytest.mark.portable]
 LAYERS = 4
 PROFILE = {"deadline": None, "derandomize": True, "max_examples": 60}
 shapes = st.tuples(st.integers(1, 8), st.integers(1, 3))
-lattices = shapes.flatmap(lambda shape: arrays(np.int64, shape, elements=st.integers(-3, 3)))
+lattices = shapes.flatmap(
+    lambda shape: arrays(np.int64, shape, elements=st.integers(-3, 3))
+)
 alphas = st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(5)])
 TOKENS = np.random.default_rng(2).normal(size=(6, 2))
 
@@ -26,15 +28,28 @@ def define(tokens, alpha, A=None):
 
 
 @settings(**PROFILE)
-@given(lattices, alphas, arrays(np.int64, (3, 3), elements=st.integers(-2, 2)), st.booleans())
+@given(
+    lattices,
+    alphas,
+    arrays(np.int64, (3, 3), elements=st.integers(-2, 2)),
+    st.booleans(),
+)
 def test_sets_are_those_of_the_definition(tokens, alpha, A, with_A):
     A = A[: tokens.shape[1], : tokens.shape[1]] if with_A else None
     truth = define(tokens, alpha, A)
     for options in ({}, {"exact": True}):
-        run = hm.simulate(tokens, hm.Hardmax(alpha, A, any_A=True, causal=True, **options), layers=LAYERS)
-        for k, (positions, sets) in enumerate(zip(truth.positions, truth.sets, strict=True)):
+        run = hm.simulate(
+            tokens,
+            hm.Hardmax(alpha, A, any_A=True, causal=True, **options),
+            layers=LAYERS,
+        )
+        for k, (positions, sets) in enumerate(
+            zip(truth.positions, truth.sets, strict=True)
+        ):
             assert sets_of(run, k) == sets
-            np.testing.assert_allclose(run.tokens[k], np.array(positions, float), rtol=0, atol=1e-13)
+            np.testing.assert_allclose(
+                run.tokens[k], np.array(positions, float), rtol=0, atol=1e-13
+            )
             assert positions_of(run, k) == positions
             expected = np.zeros((len(tokens),) * 2)
             for i, members in enumerate(sets):
@@ -45,7 +60,10 @@ def test_sets_are_those_of_the_definition(tokens, alpha, A, with_A):
 @settings(**PROFILE)
 @given(lattices, alphas)
 def test_leaders_stay_leaders_and_the_first_token_never_moves(tokens, alpha):
-    run, truth = hm.simulate(tokens, hm.Hardmax(alpha, causal=True), layers=LAYERS), define(tokens, alpha)
+    run, truth = (
+        hm.simulate(tokens, hm.Hardmax(alpha, causal=True), layers=LAYERS),
+        define(tokens, alpha),
+    )
     assert run.emerged.tolist() == truth.emerged
     assert run.emerged[0] == 0
     assert 0 in run.leaders
@@ -62,7 +80,9 @@ def test_leaders_stay_leaders_and_the_first_token_never_moves(tokens, alpha):
 def test_margins_are_the_leads_over_tokens_that_are_seen(tokens, alpha):
     run = hm.simulate(tokens, hm.Hardmax(alpha, causal=True), layers=LAYERS)
     truth = define(tokens, alpha)
-    for k, (positions, sets) in enumerate(zip(truth.positions, truth.sets, strict=True)):
+    for k, (positions, sets) in enumerate(
+        zip(truth.positions, truth.sets, strict=True)
+    ):
         margins = run.margins(k)
         for i, members in enumerate(sets):
             products = [dot(positions[i], positions[j]) for j in range(i + 1)]
@@ -70,7 +90,10 @@ def test_margins_are_the_leads_over_tokens_that_are_seen(tokens, alpha):
             if not others:
                 assert margins[i] == np.inf
                 continue
-            lead = float(max(products) - max(others)) / float(dot(positions[i], positions[i])) ** 0.5
+            lead = (
+                float(max(products) - max(others))
+                / float(dot(positions[i], positions[i])) ** 0.5
+            )
             assert margins[i] > 0
             assert margins[i] == pytest.approx(lead, rel=1e-6)
 
@@ -89,7 +112,10 @@ def test_only_causal_statements_cover_a_causal_mask():
     for statement in hm.theorems.STATEMENTS:
         assert "ttention is causal" in statement(run).reason
     for statement in hm.theorems.CAUSAL:
-        assert "ttention is not causal" in statement(hm.simulate(TOKENS, hm.Hardmax(1), layers=3)).reason
+        assert (
+            "ttention is not causal"
+            in statement(hm.simulate(TOKENS, hm.Hardmax(1), layers=3)).reason
+        )
 
 
 # Later tokens change nothing, to the last bit
@@ -106,8 +132,12 @@ LAYERED = [
     hm.Hardmax(0.5, causal=True, exact=True),
     hm.Softmax(0.5, causal=True),
     hm.Softmax(0.5, V, temperature=0.1, causal=True, normalize="rms"),
-    hm.Compose([hm.Softmax(1, causal=True), hm.FeedForward.random(2), hm.Normalize("layer")]),
-    hm.Compose([hm.Hardmax(1, causal=True), hm.SelfAttention(Q, K, V, causal=True)], dt=0.1),
+    hm.Compose(
+        [hm.Softmax(1, causal=True), hm.FeedForward.random(2), hm.Normalize("layer")]
+    ),
+    hm.Compose(
+        [hm.Hardmax(1, causal=True), hm.SelfAttention(Q, K, V, causal=True)], dt=0.1
+    ),
     hm.MultiHead([hm.Softmax(1, causal=True), hm.Hardmax(1, causal=True)], shared=True),
 ]
 FLOWS = [
@@ -123,20 +153,31 @@ def test_layers_do_not_see_later_tokens(rule):
     one, other = (hm.simulate(tokens, rule, layers=4) for tokens in (TOKENS, LATER))
     np.testing.assert_array_equal(one.tokens[:, :-1], other.tokens[:, :-1])
     assert (one.attention(0)[-1] != other.attention(0)[-1]).any()
-    np.testing.assert_array_equal(one.attention(3)[..., :-1, :-1], other.attention(3)[..., :-1, :-1])
+    np.testing.assert_array_equal(
+        one.attention(3)[..., :-1, :-1], other.attention(3)[..., :-1, :-1]
+    )
     assert (one.attention(3)[..., :-1, -1] == 0).all()
 
 
 @pytest.mark.parametrize("method", ["euler", "rk4", None])
 @pytest.mark.parametrize("rule", FLOWS, ids=repr)
 def test_flows_do_not_see_later_tokens(rule, method):
-    pair = (SPHERE, LATER_SPHERE) if isinstance(rule, hm.Sphere) else (TOKENS, NEAR_LATER)
-    options = {"method": method, "dt": 0.1} if method else {"rtol": 1e-11, "atol": 1e-13}
+    pair = (
+        (SPHERE, LATER_SPHERE) if isinstance(rule, hm.Sphere) else (TOKENS, NEAR_LATER)
+    )
+    options = (
+        {"method": method, "dt": 0.1} if method else {"rtol": 1e-11, "atol": 1e-13}
+    )
     one, other = (hm.simulate(tokens, rule, times=[0, 1], **options) for tokens in pair)
-    close = {"rtol": 0, "atol": 0 if method else 1e-8}  # adaptive steps depend on all tokens
+    close = {
+        "rtol": 0,
+        "atol": 0 if method else 1e-8,
+    }  # adaptive steps depend on all tokens
     np.testing.assert_allclose(one.tokens[:, :-1], other.tokens[:, :-1], **close)
     np.testing.assert_allclose(one.drawn[:, :-1], other.drawn[:, :-1], **close)
-    assert np.abs(one.tokens[1, -1] - other.tokens[1, -1]).max() > (0 if method else 1e-5)
+    assert np.abs(one.tokens[1, -1] - other.tokens[1, -1]).max() > (
+        0 if method else 1e-5
+    )
     assert (one.attention(1)[:-1, -1] == 0).all()
 
 
@@ -152,4 +193,6 @@ def test_padding_is_no_token(rule):
         np.testing.assert_allclose(run[b].tokens[:, mask[b]], alone.tokens, **close)
         if isinstance(rule, hm.Hardmax):
             np.testing.assert_array_equal(run[b].margins(2)[mask[b]], alone.margins(2))
-    assert (run.attention(1)[0][..., 0, :] == 0).all()  # padding before the first token, which sees no key
+    assert (
+        run.attention(1)[0][..., 0, :] == 0
+    ).all()  # padding before the first token, which sees no key

@@ -23,10 +23,21 @@ def test_rays_bound_the_points_of_each_cell(seed):
     if A is not None and abs(cross(*A)) == 0:
         A = np.eye(2)
     cells = hm.cells(tokens, A)
-    points = [[Fraction(int(x), 8), Fraction(int(y), 8)] for x, y in rng.integers(-8, 9, (40, 2))]
+    points = [
+        [Fraction(int(x), 8), Fraction(int(y), 8)]
+        for x, y in rng.integers(-8, 9, (40, 2))
+    ]
     inside = cells.contain(np.array(points, object))
-    images = [p if A is None else [sum(int(a) * x for a, x in zip(row, p, strict=True)) for row in A] for p in points]
-    scores = [[x * Fraction(z[0]) + y * Fraction(z[1]) for z in tokens.tolist()] for x, y in images]
+    images = [
+        p
+        if A is None
+        else [sum(int(a) * x for a, x in zip(row, p, strict=True)) for row in A]
+        for p in points
+    ]
+    scores = [
+        [x * Fraction(z[0]) + y * Fraction(z[1]) for z in tokens.tolist()]
+        for x, y in images
+    ]
     assert inside.tolist() == [[score == max(row) for score in row] for row in scores]
     for token, rays in cells.rays.items():
         for point, member in zip(points, inside[:, token], strict=True):
@@ -35,12 +46,17 @@ def test_rays_bound_the_points_of_each_cell(seed):
             elif cross(*rays) == 0:  # a half-plane
                 assert member == (cross(rays[0], point) >= 0)
             else:
-                assert member == (cross(rays[0], point) >= 0 and cross(point, rays[1]) >= 0)
+                assert member == (
+                    cross(rays[0], point) >= 0 and cross(point, rays[1]) >= 0
+                )
 
 
 def test_a_tie_is_decided_exactly():
     tokens = [[Fraction(1, 3), 1], [1, Fraction(1, 3)]]
-    assert hm.cells(tokens).contain([[1, 1], [1, 1 + 2**-52]]).tolist() == [[True, True], [True, False]]
+    assert hm.cells(tokens).contain([[1, 1], [1, 1 + 2**-52]]).tolist() == [
+        [True, True],
+        [True, False],
+    ]
 
 
 def test_a_rule_has_the_cells_of_its_matrix():
@@ -66,9 +82,9 @@ def test_membership_in_space_is_the_argmax_set():
     rng = np.random.default_rng(1)
     tokens, points = rng.normal(size=(30, 5)), rng.normal(size=(50, 5))
     sets = hm.argmax_sets(points, tokens)
-    assert [np.flatnonzero(row).tolist() for row in hm.cells(tokens).contain(points)] == [
-        sets[i].tolist() for i in range(50)
-    ]
+    assert [
+        np.flatnonzero(row).tolist() for row in hm.cells(tokens).contain(points)
+    ] == [sets[i].tolist() for i in range(50)]
 
 
 def test_polygons_are_counterclockwise_and_cover_the_circle():

@@ -21,11 +21,36 @@ CHAIN_AND_T = [  # at right angles: neither part sees the other
     *((0, 0, 0, *row) for row in theory.MIDDLE),
 ]
 EXAMPLES = {  # tokens, numbers of proofs, leaders, exact limits by token
-    "theorem 4": (theory.SQUARE, {"Theorem 1": 4, "Theorem 4": 2}, [0, 1, 2, 3], dict(enumerate(theory.SQUARE_LIMITS))),
-    "T": (theory.MIDDLE, {"Theorem 1": 4, "T": 2}, [0, 1, 2, 3], dict(enumerate(theory.MIDDLE_LIMITS))),
-    "one leader": (theory.ONE_LEADER, {"Theorem 1": 4}, [2], dict.fromkeys(range(4), (100, 30))),
-    "equal products": (theory.EQUAL_PRODUCTS, {"Theorem 1": 5}, None, {4: (Fraction(3, 2), 0, -HALF)}),
-    "chain and T": (CHAIN_AND_T, None, None, {12: (0, 3, -3, 0, 0), 17: (0, 0, 0, 1, 0)}),
+    "theorem 4": (
+        theory.SQUARE,
+        {"Theorem 1": 4, "Theorem 4": 2},
+        [0, 1, 2, 3],
+        dict(enumerate(theory.SQUARE_LIMITS)),
+    ),
+    "T": (
+        theory.MIDDLE,
+        {"Theorem 1": 4, "T": 2},
+        [0, 1, 2, 3],
+        dict(enumerate(theory.MIDDLE_LIMITS)),
+    ),
+    "one leader": (
+        theory.ONE_LEADER,
+        {"Theorem 1": 4},
+        [2],
+        dict.fromkeys(range(4), (100, 30)),
+    ),
+    "equal products": (
+        theory.EQUAL_PRODUCTS,
+        {"Theorem 1": 5},
+        None,
+        {4: (Fraction(3, 2), 0, -HALF)},
+    ),
+    "chain and T": (
+        CHAIN_AND_T,
+        None,
+        None,
+        {12: (0, 3, -3, 0, 0), 17: (0, 0, 0, 1, 0)},
+    ),
 }
 
 
@@ -67,12 +92,32 @@ def test_token_that_follows_followers_by_chain(exact):
 def tied_tokens(seed):
     rng = np.random.default_rng(seed)
     d = int(rng.integers(2, 4))
-    tokens = token_sets.mirrored(rng, int(rng.integers(6, 15)), d, int(rng.integers(2, 6)))
+    tokens = token_sets.mirrored(
+        rng, int(rng.integers(6, 15)), d, int(rng.integers(2, 6))
+    )
     A = rng.integers(1, 4, size=d)  # a diagonal A keeps the mirror
-    return tokens, [Fraction(1, 10), HALF, Fraction(1), Fraction(5)][seed % 4], np.diag(A) if seed % 3 == 0 else None
+    return (
+        tokens,
+        [Fraction(1, 10), HALF, Fraction(1), Fraction(5)][seed % 4],
+        np.diag(A) if seed % 3 == 0 else None,
+    )
 
 
-CHAIN_SEEDS = [354, 2773, 3553, 5120, 5300, 5752, 7165, 7465, 9025, 9046, 9114, 10831, 11121]  # by a search
+CHAIN_SEEDS = [
+    354,
+    2773,
+    3553,
+    5120,
+    5300,
+    5752,
+    7165,
+    7465,
+    9025,
+    9046,
+    9114,
+    10831,
+    11121,
+]  # by a search
 
 
 def unaided(tokens, rule, layers):
@@ -88,7 +133,11 @@ def unaided(tokens, rule, layers):
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(50), pytest.param(range(50, 400), marks=(pytest.mark.slow, pytest.mark.exhaustive)), CHAIN_SEEDS],
+    [
+        range(50),
+        pytest.param(range(50, 400), marks=(pytest.mark.slow, pytest.mark.exhaustive)),
+        CHAIN_SEEDS,
+    ],
     ids=str,
 )
 def test_tied_tokens_end_at_their_certified_limits(seeds):
@@ -102,19 +151,27 @@ def test_tied_tokens_end_at_their_certified_limits(seeds):
         more = 60 if alpha >= HALF else 250  # (1 + alpha)^-more < 1e-10
         sets, run = unaided(tokens, rule, limit.layer + more)
         assert all(later == sets[limit.layer] for later in sets[limit.layer :]), seed
-        assert np.abs(run.state.tokens[run.classes.labels] - limit.tokens).max() < 1e-6, seed
+        assert (
+            np.abs(run.state.tokens[run.classes.labels] - limit.tokens).max() < 1e-6
+        ), seed
         leaders = limit.tokens[limit.leaders]
         assert np.abs(limit.weights @ leaders - limit.tokens).max() < 1e-12
         assert limit.weights.min() > -1e-12
         np.testing.assert_allclose(limit.weights.sum(axis=1), 1, rtol=1e-12)
-    assert {"Theorem 1", "Theorem 4", "chain" if seeds is CHAIN_SEEDS else "T"} <= proofs.keys()
+    assert {
+        "Theorem 1",
+        "Theorem 4",
+        "chain" if seeds is CHAIN_SEEDS else "T",
+    } <= proofs.keys()
     assert seeds is not CHAIN_SEEDS or proofs["chain"] == len(seeds)
 
 
 @pytest.mark.parametrize("seed", [354, 2773, 5300, 7165])
 def test_no_chain_before_alpha_is_constant(seed):
     tokens, alpha, A = tied_tokens(seed)
-    for small in range(3, 8):  # layers with a step under which a chain would hold, then one that breaks it
+    for small in range(
+        3, 8
+    ):  # layers with a step under which a chain would hold, then one that breaks it
         rule = hm.Hardmax([alpha] * small + [Fraction(100)], A)
         limit = hm.limit(tokens, rule)
         sets, run = unaided(tokens, rule, limit.layer + 12)
@@ -130,7 +187,9 @@ def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(see
     rule = hm.Hardmax(alpha, A)
     limit = hm.limit(tokens, rule)
     run = hm.simulate(tokens, rule, layers=limit.layer + 20)
-    start, end = (abs(run.exact(k) - limit.exact()) for k in (limit.layer, limit.layer + 20))
+    start, end = (
+        abs(run.exact(k) - limit.exact()) for k in (limit.layer, limit.layer + 20)
+    )
     rate = (1 + alpha) ** -20
     if "chain" in limit.proofs:  # a polynomial in the number of layers comes on top
         assert end.max() <= 400 * rate * start.max()
@@ -144,18 +203,35 @@ def frozen_at(layer, tokens, alpha, A=None):
     rows = run.state.history.at(layer, range(len(run.classes)))
     matrix = None if A is None else [tuple(map(int, row)) for row in A]
     undecided = np.flatnonzero(run.emerged < 0).tolist()
-    return Frozen(rows, sets[-1], run.classes.counts, undecided, Fraction(alpha), matrix), run
+    return Frozen(
+        rows, sets[-1], run.classes.counts, undecided, Fraction(alpha), matrix
+    ), run
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(150), pytest.param(range(150, 1000), marks=(pytest.mark.slow, pytest.mark.exhaustive))], ids=str
+    "seeds",
+    [
+        range(150),
+        pytest.param(
+            range(150, 1000), marks=(pytest.mark.slow, pytest.mark.exhaustive)
+        ),
+    ],
+    ids=str,
 )
 def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     proofs = Counter()
     for seed in [*seeds, *CHAIN_SEEDS]:
-        frozen, run = frozen_at(0 if seed % 2 and seed < 1000 else 4, *tied_tokens(seed))
+        frozen, run = frozen_at(
+            0 if seed % 2 and seed < 1000 else 4, *tied_tokens(seed)
+        )
         proved = certify(frozen) if frozen.moving else {}
-        proofs[None if not proved else "chain" if any(chain for chain, _ in proved.values()) else "T"] += 1
+        proofs[
+            None
+            if not proved
+            else "chain"
+            if any(chain for chain, _ in proved.values())
+            else "T"
+        ] += 1
         for _ in range(20 if proved else 0):
             run.advance()
             assert run.choose() == frozen.sets, (seed, proved)
@@ -165,7 +241,9 @@ def test_a_certificate_at_any_layer_is_never_wrong(seeds):
 @pytest.mark.parametrize(
     "tokens",
     [
-        [(10 * x, 10 * y, 10 * z) for x, y, z in theory.EQUAL_PRODUCTS],  # another token overtakes: T3
+        [
+            (10 * x, 10 * y, 10 * z) for x, y, z in theory.EQUAL_PRODUCTS
+        ],  # another token overtakes: T3
         [(1, 2), (1, -1), (HALF, 0)],  # the two members do not stay level: T2
     ],
     ids=["overtaken", "not level"],
@@ -184,14 +262,26 @@ def binomials(coefficients, m):
 def test_gap_in_closed_form_is_the_product_of_the_moving_tokens(seed):
     rng = np.random.default_rng(seed)
     As, S = (tuple(map(int, row)) for row in rng.integers(-5, 6, size=(2, 3)))
-    Aa, q = ([tuple(map(int, row)) for row in rng.integers(-5, 6, size=(4, 3))] for _ in range(2))
+    Aa, q = (
+        [tuple(map(int, row)) for row in rng.integers(-5, 6, size=(4, 3))]
+        for _ in range(2)
+    )
     constant, first, second = certificates._gap(As, Aa, S, q)
     rho = Fraction(2, 3)
     for m in range(8):
-        left = [s + rho**m * binomials([row[r] for row in Aa], m) for r, s in enumerate(As)]
-        right = [s + rho**m * binomials([row[r] for row in q], m) for r, s in enumerate(S)]
+        left = [
+            s + rho**m * binomials([row[r] for row in Aa], m) for r, s in enumerate(As)
+        ]
+        right = [
+            s + rho**m * binomials([row[r] for row in q], m) for r, s in enumerate(S)
+        ]
         product = sum(x * y for x, y in zip(left, right, strict=True))
-        assert constant + rho**m * binomials(first, m) + rho ** (2 * m) * binomials(second, m) == product
+        assert (
+            constant
+            + rho**m * binomials(first, m)
+            + rho ** (2 * m) * binomials(second, m)
+            == product
+        )
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 6), Fraction(2, 3), Fraction(10, 11)])
@@ -201,11 +291,18 @@ def test_the_sign_test_is_never_wrong(rho):
     for _ in range(300):
         constant = int(rng.integers(0, 9)) * int(rng.integers(0, 9))
         first, second = rng.integers(-3, 6, size=(2, 3)).tolist()
-        values = [constant + rho**m * binomials(first, m) + rho ** (2 * m) * binomials(second, m) for m in range(60)]
+        values = [
+            constant
+            + rho**m * binomials(first, m)
+            + rho ** (2 * m) * binomials(second, m)
+            for m in range(60)
+        ]
         if certificates._stays_positive((constant, first, second), rho):
             positive += 1
             assert min(values) > 0
-        assert certificates._worst(first, rho) >= max(-(rho**m) * binomials(first, m) for m in range(60))
+        assert certificates._worst(first, rho) >= max(
+            -(rho**m) * binomials(first, m) for m in range(60)
+        )
     assert positive > 20
 
 
@@ -213,7 +310,9 @@ def test_signs_by_hand():
     assert certificates._stays_positive((0, [1, 1], [0, 0, 0]), HALF)
     slow = Fraction(10, 11)
     assert certificates._stays_positive((0, [4, 0], [0, -1, 0]), slow)
-    assert not certificates._stays_positive((0, [3, 0], [0, -1, 0]), slow)  # 3 - m rho^m, which is negative at m = 11
+    assert not certificates._stays_positive(
+        (0, [3, 0], [0, -1, 0]), slow
+    )  # 3 - m rho^m, which is negative at m = 11
 
 
 def test_a_parabola_is_positive_where_its_values_are():
@@ -221,8 +320,14 @@ def test_a_parabola_is_positive_where_its_values_are():
     for f0, f1, f2 in itertools.product(range(-3, 6), range(-12, 6), range(-3, 13)):
         lowest = Fraction(-f1, 2 * f2) if f2 else Fraction(1)  # where the slope is 0
         least = [f0 + f1 * t + f2 * t * t for t in (Fraction(1), lowest) if 0 < t <= 1]
-        positive = min(least) > 0 and (f0 > 0 or (f0 == 0 and (f1 > 0 or (f1 == 0 and f2 > 0))))
-        assert certificates._stays_positive((f0, [f1], [f2]), HALF) == positive, (f0, f1, f2)
+        positive = min(least) > 0 and (
+            f0 > 0 or (f0 == 0 and (f1 > 0 or (f1 == 0 and f2 > 0)))
+        )
+        assert certificates._stays_positive((f0, [f1], [f2]), HALF) == positive, (
+            f0,
+            f1,
+            f2,
+        )
         answers[positive] += 1
     assert min(answers.values()) > 300
     assert not certificates._stays_positive((2, [-9], [9]), HALF)  # -1/4 at m = 1
@@ -232,18 +337,36 @@ def test_standing_is_a_fixed_point():
     """Token 6 rests on 5, which rests on 3 and 4. These two balance now, and move differently soon."""
     positions = [(3,), (-4,), (2,), (-2,), (1,), (-1,), (0,), (5,), (2,)]
     leads, follows = [[0], [1]], [[0], [1], [2], [3], [4, 5], [7], [6, 7]]
-    frozen = Frozen(positions, Sets.of(leads + follows), np.ones(9, int), [4, 5, 6, 8], HALF, None)
-    means = [frozen.mean(i, [tuple(map(Fraction, z)) for z in positions]) for i in range(9)]
+    frozen = Frozen(
+        positions, Sets.of(leads + follows), np.ones(9, int), [4, 5, 6, 8], HALF, None
+    )
+    means = [
+        frozen.mean(i, [tuple(map(Fraction, z)) for z in positions]) for i in range(9)
+    ]
     still = [i for i in frozen.moving if frozen.mean(i, means) == means[i]]
     assert still == [6, 8]  # at this layer alone
     assert certificates._standing(frozen, means) == set()
 
 
-LATTICE = [[-2, -1], [-2, 2], [-1, -3], [-1, 0], [-1, 3], [0, -3], [1, -3], [1, 0], [1, 3], [2, -1], [2, 2]]
+LATTICE = [
+    [-2, -1],
+    [-2, 2],
+    [-1, -3],
+    [-1, 0],
+    [-1, 3],
+    [0, -3],
+    [1, -3],
+    [1, 0],
+    [1, 3],
+    [2, -1],
+    [2, 2],
+]
 
 
 @pytest.mark.parametrize("alpha", [1e-5, 1e-12, Fraction(1, 10**9)])
 def test_small_steps_do_not_hang_the_certificate(alpha: float):
     assert not hm.limit(LATTICE, hm.Hardmax(alpha), max_layers=3).certified
     rho = 1 / (1 + Fraction(alpha))
-    assert certificates._peak(2, rho) == rho**2 / (1 - rho) ** 3  # and not a power of rho with millions of digits
+    assert (
+        certificates._peak(2, rho) == rho**2 / (1 - rho) ** 3
+    )  # and not a power of rho with millions of digits

@@ -31,11 +31,16 @@ def test_leaders_of_some_A_are_found_again(n: int, d: int, seed: int) -> None:
 
 
 def test_preferring_the_identity_keeps_the_margin_and_comes_closer() -> None:
-    result = hm.control.choose_A(TRIANGLE, leaders=[0, 1, 2], prefer="identity", margin=0.01)
+    result = hm.control.choose_A(
+        TRIANGLE, leaders=[0, 1, 2], prefer="identity", margin=0.01
+    )
     assert np.allclose(result.A, np.eye(2))
     assert "distance to the identity" in result.status
     tokens, leaders = planted(30, 4, 5)
-    far, near = (hm.control.choose_A(tokens, leaders=leaders, prefer=prefer) for prefer in ("margin", "identity"))
+    far, near = (
+        hm.control.choose_A(tokens, leaders=leaders, prefer=prefer)
+        for prefer in ("margin", "identity")
+    )
     assert near.margin == pytest.approx(far.margin / 2, rel=1e-4)
     assert np.linalg.norm(near.A - np.eye(4)) < np.linalg.norm(far.A - np.eye(4))
 
@@ -43,7 +48,9 @@ def test_preferring_the_identity_keeps_the_margin_and_comes_closer() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_vertices_of_the_hull_with_zero_can_lead(seed: int) -> None:
     """Theorem 5: they lead for some A, and of the others it is proved that they do not."""
-    tokens = (normal(30, 2 + seed % 3, seed) + seed % 2) * 3.0 ** np.arange(2 + seed % 3)
+    tokens = (normal(30, 2 + seed % 3, seed) + seed % 2) * 3.0 ** np.arange(
+        2 + seed % 3
+    )
     hull = ConvexHull(np.vstack([tokens, np.zeros(tokens.shape[1])]))
     expected = np.isin(np.arange(30), hull.vertices)
     assert (hm.control.can_lead(tokens) == expected).all()
@@ -57,7 +64,10 @@ def test_the_vertices_of_the_hull_with_zero_can_lead(seed: int) -> None:
     ("tokens", "expected"),
     [
         ([[1, 0], [3, 1], [3, -1], [2, 0]], [1, 2]),  # between 0 and others
-        ([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], [3, 5, 7]),  # ties, duplicates and zero
+        (
+            [[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]],
+            [3, 5, 7],
+        ),  # ties, duplicates and zero
         ([[0.0]], [0]),  # alone, it follows itself
         ([[0.0], [0.0], [1.0]], [2]),
         ([[3.0], [-1.0], [2.0]], [0, 1]),
@@ -74,7 +84,12 @@ def test_the_farthest_token_is_a_vertex_of_its_face() -> None:
 
 def test_a_token_inside_is_impossible_and_named() -> None:
     result = hm.control.choose_A(TRIANGLE, leaders=[0, 3])
-    assert (result.found, result.proved, result.A, result.cannot_lead) == (False, True, None, (3,))
+    assert (result.found, result.proved, result.A, result.cannot_lead) == (
+        False,
+        True,
+        None,
+        (3,),
+    )
     assert result.status == (
         "Impossible: tokens 0 and 3 lead. Token 3 leads for no A: it is no vertex of the hull of all tokens and 0 "
         "(Theorem 5)."
@@ -89,13 +104,20 @@ SHORT += [[0.29, 0.55], [0.18, -1.07], [-0.85, 0.38]]
 # A short follower counts as much as a long one.
 @pytest.mark.parametrize(
     ("tokens", "asked", "tight"),
-    [(LEANING, {"leaders": [0]}, 1.01), (SHORT, {"leaders": [0], "followers": {1: 0, 2: 0}}, 1.0001)],
+    [
+        (LEANING, {"leaders": [0]}, 1.01),
+        (SHORT, {"leaders": [0], "followers": {1: 0, 2: 0}}, 1.0001),
+    ],
     ids=["leader", "short followers"],
 )
-def test_a_bound_on_the_condition_number_is_named(tokens: list, asked: dict, tight: float) -> None:
+def test_a_bound_on_the_condition_number_is_named(
+    tokens: list, asked: dict, tight: float
+) -> None:
     bounded = hm.control.choose_A(tokens, **asked, condition=tight)
     assert (bounded.found, bounded.proved) == (False, False)
-    assert bounded.status.endswith("There is such an A without that bound. Raise `condition`.")
+    assert bounded.status.endswith(
+        "There is such an A without that bound. Raise `condition`."
+    )
     assert hm.control.choose_A(tokens, **asked).found
 
 
@@ -117,7 +139,10 @@ def test_independent_tokens_allow_any_wish() -> None:
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(6, 7))
         leaders = rng.choice(6, 2, replace=False)
-        followers = {int(i): int(rng.choice(leaders)) for i in np.setdiff1d(np.arange(6), leaders)}
+        followers = {
+            int(i): int(rng.choice(leaders))
+            for i in np.setdiff1d(np.arange(6), leaders)
+        }
         assert hm.control.choose_A(tokens, leaders=leaders, followers=followers).found
         assert hm.control.choose_A(tokens, leaders=leaders, only=True).found
 
@@ -132,7 +157,9 @@ def test_one_leader_for_all_where_zero_is_outside() -> None:
     around = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.1]])
     never = hm.control.choose_A(around, leaders=[0], only=True)
     assert never.proved
-    assert never.status.startswith("Impossible at layer 0: token 0 leads, and no others.")
+    assert never.status.startswith(
+        "Impossible at layer 0: token 0 leads, and no others."
+    )
 
 
 def test_only_that_fails_is_not_called_impossible() -> None:
@@ -147,7 +174,11 @@ def test_what_does_not_work_is_not_found() -> None:
     request = check_request(TRIANGLE, [0, 1], {3: 0})
     good = hm.control.choose_A(TRIANGLE, leaders=[0, 1], followers={3: 0}).A
     assert _meets_demands(request, request.demands(), good)
-    for A in (np.eye(2), good @ [[1.0, 0.0], [0.0, -1.0]], np.diag([1.0, 0.0])):  # with the identity token 3 is tied
+    for A in (
+        np.eye(2),
+        good @ [[1.0, 0.0], [0.0, -1.0]],
+        np.diag([1.0, 0.0]),
+    ):  # with the identity token 3 is tied
         assert not _meets_demands(request, request.demands(), A)
 
 
@@ -162,14 +193,19 @@ def test_exact_sets_have_the_last_word() -> None:
 
 
 def test_a_requested_follower_is_not_free() -> None:
-    request = check_request([[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1})
+    request = check_request(
+        [[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1}
+    )
     assert request.classes.first[request.free].tolist() == [3]
 
 
 def test_the_same_seed_gives_the_same_A() -> None:
     tokens = normal(12, 4, 9)
     leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2]
-    one, two = (hm.control.steer(tokens, leaders=leaders, evaluations=50, seed=3) for _ in range(2))
+    one, two = (
+        hm.control.steer(tokens, leaders=leaders, evaluations=50, seed=3)
+        for _ in range(2)
+    )
     assert one.status == two.status
     assert one.margin == two.margin
 
@@ -192,7 +228,12 @@ def test_equal_tokens_lead_as_one() -> None:
 
 
 LINE, THIRD = [[3.0], [1.0], [-2.0]], Fraction(1, 3)
-DIAGONAL = [[1, 0], [0, 1], [0.1, 0.1], [0.3, 0.3]]  # 0.3 is not three times 0.1 in floats
+DIAGONAL = [
+    [1, 0],
+    [0, 1],
+    [0.1, 0.1],
+    [0.3, 0.3],
+]  # 0.3 is not three times 0.1 in floats
 
 
 @pytest.mark.parametrize(
@@ -202,10 +243,26 @@ DIAGONAL = [[1, 0], [0, 1], [0.1, 0.1], [0.3, 0.3]]  # 0.3 is not three times 0.
         ([[2.0, 1.0]], {"leaders": [0], "only": True, "prefer": "identity"}, True),
         (LINE, {"leaders": [0, 2], "followers": {1: 0}, "only": True}, True),
         (LINE, {"leaders": [1]}, False),
-        ([[1, 0], [-2, 0]], {"leaders": [0], "followers": {1: 0}}, False),  # 0 is between them
-        ([[1, 0], [-1, 0], [0.5, 0], [-0.5, 0]], {"leaders": [0, 1], "followers": {2: 0, 3: 1}}, True),
-        ([[THIRD, 1], [-1, 0], [Fraction(1, 10), Fraction(1, 7)]], {"leaders": [0, 1], "followers": {2: 0}}, True),
-        ([[1e100, 0.0], [0.0, 1e-70]], {"leaders": [0, 1]}, True),  # of very different size
+        (
+            [[1, 0], [-2, 0]],
+            {"leaders": [0], "followers": {1: 0}},
+            False,
+        ),  # 0 is between them
+        (
+            [[1, 0], [-1, 0], [0.5, 0], [-0.5, 0]],
+            {"leaders": [0, 1], "followers": {2: 0, 3: 1}},
+            True,
+        ),
+        (
+            [[THIRD, 1], [-1, 0], [Fraction(1, 10), Fraction(1, 7)]],
+            {"leaders": [0, 1], "followers": {2: 0}},
+            True,
+        ),
+        (
+            [[1e100, 0.0], [0.0, 1e-70]],
+            {"leaders": [0, 1]},
+            True,
+        ),  # of very different size
         ([[1e100, 0.0], [0.0, 1e-150]], {"leaders": [0, 1]}, True),
     ],
 )
@@ -219,16 +276,30 @@ def test_small_requests_are_decided(tokens: list, asked: dict, found: bool) -> N
     ("tokens", "asked", "named"),
     [
         ([[1, 0], [0, 0]], {"leaders": [1]}, "Token 1 must not be zero to lead"),
-        ([[1, 0], [0, 0]], {"leaders": [0], "followers": {1: 0}}, "Token 1 must not be zero to follow"),
+        (
+            [[1, 0], [0, 0]],
+            {"leaders": [0], "followers": {1: 0}},
+            "Token 1 must not be zero to follow",
+        ),
         ([[1, 0], [0, 1], [1, 0]], {"leaders": [0, 2]}, "`leaders`.* 0 and 2"),
         ([[1, 0], [3, 0]], {"leaders": [0, 1]}, "Tokens 0 and 1 must have one target"),
-        (DIAGONAL, {"leaders": [0, 1], "followers": {2: 0, 3: 1}}, "Tokens 2 and 3 must have one target"),
+        (
+            DIAGONAL,
+            {"leaders": [0, 1], "followers": {2: 0, 3: 1}},
+            "Tokens 2 and 3 must have one target",
+        ),
         # floats cannot tell these tokens apart, or from 0
-        ([[THIRD, 1], [THIRD + Fraction(1, 10**30), 1], [-1, 0]], {"leaders": [1]}, "`tokens`"),
+        (
+            [[THIRD, 1], [THIRD + Fraction(1, 10**30), 1], [-1, 0]],
+            {"leaders": [1]},
+            "`tokens`",
+        ),
         ([[1e300, 0], [0, 1e-300]], {"leaders": [1]}, "`tokens`"),
     ],
 )
-def test_tokens_that_cannot_meet_a_request_are_named(tokens: list, asked: dict, named: str) -> None:
+def test_tokens_that_cannot_meet_a_request_are_named(
+    tokens: list, asked: dict, named: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{named}"):
         hm.control.choose_A(tokens, **asked)
     if named == "`tokens`":
@@ -250,7 +321,10 @@ def test_pictures_before_and_after(d: int) -> None:
     assert written >= {f"word {i}" for i in leaders}
     before, after = figure.axes[:2]
     assert before.get_title().startswith("before: A = I")
-    assert f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} at layer 60" in after.get_title()
+    assert (
+        f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} at layer 60"
+        in after.get_title()
+    )
     plt.close(figure)
     with pytest.raises(ValueError, match="`result`"):
         plot_control(hm.control.choose_A(TRIANGLE, leaders=[3]))

@@ -39,8 +39,16 @@ class OfRows(HardmaxClassifier):
     """A classifier of rows of numbers."""
 
     def __init__(self, *, n_heads=2, epochs=20, random_state=0):
-        options = {"min_df": 1, "validation": 0.0, "dropout": 0.0, "ngram_range": (1, 1), "groups": 1}
-        super().__init__(n_heads=n_heads, epochs=epochs, random_state=random_state, **options)
+        options = {
+            "min_df": 1,
+            "validation": 0.0,
+            "dropout": 0.0,
+            "ngram_range": (1, 1),
+            "groups": 1,
+        }
+        super().__init__(
+            n_heads=n_heads, epochs=epochs, random_state=random_state, **options
+        )
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, multi_output=np.asarray(y).shape[1:] > (1,))
@@ -63,7 +71,9 @@ class OfRows(HardmaxClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = False
         tags.input_tags.two_d_array = True
-        tags.classifier_tags.multi_label = self.epochs is None  # several labels need a linear start
+        tags.classifier_tags.multi_label = (
+            self.epochs is None
+        )  # several labels need a linear start
         return tags
 
 
@@ -80,17 +90,30 @@ def checks(estimator, kind=""):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an estimator of texts has one check
         pairs = list(estimator_checks_generator(estimator))
-    named = [(getattr(check, "func", check).__name__, pair) for pair in pairs for check in pair[1:]]
+    named = [
+        (getattr(check, "func", check).__name__, pair)
+        for pair in pairs
+        for check in pair[1:]
+    ]
     names, pairs = zip(*(each for each in named if kind in each[0]), strict=True)
-    marks = [[pytest.mark.xfail(strict=True)] if name in FAILING else [] for name in names]
-    return [pytest.param(*pair, id=name, marks=mark) for pair, name, mark in zip(pairs, names, marks, strict=True)]
+    marks = [
+        [pytest.mark.xfail(strict=True)] if name in FAILING else [] for name in names
+    ]
+    return [
+        pytest.param(*pair, id=name, marks=mark)
+        for pair, name, mark in zip(pairs, names, marks, strict=True)
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:No text of class")
 @pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
 @pytest.mark.parametrize(
     ("estimator", "check"),
-    [*checks(HardmaxClassifier()), *checks(OfRows()), *checks(OfRows(epochs=None), "multilabel")],
+    [
+        *checks(HardmaxClassifier()),
+        *checks(OfRows()),
+        *checks(OfRows(epochs=None), "multilabel"),
+    ],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -100,17 +123,26 @@ def test_it_learns_negations_from_pairs(fresh):
     corpus = reviews(1500, seed=1)
     scores = []
     for ngram_range in ((1, 1), (1, 2)):
-        classifier = HardmaxClassifier(**SMALL | {"ngram_range": ngram_range, "epochs": 10})
-        scores.append(classifier.fit(corpus.texts, corpus.labels).score(fresh.texts, fresh.labels))
+        classifier = HardmaxClassifier(
+            **SMALL | {"ngram_range": ngram_range, "epochs": 10}
+        )
+        scores.append(
+            classifier.fit(corpus.texts, corpus.labels).score(fresh.texts, fresh.labels)
+        )
     assert scores[1] > max(0.8, scores[0] + 0.05)
 
 
 def test_signature_and_docstring_come_from_the_parameters():
     every = fields(Parameters)
     signature = inspect.signature(HardmaxClassifier)
-    assert {each.name: each.default for each in every} == HardmaxClassifier().get_params()
+    assert {
+        each.name: each.default for each in every
+    } == HardmaxClassifier().get_params()
     assert [each.name for each in every] == list(signature.parameters)
-    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values())
+    assert all(
+        parameter.kind is parameter.KEYWORD_ONLY
+        for parameter in signature.parameters.values()
+    )
     for each in every:
         assert f"{each.name} : " in HardmaxClassifier.__doc__
         assert each.metadata["about"] in HardmaxClassifier.__doc__
@@ -129,13 +161,24 @@ def test_works_in_scikit_learn(corpus):
     assert len(cross_val_score(tiny, few, labels, cv=2)) == 2
     grid = GridSearchCV(tiny, {"layers": [0, 1]}, cv=2).fit(few, labels)
     assert grid.best_params_["layers"] in (0, 1)
-    pipeline = make_pipeline(FunctionTransformer(lambda texts: [t.upper() for t in texts]), tiny).fit(few, labels)
-    assert pipeline.predict(few).tolist() == clone(tiny).fit(few, labels).predict(few).tolist()
+    pipeline = make_pipeline(
+        FunctionTransformer(lambda texts: [t.upper() for t in texts]), tiny
+    ).fit(few, labels)
+    assert (
+        pipeline.predict(few).tolist()
+        == clone(tiny).fit(few, labels).predict(few).tolist()
+    )
 
 
 def test_the_same_seed_gives_the_same_model(corpus):
-    made = [HardmaxClassifier(**SMALL | {"epochs": 4}, random_state=seed) for seed in (0, 0, 1)]
-    scores = [c.fit(corpus.texts, corpus.labels).decision_function(corpus.texts).tobytes() for c in made]
+    made = [
+        HardmaxClassifier(**SMALL | {"epochs": 4}, random_state=seed)
+        for seed in (0, 0, 1)
+    ]
+    scores = [
+        c.fit(corpus.texts, corpus.labels).decision_function(corpus.texts).tobytes()
+        for c in made
+    ]
     assert scores[0] == scores[1] != scores[2]
 
 
@@ -146,8 +189,14 @@ def test_without_numba_no_bit_changes(fitted, fresh, without_numba):
 
 
 def test_labels_keep_their_type(corpus):
-    for labels in (np.arange(40) % 2, np.arange(40) % 2 == 0, np.where(np.arange(40) % 2, "b", "a")):
-        classifier = HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(corpus.texts[:40], labels)
+    for labels in (
+        np.arange(40) % 2,
+        np.arange(40) % 2 == 0,
+        np.where(np.arange(40) % 2, "b", "a"),
+    ):
+        classifier = HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(
+            corpus.texts[:40], labels
+        )
         assert classifier.predict(["x"]).dtype == labels.dtype
 
 
@@ -157,26 +206,41 @@ def test_weights_of_classes_and_of_texts_multiply(corpus, tmp_path):
     few = SMALL | {"epochs": 3}
 
     def scores(sample_weight=None, **options):
-        return HardmaxClassifier(**few | options).fit(texts, labels, sample_weight).decision_function(corpus.texts)
+        return (
+            HardmaxClassifier(**few | options)
+            .fit(texts, labels, sample_weight)
+            .decision_function(corpus.texts)
+        )
 
     plain, by_class = scores(), scores(class_weight={"positive": 4.0})
     assert (by_class > plain).mean() > 0.95
     assert (scores(np.where(positive, 4.0, 1.0)) > plain).mean() > 0.95
-    both = scores(np.where(positive, 0.25, 1.0) * 7, class_weight={"positive": 4, "negative": 1})
-    assert np.median(np.abs(both - plain)) < 1e-3 * np.abs(plain).max()  # weights of texts are scaled to a mean of 1
-    numbered = HardmaxClassifier(**few, class_weight={1: 4.0}).fit(texts, positive.astype(int))
+    both = scores(
+        np.where(positive, 0.25, 1.0) * 7, class_weight={"positive": 4, "negative": 1}
+    )
+    assert (
+        np.median(np.abs(both - plain)) < 1e-3 * np.abs(plain).max()
+    )  # weights of texts are scaled to a mean of 1
+    numbered = HardmaxClassifier(**few, class_weight={1: 4.0}).fit(
+        texts, positive.astype(int)
+    )
     np.testing.assert_array_equal(numbered.decision_function(corpus.texts), by_class)
     numbered.save(tmp_path / "model")
     assert HardmaxClassifier.load(tmp_path / "model").class_weight == {1: 4.0}
 
 
 def test_texts_of_weight_0_are_left_out(corpus):
-    texts, labels = [*corpus.texts[:120], "sesquipedalian"], [*corpus.labels[:120], "neither"]
+    texts, labels = (
+        [*corpus.texts[:120], "sesquipedalian"],
+        [*corpus.labels[:120], "neither"],
+    )
     weights = np.r_[np.ones(119), 0, 0]
     found = HardmaxClassifier(**SMALL).fit(texts, labels, sample_weight=weights)
     expected = HardmaxClassifier(**SMALL).fit(texts[:119], labels[:119])
     assert found.classes_.tolist() == ["negative", "positive"]
-    np.testing.assert_array_equal(found.decision_function(corpus.texts), expected.decision_function(corpus.texts))
+    np.testing.assert_array_equal(
+        found.decision_function(corpus.texts), expected.decision_function(corpus.texts)
+    )
 
 
 def test_held_out_texts_are_of_every_class():
@@ -188,10 +252,32 @@ def test_held_out_texts_are_of_every_class():
 @pytest.mark.parametrize(
     "options",
     [
-        *({"n_heads": 0}, {"groups": 3}, {"select": "best"}, {"ngram_range": (2, 1)}, {"ngram_range": 3}),
-        *({"layers": -1}, {"alpha": 0}, {"dropout": 1.0}, {"training": "sparsemax"}, {"trained_A": True}),
-        *({"class_weight": "even"}, {"class_weight": {"positive": 0}}, {"class_weight": {"positiv": 2}}),
-        *({"resume": True}, {"epochs": 0}, {"device": "tpu"}, {"start": "linear", "epochs": 2}, {"start": "warm"}),
+        *(
+            {"n_heads": 0},
+            {"groups": 3},
+            {"select": "best"},
+            {"ngram_range": (2, 1)},
+            {"ngram_range": 3},
+        ),
+        *(
+            {"layers": -1},
+            {"alpha": 0},
+            {"dropout": 1.0},
+            {"training": "sparsemax"},
+            {"trained_A": True},
+        ),
+        *(
+            {"class_weight": "even"},
+            {"class_weight": {"positive": 0}},
+            {"class_weight": {"positiv": 2}},
+        ),
+        *(
+            {"resume": True},
+            {"epochs": 0},
+            {"device": "tpu"},
+            {"start": "linear", "epochs": 2},
+            {"start": "warm"},
+        ),
         {"start": "linear", "training": "softmax"},
     ],
 )
@@ -203,12 +289,17 @@ def test_a_wrong_parameter_is_named(corpus, options):
 @pytest.mark.parametrize(
     "given",
     [
-        *({"sample_weight": weights} for weights in ([1, 2], [1.0] * 19 + [-1.0], [np.nan] * 20, [0] * 20)),
+        *(
+            {"sample_weight": weights}
+            for weights in ([1, 2], [1.0] * 19 + [-1.0], [np.nan] * 20, [0] * 20)
+        ),
         *({"groups": groups} for groups in ([1] * 19, [[1]] * 20, 3)),
     ],
 )
 def test_weights_and_groups_have_one_value_per_text(corpus, given):
-    with pytest.raises(ParameterError, match=f"^`{next(iter(given))}` .* each of the 20 texts"):
+    with pytest.raises(
+        ParameterError, match=f"^`{next(iter(given))}` .* each of the 20 texts"
+    ):
         HardmaxClassifier().fit(corpus.texts[:20], corpus.labels[:20], **given)
 
 
@@ -235,38 +326,67 @@ def test_wrong_texts_and_labels_are_named(texts, labels, named):
 
 def test_a_frame_has_a_column_of_texts(corpus, fitted):
     texts, labels = corpus.texts, corpus.labels
-    frame = pd.DataFrame({"stars": range(len(texts)), "title": "a title", "review": texts, "label": labels})
-    named = HardmaxClassifier(**SMALL, text_column="review", columns=()).fit(frame, frame["label"])
+    frame = pd.DataFrame(
+        {
+            "stars": range(len(texts)),
+            "title": "a title",
+            "review": texts,
+            "label": labels,
+        }
+    )
+    named = HardmaxClassifier(**SMALL, text_column="review", columns=()).fit(
+        frame, frame["label"]
+    )
     assert named.predict(frame).tolist() == fitted.predict(texts).tolist()
-    assert fitted.predict(frame[["stars", "review"]]).tolist() == fitted.predict(texts).tolist()
+    assert (
+        fitted.predict(frame[["stars", "review"]]).tolist()
+        == fitted.predict(texts).tolist()
+    )
     assert fitted.explain_many(frame[["review"]].head(1))[0].text == texts[0]
-    assert HardmaxClassifier(text_column="review").get_params()["text_column"] == "review"
+    assert (
+        HardmaxClassifier(text_column="review").get_params()["text_column"] == "review"
+    )
 
 
 @pytest.mark.parametrize(
     ("columns", "chosen", "advice"),
     [
-        (["stars", "title", "review"], None, "Name one with `text_column`. The columns are: stars, title, review."),
+        (
+            ["stars", "title", "review"],
+            None,
+            "Name one with `text_column`. The columns are: stars, title, review.",
+        ),
         (["stars"], None, "The columns are: stars."),
         (["stars", "review"], "Reviews", "Did you mean 'review'?"),
     ],
 )
 def test_a_frame_without_one_column_of_texts_is_refused(columns, chosen, advice):
-    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]})[columns]
+    frame = pd.DataFrame(
+        {"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]}
+    )[columns]
     with pytest.raises(ParameterError, match=r"^`text_column`") as caught:
         HardmaxClassifier(text_column=chosen).fit(frame, ["a", "b"])
     assert advice in caught.value.advice
 
 
 def test_one_text_is_not_a_list():
-    classifier = HardmaxClassifier(n_heads=1, groups=1).fit(["a good film", "a bad film"], ["a", "b"])
+    classifier = HardmaxClassifier(n_heads=1, groups=1).fit(
+        ["a good film", "a bad film"], ["a", "b"]
+    )
     for alone in ("a good film", np.array("a good film"), np.array(1.0)):
         with pytest.raises(ParameterError, match="Put it in brackets"):
             classifier.predict(alone)
 
 
 def test_before_fit():
-    for method in ("predict", "predict_proba", "decision_function", "explain", "explain_many", "leaders"):
+    for method in (
+        "predict",
+        "predict_proba",
+        "decision_function",
+        "explain",
+        "explain_many",
+        "leaders",
+    ):
         with pytest.raises(NotFittedError):
             getattr(HardmaxClassifier(), method)("text")
 
@@ -292,9 +412,20 @@ def test_labels_of_no_single_kind_are_refused(labels, advice):
         HardmaxClassifier().fit(["some words"] * 12, labels)
 
 
-MADE = [("good story", [1, 0]), ("good music", [0, 1]), ("story and music", [1, 1]), ("a film", [0, 0])] * 4
-TEXTS, WANTED = [f"{text} {i}" for i, (text, _) in enumerate(MADE)], np.array([labels for _, labels in MADE])
-SETS = [[name for name, has in zip(("story", "music"), row, strict=True) if has] for row in WANTED.tolist()]
+MADE = [
+    ("good story", [1, 0]),
+    ("good music", [0, 1]),
+    ("story and music", [1, 1]),
+    ("a film", [0, 0]),
+] * 4
+TEXTS, WANTED = (
+    [f"{text} {i}" for i, (text, _) in enumerate(MADE)],
+    np.array([labels for _, labels in MADE]),
+)
+SETS = [
+    [name for name, has in zip(("story", "music"), row, strict=True) if has]
+    for row in WANTED.tolist()
+]
 
 
 @pytest.mark.parametrize("encoder", [None, toy])
@@ -309,23 +440,36 @@ def test_several_labels_per_text(encoder, tmp_path):
     above = sets.predict_proba(TEXTS) > sets.threshold_
     assert above.tolist() == WANTED[:, ::-1].astype(bool).tolist()
     assert sets.answers(TEXTS[2:4])["prediction"].tolist() == ["music, story", ""]
-    assert sets.answers(TEXTS[2:3])["strongest_words"].str.contains("music: music").all()
-    one = OneVsRestClassifier(HardmaxClassifier(**small | {"n_heads": 2})).fit(TEXTS, WANTED)
-    np.testing.assert_allclose(matrix.predict_proba(TEXTS), one.predict_proba(TEXTS), atol=1e-9)
+    assert (
+        sets.answers(TEXTS[2:3])["strongest_words"].str.contains("music: music").all()
+    )
+    one = OneVsRestClassifier(HardmaxClassifier(**small | {"n_heads": 2})).fit(
+        TEXTS, WANTED
+    )
+    np.testing.assert_allclose(
+        matrix.predict_proba(TEXTS), one.predict_proba(TEXTS), atol=1e-9
+    )
     sets.save(tmp_path)
-    assert "several per text: music, story" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "several per text: music, story" in (tmp_path / "README.md").read_text(
+        encoding="utf-8"
+    )
     again = HardmaxClassifier.load(tmp_path, encoder=encoder)
     logits = sets.decision_function(TEXTS)
     np.testing.assert_array_equal(again.decision_function(TEXTS), logits)
     for k, label in enumerate(sets.classes_):
         found = again.explain(TEXTS[0], label)
         assert found.logit == logits[0, k]
-        assert found.bias + found.contributions.sum() == pytest.approx(found.logit, abs=1e-12)
+        assert found.bias + found.contributions.sum() == pytest.approx(
+            found.logit, abs=1e-12
+        )
         assert found.prediction == (label if label in SETS[0] else f"not {label}")
         assert found.minimal_flip().flips == (label in SETS[0])
     assert again.explain(TEXTS[0]).prediction == "story"
     assert set(again.contributions(TEXTS)["for"]) == {"music", "story"}
-    for wrong in (partial(sets.explain, TEXTS[0], "film"), partial(sets.score, TEXTS, [["film"]] * 16)):
+    for wrong in (
+        partial(sets.explain, TEXTS[0], "film"),
+        partial(sets.score, TEXTS, [["film"]] * 16),
+    ):
         with pytest.raises(ParameterError, match="'film'"):
             wrong()
     with pytest.raises(InputError, match="one label per text"):
@@ -333,8 +477,13 @@ def test_several_labels_per_text(encoder, tmp_path):
 
 
 def test_labels_of_all_texts_or_missing_ones_raise_a_warning():
-    with pytest.warns(UserWarning, match=r"Left out 1 of 17"), pytest.warns(UserWarning, match=r"'all' is that of 16"):
-        found = HardmaxClassifier(n_heads=2, groups=1).fit([*TEXTS, "x"], [*([*each, "all"] for each in SETS), None])
+    with (
+        pytest.warns(UserWarning, match=r"Left out 1 of 17"),
+        pytest.warns(UserWarning, match=r"'all' is that of 16"),
+    ):
+        found = HardmaxClassifier(n_heads=2, groups=1).fit(
+            [*TEXTS, "x"], [*([*each, "all"] for each in SETS), None]
+        )
     assert found.predict(["a film"]).tolist() == [("all",)]
     with pytest.raises(ParameterError, match=r"^`start`"):
         HardmaxClassifier(epochs=2).fit(TEXTS, SETS)
@@ -349,30 +498,61 @@ def test_labels_of_all_texts_or_missing_ones_raise_a_warning():
 def table() -> pd.DataFrame:
     corpus = reviews(120, seed=3)
     rng = np.random.default_rng(0)
-    stars = np.where(np.array(corpus.labels) == "positive", 4.0, 2.0) + rng.normal(size=120)
+    stars = np.where(np.array(corpus.labels) == "positive", 4.0, 2.0) + rng.normal(
+        size=120
+    )
     stars[5] = np.nan
-    return pd.DataFrame({"review": corpus.texts, "stars": stars, "land": ["uk", "de", "fr"] * 40, "y": corpus.labels})
+    return pd.DataFrame(
+        {
+            "review": corpus.texts,
+            "stars": stars,
+            "land": ["uk", "de", "fr"] * 40,
+            "y": corpus.labels,
+        }
+    )
 
 
 @pytest.mark.parametrize(("classes", "encoder"), [(2, None), (3, None), (2, toy)])
-def test_columns_beside_the_text_are_parts_of_the_sum(table, classes, encoder, tmp_path):
-    labels = table["y"] if classes == 2 else table["y"].where(table["stars"] < 4, "best")
+def test_columns_beside_the_text_are_parts_of_the_sum(
+    table, classes, encoder, tmp_path
+):
+    labels = (
+        table["y"] if classes == 2 else table["y"].where(table["stars"] < 4, "best")
+    )
     options = {"n_heads": 4, "groups": 1, "text_column": "review", "encoder": encoder}
     plain = HardmaxClassifier(**options, columns=()).fit(table, labels)
-    classifier = HardmaxClassifier(**options, columns=["stars", "land"]).fit(table, labels)
+    classifier = HardmaxClassifier(**options, columns=["stars", "land"]).fit(
+        table, labels
+    )
     assert classifier.history_[0].accuracy > plain.history_[0].accuracy + 0.05
     classifier.save(tmp_path)
-    again, logits = HardmaxClassifier.load(tmp_path, encoder=encoder), classifier.decision_function(table)
+    again, logits = (
+        HardmaxClassifier.load(tmp_path, encoder=encoder),
+        classifier.decision_function(table),
+    )
     again.text_column = "review"
     np.testing.assert_array_equal(again.decision_function(table), logits)
-    np.testing.assert_array_equal(again.decision_function(table.iloc[::-1])[::-1], logits)
-    assert "columns: stars, land" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    np.testing.assert_array_equal(
+        again.decision_function(table.iloc[::-1])[::-1], logits
+    )
+    assert "columns: stars, land" in (tmp_path / "README.md").read_text(
+        encoding="utf-8"
+    )
     for found, logit in zip(again.explain_many(table.head(8)), logits, strict=False):
         np.testing.assert_array_equal(found.logit, logit)
-        for parts in (found.contributions, [part.value for part in found.by_word()], found.by_sentence()):
+        for parts in (
+            found.contributions,
+            [part.value for part in found.by_word()],
+            found.by_sentence(),
+        ):
             values = [getattr(part, "value", part) for part in parts]
-            np.testing.assert_allclose(found.bias + np.sum(values, axis=0), logit, atol=1e-9)
-        assert [part.text.split(" = ")[0] for part in found.columns] == ["stars", "land"]
+            np.testing.assert_allclose(
+                found.bias + np.sum(values, axis=0), logit, atol=1e-9
+            )
+        assert [part.text.split(" = ")[0] for part in found.columns] == [
+            "stars",
+            "land",
+        ]
         assert "land = " in str(found.to_html())
     missing = again.explain(table.iloc[[5]].assign(land="es"))
     assert not np.any([part.value for part in missing.columns])
@@ -390,11 +570,19 @@ def test_columns_are_checked(table):
     with pytest.warns(UserWarning, match="To read stars, land, y, pass"):
         plain.fit(table, table["y"])
     one = clone(plain).set_params(columns=["stars"]).fit(table, table["y"])
-    with pytest.raises(ParameterError, match=r"^`X` must be a DataFrame with the columns stars"):
+    with pytest.raises(
+        ParameterError, match=r"^`X` must be a DataFrame with the columns stars"
+    ):
         one.explain("a film")
-    for column, wrong in (("stars", table.assign(stars="five")), ("star", table), ("review", table)):
+    for column, wrong in (
+        ("stars", table.assign(stars="five")),
+        ("star", table),
+        ("review", table),
+    ):
         with pytest.raises(ParameterError, match=r"^`columns`"):
-            clone(plain).set_params(columns=[column, "stars"]).fit(table, table["y"]).predict(wrong)
+            clone(plain).set_params(columns=[column, "stars"]).fit(
+                table, table["y"]
+            ).predict(wrong)
     with pytest.raises(ParameterError, match=r"^`columns`"):
         clone(plain).set_params(columns="stars").fit(table, table["y"])
 
@@ -415,17 +603,27 @@ def test_columns_are_checked(table):
 )
 @pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
 def test_rows_without_text_or_label_are_left_out_and_counted(texts, labels):
-    classifier = HardmaxClassifier(n_heads=2, groups=1, epochs=1, min_df=1, validation=0)
-    with pytest.warns(UserWarning, match=r"^Left out 4 of 12 rows without text or label\.$"):
+    classifier = HardmaxClassifier(
+        n_heads=2, groups=1, epochs=1, min_df=1, validation=0
+    )
+    with pytest.warns(
+        UserWarning, match=r"^Left out 4 of 12 rows without text or label\.$"
+    ):
         classifier.fit(texts, labels)
     kept = [i for i in range(12) if i % 3 < 2]
     plain = [labels.iloc[i] if hasattr(labels, "iloc") else labels[i] for i in kept]
-    again = HardmaxClassifier(**classifier.get_params()).fit([list(texts)[i] for i in kept], plain)
-    assert np.array_equal(again.model_.weights.embedding, classifier.model_.weights.embedding)
+    again = HardmaxClassifier(**classifier.get_params()).fit(
+        [list(texts)[i] for i in kept], plain
+    )
+    assert np.array_equal(
+        again.model_.weights.embedding, classifier.model_.weights.embedding
+    )
 
 
 def test_missing_texts_are_predicted_as_empty_ones(fitted):
-    with pytest.warns(UserWarning, match=r"2 of 3 texts are missing; they count as empty texts\."):
+    with pytest.warns(
+        UserWarning, match=r"2 of 3 texts are missing; they count as empty texts\."
+    ):
         found = fitted.predict_proba(pd.Series(["fine", None, np.nan], dtype=object))
     assert np.array_equal(found, fitted.predict_proba(["fine", "", ""]))
 
@@ -437,7 +635,9 @@ def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatc
     many, scores = peak_of(lambda: fitted.decision_function(fresh.texts * 16))
     assert many < 1.5 * few
     assert scores.tobytes() == np.tile(expected, 16).tobytes()
-    assert [part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some] == ["a" * 30_000, "b", "c"]
+    assert [
+        part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some
+    ] == ["a" * 30_000, "b", "c"]
     assert fitted.explain_many(fresh.texts)[-1].logit == expected[-1]
 
 
@@ -449,7 +649,9 @@ def test_too_long_ngrams_are_refused():
 
 def test_the_record_has_the_median_length():
     texts = ["good", "bad film", "a long and good film"]
-    record = HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b", "a"]).training_
+    record = (
+        HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b", "a"]).training_
+    )
     assert record.characters == 8.0 != np.mean([len(text) for text in texts])
 
 
@@ -464,41 +666,76 @@ def test_coverage_refuses_unknown_labels(corpus, fitted):
 
 
 def test_spaces_around_labels_are_removed(corpus):
-    labels = [f" {label} " if i % 3 else label for i, label in enumerate(corpus.labels[:90])]
+    labels = [
+        f" {label} " if i % 3 else label for i, label in enumerate(corpus.labels[:90])
+    ]
     classifier = HardmaxClassifier(n_heads=2, groups=1)
-    with pytest.warns(UserWarning, match=r"^Removed the spaces around 60 of 90 labels: ' \w+ ' becomes '\w+'\.$"):
+    with pytest.warns(
+        UserWarning,
+        match=r"^Removed the spaces around 60 of 90 labels: ' \w+ ' becomes '\w+'\.$",
+    ):
         classifier.fit(corpus.texts[:90], labels)
     assert classifier.classes_.tolist() == ["negative", "positive"]
-    plain = HardmaxClassifier(n_heads=2, groups=1).fit(corpus.texts[:90], corpus.labels[:90])
-    assert classifier.predict(corpus.texts).tolist() == plain.predict(corpus.texts).tolist()
-    assert classifier.score(corpus.texts[:90], labels) == plain.score(corpus.texts[:90], corpus.labels[:90]) > 0.5
+    plain = HardmaxClassifier(n_heads=2, groups=1).fit(
+        corpus.texts[:90], corpus.labels[:90]
+    )
+    assert (
+        classifier.predict(corpus.texts).tolist()
+        == plain.predict(corpus.texts).tolist()
+    )
+    assert (
+        classifier.score(corpus.texts[:90], labels)
+        == plain.score(corpus.texts[:90], corpus.labels[:90])
+        > 0.5
+    )
 
 
 def test_labels_that_differ_in_case_only_raise_a_warning(corpus):
-    labels = ["Positive" if i < 10 and label == "positive" else label for i, label in enumerate(corpus.labels[:90])]
-    with pytest.warns(UserWarning, match=r"different classes: 'Positive' and 'positive'\."):
-        classifier = HardmaxClassifier(n_heads=2, groups=1).fit(corpus.texts[:90], labels)
+    labels = [
+        "Positive" if i < 10 and label == "positive" else label
+        for i, label in enumerate(corpus.labels[:90])
+    ]
+    with pytest.warns(
+        UserWarning, match=r"different classes: 'Positive' and 'positive'\."
+    ):
+        classifier = HardmaxClassifier(n_heads=2, groups=1).fit(
+            corpus.texts[:90], labels
+        )
     assert classifier.classes_.tolist() == ["Positive", "negative", "positive"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU")
-@pytest.mark.parametrize("options", [{"device": "cuda"}, {"device": "cuda:3"}, {"device": "cuda", "epochs": 1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"device": "cuda"}, {"device": "cuda:3"}, {"device": "cuda", "epochs": 1}],
+)
 def test_a_missing_gpu_is_refused(corpus, options):
     with pytest.raises(ParameterError, match=r"^`device`"):
         HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
 
 
-CHINESE = [f"这部电影{'非常好看' if i % 2 else '实在太差'}。我看了{i}次。" for i in range(20)]
+CHINESE = [
+    f"这部电影{'非常好看' if i % 2 else '实在太差'}。我看了{i}次。" for i in range(20)
+]
 THAI = [f"หนังเรื่องนี้{'สนุกมากจริงๆ' if i % 2 else 'น่าเบื่อมากจริงๆ'} {i}" for i in range(20)]
 
 
 @pytest.mark.parametrize("texts", [CHINESE, THAI])
 def test_scripts_without_spaces_between_words_raise_a_warning(texts):
     labels = ["a", "b"] * 10
-    with pytest.warns(UserWarning, match=r"without spaces between words.*Pass a `tokenizer` in Python"):
+    with pytest.warns(
+        UserWarning, match=r"without spaces between words.*Pass a `tokenizer` in Python"
+    ):
         HardmaxClassifier(n_heads=2, groups=1).fit(texts, labels)
-    HardmaxClassifier(n_heads=2, groups=1, tokenizer=list).fit(texts, labels)  # without a warning
-    split = [f"这 部 电影 {'非常 好看' if i % 2 else '实在 太 差'} {i}" for i in range(20)]
-    quoted = [f"A film called 卧虎藏龙, which was {'good' if i % 2 else 'bad'} {i} times." for i in range(20)]
+    HardmaxClassifier(n_heads=2, groups=1, tokenizer=list).fit(
+        texts, labels
+    )  # without a warning
+    split = [
+        f"这 部 电影 {'非常 好看' if i % 2 else '实在 太 差'} {i}" for i in range(20)
+    ]
+    quoted = [
+        f"A film called 卧虎藏龙, which was {'good' if i % 2 else 'bad'} {i} times."
+        for i in range(20)
+    ]
     for spaced in (split, quoted):
         HardmaxClassifier(n_heads=2, groups=1).fit(spaced, labels)

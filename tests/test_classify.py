@@ -47,14 +47,20 @@ def test_representations_state_what_is_proved_open_or_conjectured():
     assert repr(hm.classify(V=np.zeros((1, 1)))) == "Tokens do not move. Proved: V = 0."
     assert repr(hm.classify(V=np.diag([-1.0, -2.0]))).startswith("OPEN: no theorem")
     assert repr(hm.classify(V=GROWING_PAIR)).startswith("CONJECTURE: ")
-    assert repr(hm.classify(V=np.eye(2), causal=True)).startswith("OPEN: attention is causal. Were it not so: ")
+    assert repr(hm.classify(V=np.eye(2), causal=True)).startswith(
+        "OPEN: attention is causal. Were it not so: "
+    )
     assert "CONJECTURE: " in repr(hm.classify(V=np.diag([3.0, 2.0, 1.0])))
 
 
 @pytest.mark.parametrize(
     "V",
     [
-        [[40, -103, 306], [53, -138, 410], [13, -34, 101]],  # one Jordan block of size 3, hidden by rounding
+        [
+            [40, -103, 306],
+            [53, -138, 410],
+            [13, -34, 101],
+        ],  # one Jordan block of size 3, hidden by rounding
         [[1, 0, 0], [0, 1, 1e-6], [0, 0, 1]],
         np.diag([1, 1 - 1e-8]),
         [[1, -1e-9], [1e-9, 1]],
@@ -76,7 +82,9 @@ def test_an_eigenvalue_that_rounding_could_bring_to_another_is_not_called_simple
 def test_queries_and_keys_matter():
     skew = np.array([[1.0, 2.0], [-2.0, 1.0]])
     assert hm.classify(V=np.eye(2)).proved
-    assert hm.classify(V=np.eye(2), Q=skew).missing == ["Q^T K is not symmetric positive definite"]
+    assert hm.classify(V=np.eye(2), Q=skew).missing == [
+        "Q^T K is not symmetric positive definite"
+    ]
     assert not hm.classify(V=np.diag([2.0, 1.0]), Q=np.diag([-1.0, 1.0])).proved
     assert hm.classify(V=np.diag([2.0, 1.0]), Q=[[1.0, 0.0]], K=[[1.0, 0.0]]).proved
 
@@ -92,22 +100,37 @@ def test_the_dual_basis_is_that_of_the_leading_eigenspace(seed):
     found = hm.classify(V=V)
     assert found.kind == ("complex" if seed % 2 else "product")
     np.testing.assert_allclose(found.dual.T @ found.leading, np.eye(2), atol=1e-8)
-    np.testing.assert_allclose(found.dual.T @ S[:, 2:], 0, atol=1e-7)  # it vanishes on the other eigenvectors
-    np.testing.assert_allclose(found.leading @ found.dual.T @ S[:, :2], S[:, :2], atol=1e-7)
+    np.testing.assert_allclose(
+        found.dual.T @ S[:, 2:], 0, atol=1e-7
+    )  # it vanishes on the other eigenvectors
+    np.testing.assert_allclose(
+        found.leading @ found.dual.T @ S[:, :2], S[:, :2], atol=1e-7
+    )
 
 
 def test_a_rule_brings_its_own_matrices():
     assert hm.classify(hm.SelfAttention(V=np.eye(2))).proved
-    assert hm.classify(hm.SelfAttention(Q=-np.eye(2))).missing == ["Q^T K is not symmetric positive definite"]
-    assert hm.classify(hm.SelfAttention(V=np.eye(2), causal=True)).missing == ["attention is causal"]
+    assert hm.classify(hm.SelfAttention(Q=-np.eye(2))).missing == [
+        "Q^T K is not symmetric positive definite"
+    ]
+    assert hm.classify(hm.SelfAttention(V=np.eye(2), causal=True)).missing == [
+        "attention is causal"
+    ]
     for rule in (hm.SelfAttention(), hm.SelfAttention(V=lambda t: np.eye(2))):
-        with pytest.raises(ValueError, match="A rule to classify must have at least one matrix, and none that depends"):
+        with pytest.raises(
+            ValueError,
+            match="A rule to classify must have at least one matrix, and none that depends",
+        ):
             hm.classify(rule)
 
 
 def test_what_a_rule_lets_expect_is_found_once(monkeypatch):
     calls, find_eigenvalues = [], eigenvalues.find_eigenvalues
-    monkeypatch.setattr(eigenvalues, "find_eigenvalues", lambda V: (calls.append(V), find_eigenvalues(V))[1])
+    monkeypatch.setattr(
+        eigenvalues,
+        "find_eigenvalues",
+        lambda V: (calls.append(V), find_eigenvalues(V))[1],
+    )
     run = hm.simulate(np.eye(2), hm.SelfAttention(V=np.diag([2.0, 1.0])), times=[0, 1])
     assert len(hm.theorems.check(run)) == 7
     assert run.status
@@ -136,7 +159,9 @@ def test_named_matrices():
     assert hm.classify(V=hm.matrix("paper-codimension")).positive == 2
     for name in set(MATRICES) - set(PAPER_MATRICES):
         assert hm.matrix(name, d=4, seed=1).shape == (4, 4)
-        np.testing.assert_array_equal(hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1))
+        np.testing.assert_array_equal(
+            hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1)
+        )
     assert np.linalg.eigvalsh(hm.matrix("definite", d=6)).min() > 0
     assert hm.classify(V=hm.matrix("positive", d=5)).proved
 
@@ -148,8 +173,14 @@ def test_answers_are_the_same_under_all_kernels_of_blas():
 @pytest.mark.parametrize(
     ("V", "proved"),
     [
-        (np.kron(np.eye(2), [[3, 2], [1, 3]]), True),  # 3 + sqrt 2 twice, an irrational number, and 3 - sqrt 2 twice
-        ([[3, 2, 1, 0], [1, 3, 0, 1], [0, 0, 3, 2], [0, 0, 1, 3]], False),  # the same in two Jordan blocks
+        (
+            np.kron(np.eye(2), [[3, 2], [1, 3]]),
+            True,
+        ),  # 3 + sqrt 2 twice, an irrational number, and 3 - sqrt 2 twice
+        (
+            [[3, 2, 1, 0], [1, 3, 0, 1], [0, 0, 3, 2], [0, 0, 1, 3]],
+            False,
+        ),  # the same in two Jordan blocks
         ([[3, 1, 0], [0, 3, 0], [0, 0, 1]], False),
         ([[2, 0, 0], [0, 2, 0], [5, 7, 1]], True),
     ],
@@ -165,12 +196,22 @@ def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
     V[0, 0] = np.nextafter(V[0, 0], 1)  # 2/3 twice no more
     found = hm.classify(V=V)
     assert (found.kind, found.proved, found.missing) == ("product", False, [])
-    assert repr(found).startswith("OPEN: rounding may have parted equal eigenvalues of V. Were it not so: rescaled")
-    assert hm.classify(V=np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (classify.PARTED,)
+    assert repr(found).startswith(
+        "OPEN: rounding may have parted equal eigenvalues of V. Were it not so: rescaled"
+    )
+    assert hm.classify(V=np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (
+        classify.PARTED,
+    )
     B = np.array([[2.0, 1.0], [1.0 + 2e-16, 2.0]])
     skewed = hm.classify(V=np.eye(2), Q=B)
-    assert (skewed.proved, skewed.missing, skewed.rounding) == (False, [], (classify.SKEWED,))
-    assert hm.classify(V=np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
+    assert (skewed.proved, skewed.missing, skewed.rounding) == (
+        False,
+        [],
+        (classify.SKEWED,),
+    )
+    assert hm.classify(
+        V=np.eye(2), Q=B, K=B
+    ).proved  # B^T B is symmetric, however it is rounded
 
 
 def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
@@ -178,10 +219,15 @@ def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
     exact = [hm.classify(V=V) for V in given]
     monkeypatch.setattr(eigenvalues, "has_flint", lambda: False)
     floats = [hm.classify(V=V) for V in given]
-    assert all(sure.proved for sure, guess in zip(exact, floats, strict=True) if guess.proved)
+    assert all(
+        sure.proved for sure, guess in zip(exact, floats, strict=True) if guess.proved
+    )
     proved = sum(f.proved for f in floats), sum(e.proved for e in exact)
     assert 0.7 * proved[1] < proved[0] < proved[1]
-    assert hm.classify(V=np.diag([1, 1, -0.5])).rounding == (classify.PARTED, classify.HELP)
+    assert hm.classify(V=np.diag([1, 1, -0.5])).rounding == (
+        classify.PARTED,
+        classify.HELP,
+    )
     assert repr(hm.classify(V=[[40, -103, 306], [53, -138, 410], [13, -34, 101]])) == (
         "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
     )
@@ -195,7 +241,10 @@ def test_large_matrices_are_decided_by_the_bound():
     assert hm.classify(V=np.ones((65, 65))).proved
     assert hm.Hardmax(0.5, np.diag(np.geomspace(1, 1e-10, 300))).positive_definite
     found = hm.classify(V=np.diag([1.0, *[1.0, 0.5] * 33]))
-    assert (found.kind, found.rounding) == ("product", (classify.PARTED,))  # nothing to install would help
+    assert (found.kind, found.rounding) == (
+        "product",
+        (classify.PARTED,),
+    )  # nothing to install would help
 
 
 def test_the_bound_of_the_error_holds():
@@ -207,24 +256,36 @@ def test_the_bound_of_the_error_holds():
 
 def test_definiteness_is_decided_exactly_and_beyond_rounding():
     tau = 2 * 2.0**-52  # d eps, for entries up to 1
-    for lowest, definite in ((2 * tau, True), (tau * (1 + 2**-20), True), (tau, False), (0.0, False), (-1e-20, False)):
+    for lowest, definite in (
+        (2 * tau, True),
+        (tau * (1 + 2**-20), True),
+        (tau, False),
+        (0.0, False),
+        (-1e-20, False),
+    ):
         A = np.diag([1.0, lowest])
         assert _validation.is_positive_definite(A) == definite
         assert _validation.is_positive_definite(A * 1e200) == definite
-    rational = np.array([[Fraction(1), Fraction(1)], [Fraction(1), 1 + Fraction(1, 10**15)]], object)
+    rational = np.array(
+        [[Fraction(1), Fraction(1)], [Fraction(1), 1 + Fraction(1, 10**15)]], object
+    )
     assert _validation.is_positive_definite(rational)
     rational[1, 1] = 1 + Fraction(1, 10**17)
     assert not _validation.is_positive_definite(rational)
 
 
 def test_the_form_of_an_eigenvector_is_decided_however_close_others_are():
-    V = np.diag([1.0, *[1 - 2.0**-17.5] * 6])  # the eigenvector e_1, and a Jordan block that is closer than it looks
+    V = np.diag(
+        [1.0, *[1 - 2.0**-17.5] * 6]
+    )  # the eigenvector e_1, and a Jordan block that is closer than it looks
     V[range(1, 6), range(2, 7)] = 1
     Q = np.diag([-1.0, *[1.0] * 6])  # <Q e_1, e_1> = -1
     assert not hm.classify(Q, V=V).hypotheses[classify.FORM]
     assert hm.classify(Q=-Q, V=V).hypotheses[classify.FORM]
     small = np.diag([1e-7, 1.0])
-    assert hm.classify(Q=small, K=small, V=np.diag([2.0, 1.0])).proved  # 1e-14 is positive
+    assert hm.classify(
+        Q=small, K=small, V=np.diag([2.0, 1.0])
+    ).proved  # 1e-14 is positive
 
 
 @pytest.mark.parametrize("copies", [1, 400])
@@ -232,14 +293,27 @@ def test_the_form_of_many_queries_is_not_decided_by_rounding(copies):
     k = 2100 * copies
     Q, K = np.zeros((k, 2)), np.zeros((k, 2))
     Q[:, 0] = 1
-    K[0, 0], K[1:-2, 0], K[-2, 0], K[-1, 0] = 1e18, -60, -1e18, 1  # floats have 1 for a negative sum
+    K[0, 0], K[1:-2, 0], K[-2, 0], K[-1, 0] = (
+        1e18,
+        -60,
+        -1e18,
+        1,
+    )  # floats have 1 for a negative sum
     assert not hm.classify(Q, K, np.diag([2.0, 1.0])).proved
     assert not hm.classify(Q[:, :1], K[:, :1], [[1.0]]).proved
 
 
 def test_floats_alone_do_not_trust_an_eigenvector_near_others(monkeypatch):
-    V = [[1.0, -(2.0**-19), 2.0**-19], [2.0, 1 - 2.5 * 2.0**-19, -1 + 2.5 * 2.0**-19], [2.0, -(2.0**-18), 2.0**-18]]
-    B = [[19999999999980.0, 3e13, -4e13], [0.0, 3e13, -2e13], [-2e13, -2e13, 2e13]]  # <phi, B phi> = -20
+    V = [
+        [1.0, -(2.0**-19), 2.0**-19],
+        [2.0, 1 - 2.5 * 2.0**-19, -1 + 2.5 * 2.0**-19],
+        [2.0, -(2.0**-18), 2.0**-18],
+    ]
+    B = [
+        [19999999999980.0, 3e13, -4e13],
+        [0.0, 3e13, -2e13],
+        [-2e13, -2e13, 2e13],
+    ]  # <phi, B phi> = -20
     assert not hm.classify(Q=B, V=V).proved
     monkeypatch.setattr(eigenvalues, "has_flint", lambda: False)
     assert not hm.classify(Q=B, V=V).proved
@@ -248,7 +322,9 @@ def test_floats_alone_do_not_trust_an_eigenvector_near_others(monkeypatch):
 
 def test_exponents_of_any_spread_are_answered_soon():
     rng = np.random.default_rng(0)
-    V = 2 * np.eye(32) + rng.standard_normal((32, 32)) * 10.0 ** rng.integers(-300, -20, (32, 32))
+    V = 2 * np.eye(32) + rng.standard_normal((32, 32)) * 10.0 ** rng.integers(
+        -300, -20, (32, 32)
+    )
     assert not eigenvalues.is_exact(V)
     assert repr(hm.classify(V=V)).startswith("OPEN: ")
     assert not _validation.is_positive_definite(np.diag([1.0, *[1e-200] * 63]))

@@ -22,29 +22,73 @@ def moons(run) -> np.ndarray:
 
 def test_clusters_are_those_of_the_estimator(run, moons) -> None:
     found = HardmaxClustering(n_clusters=2).fit(moons)
-    code, out, err = run("cluster", "moons.csv", "--clusters", 2, "--out", "c.csv", "--out", "c.json", "--out", "c.png")
+    code, out, err = run(
+        "cluster",
+        "moons.csv",
+        "--clusters",
+        2,
+        "--out",
+        "c.csv",
+        "--out",
+        "c.json",
+        "--out",
+        "c.png",
+    )
     assert (code, err) == (0, "")
-    assert out.startswith("2 clusters of 120 points, at granularity 0.5. The limit of every point is proved")
+    assert out.startswith(
+        "2 clusters of 120 points, at granularity 0.5. The limit of every point is proved"
+    )
     with Path("c.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["cluster"]) for row in rows] == found.labels_.tolist()
-    assert [int(row["point"]) for row in rows if row["leads"] == "True"] == found.leaders_.tolist()
-    assert np.array([[row["x1"], row["x2"]] for row in rows], float).tolist() == moons.tolist()
+    assert [
+        int(row["point"]) for row in rows if row["leads"] == "True"
+    ] == found.leaders_.tolist()
+    assert (
+        np.array([[row["x1"], row["x2"]] for row in rows], float).tolist()
+        == moons.tolist()
+    )
     assert json.loads(Path("c.json").read_text())["labels"] == found.labels_.tolist()
     assert Path("c.png").stat().st_size > 5000
 
 
 def test_settings_reach_the_estimator(run, moons) -> None:
-    options = ("--granularity", 0.8, "--features", "points", "--no-center", "--whiten", "--must-lead", "3,5")
+    options = (
+        "--granularity",
+        0.8,
+        "--features",
+        "points",
+        "--no-center",
+        "--whiten",
+        "--must-lead",
+        "3,5",
+    )
     result = json.loads(run("cluster", "moons.csv", *options, "--json")[1])
-    kinds = {"granularity": 0.8, "features": "points", "center": False, "A": "whiten", "must_lead": [3, 5]}
+    kinds = {
+        "granularity": 0.8,
+        "features": "points",
+        "center": False,
+        "A": "whiten",
+        "must_lead": [3, 5],
+    }
     assert result["labels"] == HardmaxClustering(**kinds).fit(moons).labels_.tolist()
-    result = json.loads(run("cluster", "moons.csv", "--neighbors", 4, "--components", 3, "--json")[1])
-    assert result["labels"] == HardmaxClustering(n_neighbors=4, n_components=3).fit(moons).labels_.tolist()
+    result = json.loads(
+        run("cluster", "moons.csv", "--neighbors", 4, "--components", 3, "--json")[1]
+    )
+    assert (
+        result["labels"]
+        == HardmaxClustering(n_neighbors=4, n_components=3).fit(moons).labels_.tolist()
+    )
 
 
 def test_an_error_names_the_option(run, moons) -> None:
-    wrong = ["--features point", "--granularity 2", "--neighbors 3 --features points", "--no-center", "--must-lead x"]
+    wrong = [
+        "--features point",
+        "--granularity 2",
+        "--neighbors 3 --features points",
+        "--no-center",
+        "--must-lead x",
+    ]
     for arguments in [*wrong, "--noise 0.5", "--out c.gif", "--tree c.csv"]:
         code, out, err = run("cluster", "moons.csv", *arguments.split())
         assert (code, out) == (2, "")

@@ -34,19 +34,32 @@ def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
     for tau in [0.0, 0.1, 0.5, 1.0, 1.7, 5.0, 40.0]:
         leaders = granularity.find_first_leaders(features, tau)
         assert leaders.tolist() == np.flatnonzero(thresholds > tau).tolist()
-        by_definition = hm.limit(granularity.scale_radii(features, tau), hm.Hardmax(1.0))
-        assert leaders.tolist() == by_definition.leaders[by_definition.emerged == 0].tolist()
+        by_definition = hm.limit(
+            granularity.scale_radii(features, tau), hm.Hardmax(1.0)
+        )
+        assert (
+            leaders.tolist()
+            == by_definition.leaders[by_definition.emerged == 0].tolist()
+        )
 
 
 def test_thresholds_follow_the_definition():
     f = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.1]])
-    expected = [-np.log(np.cos(np.pi / 4)) / np.log(np.sqrt(2)), np.inf, np.inf]  # 1: cos 45° = 1 / sqrt(2)
+    expected = [
+        -np.log(np.cos(np.pi / 4)) / np.log(np.sqrt(2)),
+        np.inf,
+        np.inf,
+    ]  # 1: cos 45° = 1 / sqrt(2)
     assert granularity.compute_thresholds(f, np.arange(3))[0] == pytest.approx(expected)
-    assert granularity.compute_thresholds(f, np.array([2, 0]))[0] == pytest.approx(np.array(expected)[[2, 0]])
+    assert granularity.compute_thresholds(f, np.array([2, 0]))[0] == pytest.approx(
+        np.array(expected)[[2, 0]]
+    )
 
 
 def test_thresholds_are_respected_as_far_as_floats_reach():
-    embedding = spectral.SpectralEmbedding.of(graph_of(np.random.default_rng(7).standard_normal((200, 2))).weights, 9)
+    embedding = spectral.SpectralEmbedding.of(
+        graph_of(np.random.default_rng(7).standard_normal((200, 2))).weights, 9
+    )
     f = embedding.features(8)
     taus = [granularity.limit_tau(f, tau) for tau in (1, 10, 300, 1e4, 1e6)]
     counts = [len(granularity.find_first_leaders(f, tau)) for tau in taus]
@@ -57,8 +70,14 @@ def test_leaders_that_emerge_later_are_counted():
     X = make_blobs(60, centers=1, random_state=8)[0]
     for k in range(1, 12):
         found = choose_tau(lift(X), k, 1.0)
-        assert found.n_clusters == k >= len(granularity.find_first_leaders(lift(X), found.tau))
-    X = np.random.default_rng(37).standard_normal((50, 2))  # four leaders at layer 0, and one later
+        assert (
+            found.n_clusters
+            == k
+            >= len(granularity.find_first_leaders(lift(X), found.tau))
+        )
+    X = np.random.default_rng(37).standard_normal(
+        (50, 2)
+    )  # four leaders at layer 0, and one later
     assert choose_tau(preprocessing.append_constant(X, X), 5, 1.0).n_clusters == 5
 
 
@@ -73,11 +92,20 @@ def test_one_half_is_the_plain_model_to_the_last_bit():
 
 def test_granularity_goes_from_one_cluster_to_every_point():
     gs = (0, 0.02, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1)
-    sizes = [HardmaxClustering(features="points", granularity=g).fit(BLOBS).n_clusters_ for g in gs]
+    sizes = [
+        HardmaxClustering(features="points", granularity=g).fit(BLOBS).n_clusters_
+        for g in gs
+    ]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (1, len(BLOBS))
-    graph_sizes = [HardmaxClustering(granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.5, 1)]
-    assert graph_sizes == [2, 4, 300]  # two rays have no longer row on their side, and lead at every tau
+    graph_sizes = [
+        HardmaxClustering(granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.5, 1)
+    ]
+    assert graph_sizes == [
+        2,
+        4,
+        300,
+    ]  # two rays have no longer row on their side, and lead at every tau
 
 
 def test_the_tree_can_be_cut_anywhere_and_clusters_are_nested():
@@ -89,7 +117,10 @@ def test_the_tree_can_be_cut_anywhere_and_clusters_are_nested():
         assert len(leaders) == k == len(set(labels.tolist()))
         assert (labels[leaders] == np.arange(k)).all()
         if finer is not None:
-            assert all(len(set(labels[finer == c].tolist())) == 1 for c in range(finer.max() + 1))
+            assert all(
+                len(set(labels[finer == c].tolist())) == 1
+                for c in range(finer.max() + 1)
+            )
         finer = labels
 
 
@@ -98,7 +129,12 @@ def test_the_leaders_of_a_cut_are_those_of_layer_0():
     tree = model.tree_
     for g in (0.3, 0.5):
         _, leaders = tree.cut(granularity=g)
-        assert leaders.tolist() == granularity.find_first_leaders(model._fitted.result.features, (1 - g) / g).tolist()
+        assert (
+            leaders.tolist()
+            == granularity.find_first_leaders(
+                model._fitted.result.features, (1 - g) / g
+            ).tolist()
+        )
 
 
 def test_the_tree_is_one_of_scipys():
@@ -145,7 +181,9 @@ SETS_WITHOUT_CLUSTERS = {
 
 @pytest.mark.parametrize("name", SETS_WITHOUT_CLUSTERS)
 def test_data_without_clusters_have_one(name):
-    sets = [SETS_WITHOUT_CLUSTERS[name](np.random.default_rng(seed)) for seed in range(3)]
+    sets = [
+        SETS_WITHOUT_CLUSTERS[name](np.random.default_rng(seed)) for seed in range(3)
+    ]
     assert [HardmaxClustering().fit(X).n_clusters_ for X in sets] == [1] * 3
 
 
@@ -172,8 +210,13 @@ def test_prominences_follow_the_definition():
     density = -graph.dimension * np.log(graph.scales)
     a, b, far = graph.bridges
     near = graph.distances.tocoo()
-    edges = [(min(density[i], density[j]), i, j) for i, j in zip(near.row, near.col, strict=True)]
-    levels = np.minimum(np.minimum(density[a], density[b]), -graph.dimension * np.log(far))
+    edges = [
+        (min(density[i], density[j]), i, j)
+        for i, j in zip(near.row, near.col, strict=True)
+    ]
+    levels = np.minimum(
+        np.minimum(density[a], density[b]), -graph.dimension * np.log(far)
+    )
     edges += list(zip(levels, a, b, strict=True))
     label, expected = list(range(120)), {}
     for level, i, j in sorted(edges, reverse=True):
@@ -183,19 +226,35 @@ def test_prominences_follow_the_definition():
         low, high = sorted((one, other), key=lambda peak: density[peak])
         expected[low] = density[low] - level
         label = [high if each == low else each for each in label]
-    expected = {peak: fall for peak, fall in expected.items() if fall > 0} | {label[0]: np.inf}
+    expected = {peak: fall for peak, fall in expected.items() if fall > 0} | {
+        label[0]: np.inf
+    }
     peaks = Peaks.of(graph)
-    kept = {int(peak): fall for peak, fall in zip(peaks.points, peaks.prominences, strict=True) if fall > 0}
+    kept = {
+        int(peak): fall
+        for peak, fall in zip(peaks.points, peaks.prominences, strict=True)
+        if fall > 0
+    }
     assert kept.keys() == expected.keys()
     assert all(kept[peak] == pytest.approx(expected[peak]) for peak in kept)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_dimension_is_estimated(d):
-    X = np.random.default_rng(0).random((3000, d)) @ np.random.default_rng(1).standard_normal((d, 9))
+    X = np.random.default_rng(0).random((3000, d)) @ np.random.default_rng(
+        1
+    ).standard_normal((d, 9))
     assert graph_of(X, 20).dimension == pytest.approx(d, rel=0.2)
 
 
 def test_chance_grows_with_the_number_of_points_and_falls_with_neighbours():
-    assert chance_prominence(1000, 10, 2) > chance_prominence(100, 10, 2) > chance_prominence(100, 20, 2)
-    assert chance_prominence(100, 10, 2) > chance_prominence(100, 10, 4) < chance_prominence(100, 10, 100)
+    assert (
+        chance_prominence(1000, 10, 2)
+        > chance_prominence(100, 10, 2)
+        > chance_prominence(100, 20, 2)
+    )
+    assert (
+        chance_prominence(100, 10, 2)
+        > chance_prominence(100, 10, 4)
+        < chance_prominence(100, 10, 100)
+    )

@@ -37,13 +37,20 @@ def test_far_components_are_joined():
 @pytest.mark.parametrize("spread", [0.5, 30.0])
 def test_bridges_are_the_nearest_pairs(spread):
     random = np.random.default_rng(0)
-    X = np.concatenate([random.standard_normal((n, 3)) + spread * random.standard_normal(3) for n in (9, 20, 31, 40)])
+    X = np.concatenate(
+        [
+            random.standard_normal((n, 3)) + spread * random.standard_normal(3)
+            for n in (9, 20, 31, 40)
+        ]
+    )
     parts = np.split(np.arange(100), [9, 29, 60])
     distances = np.linalg.norm(X[:, None] - X, axis=2)
     expected = set()
     for part in parts[:3]:
         outside = np.setdiff1d(np.arange(100), part)
-        i, j = np.unravel_index(distances[np.ix_(part, outside)].argmin(), (len(part), len(outside)))
+        i, j = np.unravel_index(
+            distances[np.ix_(part, outside)].argmin(), (len(part), len(outside))
+        )
         expected.add((min(part[i], outside[j]), max(part[i], outside[j])))
     labels = np.repeat(np.arange(4), [len(part) for part in parts])
     assert graph.find_nearest_pairs(metric(X), labels) == expected
@@ -67,7 +74,9 @@ def test_pieces_of_many_points_are_joined_near_their_ends(monkeypatch):
 
 
 def test_a_point_without_neighbours_is_joined():
-    D = sparse.csr_array(([1.0, 1.0, 2.0, 2.0], ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(4, 4))
+    D = sparse.csr_array(
+        ([1.0, 1.0, 2.0, 2.0], ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(4, 4)
+    )
     assert graph.Graph.of_distances(D, 2).weights.sum(axis=1).min() > 0
 
 
@@ -82,11 +91,21 @@ def test_outliers_beside_a_dense_group_stay_connected(outliers, size):
 
 def test_most_neighbours_of_very_many_points_are_found():
     random = np.random.default_rng(0)
-    Y = random.standard_normal((6000, 8)) @ random.standard_normal((8, 32)) + 0.1 * random.standard_normal((6000, 32))
+    Y = random.standard_normal((6000, 8)) @ random.standard_normal(
+        (8, 32)
+    ) + 0.1 * random.standard_normal((6000, 32))
     found = graph.InvertedFile(Y).find_nearest(None, 10)
     exact = NearestNeighbors(n_neighbors=10).fit(Y).kneighbors(return_distance=False)
     assert not (found == np.arange(6000)[:, None]).any()
-    assert np.mean([len(set(a) & set(b)) for a, b in zip(found.tolist(), exact.tolist(), strict=True)]) > 9
+    assert (
+        np.mean(
+            [
+                len(set(a) & set(b))
+                for a, b in zip(found.tolist(), exact.tolist(), strict=True)
+            ]
+        )
+        > 9
+    )
 
 
 def test_cells_with_too_few_points_are_completed(monkeypatch):
@@ -112,7 +131,11 @@ def test_every_solver_finds_the_same_eigenvectors(monkeypatch):
     X, _ = make_moons(900, noise=0.05, random_state=0)
     W = graph_of(np.concatenate([X, X + 50.0])).weights  # a component far away
     ways = []
-    for setting, value in (("MAX_BAND", 0.0), ("MAX_BAND", 100.0), ("MAX_DENSE", 10_000)):
+    for setting, value in (
+        ("MAX_BAND", 0.0),
+        ("MAX_BAND", 100.0),
+        ("MAX_DENSE", 10_000),
+    ):
         monkeypatch.setattr(spectral, setting, value)
         ways.append(spectral.SpectralEmbedding.of(W, 9))
     grams = [one.features(4) @ one.features(4)[:50].T for one in ways]
@@ -124,20 +147,33 @@ def test_every_solver_finds_the_same_eigenvectors(monkeypatch):
 def test_graphs_of_curves_and_planes_are_narrow():
     random = np.random.default_rng(0)
     t = 9 * random.random(2000)
-    sets = [np.column_stack([np.cos(t * k) for k in range(1, 7)]), *(random.random((2000, d)) for d in (1, 2, 3, 9))]
+    sets = [
+        np.column_stack([np.cos(t * k) for k in range(1, 7)]),
+        *(random.random((2000, d)) for d in (1, 2, 3, 9)),
+    ]
     narrow = [spectral.is_narrow(graph_of(X).weights.tocsc()) for X in sets]
     assert narrow == [True, True, True, False, False]
 
 
 def test_equal_eigenvalues_are_not_cut_apart():
     ring = np.exp(2j * np.pi * np.arange(24) / 24)
-    found = spectral.SpectralEmbedding.of(graph_of(np.column_stack([ring.real, ring.imag]), 2).weights, 10)
+    found = spectral.SpectralEmbedding.of(
+        graph_of(np.column_stack([ring.real, ring.imag]), 2).weights, 10
+    )
     assert [found.round_up(m) for m in (1, 2, 3, 4, 5)] == [1, 3, 3, 5, 5]
     assert found.values[0] == pytest.approx(1.0)
 
 
 def test_the_number_of_eigenvectors_by_the_gap():
-    rates = np.array([0, 0.01, 0.03, 0.2, 0.3, 0.9])  # log ratios 1.10, 1.90, 0.41, 1.10 from m = 2 on
-    assert spectral.SpectralEmbedding(1 - rates, np.empty((9, 6))).choose_components() == 3
-    rates = np.array([0, 0.01, 0.03, 0.07, 0.1, 0.28])  # 1.10, 0.85, 0.36, 1.03: times sqrt(m) the last is largest
-    assert spectral.SpectralEmbedding(1 - rates, np.empty((9, 6))).choose_components() == 5
+    rates = np.array(
+        [0, 0.01, 0.03, 0.2, 0.3, 0.9]
+    )  # log ratios 1.10, 1.90, 0.41, 1.10 from m = 2 on
+    assert (
+        spectral.SpectralEmbedding(1 - rates, np.empty((9, 6))).choose_components() == 3
+    )
+    rates = np.array(
+        [0, 0.01, 0.03, 0.07, 0.1, 0.28]
+    )  # 1.10, 0.85, 0.36, 1.03: times sqrt(m) the last is largest
+    assert (
+        spectral.SpectralEmbedding(1 - rates, np.empty((9, 6))).choose_components() == 5
+    )

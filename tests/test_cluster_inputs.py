@@ -22,7 +22,10 @@ DIGITS = load_digits().data
 def test_distances_give_the_clusters_of_the_points(X, y):
     D = pairwise_distances(X)
     k = len(set(y))
-    points, distances = HardmaxClustering(k).fit(X), HardmaxClustering(k, metric="precomputed").fit(D)
+    points, distances = (
+        HardmaxClustering(k).fit(X),
+        HardmaxClustering(k, metric="precomputed").fit(D),
+    )
     assert same(points.labels_, y)
     assert same(distances.labels_, y)
     assert (points.leaders_ == distances.leaders_).all()
@@ -74,7 +77,10 @@ def test_cosine_compares_directions():
 def test_sparse_points_are_those_of_the_dense_matrix(metric):
     X = np.where(DIGITS > 8, DIGITS, 0)[:500]
     X = X[X.any(axis=1)]
-    dense, thin = (HardmaxClustering(8, metric=metric).fit(form(X)) for form in (np.asarray, sparse.csr_matrix))
+    dense, thin = (
+        HardmaxClustering(8, metric=metric).fit(form(X))
+        for form in (np.asarray, sparse.csr_matrix)
+    )
     assert adjusted_rand_score(dense.labels_, thin.labels_) > 0.95
     assert sparse.issparse(thin.cluster_centers_)
     assert (thin.predict(sparse.csc_array(X)) == thin.labels_).all()
@@ -96,8 +102,12 @@ def test_float32_stays_float32():
 def test_a_search_of_the_user_is_used():
     own = HardmaxClustering(2, search=KNeighborsTransformer(n_neighbors=10)).fit(MOONS)
     assert (own.labels_ == HardmaxClustering(2).fit(MOONS).labels_).all()
-    fewer = HardmaxClustering(2, n_neighbors=5, search=KNeighborsTransformer(n_neighbors=30)).fit(MOONS)
-    assert (fewer.labels_ == HardmaxClustering(2, n_neighbors=5).fit(MOONS).labels_).all()
+    fewer = HardmaxClustering(
+        2, n_neighbors=5, search=KNeighborsTransformer(n_neighbors=30)
+    ).fit(MOONS)
+    assert (
+        fewer.labels_ == HardmaxClustering(2, n_neighbors=5).fit(MOONS).labels_
+    ).all()
 
 
 def test_invalid_rows_are_refused():
@@ -122,18 +132,33 @@ def test_A_is_the_metric(features):
     X = SMALL @ np.linalg.inv(stretch)
     given = HardmaxClustering(4, features=features, A=stretch @ stretch.T).fit(X)
     assert given.leaders_.tolist() == plain.leaders_.tolist()
-    white = [HardmaxClustering(4, features=features, A="whiten").fit(points).labels_.tolist() for points in (SMALL, X)]
+    white = [
+        HardmaxClustering(4, features=features, A="whiten").fit(points).labels_.tolist()
+        for points in (SMALL, X)
+    ]
     assert white[0] == white[1]
-    flat = HardmaxClustering(4, features=features, A="whiten").fit(np.column_stack([SMALL, SMALL.sum(axis=1)]))
+    flat = HardmaxClustering(4, features=features, A="whiten").fit(
+        np.column_stack([SMALL, SMALL.sum(axis=1)])
+    )
     assert flat.labels_.tolist() == white[0]
-    assert HardmaxClustering(features=features, A="whiten").fit(np.ones((4, 2))).n_clusters_ == 1
+    assert (
+        HardmaxClustering(features=features, A="whiten")
+        .fit(np.ones((4, 2)))
+        .n_clusters_
+        == 1
+    )
 
 
 def test_matrices_of_any_scale_and_points_that_they_make_equal():
-    plain, huge = (HardmaxClustering(3, A=A).fit(SMALL) for A in (np.eye(2), 2.0**1023 * np.eye(2)))
+    plain, huge = (
+        HardmaxClustering(3, A=A).fit(SMALL) for A in (np.eye(2), 2.0**1023 * np.eye(2))
+    )
     assert (plain.labels_ == huge.labels_).all()
     rng = np.random.default_rng(70)
-    X, B = rng.standard_normal((10, 27))[rng.integers(0, 10, 30)], rng.standard_normal((27, 27))
+    X, B = (
+        rng.standard_normal((10, 27))[rng.integers(0, 10, 30)],
+        rng.standard_normal((27, 27)),
+    )
     clustering = HardmaxClustering(A=B @ B.T).fit(X)
     assert (clustering.predict(X) == clustering.labels_).all()
 

@@ -13,7 +13,9 @@ def draw(seed: int):
     n, d = int(rng.integers(1, 9)), int(rng.integers(2, 4))
     chosen = {}
     for _ in range(n):
-        tokens = rng.integers(-3, 4, (int(rng.integers(1, 5)), d)) / (1 if seed % 2 else 2)
+        tokens = rng.integers(-3, 4, (int(rng.integers(1, 5)), d)) / (
+            1 if seed % 2 else 2
+        )
         chosen.setdefault(frozenset(map(tuple, tokens.tolist())), tokens)
     sequences = list(chosen.values())
     return sequences, [str(label) for label in rng.integers(0, 3, len(sequences))]
@@ -24,7 +26,9 @@ def test_every_sequence_gets_its_label(seed: int) -> None:
     sequences, labels = draw(seed)
     model = hm.construct_classifier(sequences, labels)
     assert model.predict(sequences) == labels
-    assert model.predict([np.vstack([x[::-1], x[:1]]) for x in sequences]) == labels  # order and copies do not count
+    assert (
+        model.predict([np.vstack([x[::-1], x[:1]]) for x in sequences]) == labels
+    )  # order and copies do not count
     n = len(sequences)
     assert model.counts["rounds"] == n - 1
     assert len(model.blocks) == 1 + 2 * (n - 1) + -(-(n + 1) // 4)
@@ -45,18 +49,25 @@ def test_codes_after_each_round_are_integers_and_split() -> None:
         assert sorted({own[0] for own in codes}) == list(range(r + 1))
     final = [run[-1][:, 0].tolist() for run in runs]
     names = list(dict.fromkeys(labels))
-    assert final == [[names.index(y)] * len(x) for x, y in zip(sequences, labels, strict=True)]
+    assert final == [
+        [names.index(y)] * len(x) for x, y in zip(sequences, labels, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_simulate_classifies_every_sequence_in_rational_arithmetic(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shapes = [(int(rng.integers(1, 5)), 2) for _ in range(12)]
-    drawn = [rng.integers(-3, 4, shape) / 3 if seed % 2 else rng.normal(size=shape) for shape in shapes]
+    drawn = [
+        rng.integers(-3, 4, shape) / 3 if seed % 2 else rng.normal(size=shape)
+        for shape in shapes
+    ]
     sequences = list({frozenset(map(tuple, x.tolist())): x for x in drawn}.values())
     labels = rng.integers(0, 3, len(sequences)).tolist()
     model = hm.construct_classifier(sequences, labels)
-    assert model.counts["largest"] < 1e6  # a projection that separates by rounding alone has 1e16
+    assert (
+        model.counts["largest"] < 1e6
+    )  # a projection that separates by rounding alone has 1e16
     for x, label in zip(sequences, labels, strict=True):
         fractions = [[Fraction(a) for a in row] for row in x.tolist()]
         for given in (x, fractions):
@@ -70,7 +81,9 @@ def test_batches_tensors_and_compositions_of_blocks_are_exact() -> None:
     sequences, labels = draw(3)
     model = hm.construct_classifier(sequences, labels)
     n = len(model.blocks)
-    batch = np.full((len(sequences), max(map(len, sequences)), sequences[0].shape[1]), np.nan)
+    batch = np.full(
+        (len(sequences), max(map(len, sequences)), sequences[0].shape[1]), np.nan
+    )
     for row, x in zip(batch, sequences, strict=True):
         row[: len(x)] = x
     mask = ~np.isnan(batch[..., 0])
@@ -78,8 +91,12 @@ def test_batches_tensors_and_compositions_of_blocks_are_exact() -> None:
     whole = hm.Compose(model.blocks)
     for b, x in enumerate(sequences):
         np.testing.assert_array_equal(run[:, b, mask[b]], np.array(model.run(x), float))
-        np.testing.assert_array_equal(hm.simulate(x, whole, layers=1).array[-1], run[-1, b, mask[b]])
-    mixed = hm.simulate(sequences[0], hm.Compose([model.blocks[0], hm.Normalize("rms")]), layers=1)
+        np.testing.assert_array_equal(
+            hm.simulate(x, whole, layers=1).array[-1], run[-1, b, mask[b]]
+        )
+    mixed = hm.simulate(
+        sequences[0], hm.Compose([model.blocks[0], hm.Normalize("rms")]), layers=1
+    )
     np.testing.assert_allclose((mixed.array[-1] ** 2).mean(axis=1), 1)
 
 
@@ -91,11 +108,20 @@ def test_attention_is_that_of_rank_one_matrices() -> None:
     tokens = np.array(model.run(sequences[0])[2], float)
     scores = np.outer(tokens[:, 0], tokens[:, 1])  # ⟨B z_i, z_j⟩ with B = e_2 e_1^T
     best = scores == scores.max(axis=1, keepdims=True)
-    np.testing.assert_array_equal(first.attention(tokens, 0), best / best.sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(
+        first.attention(tokens, 0), best / best.sum(axis=1, keepdims=True)
+    )
 
 
 def test_fractions_and_one_sequence() -> None:
     third = Fraction(1, 3)
-    model = hm.construct_classifier([[[third, 0]], [[third + Fraction(1, 10**30), 0]]], [True, False])
-    assert model.predict([[[third, 0]], [[third + Fraction(1, 10**30), 0]]]) == [True, False]
-    assert hm.construct_classifier([[[1, 2]]], ["only"]).predict([[[1, 2]], [[5, 5]]]) == ["only", "only"]
+    model = hm.construct_classifier(
+        [[[third, 0]], [[third + Fraction(1, 10**30), 0]]], [True, False]
+    )
+    assert model.predict([[[third, 0]], [[third + Fraction(1, 10**30), 0]]]) == [
+        True,
+        False,
+    ]
+    assert hm.construct_classifier([[[1, 2]]], ["only"]).predict(
+        [[[1, 2]], [[5, 5]]]
+    ) == ["only", "only"]

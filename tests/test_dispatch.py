@@ -53,7 +53,9 @@ def search(tokens):
         (dispatch.COMPILING, False, False, True),
     ],
 )
-def test_compiled_code_runs_by_size_and_by_readiness(set_ready, products, loaded, stored, expected):
+def test_compiled_code_runs_by_size_and_by_readiness(
+    set_ready, products, loaded, stored, expected
+):
     set_ready(["hull"] * loaded, ["hull"] * stored)
     compiled, why = dispatch.explain_choice("hull", products)
     assert compiled == expected
@@ -63,20 +65,30 @@ def test_compiled_code_runs_by_size_and_by_readiness(set_ready, products, loaded
 def test_loops_of_small_calls_come_to_compiled_code(set_ready, monkeypatch):
     monkeypatch.setattr(dispatch, "LOADING", 10**6)
     set_ready(stored=["hull"])
-    tokens = np.random.default_rng(0).normal(size=(500, 2))  # a quarter of the products that pay for loading
+    tokens = np.random.default_rng(0).normal(
+        size=(500, 2)
+    )  # a quarter of the products that pay for loading
     *first, (kernel, why, _) = [search(tokens) for _ in range(4)]
     assert [kernel for kernel, _, _ in first] == ["numpy"] * 3
-    assert (kernel, why) == ("hull", "Loading stored compiled code takes less time than NumPy needs, or has needed.")
+    assert (kernel, why) == (
+        "hull",
+        "Loading stored compiled code takes less time than NumPy needs, or has needed.",
+    )
 
 
 def test_a_loaded_kernel_replaces_one_that_is_not(set_ready):
     set_ready(loaded=["scan"])
-    assert search(np.random.default_rng(0).normal(size=(500, 2)))[:2] == ("scan", "Compiled code is loaded.")
+    assert search(np.random.default_rng(0).normal(size=(500, 2)))[:2] == (
+        "scan",
+        "Compiled code is loaded.",
+    )
 
 
 def test_few_rows_that_are_left_over_load_no_other_kernel(set_ready):
     set_ready(loaded=["hull"])
-    tokens = np.random.default_rng(0).integers(-5, 6, (300, 2)).astype(float)  # with zeros, which a hull leaves out
+    tokens = (
+        np.random.default_rng(0).integers(-5, 6, (300, 2)).astype(float)
+    )  # with zeros, which a hull leaves out
     kernels, _, sets = search(tokens)
     assert kernels == "hull, numpy"
     assert sets == argmax_sets(tokens, kernel="numpy")
@@ -95,18 +107,34 @@ HALF = hm.Hardmax(0.5)
         (hm.MultiHead([HALF, hm.Hardmax(2)], shared=True), 2, "hull"),
         (hm.MultiHead([HALF, hm.Hardmax(2), hm.Softmax(0.5)]), 6, "hull"),
         (hm.MultiHead([hm.Compose([HALF]), hm.Hardmax(2)]), 4, "hull"),
-        (hm.Compose([hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]), 5, "hull, scan"),
+        (
+            hm.Compose(
+                [hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]
+            ),
+            5,
+            "hull, scan",
+        ),
     ],
 )
-def test_every_simulation_reports_its_kernel_and_the_reason(set_ready, rule, d, kernels):
-    tokens = np.random.default_rng(0).normal(size=(200, d))  # products enough for compiled code that is loaded
+def test_every_simulation_reports_its_kernel_and_the_reason(
+    set_ready, rule, d, kernels
+):
+    tokens = np.random.default_rng(0).normal(
+        size=(200, d)
+    )  # products enough for compiled code that is loaded
     for loaded in (True, False):
         set_ready(dispatch.LAST_COMPILED if loaded else ())
         stats = hm.simulate(tokens, rule, layers=2).stats
         ran = set(kernels.split(", ")) if loaded else {"numpy"}
-        assert ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}  # when few tokens are undecided
+        assert (
+            ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}
+        )  # when few tokens are undecided
         assert stats["queries"] > 0
-        why = "Compiled code is loaded." if loaded else "NumPy is done before compiled code is loaded."
+        why = (
+            "Compiled code is loaded."
+            if loaded
+            else "NumPy is done before compiled code is loaded."
+        )
         assert stats["why"].startswith(why)
     assert hm.simulate(tokens, rule, layers=2).stats == stats  # nothing is carried over
 
@@ -115,10 +143,19 @@ def test_heads_with_their_own_coordinates_report_every_reason_once():
     tokens = np.random.default_rng(0).normal(size=(20, 6))
     heads = [hm.Hardmax(0.5, exact=True), hm.Hardmax(2, exact=True), hm.Softmax(1)]
     stats = hm.simulate(tokens, hm.MultiHead(heads), layers=1).stats
-    assert (stats["kernel"], stats["queries"]) == ("flint", sum(own.get("queries", 0) for own in stats["heads"]))
+    assert (stats["kernel"], stats["queries"]) == (
+        "flint",
+        sum(own.get("queries", 0) for own in stats["heads"]),
+    )
     assert stats["why"] == "`exact=True` multiplies integers."
-    for rule in (hm.Softmax(0.5), hm.Compose([hm.Softmax(0.5)]), hm.MultiHead([hm.Softmax(1), hm.Softmax(2)])):
-        assert "kernel" not in hm.simulate(tokens, rule, layers=2).stats  # nothing is searched
+    for rule in (
+        hm.Softmax(0.5),
+        hm.Compose([hm.Softmax(0.5)]),
+        hm.MultiHead([hm.Softmax(1), hm.Softmax(2)]),
+    ):
+        assert (
+            "kernel" not in hm.simulate(tokens, rule, layers=2).stats
+        )  # nothing is searched
 
 
 @pytest.mark.usefixtures("set_ready")
@@ -133,7 +170,10 @@ def test_small_tensors_go_to_numpy_and_the_logger_gets_the_reason(caplog):
         hm.hardmax_attention(z, z, z).sum().backward()
         hm.hardmax_layers(z, torch.ones(3), 4).sum().backward()
     assert set(dispatch._numpy_work) == {"attention", "small", "layers"}
-    assert "attention by NumPy: NumPy is done before compiled code is loaded." in caplog.messages
+    assert (
+        "attention by NumPy: NumPy is done before compiled code is loaded."
+        in caplog.messages
+    )
 
 
 def test_a_kernel_is_loaded_once_it_has_run():
@@ -158,8 +198,16 @@ print(before, loaded, dispatch.is_loaded("symmetric"), hits)
 
 @pytest.mark.slow
 def test_compiled_code_is_stored_and_found_again(tmp_path):
-    own, command = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, [sys.executable, "-c", PROGRAM]
-    printed = [subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    own, command = (
+        os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        [sys.executable, "-c", PROGRAM],
+    )
+    printed = [
+        subprocess.run(
+            command, env=own, capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
     assert printed == ["False False True 0\n", "True False True 1\n"]
 
 
@@ -170,7 +218,10 @@ def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
     monkeypatch.setattr(dispatch, "PACKAGE", tmp_path)
     monkeypatch.setattr(threads, "__file__", str(tmp_path / "search" / "threads.py"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    named, stored = threads.hash_sources.__wrapped__, dispatch.is_stored.__wrapped__  # without their caches
+    named, stored = (
+        threads.hash_sources.__wrapped__,
+        dispatch.is_stored.__wrapped__,
+    )  # without their caches
     assert not stored("hull")
     before = named(tmp_path / "search")
     (tmp_path / f"hull._walk{before}-0.py311.nbi").touch()
@@ -194,11 +245,15 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
     assert code == 2
     assert "`hardmax compile` needs numba" in err
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: True)
-    monkeypatch.setitem(sys.modules, "hardmax.attention.gpu", None)  # as where Triton lacks what it imports
+    monkeypatch.setitem(
+        sys.modules, "hardmax.attention.gpu", None
+    )  # as where Triton lacks what it imports
     code, out, _ = run("compile")
     assert code == 0
     assert run("compile", "--workers", 0)[0] == 2
-    assert out.startswith("GPU kernels: not compiled, because this version of Triton is not supported")
+    assert out.startswith(
+        "GPU kernels: not compiled, because this version of Triton is not supported"
+    )
 
 
 def test_an_interruption_ends_the_compiling_processes(run, monkeypatch):
@@ -254,7 +309,9 @@ def test_nothing_is_compiled_after_hardmax_compile():
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "hardmax.cli.main", "compile"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert {line.split(":")[0] for line in done.stdout.splitlines()[:-1]} >= set(dispatch.LAST_COMPILED)
+    assert {line.split(":")[0] for line in done.stdout.splitlines()[:-1]} >= set(
+        dispatch.LAST_COMPILED
+    )
     used = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True)
     assert (used.returncode, used.stdout) == (0, ""), used.stderr
 

@@ -14,19 +14,34 @@ from hardmax.cli import output
 
 pytestmark = pytest.mark.quick
 
-ERROR = hm.ParameterError("alpha", "be positive", -1, "A step of 0.5 is usual. Or pass `mask`. Try `alpha=0.5`.")
+ERROR = hm.ParameterError(
+    "alpha",
+    "be positive",
+    -1,
+    "A step of 0.5 is usual. Or pass `mask`. Try `alpha=0.5`.",
+)
 
 
 def as_options(name: str, value: str | None) -> str | None:
     """A surface that has `alpha` alone."""
-    return f"--{name}{'' if value is None else f' {value}'}" if name == "alpha" else None
+    return (
+        f"--{name}{'' if value is None else f' {value}'}" if name == "alpha" else None
+    )
 
 
 def test_parts_of_an_error():
     assert (ERROR.names, ERROR.must, ERROR.got) == (("alpha",), "be positive", "-1")
-    assert str(ERROR).startswith("`alpha` must be positive. Got -1. A step of 0.5 is usual.")
-    assert str(hm.ParameterError(Path("a/b.csv"), "be there", "nothing")) == "`a/b.csv` must be there. Got nothing."
-    assert str(hm.ParameterError(("n", "d"), "go together", "one")) == "`n` and `d` must go together. Got one."
+    assert str(ERROR).startswith(
+        "`alpha` must be positive. Got -1. A step of 0.5 is usual."
+    )
+    assert (
+        str(hm.ParameterError(Path("a/b.csv"), "be there", "nothing"))
+        == "`a/b.csv` must be there. Got nothing."
+    )
+    assert (
+        str(hm.ParameterError(("n", "d"), "go together", "one"))
+        == "`n` and `d` must go together. Got one."
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,8 +49,14 @@ def test_parts_of_an_error():
     [
         (hm.InputError("Tokens must move. Got none that do."), (ValueError,)),
         (ERROR, (hm.InputError, ValueError)),
-        (hm.ParameterTypeError("rule", "be a rule", "float"), (hm.ParameterError, ValueError, TypeError)),
-        (hm.ParameterIndexError("k", "be a saved layer", 9), (hm.ParameterError, ValueError, IndexError)),
+        (
+            hm.ParameterTypeError("rule", "be a rule", "float"),
+            (hm.ParameterError, ValueError, TypeError),
+        ),
+        (
+            hm.ParameterIndexError("k", "be a saved layer", 9),
+            (hm.ParameterError, ValueError, IndexError),
+        ),
         (hm.MissingExtra("`exact=True`", "python-flint", "exact"), (ImportError,)),
     ],
     ids=lambda value: type(value).__name__,
@@ -51,11 +72,23 @@ def test_kinds_and_pickling(error, kinds):
 
 def test_a_surface_spells_what_it_has_and_leaves_out_advice_that_it_cannot_follow():
     assert (
-        spell_problem(ERROR, as_options) == "--alpha must be positive. Got -1. A step of 0.5 is usual. Try --alpha 0.5."
+        spell_problem(ERROR, as_options)
+        == "--alpha must be positive. Got -1. A step of 0.5 is usual. Try --alpha 0.5."
     )
-    assert respell("Of `beta`, `alpha` and `f(x)`.", as_options) == "Of `beta`, --alpha and `f(x)`."
-    assert keep_followable("`alpha` is 1.5. See `f(x)`. 2 is more. `beta` is less.", as_options) == "--alpha is 1.5."
-    assert spell_problem(hm.InputError("See `alpha`, or `beta`."), as_options) == "See --alpha, or `beta`."
+    assert (
+        respell("Of `beta`, `alpha` and `f(x)`.", as_options)
+        == "Of `beta`, --alpha and `f(x)`."
+    )
+    assert (
+        keep_followable(
+            "`alpha` is 1.5. See `f(x)`. 2 is more. `beta` is less.", as_options
+        )
+        == "--alpha is 1.5."
+    )
+    assert (
+        spell_problem(hm.InputError("See `alpha`, or `beta`."), as_options)
+        == "See --alpha, or `beta`."
+    )
 
 
 @pytest.fixture
@@ -63,7 +96,9 @@ def options_of():
     """The options of a command, as while it runs."""
     from typer.main import get_command
 
-    return lambda name: output.use_options(get_command(command_line.app).commands[name].params)
+    return lambda name: output.use_options(
+        get_command(command_line.app).commands[name].params
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +122,9 @@ def options_of():
         ("train", ("random_state",), "`--seed`"),
     ],
 )
-def test_the_command_line_spells_parameters_by_its_options(options_of, command, mention, spelled):
+def test_the_command_line_spells_parameters_by_its_options(
+    options_of, command, mention, spelled
+):
     with options_of(command):
         assert output.spell(*mention) == spelled
     assert output.spell("alpha") is None  # no command runs
@@ -95,5 +132,8 @@ def test_the_command_line_spells_parameters_by_its_options(options_of, command, 
 
 def test_endings_of_files():
     assert check_ending("a/B.PNG", [".png", ".svg"]) == ".png"
-    with pytest.raises(hm.ParameterError, match=re.escape("`out` must end in one of .a, .b, .c. Got 'noending'.")):
+    with pytest.raises(
+        hm.ParameterError,
+        match=re.escape("`out` must end in one of .a, .b, .c. Got 'noending'."),
+    ):
         check_ending("noending", [".a", ".b", ".c"], "out")

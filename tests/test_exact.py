@@ -30,7 +30,10 @@ def test_one_denominator_for_floats_and_fractions():
     assert as_floats(rows, D).tolist() == values.tolist()
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "lattice", "duplicates", "huge", "denormal", "mixed", "rational"])
+@pytest.mark.parametrize(
+    "kind",
+    ["gaussian", "lattice", "duplicates", "huge", "denormal", "mixed", "rational"],
+)
 def test_the_common_denominator_is_the_least(kind):
     values = np.asarray(token_sets.KINDS[kind](np.random.default_rng(1)))
     values = values if values.dtype == object else values.astype(float)
@@ -47,11 +50,21 @@ def test_history_is_lazy_and_right(alpha):
     for sets in run.token_sets[0].sets[:-1]:
         history.record(sets)
     last = len(classes) - 1
-    for layer, ids in ((5, [last]), (6, [0, last]), (2, [1]), (0, [0])):  # out of order, with what is known in between
+    for layer, ids in (
+        (5, [last]),
+        (6, [0, last]),
+        (2, [1]),
+        (0, [0]),
+    ):  # out of order, with what is known in between
         D = history.denominator(layer)
         for i, row in zip(ids, history.at(layer, ids), strict=True):
-            assert tuple(Fraction(x, D) for x in row) == truth.positions[layer][classes.first[i]]
-    assert [tuple(row) for row in history.fractions(4)[classes.labels]] == truth.positions[4]
+            assert (
+                tuple(Fraction(x, D) for x in row)
+                == truth.positions[layer][classes.first[i]]
+            )
+    assert [
+        tuple(row) for row in history.fractions(4)[classes.labels]
+    ] == truth.positions[4]
 
 
 def test_history_computes_no_more_than_it_needs():
@@ -65,55 +78,96 @@ def test_history_computes_no_more_than_it_needs():
 
 def argmax(points, candidates, keys, A):
     """Return the exact maximisers of each query among its candidates."""
-    sets, _ = compare_exactly(Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A)
+    sets, _ = compare_exactly(
+        Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A
+    )
     return [row.tolist() for row in sets]
 
 
 @pytest.mark.parametrize("A", [None, [(2, 1), (-1, 0)]])
 @pytest.mark.parametrize("spread", [3, 10**30])
-@pytest.mark.parametrize("queries", [2, 60])  # below and above the count where the float filter starts
+@pytest.mark.parametrize(
+    "queries", [2, 60]
+)  # below and above the count where the float filter starts
 def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
     rng = np.random.default_rng(queries)
     base = (10**60, -(10**60))  # as floats all keys are equal
     offsets = rng.integers(-9, 9, (40, 2)).tolist()
-    keys = {j: (base[0] + x * spread // 3, base[1] + y) for j, (x, y) in enumerate(offsets)}
-    points = [tuple(row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2)).tolist()]
+    keys = {
+        j: (base[0] + x * spread // 3, base[1] + y) for j, (x, y) in enumerate(offsets)
+    }
+    points = [
+        tuple(row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2)).tolist()
+    ]
     points[0] = (0, 0)
     candidates = [np.arange(40) if r % 2 else np.arange(5, 40) for r in range(queries)]
-    for point, options, answer in zip(points, candidates, argmax(points, candidates, keys, A), strict=True):
+    for point, options, answer in zip(
+        points, candidates, argmax(points, candidates, keys, A), strict=True
+    ):
         (best,) = choose([point], A, keys=[keys[j] for j in options.tolist()])
         assert answer == options[best].tolist()
 
 
 def test_argmax_keeps_ties_that_floats_would_break():
     q = (123456789, 987654321)
-    keys = {t: (7 * 10**40 + q[1] * t, 10**41 - q[0] * t) for t in range(1, 31)}  # all level for every multiple of q
+    keys = {
+        t: (7 * 10**40 + q[1] * t, 10**41 - q[0] * t) for t in range(1, 31)
+    }  # all level for every multiple of q
     candidates = [np.arange(1, 31)] * 30
-    assert argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None) == [list(range(1, 31))] * 30
-    assert argmax([(1, 2)] * 30, candidates, dict.fromkeys(range(1, 31), (7, 7)), None) == [list(range(1, 31))] * 30
+    assert (
+        argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
+        == [list(range(1, 31))] * 30
+    )
+    assert (
+        argmax([(1, 2)] * 30, candidates, dict.fromkeys(range(1, 31), (7, 7)), None)
+        == [list(range(1, 31))] * 30
+    )
 
 
 def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
     d, big = 64, 2**60
-    query = (2**80, *[2**27 + 2**17] * (d - 1))  # as floats 1, and a bit more than half of its last digit
-    zero, other = (0,) * d, (big - 2**8, *[big] * (d - 1))  # grows by a whole digit with each term
+    query = (
+        2**80,
+        *[2**27 + 2**17] * (d - 1),
+    )  # as floats 1, and a bit more than half of its last digit
+    zero, other = (
+        (0,) * d,
+        (big - 2**8, *[big] * (d - 1)),
+    )  # grows by a whole digit with each term
     best = (big, *[big - 2**52] * (d - 1))  # never grows
     assert dot(query, best) > dot(query, other)
-    keys = dict(enumerate([zero, other, best] * 10))  # enough that each product is summed from left to right
-    assert argmax([query] * 100, [np.arange(30)] * 100, keys, None) == [list(range(2, 30, 3))] * 100
+    keys = dict(
+        enumerate([zero, other, best] * 10)
+    )  # enough that each product is summed from left to right
+    assert (
+        argmax([query] * 100, [np.arange(30)] * 100, keys, None)
+        == [list(range(2, 30, 3))] * 100
+    )
 
 
 @pytest.mark.parametrize("kernel", ["numpy", "scan"])
 def test_tokens_within_rounding_take_linear_memory(kernel):
     rng = np.random.default_rng(0)
-    tokens = 1 + 2.0**-52 * np.unique(rng.integers(0, 12, size=(2600, 4)), axis=0)  # every key is near for every query
+    tokens = 1 + 2.0**-52 * np.unique(
+        rng.integers(0, 12, size=(2600, 4)), axis=0
+    )  # every key is near for every query
     peak, sets = peak_of(lambda: argmax_sets(tokens, kernel=kernel))
-    assert peak < 8 * MAX_MEMBERS * 4  # all candidates at once, which are copied several times, would take more
+    assert (
+        peak < 8 * MAX_MEMBERS * 4
+    )  # all candidates at once, which are copied several times, would take more
     assert len(tokens) ** 2 > MAX_MEMBERS
     some = rng.integers(len(tokens), size=3)
     assert [sets[i].tolist() for i in some] == choose(tokens[some], keys=tokens)
 
 
 def test_printed_bounds_are_rounded_in_the_safe_direction():
-    assert [_exact.format_down(bound, 2) for bound in (0.01058, 1.0, -0.01052)] == ["0.01", "1", "-0.011"]
-    assert [_exact.format_up(bound, 2) for bound in (0.01051, 0.1, float("inf"))] == ["0.011", "0.1", "inf"]
+    assert [_exact.format_down(bound, 2) for bound in (0.01058, 1.0, -0.01052)] == [
+        "0.01",
+        "1",
+        "-0.011",
+    ]
+    assert [_exact.format_up(bound, 2) for bound in (0.01051, 0.1, float("inf"))] == [
+        "0.011",
+        "0.1",
+        "inf",
+    ]

@@ -19,7 +19,18 @@ from hardmax.text.model import HeadDynamics, Model, Weights, contributions
 from hardmax.text.parameters import Parameters
 from hardmax.text.vocabulary import Encoded, Vocabulary
 
-ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
+ODD = [
+    "",
+    " ",
+    "zzz qqq",
+    "!!!",
+    "<br />",
+    "😀",
+    "not good " * 300,
+    "a" * 5000,
+    "\x00",
+    "GOOD<b>bad</b> &amp; ugly",
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,26 +40,38 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def classifier(corpus):
-    return HardmaxClassifier(n_heads=4, groups=2, ngram_range=(1, 2), epochs=15).fit(corpus.texts, corpus.labels)
+    return HardmaxClassifier(n_heads=4, groups=2, ngram_range=(1, 2), epochs=15).fit(
+        corpus.texts, corpus.labels
+    )
 
 
 @pytest.fixture(scope="module")
 def flat(corpus):
     """One head in the plane, all occurrences."""
-    options = {"alpha": 1.0, "alpha_rate": 1e-3, "epochs": 10, "lemmas": None, "stop_words": None}
+    options = {
+        "alpha": 1.0,
+        "alpha_rate": 1e-3,
+        "epochs": 10,
+        "lemmas": None,
+        "stop_words": None,
+    }
     return HardmaxClassifier.paper(d=2, **options).fit(corpus.texts, corpus.labels)
 
 
 @pytest.fixture(scope="module", params=["general", "paper", "shipped"])
 def any_classifier(request, classifier, flat):
-    return {"general": classifier, "paper": flat, "shipped": hm.pretrained("imdb")}[request.param]
+    return {"general": classifier, "paper": flat, "shipped": hm.pretrained("imdb")}[
+        request.param
+    ]
 
 
 def simulated_logit(classifier, explanation):
     """Return the logit from the trajectories, without shares."""
     weights = classifier.model_.weights
     ends = [t.tokens[-1].mean(axis=0) for t in explanation.trajectory]
-    return weights.bias[0] + sum(weights.decoder[0, h] @ end for h, end in enumerate(ends))
+    return weights.bias[0] + sum(
+        weights.decoder[0, h] @ end for h, end in enumerate(ends)
+    )
 
 
 def test_contributions_add_up_and_are_the_simulation(any_classifier, corpus):
@@ -73,7 +96,9 @@ def test_any_text_is_explained(any_classifier, text):
 def test_odd_texts_have_every_view(any_classifier, text, tmp_path):
     e = any_classifier.explain(text)
     assert json.loads(e.to_json())["prediction"] == e.prediction
-    assert e.to_html(tmp_path / "page.html") == (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert e.to_html(tmp_path / "page.html") == (tmp_path / "page.html").read_text(
+        encoding="utf-8"
+    )
     assert len(e.to_frame()) == len(e.words)
     assert len(e.leaders) == any_classifier.model_.weights.heads
     assert len(e.leave_one_out()) == len(e.words)
@@ -88,7 +113,9 @@ def test_every_run_and_batch_gives_the_same(any_classifier, corpus):
     once, again = (any_classifier.explain_many(texts) for _ in range(2))
     for text, a, b in zip(texts, once, again, strict=True):
         assert a.to_json() == b.to_json() == any_classifier.explain(text).to_json()
-    assert any_classifier.decision_function(texts).tolist() == [each.logit for each in once]
+    assert any_classifier.decision_function(texts).tolist() == [
+        each.logit for each in once
+    ]
 
 
 def test_planted_words_count_most(classifier):
@@ -116,15 +143,22 @@ def test_leaders_are_those_of_the_trajectories(any_classifier, corpus):
 def tied_texts(count):
     """Yield texts of few tokens on a lattice, of one to three coordinates, some with an A, as one model each."""
     random = np.random.default_rng(1)
-    tokens = np.array([[8, 1], [4, 7], [3, 2], [-6, -4]], float)[:, None]  # two of them tie at layer 1
-    yield Weights(tokens, np.array([0.3]), None, np.ones((1, 1, 2)), np.zeros(1), 3), np.ones(4, int)
+    tokens = np.array([[8, 1], [4, 7], [3, 2], [-6, -4]], float)[
+        :, None
+    ]  # two of them tie at layer 1
+    yield (
+        Weights(tokens, np.array([0.3]), None, np.ones((1, 1, 2)), np.zeros(1), 3),
+        np.ones(4, int),
+    )
     for _ in range(count):
         n, d, heads = (int(x) for x in random.integers((1, 1, 1), (10, 4, 3)))
         tokens = random.integers(-3, 4, (n, heads, d)) * 0.1
         A = np.stack([np.eye(d) + 0.5] * heads) if random.random() < 0.25 else None
         alpha = random.choice([0.1, 0.3, 0.5, 1.0], heads)
         decoder = random.integers(-2, 3, (1, heads, d)).astype(float)
-        weights = Weights(tokens, alpha, A, decoder, np.zeros(1), int(random.integers(0, 7)))
+        weights = Weights(
+            tokens, alpha, A, decoder, np.zeros(1), int(random.integers(0, 7))
+        )
         yield weights, random.integers(1, 4, n)
 
 
@@ -132,11 +166,17 @@ def test_tied_texts_have_exact_contributions_with_and_without_numba(numba):
     several = 0
     for weights, counts in tied_texts(150):
         ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
-        terms = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[:, 0]
+        terms = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[
+            :, 0
+        ]
         followers = HeadDynamics.run(weights, ids[None], counts[None])
         shares, found = followers.shares()[0], followers.find_leaders()
         np.testing.assert_allclose(
-            HeadDynamics.run(weights, ids[None], counts[None], beyond=False).shares()[0], shares, atol=1e-13
+            HeadDynamics.run(weights, ids[None], counts[None], beyond=False).shares()[
+                0
+            ],
+            shares,
+            atol=1e-13,
         )
         held = np.zeros(len(ids))
         for h, alpha in enumerate(weights.alpha.tolist()):
@@ -159,10 +199,17 @@ def test_tied_texts_have_exact_contributions_with_and_without_numba(numba):
 def build_classifier(tokens, *, decoder, layers=0, distinct=True, alpha=(1.0,), A=None):
     """Return a classifier with one head and given weights."""
     longest = max(len(token.split()) for token in tokens)
-    vocabulary = Vocabulary.build(tokens, Parameters(ngram_range=(1, longest), min_df=1, distinct=distinct))
-    embedding = np.array([[tokens[name]] for name in vocabulary.names(np.arange(len(vocabulary)))], np.float32)
+    vocabulary = Vocabulary.build(
+        tokens, Parameters(ngram_range=(1, longest), min_df=1, distinct=distinct)
+    )
+    embedding = np.array(
+        [[tokens[name]] for name in vocabulary.names(np.arange(len(vocabulary)))],
+        np.float32,
+    )
     decoder = np.asarray(decoder, np.float64)[:, None, :]
-    weights = Weights(embedding, np.array(alpha), A, decoder, np.zeros(len(decoder)), layers)
+    weights = Weights(
+        embedding, np.array(alpha), A, decoder, np.zeros(len(decoder)), layers
+    )
     classifier = HardmaxClassifier()
     classifier.classes_ = np.array(["a", "b", "c"][: max(2, len(decoder))])
     classifier.model_ = Model(vocabulary, weights, classifier.classes_)
@@ -170,23 +217,36 @@ def build_classifier(tokens, *, decoder, layers=0, distinct=True, alpha=(1.0,), 
 
 
 def test_the_strongest_words_have_either_sign():
-    classifier = build_classifier({"good": [1.0], "bad": [-3.0], "film": [0.5]}, decoder=[[1.0]])
-    assert classifier.explain("good bad film").top(2) == [("bad", -1.0), ("good", 1 / 3)]
+    classifier = build_classifier(
+        {"good": [1.0], "bad": [-3.0], "film": [0.5]}, decoder=[[1.0]]
+    )
+    assert classifier.explain("good bad film").top(2) == [
+        ("bad", -1.0),
+        ("good", 1 / 3),
+    ]
 
 
 def test_margins_are_split_by_head_and_coordinate(any_classifier, corpus):
     explanation = any_classifier.explain(corpus.texts[0])
     word = explanation.words[0]
-    for run, split in zip(explanation.trajectory, explanation.split_margin(word), strict=True):
+    for run, split in zip(
+        explanation.trajectory, explanation.split_margin(word), strict=True
+    ):
         if split is None:
             continue
         leader, other, parts = split
         names = explanation.words[explanation.rows].tolist()
         i = names.index(word)
-        image = run.exact(0)[i] if run.rule.matrix is None else run.rule.matrix @ run.exact(0)[i].astype(float)
+        image = (
+            run.exact(0)[i]
+            if run.rule.matrix is None
+            else run.rule.matrix @ run.exact(0)[i].astype(float)
+        )
         products = (run.exact(0) @ image).astype(float)
         margin = products.max() - np.delete(products, run.sets(0)[i]).max()
-        assert float(split.total) == float(sum(parts)) == pytest.approx(margin, abs=1e-9)
+        assert (
+            float(split.total) == float(sum(parts)) == pytest.approx(margin, abs=1e-9)
+        )
         assert leader in names
         assert other in names
     with pytest.raises(hm.ParameterError, match=r"`word` must"):
@@ -194,14 +254,27 @@ def test_margins_are_split_by_head_and_coordinate(any_classifier, corpus):
 
 
 def test_leaving_one_out_keeps_the_counts_of_the_others():
-    classifier = build_classifier({"good": [1.0], "bad": [-4.0], "film": [0.5]}, decoder=[[1.0]], distinct=False)
-    e = classifier.explain("good good good bad film film")  # the logit is (3 - 4 + 1) / 6
+    classifier = build_classifier(
+        {"good": [1.0], "bad": [-4.0], "film": [0.5]}, decoder=[[1.0]], distinct=False
+    )
+    e = classifier.explain(
+        "good good good bad film film"
+    )  # the logit is (3 - 4 + 1) / 6
     assert e.words.tolist() == ["good", "bad", "film"]
-    np.testing.assert_allclose(e.leave_one_out(), [0 + 3 / 3, 0 - 4 / 5, 0 + 1 / 4], atol=1e-15)
+    np.testing.assert_allclose(
+        e.leave_one_out(), [0 + 3 / 3, 0 - 4 / 5, 0 + 1 / 4], atol=1e-15
+    )
 
 
 def test_words_share_their_ngrams():
-    value = {"not": -1.0, "good": 2.0, "film": 0.1, "not good": -4.0, "good film": 1.0, "not good film": -0.5}
+    value = {
+        "not": -1.0,
+        "good": 2.0,
+        "film": 0.1,
+        "not good": -4.0,
+        "good film": 1.0,
+        "not good film": -0.5,
+    }
     scores = {name: [{"not": -3.0, "good": 1.0}.get(name, 0.1)] for name in value}
     found = build_classifier(scores, decoder=[[1.0]]).explain("not good film not good")
     e = replace(found, terms=np.array([[value[name]] for name in found.words.tolist()]))
@@ -210,7 +283,9 @@ def test_words_share_their_ngrams():
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
     even = attribute_to_words(e, even=True)[:, 0]
     third = -0.5 / 3
-    np.testing.assert_allclose(even, [-1.5 + third, 1 - 1 + 0.5 + third, 0.1 + 0.5 + third, -1.5, 1 - 1])
+    np.testing.assert_allclose(
+        even, [-1.5 + third, 1 - 1 + 0.5 + third, 0.1 + 0.5 + third, -1.5, 1 - 1]
+    )
 
 
 def test_page_needs_nothing_and_shows_the_text(classifier):
@@ -249,9 +324,18 @@ def test_leader_statistics_count_the_leaders_of_explanations(classifier, flat, c
     for c in (classifier, flat):
         found, explained = c.leaders(texts), c.explain_many(texts)
         counts = [[len(leaders) for leaders in e.leaders] for e in explained]
-        assert sorted(counts) == sorted(found.leaders.tolist())  # texts are sorted by length
-        led = Counter(word for e in explained for word in {leader.word for head in e.leaders for leader in head})
-        assert dict(zip(found.words.tolist(), found.texts_led.tolist(), strict=True)) == led
+        assert sorted(counts) == sorted(
+            found.leaders.tolist()
+        )  # texts are sorted by length
+        led = Counter(
+            word
+            for e in explained
+            for word in {leader.word for head in e.leaders for leader in head}
+        )
+        assert (
+            dict(zip(found.words.tolist(), found.texts_led.tolist(), strict=True))
+            == led
+        )
         assert found.summary()["min"] >= 1
         assert 0 <= found.summary()["initial"] <= 1
         assert (np.diff(found.texts_led) <= 0).all()

@@ -15,7 +15,9 @@ POINTS = {  # (batch, n, d) of small integers, or of random numbers with some du
     "gaussian": lambda rng, shape: rng.normal(size=shape),
     "equal": lambda rng, shape: np.ones(shape),
     "nearly equal": lambda rng, shape: 1 + 2.0**-40 * rng.integers(0, 4, size=shape),
-    "some zero": lambda rng, shape: rng.integers(-3, 4, size=shape) * (rng.uniform(size=(*shape[:2], 1)) < 0.6),
+    "some zero": lambda rng, shape: (
+        rng.integers(-3, 4, size=shape) * (rng.uniform(size=(*shape[:2], 1)) < 0.6)
+    ),
 }
 SCALES = {  # exponents of two
     "one": (0, 0),
@@ -48,12 +50,19 @@ def problem(kind, scale, d, seed):
 def test_argmax_sets_of_batches(kind, scale, d):
     queries, keys = problem(kind, scale, d, seed=d)
     found = argmax_sets(queries, keys)
-    expected = [members for q, k in zip(queries, keys, strict=True) for members in choose(q, keys=k)]
+    expected = [
+        members
+        for q, k in zip(queries, keys, strict=True)
+        for members in choose(q, keys=k)
+    ]
     assert [members.tolist() for members in found] == expected
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("scale", [*list(SCALES)[:4], "all subnormal", "smallest", "subnormal and huge", "huge"])
+@pytest.mark.parametrize(
+    "scale",
+    [*list(SCALES)[:4], "all subnormal", "smallest", "subnormal and huge", "huge"],
+)
 def test_argmax_sets_of_one_token_set(kernel, scale):
     for d in (2, 3) if kernel != "hull" else (2,):
         queries, keys = (array[0] for array in problem("lattice", scale, d, seed=d))
@@ -71,27 +80,41 @@ def test_attention_in_float64(scale, causal, masked, d):
     torch = pytest.importorskip("torch")
     queries, keys = problem("lattice", scale, d, seed=1)
     values = np.random.default_rng(2).normal(size=(BATCH, N, 3))
-    mask = np.random.default_rng(3).uniform(size=(BATCH, N)) < 0.7 if masked else np.ones((BATCH, N), bool)
+    mask = (
+        np.random.default_rng(3).uniform(size=(BATCH, N)) < 0.7
+        if masked
+        else np.ones((BATCH, N), bool)
+    )
     mask[:, 0] = True
     given = [torch.from_numpy(array) for array in (queries, keys, values)]
-    found = hm.hardmax_attention(*given, mask=torch.from_numpy(mask), causal=causal).numpy()
+    found = hm.hardmax_attention(
+        *given, mask=torch.from_numpy(mask), causal=causal
+    ).numpy()
     for b in range(BATCH):
         for i in range(N):
             seen = np.flatnonzero(mask[b] & ((np.arange(N) <= i) | (not causal)))
             members = seen[choose(queries[b, i : i + 1], keys=keys[b, seen])[0]]
-            np.testing.assert_allclose(found[b, i], values[b, members].mean(axis=0), rtol=0, atol=1e-14)
+            np.testing.assert_allclose(
+                found[b, i], values[b, members].mean(axis=0), rtol=0, atol=1e-14
+            )
 
 
 @pytest.mark.parametrize("power", [-149, -140, -130, 0, 120])
 def test_attention_in_float32(power):
     torch = pytest.importorskip("torch")
     for d in (2, 5):
-        queries, keys = (array.astype(np.float32) for array in problem("lattice", "one", d, seed=1))
+        queries, keys = (
+            array.astype(np.float32) for array in problem("lattice", "one", d, seed=1)
+        )
         queries = np.ldexp(queries, power)
         values = torch.eye(N).expand(BATCH, N, N)
-        found = hm.hardmax_attention(torch.from_numpy(queries), torch.from_numpy(keys), values).numpy()
+        found = hm.hardmax_attention(
+            torch.from_numpy(queries), torch.from_numpy(keys), values
+        ).numpy()
         for b in range(BATCH):
-            assert [np.flatnonzero(row).tolist() for row in found[b]] == choose(queries[b], keys=keys[b])
+            assert [np.flatnonzero(row).tolist() for row in found[b]] == choose(
+                queries[b], keys=keys[b]
+            )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +144,9 @@ def test_a_trajectory_that_cannot_be_drawn_is_refused():
 
 
 def test_pages_are_of_the_exact_input(run, tmp_path):
-    (tmp_path / "square.csv").write_text("0.1,0.3\n0.3,-0.1\n-0.3,0.1\n-0.1,-0.3\n0.02,0.01\n")
+    (tmp_path / "square.csv").write_text(
+        "0.1,0.3\n0.3,-0.1\n-0.3,0.1\n-0.1,-0.3\n0.02,0.01\n"
+    )
     for command in ("simulate", "limit", "verify"):
         assert run(command, "square.csv", "--exact", "--out", f"{command}.html")[0] == 0
         assert "5 cluster points" in (tmp_path / f"{command}.html").read_text()

@@ -39,7 +39,12 @@ def trained() -> HardmaxClassifier:
 
 @pytest.fixture(scope="module")
 def quick(trained: HardmaxClassifier) -> Comparison:
-    return compare(trained, CORPUS.texts[SEEN : SEEN + NEW], methods=QUICK, rationales=planted(CORPUS, NEW))
+    return compare(
+        trained,
+        CORPUS.texts[SEEN : SEEN + NEW],
+        methods=QUICK,
+        rationales=planted(CORPUS, NEW),
+    )
 
 
 def planted(corpus: Corpus, count: int) -> list[Rationale]:
@@ -49,13 +54,17 @@ def planted(corpus: Corpus, count: int) -> list[Rationale]:
         tokens = [token.strip(".,").lower() for token in corpus.texts[i].split()]
         words = {word for phrase in corpus.planted[i] for word in phrase.split()}
         spans = tuple((k, k + 1) for k, token in enumerate(tokens) if token in words)
-        found.append(Rationale(corpus.texts[i], int(corpus.labels[i] == "positive"), spans))
+        found.append(
+            Rationale(corpus.texts[i], int(corpus.labels[i] == "positive"), spans)
+        )
     return found
 
 
 def plain() -> HardmaxClassifier:
     """Return a classifier whose logit is the mean over known words of 4 for good, -2 for bad, 0 for film."""
-    return build_classifier({"good": [4.0], "bad": [-2.0], "film": [0.0]}, decoder=[[1.0]])
+    return build_classifier(
+        {"good": [4.0], "bad": [-2.0], "film": [0.0]}, decoder=[[1.0]]
+    )
 
 
 def sigmoid(x: float) -> float:
@@ -70,23 +79,43 @@ def test_the_measures_are_those_of_eraser() -> None:
     full = sigmoid(2 / 3)
     # of four words 1, 5, 10 and 20 % are one word, 50 % are two: good and, as the earlier of two that tie, film
     without, alone = [sigmoid(-1)] * 4 + [sigmoid(-2)], [sigmoid(4)] * 4 + [sigmoid(2)]
-    np.testing.assert_allclose(erasure(question, scores), (full - np.mean(without), full - np.mean(alone)))
+    np.testing.assert_allclose(
+        erasure(question, scores), (full - np.mean(without), full - np.mean(alone))
+    )
 
 
 def test_leaving_one_out_and_the_other_class_by_hand() -> None:
     question = Question(plain(), "good film bad ok", 1)
     expected = np.array([2 / 3 + 1, 2 / 3 - 1, 2 / 3 - 2, 0])
-    np.testing.assert_allclose(EXPLAINERS["leave-one-out"](question, 0), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        EXPLAINERS["leave-one-out"](question, 0), expected, atol=1e-12
+    )
     other = Question(plain(), "good film bad ok", 0)
-    np.testing.assert_allclose(EXPLAINERS["leave-one-out"](other, 0), -expected, atol=1e-12)
-    np.testing.assert_allclose(EXPLAINERS["hardmax"](other, 0), [-4 / 3, 0, 2 / 3, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        EXPLAINERS["leave-one-out"](other, 0), -expected, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        EXPLAINERS["hardmax"](other, 0), [-4 / 3, 0, 2 / 3, 0], atol=1e-12
+    )
 
 
 def test_an_erased_word_makes_no_new_pair() -> None:
-    classifier = build_classifier({"good": [3.0], "film": [0.0], "bad": [-1.0], "good bad": [90.0]}, decoder=[[1.0]])
+    classifier = build_classifier(
+        {"good": [3.0], "film": [0.0], "bad": [-1.0], "good bad": [90.0]},
+        decoder=[[1.0]],
+    )
     question = Question.of_prediction(classifier, "good film bad good")
-    kept = np.array([[True, True, True, True], [True, False, True, True], [False, True, True, False], [False] * 4])
-    np.testing.assert_allclose(question.log_odds(kept), [2 / 3, 1, -1 / 2, 0])  # a word that comes twice counts once
+    kept = np.array(
+        [
+            [True, True, True, True],
+            [True, False, True, True],
+            [False, True, True, False],
+            [False] * 4,
+        ]
+    )
+    np.testing.assert_allclose(
+        question.log_odds(kept), [2 / 3, 1, -1 / 2, 0]
+    )  # a word that comes twice counts once
     assert classifier.decision_function(["good bad"])[0] > 30
 
 
@@ -94,8 +123,14 @@ def test_an_erased_word_makes_no_new_pair() -> None:
 def test_three_classes_and_an_A_of_their_own(distinct: bool) -> None:
     random = np.random.default_rng(5)
     words = {f"w{i}": random.normal(size=2).tolist() for i in range(12)}
-    parts: dict[str, Any] = {"alpha": [0.7], "A": np.array([[[2.0, 0.5], [0.5, 1.0]]]), "distinct": distinct}
-    classifier = build_classifier(words, decoder=random.normal(size=(3, 2)), layers=3, **parts)
+    parts: dict[str, Any] = {
+        "alpha": [0.7],
+        "A": np.array([[[2.0, 0.5], [0.5, 1.0]]]),
+        "distinct": distinct,
+    }
+    classifier = build_classifier(
+        words, decoder=random.normal(size=(3, 2)), layers=3, **parts
+    )
     text = " ".join(f"w{i}" for i in random.integers(0, 12, 30))
     rows = compare(classifier, [text], methods=EXACT).rows
     assert max(row["exact"] for row in rows) < 1e-12
@@ -118,7 +153,9 @@ def test_exact_methods_are_exact_and_the_same_again(quick: Comparison) -> None:
         else:
             assert row["exact"] is None
     assert quick.rows[-1]["same_again"] < 0.5
-    assert json.loads(json.dumps(quick._asdict(), allow_nan=False))["rows"] == quick.rows
+    assert (
+        json.loads(json.dumps(quick._asdict(), allow_nan=False))["rows"] == quick.rows
+    )
     assert quick.rows[0]["speed"] is None  # LIME did not run
 
 
@@ -135,16 +172,23 @@ def test_our_explanations_find_the_planted_words(quick: Comparison) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lime", "shap-partition", "shap-permutation"])
-def test_other_explainers_find_the_words_that_decide_and_keep_their_seed(name: str) -> None:
+def test_other_explainers_find_the_words_that_decide_and_keep_their_seed(
+    name: str,
+) -> None:
     question = Question.of_prediction(plain(), "film ok bad film good", samples=100)
     scores: FloatArray = EXPLAINERS[name](question, 7)
     assert (scores.argmax(), scores.argmin()) == (4, 2)
     np.testing.assert_array_equal(EXPLAINERS[name](question, 7), scores)
-    assert EXPLAINERS[name](Question.of_prediction(plain(), "good", samples=50), 0).shape == (1,)
+    assert EXPLAINERS[name](
+        Question.of_prediction(plain(), "good", samples=50), 0
+    ).shape == (1,)
 
 
 def test_rationales_come_from_a_file_with_a_known_answer(tmp_path: Path) -> None:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    arrow, parquet = (
+        pytest.importorskip("pyarrow"),
+        pytest.importorskip("pyarrow.parquet"),
+    )
     path = tmp_path / "rationales.parquet"
     rows = [
         {"id": "1", "text": "ok - film\nis , good !", "label": 1, "spans": [[5, 7]]},
@@ -155,24 +199,32 @@ def test_rationales_come_from_a_file_with_a_known_answer(tmp_path: Path) -> None
     first, second, third = read_rationales(path)
     assert first == Rationale("ok - film\nis , good !", 1, ((5, 7),))
     words = Question(plain(), first.text, 1).words
-    assert marked_words(plain(), first).tolist() == [word in ("good", "!") for word in words]
+    assert marked_words(plain(), first).tolist() == [
+        word in ("good", "!") for word in words
+    ]
     assert not marked_words(plain(), third).any()
     # towards 0 bad leads, then and, then good, whose one mark is found with a precision of 1/3, and never at first
     (row,) = agreement(plain(), [second, third], methods=["hardmax"])
     assert row["f1"] == 0
     assert row["auprc"] == pytest.approx((1 / 3 + 0) / 2)
-    (row,) = agreement(plain(), [Rationale("ok film good", 1, ((2, 3),))], methods=["hardmax"])
+    (row,) = agreement(
+        plain(), [Rationale("ok film good", 1, ((2, 3),))], methods=["hardmax"]
+    )
     assert (row["f1"], row["auprc"]) == (1, 1)
     parquet.write_table(arrow.table({"text": ["a"], "label": [1]}), path)
     with pytest.raises(InputError, match="Add spans"):
         read_rationales(path)
 
 
-def test_a_missing_package_is_named_unless_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_unless_it_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(explainers, "find_spec", lambda name: None)
     for name in ("lime", "shap"):
         method = [each for each in EXPLAINERS if each.startswith(name)][:1]
-        with pytest.raises(ImportError, match=rf"needs {name}: pip install 'hardmax\[bench\]'"):
+        with pytest.raises(
+            ImportError, match=rf"needs {name}: pip install 'hardmax\[bench\]'"
+        ):
             compare(plain(), ["good"], methods=method)
     assert len(compare(plain(), ["good"], methods=["hardmax"]).rows) == 1
 
@@ -182,24 +234,50 @@ def test_what_cannot_be_compared_is_refused() -> None:
     for texts, methods in ((["good"], ["magic"]), (["", "<br />"], ["hardmax"])):
         with pytest.raises(InputError, match="must"):
             compare(plain(), texts, methods=methods)
-    for rationale in (Rationale("good", 1, ()), Rationale("good", 2, ((0, 1),))):  # no word, no such class
+    for rationale in (
+        Rationale("good", 1, ()),
+        Rationale("good", 2, ((0, 1),)),
+    ):  # no word, no such class
         with pytest.raises(InputError, match="must"):
             agreement(plain(), [rationale], methods=["hardmax"])
 
 
-def test_the_studies_write_their_rows_and_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_studies_write_their_rows_and_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    for i, (text, label) in enumerate(zip(CORPUS.texts[:120], CORPUS.labels[:120], strict=True)):
-        file = tmp_path / "copy" / ("train" if i < 60 else "test") / label[:3] / f"{i}_7.txt"
+    for i, (text, label) in enumerate(
+        zip(CORPUS.texts[:120], CORPUS.labels[:120], strict=True)
+    ):
+        file = (
+            tmp_path
+            / "copy"
+            / ("train" if i < 60 else "test")
+            / label[:3]
+            / f"{i}_7.txt"
+        )
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     data = ("--data-source", "copy")
     options = (*data, "--device", "cpu", "--out", "rows.json")
-    main(["ablations", *options, "--only", "1 head", "--only", "no attention: bag of words"])
+    main(
+        [
+            "ablations",
+            *options,
+            "--only",
+            "1 head",
+            "--only",
+            "no attention: bag of words",
+        ]
+    )
     main(["paper", *options, "--only", "2 alpha 1"])
     main(["ablations", *options, "--only", "1 head"])  # replaces the first row
     rows = json.loads(Path("rows.json").read_text())
-    assert [row.get("variant") for row in rows] == ["no attention: bag of words", None, "1 head"]
+    assert [row.get("variant") for row in rows] == [
+        "no attention: bag of words",
+        None,
+        "1 head",
+    ]
     assert "leaders" not in rows[0]
     assert rows[1]["d"] == 2
     assert len(rows[1]["epochs"]) == 8
@@ -207,5 +285,20 @@ def test_the_studies_write_their_rows_and_keep_the_others(tmp_path: Path, monkey
     assert rows[2]["leaders"]["average"] >= 1
     with pytest.raises(ParameterError, match="only"):
         main(["ablations", *options, "--only", "2 heads"])
-    main(["explanations", *data, "--count", "2", "--method", "hardmax", "--method", "random", "--out", "found.json"])
-    assert [row["method"] for row in json.loads(Path("found.json").read_text())["rows"]] == ["hardmax", "random"]
+    main(
+        [
+            "explanations",
+            *data,
+            "--count",
+            "2",
+            "--method",
+            "hardmax",
+            "--method",
+            "random",
+            "--out",
+            "found.json",
+        ]
+    )
+    assert [
+        row["method"] for row in json.loads(Path("found.json").read_text())["rows"]
+    ] == ["hardmax", "random"]

@@ -46,23 +46,33 @@ def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) ->
     clusters = rank_clusters(plane)
     sizes = np.bincount(clusters)
     assert (np.diff(sizes) <= 0).all()  # the largest cluster has the first colour
-    assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[g].lower() for g in clusters[plane.leaders]]
+    assert [to_hex(c) for c in stars.get_facecolors()] == [
+        COLOURS[g].lower() for g in clusters[plane.leaders]
+    ]
     early = 15
     circles, stars = drawn(plot_tokens(plane, early))
     Z, lead = plane.rescaled[early], flows.is_leader(plane, early)
     view = Projection.of_trajectory(plane)
-    gaps = np.linalg.norm((Z[:, None] - Z[lead]) / (view.high - view.low), axis=-1).min(axis=1)
-    others = np.flatnonzero(gaps > flows.COVERED)  # a star stands for those that it covers
+    gaps = np.linalg.norm((Z[:, None] - Z[lead]) / (view.high - view.low), axis=-1).min(
+        axis=1
+    )
+    others = np.flatnonzero(
+        gaps > flows.COVERED
+    )  # a star stands for those that it covers
     assert 0 < len(others) < 30 - lead.sum()
     assert np.allclose(circles.get_offsets(), Z[others])
-    assert [to_hex(c) for c in circles.get_facecolors()] == [COLOURS[g].lower() for g in clusters[others]]
+    assert [to_hex(c) for c in circles.get_facecolors()] == [
+        COLOURS[g].lower() for g in clusters[others]
+    ]
     for number in range(len(sizes)):
         assert len({*plane.clusters[clusters == number].tolist()}) == 1
 
 
 def test_a_single_token_that_does_not_lead_is_grey() -> None:
     early = hm.simulate(uniform(30, 2), hm.SelfAttention(), times=[0, 1])
-    single = (np.bincount(early.clusters)[early.clusters] == 1) & ~np.isin(np.arange(30), early.leaders)
+    single = (np.bincount(early.clusters)[early.clusters] == 1) & ~np.isin(
+        np.arange(30), early.leaders
+    )
     assert single.any()
     assert (rank_clusters(early)[single] == -1).all()
     circles = drawn(plot_tokens(early))[0]
@@ -73,18 +83,28 @@ def test_the_hull_is_shaded_at_the_end_where_it_shrinks(plane) -> None:
     assert not plot_tokens(plane, 50).patches
     (shade,) = plot_tokens(plane).patches
     corners = np.unique(shade.get_xy().round(3), axis=0)
-    assert {tuple(c) for c in corners} <= {tuple(z) for z in plane.rescaled[-1].round(3)}
+    assert {tuple(c) for c in corners} <= {
+        tuple(z) for z in plane.rescaled[-1].round(3)
+    }
     assert not plot_tokens(plane, polytope=False).patches
-    stretched = hm.simulate(uniform(30, 2), hm.SelfAttention(V=np.diag([1.0, -0.5])), times=2)
+    stretched = hm.simulate(
+        uniform(30, 2), hm.SelfAttention(V=np.diag([1.0, -0.5])), times=2
+    )
     assert not plot_tokens(stretched).patches
     assert plot_tokens(stretched, polytope=True).patches
 
 
 def test_tails_end_at_the_tokens(plane) -> None:
-    (tails,) = [c for c in plot_tokens(plane, 40).collections if isinstance(c, LineCollection)]
+    (tails,) = [
+        c for c in plot_tokens(plane, 40).collections if isinstance(c, LineCollection)
+    ]
     ends = np.array([segment[-1] for segment in tails.get_segments()])
     assert np.allclose(ends, plane.rescaled[40])
-    assert not [c for c in plot_tokens(plane, 40, tails=False).collections if isinstance(c, LineCollection)]
+    assert not [
+        c
+        for c in plot_tokens(plane, 40, tails=False).collections
+        if isinstance(c, LineCollection)
+    ]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 6])
@@ -92,13 +112,17 @@ def test_every_dimension_draws(d: int) -> None:
     trajectory = hm.simulate(uniform(12, d), hm.SelfAttention(), times=3)
     ax = plot_tokens(trajectory)
     assert isinstance(ax, Axes3D) == (d == 3)
-    assert ax.get_xlabel().startswith({1: "$z$", 6: "principal axis 1 of 6"}.get(d, "$z_{1}$"))
+    assert ax.get_xlabel().startswith(
+        {1: "$z$", 6: "principal axis 1 of 6"}.get(d, "$z_{1}$")
+    )
     plot_layers(trajectory).draw_without_rendering()
 
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_the_sphere_is_drawn_whole_and_in_x(d: int) -> None:
-    trajectory = hm.simulate(hm.configuration("sphere", n=10, d=d), hm.Sphere(20.0), times=2)
+    trajectory = hm.simulate(
+        hm.configuration("sphere", n=10, d=d), hm.Sphere(20.0), times=2
+    )
     projection = Projection.of_trajectory(trajectory)
     assert (projection.low < -1).all()
     assert (projection.high > 1).all()
@@ -112,7 +136,9 @@ def test_the_sphere_is_drawn_whole_and_in_x(d: int) -> None:
 @pytest.mark.parametrize("d", [2, 3])
 def test_coordinates_that_diverge_have_a_scale_of_their_own(d: int) -> None:
     V = np.diag([1.0, 0.9, -0.8][-d:])
-    far, near = (hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=T) for T in (8, 1))
+    far, near = (
+        hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=T) for T in (8, 1)
+    )
     assert not Projection.of_trajectory(far).equal
     assert Projection.of_trajectory(near).equal
     spread = np.ptp(far.rescaled[..., 0])
@@ -129,11 +155,15 @@ def test_a_free_coordinate_is_logarithmic_and_says_so(d: int) -> None:
     shown = view(trajectory.rescaled)
     assert np.allclose(shown[..., :-1], trajectory.rescaled[..., :-1])
     size = float(view.log_beyond[-1])
-    assert np.allclose(size * np.sinh(shown[..., -1] / size), trajectory.rescaled[..., -1])
+    assert np.allclose(
+        size * np.sinh(shown[..., -1] / size), trajectory.rescaled[..., -1]
+    )
     assert (view.low < shown.min(axis=(0, 1))).all()
     assert (view.high > shown.max(axis=(0, 1))).all()
     ticks = view.ticks(d - 1)
-    assert [size * np.sinh(place / size) for place in ticks] == pytest.approx(list(ticks.values()))
+    assert [size * np.sinh(place / size) for place in ticks] == pytest.approx(
+        list(ticks.values())
+    )
     powers = np.log10([x for x in ticks.values() if x > 0])
     assert len(powers)
     assert np.allclose(powers, powers.round())
@@ -145,7 +175,9 @@ def test_a_free_coordinate_is_logarithmic_and_says_so(d: int) -> None:
 
 def test_axes_turn_to_the_leading_direction_where_others_are_far_wider() -> None:
     V = hm.matrix("paper-2d")
-    trajectory = hm.simulate(hm.configuration("gaussian"), hm.SelfAttention(V=V), times=60)
+    trajectory = hm.simulate(
+        hm.configuration("gaussian"), hm.SelfAttention(V=V), times=60
+    )
     view = Projection.of_trajectory(trajectory)
     assert view.labels[0] == "leading direction"
     assert view.labels[1].startswith("free direction, log beyond")
@@ -163,7 +195,11 @@ def test_in_many_dimensions_the_leading_plane_is_drawn() -> None:
     view = Projection.of_trajectory(trajectory)
     assert view.labels == ("$z_{2}$ (d = 5)", "$z_{3}$ (d = 5)")
     assert np.allclose(view(trajectory.rescaled), trajectory.rescaled[..., 1:3])
-    simple = hm.simulate(uniform(20, 5), hm.SelfAttention(V=np.diag([1.0, 0.5, 0.3, -0.8, -0.5])), times=10)
+    simple = hm.simulate(
+        uniform(20, 5),
+        hm.SelfAttention(V=np.diag([1.0, 0.5, 0.3, -0.8, -0.5])),
+        times=10,
+    )
     labels = Projection.of_trajectory(simple).labels
     assert labels[0] == "$z_{1}$ (d = 5)"
     assert "(d = 5), log beyond" in labels[1]
@@ -176,11 +212,16 @@ def test_in_many_dimensions_the_leading_plane_is_drawn() -> None:
         (hm.Hardmax(0.5), {"layers": 30}),
         (hm.Softmax(0.5), {"layers": 30}),
         (hm.SelfAttention(V=np.diag([1.0, 1.0, -0.9])), {"times": 12}),
-        (hm.SelfAttention(V=hm.matrix("paper-product")), {"times": 5}),  # z_3 is six times as wide
+        (
+            hm.SelfAttention(V=hm.matrix("paper-product")),
+            {"times": 5},
+        ),  # z_3 is six times as wide
         (hm.SelfAttention(V=hm.matrix("paper-codimension")), {"times": 3}),
     ],
 )
-def test_in_three_dimensions_boxes_fill_their_panels_and_labels_are_inside(rule, end: dict) -> None:
+def test_in_three_dimensions_boxes_fill_their_panels_and_labels_are_inside(
+    rule, end: dict
+) -> None:
     trajectory = hm.simulate(uniform(12, 3), rule, **end)
     for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
         figure.draw_without_rendering()
@@ -191,7 +232,9 @@ def test_in_three_dimensions_boxes_fill_their_panels_and_labels_are_inside(rule,
                 assert axis.label.get_text()
                 assert whole.x0 <= box.x0 < box.x1 <= whole.x1
                 assert whole.y0 <= box.y0 < box.y1 <= whole.y1
-            corners = np.array(np.meshgrid(ax.get_xlim(), ax.get_ylim(), ax.get_zlim())).reshape(3, -1)
+            corners = np.array(
+                np.meshgrid(ax.get_xlim(), ax.get_ylim(), ax.get_zlim())
+            ).reshape(3, -1)
             x, y, _ = proj3d.proj_transform(*corners, ax.get_proj())
             across, up = np.ptp(ax.transData.transform(np.column_stack([x, y])), axis=0)
             assert across > 0.55 * whole.width / columns
@@ -199,22 +242,32 @@ def test_in_three_dimensions_boxes_fill_their_panels_and_labels_are_inside(rule,
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
-@pytest.mark.parametrize("rule", [hm.Softmax(0.5), hm.Hardmax(0.5)], ids=["softmax", "hardmax"])
+@pytest.mark.parametrize(
+    "rule", [hm.Softmax(0.5), hm.Hardmax(0.5)], ids=["softmax", "hardmax"]
+)
 def test_titles_keep_off_the_edge(d: int, rule: hm.Softmax | hm.Hardmax) -> None:
     trajectory = hm.simulate(hm.configuration("gaussian", n=30, d=d), rule, layers=30)
     for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
         figure.draw_without_rendering()
-        assert all(ax.title.get_window_extent().y1 <= figure.bbox.y1 - 4 for ax in figure.axes)
+        assert all(
+            ax.title.get_window_extent().y1 <= figure.bbox.y1 - 4 for ax in figure.axes
+        )
 
 
 def test_softmax_that_collapses_has_one_star_and_no_hull() -> None:
-    trajectory = hm.simulate(hm.configuration("gaussian", n=30), hm.Softmax(0.5), layers=30)
+    trajectory = hm.simulate(
+        hm.configuration("gaussian", n=30), hm.Softmax(0.5), layers=30
+    )
     first, last = trajectory.leaders_at(0), trajectory.leaders
     assert len(first) > len(last) == 1
     assert not np.isin(last, first).any()
     figure = plot_layers(trajectory)
-    assert figure.get_supxlabel().endswith("\nstars lead at the end; colours: clusters at the end of the run")
-    assert [len(drawn(ax)) for ax in figure.axes[:-1]] == [1] * 4  # circles alone, until all are together
+    assert figure.get_supxlabel().endswith(
+        "\nstars lead at the end; colours: clusters at the end of the run"
+    )
+    assert [len(drawn(ax)) for ax in figure.axes[:-1]] == [
+        1
+    ] * 4  # circles alone, until all are together
     (star,) = drawn(figure.axes[-1])
     assert np.allclose(star.get_offsets(), trajectory.tokens[-1, last])
     assert not any(ax.patches for ax in figure.axes)
@@ -224,13 +277,24 @@ def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
     tokens = np.array([[3.0, 0], [3, 0], [-3, 1], [0.5, 0.2]])
     trajectory = hm.simulate(tokens, hm.SelfAttention(), times=3)
     last = len(trajectory.saved) - 1
-    assert np.flatnonzero(flows.is_leader(trajectory, last)).tolist() == trajectory.leaders.tolist() == [0, 2]
+    assert (
+        np.flatnonzero(flows.is_leader(trajectory, last)).tolist()
+        == trajectory.leaders.tolist()
+        == [0, 2]
+    )
     early = trajectory.leaders_at(0)
-    assert np.flatnonzero(flows.is_leader(trajectory, 0)).tolist() == early.tolist() == [0, 2]
+    assert (
+        np.flatnonzero(flows.is_leader(trajectory, 0)).tolist()
+        == early.tolist()
+        == [0, 2]
+    )
 
 
 def test_attention_is_drawn_with_its_rank(plane) -> None:
-    for k, rank in ((0, np.linalg.matrix_rank(plane.attention(0), rtol=1e-6)), (-1, len(plane.leaders))):
+    for k, rank in (
+        (0, np.linalg.matrix_rank(plane.attention(0), rtol=1e-6)),
+        (-1, len(plane.leaders)),
+    ):
         ax = plot_attention(plane, k)
         assert np.allclose(ax.images[0].get_array(), plane.attention(k))
         assert ax.get_title() == f"{plane.label(plane.index(k))}: rank {rank}"
@@ -239,7 +303,9 @@ def test_attention_is_drawn_with_its_rank(plane) -> None:
 
 
 def test_attention_of_heads_is_their_mean_and_padding_is_left_out() -> None:
-    heads = hm.MultiHead([hm.SelfAttention(), hm.SelfAttention(Q=2 * np.eye(2))], shared=True)
+    heads = hm.MultiHead(
+        [hm.SelfAttention(), hm.SelfAttention(Q=2 * np.eye(2))], shared=True
+    )
     trajectory = hm.simulate(uniform(6, 2, side=1), heads, times=1)
     ax = plot_attention(trajectory)
     assert ax.get_title().endswith("mean of 2 heads")
@@ -264,24 +330,41 @@ def test_connections_follow_the_weights() -> None:
     queries = segments[:, 0]
     scores = queries @ X.T
     assert (scores.argmax(axis=1) == P[rows].argmax(axis=1)).all()
-    assert np.allclose(np.einsum("sd,sd->s", queries, X[columns]), (X @ Q.T @ X.T)[rows, columns])
+    assert np.allclose(
+        np.einsum("sd,sd->s", queries, X[columns]), (X @ Q.T @ X.T)[rows, columns]
+    )
 
 
 def test_a_row_divides_the_path_in_coordinates_that_converge(plane) -> None:
     titles = [ax.get_title() for ax in plot_layers(plane).axes]
     assert (titles[0], titles[-1], len(titles)) == ("t = 0", "t = 10", 5)
-    product = hm.SelfAttention(V=hm.matrix("paper-product"))  # z_3 moves mostly after t = 15
-    for run in (plane, hm.simulate(hm.configuration("gaussian", d=3), product, times=20)):
-        lengths = np.linalg.norm(np.diff(run.rescaled[..., :2], axis=0), axis=-1).sum(axis=1)
+    product = hm.SelfAttention(
+        V=hm.matrix("paper-product")
+    )  # z_3 moves mostly after t = 15
+    for run in (
+        plane,
+        hm.simulate(hm.configuration("gaussian", d=3), product, times=20),
+    ):
+        lengths = np.linalg.norm(np.diff(run.rescaled[..., :2], axis=0), axis=-1).sum(
+            axis=1
+        )
         path = np.concatenate([[0.0], lengths.cumsum()]) / lengths.sum()
         first, *later = flows.choose_positions(run, None)[:-1]
         assert first == 0
-        for k, part in zip(later, [0.25, 0.5, 0.75], strict=True):  # the first saved time beyond each part of the path
+        for k, part in zip(
+            later, [0.25, 0.5, 0.75], strict=True
+        ):  # the first saved time beyond each part of the path
             assert path[k - 1] - 1e-6 < part < path[k] + 1e-6
         assert run.times[later].max() < 5
-    assert [ax.get_title() for ax in plot_layers(plane, [0, 10]).axes] == ["t = 0", "t = 1", "t = 10"]
+    assert [ax.get_title() for ax in plot_layers(plane, [0, 10]).axes] == [
+        "t = 0",
+        "t = 1",
+        "t = 10",
+    ]
     softmax = hm.simulate(uniform(10, 2), hm.Softmax(0.5), layers=8)
-    assert [ax.get_title() for ax in plot_layers(softmax).axes] == [f"layer {k}" for k in (0, 1, 2, 5, 8)]
+    assert [ax.get_title() for ax in plot_layers(softmax).axes] == [
+        f"layer {k}" for k in (0, 1, 2, 5, 8)
+    ]
 
 
 def test_times_that_are_not_finite_are_not_drawn(plane) -> None:
@@ -294,25 +377,43 @@ def test_times_that_are_not_finite_are_not_drawn(plane) -> None:
     with pytest.raises(ValueError, match=r"must be finite to be drawn\. Got t = 8"):
         plot_tokens(broken, 80)
     lost = replace(plane, rescaled=rescaled * np.nan)
-    for plot in (lost.plot, lost.plot_clusters, partial(plot_layers, lost), partial(plot_tokens, lost)):
+    for plot in (
+        lost.plot,
+        lost.plot_clusters,
+        partial(plot_layers, lost),
+        partial(plot_tokens, lost),
+    ):
         with pytest.raises(hm.InputError, match="must be finite to be drawn"):
             plot()
 
 
 def test_a_batch_is_refused_with_the_call_to_use() -> None:
     tokens = np.stack([uniform(4, 2), uniform(4, 2, 2)])
-    layers, flow = hm.simulate(tokens, hm.Hardmax(0.5), layers=1), hm.simulate(tokens, hm.SelfAttention(), times=1)
+    layers, flow = (
+        hm.simulate(tokens, hm.Hardmax(0.5), layers=1),
+        hm.simulate(tokens, hm.SelfAttention(), times=1),
+    )
     for draw in (plot_tokens, plot_layers, plot_attention, hm.interactive):
         for batch in (layers, flow):
-            with pytest.raises(hm.InputError, match=rf"Got a batch. Use {draw.__name__}\(trajectory\[b\]"):
+            with pytest.raises(
+                hm.InputError,
+                match=rf"Got a batch. Use {draw.__name__}\(trajectory\[b\]",
+            ):
                 draw(batch)
     plot_tokens(flow[1])
 
 
 def test_a_movie_of_a_flow_has_one_frame_per_time(tmp_path: Path) -> None:
-    trajectory = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 6))
+    trajectory = hm.simulate(
+        uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 6)
+    )
     frames: list[tuple[int, int]] = []
-    movies.movie(trajectory, tmp_path / "flow.gif", fps=2, progress=lambda done, total: frames.append((done, total)))
+    movies.movie(
+        trajectory,
+        tmp_path / "flow.gif",
+        fps=2,
+        progress=lambda done, total: frames.append((done, total)),
+    )
     assert frames[-1] == (7, 7)
     with Image.open(tmp_path / "flow.gif") as film:
         assert film.n_frames >= 6

@@ -21,7 +21,9 @@ def define_step(Z, B, gamma):
     for z in ([Fraction(x) for x in row] for row in Z):
         image = [sum(Fraction(b) * x for b, x in zip(row, z, strict=True)) for row in B]
         scores = [sum(a * b for a, b in zip(image, v, strict=True)) for v in vertices]
-        best = [v for v, score in zip(vertices, scores, strict=True) if score == max(scores)]
+        best = [
+            v for v, score in zip(vertices, scores, strict=True) if score == max(scores)
+        ]
         mean = [sum(v[r] for v in best) / len(best) for r in range(2)]
         new.append([(1 - gamma) * x + gamma * c for x, c in zip(z, mean, strict=True)])
     return new
@@ -31,7 +33,10 @@ def define_step(Z, B, gamma):
 def test_layers_are_those_of_the_definition_on_lattices_with_ties(seed: int) -> None:
     rng = np.random.default_rng(seed)
     Z, B = rng.integers(-2, 3, (9, 2)).tolist(), rng.integers(-2, 3, (2, 2)).tolist()
-    if len(np.unique(Z, axis=0)) < 3 or np.linalg.matrix_rank(np.array(Z)[1:] - Z[0]) < 2:
+    if (
+        len(np.unique(Z, axis=0)) < 3
+        or np.linalg.matrix_rank(np.array(Z)[1:] - Z[0]) < 2
+    ):
         Z += [[2, 2], [2, -2], [-2, 1]]
     rule = hm.FrankWolfe(B, [Fraction(1, 2), Fraction(1, 4)])
     run = hm.simulate(Z, rule, layers=2).array
@@ -58,15 +63,27 @@ def test_vertices_are_those_of_qhull_and_of_the_definition() -> None:
 def test_sets_within_a_threshold_are_those_of_fractions(scale: float) -> None:
     for seed, relative in product(range(10), (False, True)):
         rng = np.random.default_rng(seed)
-        Z, A = rng.integers(-3, 4, (8, 2)) * scale, rng.integers(-2, 3, (2, 2)).astype(float)
+        Z, A = (
+            rng.integers(-3, 4, (8, 2)) * scale,
+            rng.integers(-2, 3, (2, 2)).astype(float),
+        )
         eps = Fraction(1, 4) if relative else Fraction(2) * Fraction(scale) ** 2
         exact = [[Fraction(x) for x in row] for row in Z.tolist()]
         for i, row in enumerate(sets_within(Z, A, eps, relative=relative)):
-            image = [sum(Fraction(a) * x for a, x in zip(r, exact[i], strict=True)) for r in A.tolist()]
+            image = [
+                sum(Fraction(a) * x for a, x in zip(r, exact[i], strict=True))
+                for r in A.tolist()
+            ]
             scores = [sum(a * b for a, b in zip(image, z, strict=True)) for z in exact]
-            longest, own = max(sum(x * x for x in z) for z in exact), sum(x * x for x in image)
+            longest, own = (
+                max(sum(x * x for x in z) for z in exact),
+                sum(x * x for x in image),
+            )
             gaps = [max(scores) - score for score in scores]
-            near = [gap**2 <= eps**2 * own * longest if relative else gap <= eps for gap in gaps]
+            near = [
+                gap**2 <= eps**2 * own * longest if relative else gap <= eps
+                for gap in gaps
+            ]
             assert row.tolist() == near
 
 
@@ -102,7 +119,9 @@ def test_the_certificate_has_the_conditions_and_no_certificate_has_a_reason() ->
         assert all(proof["sets"][j] == [j] for j in members)
     open_ended = hm.limit([[1.0], [2.0]], hm.FrankWolfe([[-1]], 0.5), max_layers=3)
     assert open_ended.certified  # 1 stays, 2 moves there
-    swap = hm.limit([[1, 0], [-1, 0], [0, 1]], hm.FrankWolfe([[-1, 0], [0, -1]], 0.25), max_layers=5)
+    swap = hm.limit(
+        [[1, 0], [-1, 0], [0, 1]], hm.FrankWolfe([[-1, 0], [0, -1]], 0.25), max_layers=5
+    )
     assert not swap.certified
     assert "raise `max_layers`" in repr(swap)
     with pytest.raises(hm.InputError, match="need a certificate"):
@@ -110,29 +129,45 @@ def test_the_certificate_has_the_conditions_and_no_certificate_has_a_reason() ->
 
 
 @pytest.mark.parametrize("steps", ["2/(t+2)", 1, [0.5, 1, 0.5], 0.5])
-def test_a_step_of_1_certifies_no_mean_at_which_other_vertices_are_maximal(steps) -> None:
-    tokens = [[1, 1, 0], [1, -1, 0], [1, 0, 1], [0.5, 0, -0.25]]  # at (1, 0, 0) token 2 is maximal, too
+def test_a_step_of_1_certifies_no_mean_at_which_other_vertices_are_maximal(
+    steps,
+) -> None:
+    tokens = [
+        [1, 1, 0],
+        [1, -1, 0],
+        [1, 0, 1],
+        [0.5, 0, -0.25],
+    ]  # at (1, 0, 0) token 2 is maximal, too
     limit, run = (
-        f(tokens, hm.FrankWolfe(steps=steps), **o) for f, o in ((hm.limit, {}), (hm.simulate, {"layers": 2000}))
+        f(tokens, hm.FrankWolfe(steps=steps), **o)
+        for f, o in ((hm.limit, {}), (hm.simulate, {"layers": 2000}))
     )
     np.testing.assert_allclose(run.array[-1], limit.tokens, atol=1e-5)
     assert limit.exact()[3].tolist() == ([1, 0, 0] if steps == 0.5 else [1, 0, 1])
-    assert hm.limit([*SQUARE, [0.5, 0]], hm.FrankWolfe(steps=steps)).layer == 0  # no other vertex at the mean
+    assert (
+        hm.limit([*SQUARE, [0.5, 0]], hm.FrankWolfe(steps=steps)).layer == 0
+    )  # no other vertex at the mean
 
 
 def test_statements() -> None:
     tokens = [*SQUARE, [0.5, 0.25]]
     for steps in (0.5, "2/(t+2)", [0.25, 0.5]):
-        for verdict in hm.theorems.check(hm.simulate(tokens, hm.FrankWolfe(steps=steps), layers=30))[:2]:
+        for verdict in hm.theorems.check(
+            hm.simulate(tokens, hm.FrankWolfe(steps=steps), layers=30)
+        )[:2]:
             assert verdict.holds, verdict
-    tied = hm.theorems.frank_wolfe_targets(hm.simulate([*SQUARE, [0.5, 0]], hm.FrankWolfe(steps=0.5), layers=2))
+    tied = hm.theorems.frank_wolfe_targets(
+        hm.simulate([*SQUARE, [0.5, 0]], hm.FrankWolfe(steps=0.5), layers=2)
+    )
     assert tied.outcome == "nothing to check"
     singular = hm.simulate(tokens, hm.FrankWolfe([[1, 0], [0, 0]], 0.5), layers=2)
     assert hm.theorems.frank_wolfe_targets(singular).outcome == "hypotheses not met"
 
 
 def test_the_printed_rate_fails_and_the_repaired_one_holds() -> None:
-    printed, repaired = hm.theorems.check(hm.simulate([[1.0], [2.0]], hm.FrankWolfe([[-1]]), layers=10))[2:]
+    printed, repaired = hm.theorems.check(
+        hm.simulate([[1.0], [2.0]], hm.FrankWolfe([[-1]]), layers=10)
+    )[2:]
     assert printed.outcome == "fails"
     assert printed.conjecture
     assert repaired.outcome == "hypotheses not met"
@@ -142,7 +177,11 @@ def test_the_printed_rate_fails_and_the_repaired_one_holds() -> None:
         M = rng.normal(size=(2, 2))
         rule = hm.FrankWolfe(-M @ M.T - 0.1 * np.eye(2))
         start = rng.normal(size=(3, 2))
-        start = np.vstack([start, -start]) if seed % 2 else np.vstack([start, -start + 0.01])  # symmetric stays so
+        start = (
+            np.vstack([start, -start])
+            if seed % 2
+            else np.vstack([start, -start + 0.01])
+        )  # symmetric stays so
         verdict = hm.theorems.frank_wolfe_rate(hm.simulate(start, rule, layers=12))
         assert verdict.holds in (True, None), verdict
         met += verdict.holds is True
@@ -154,7 +193,9 @@ def test_padding_batches_and_tensors() -> None:
     batch, mask = np.zeros((2, 5, 2)), np.array([[True] * 5, [True] * 4 + [False]])
     batch[0], batch[1, :4] = [*SQUARE, [0.5, 0.25]], SQUARE
     batch[1, 4] = 100
-    run = hm.simulate(torch.tensor(batch), hm.FrankWolfe(steps=0.5), layers=2, mask=mask)
+    run = hm.simulate(
+        torch.tensor(batch), hm.FrankWolfe(steps=0.5), layers=2, mask=mask
+    )
     assert run.tokens[2, 0, 4].tolist() == [0.875, 0.8125]
     assert run.tokens[2, 1, 4].tolist() == [100, 100]
     assert run.attention(0)[0, 4].tolist() == [1, 0, 0, 0, 0]
@@ -166,17 +207,27 @@ def test_exit_times_obey_the_bound(beta: float) -> None:
     bound = hm.random_chain.exit_bound(tokens, **options)
     assert bound.applies
     assert bound.c0 == 8
-    times = hm.random_chain.exit_times(tokens, runs=300, max_steps=3000, seed=1, **options)
+    times = hm.random_chain.exit_times(
+        tokens, runs=300, max_steps=3000, seed=1, **options
+    )
     for t in (1, 5, 20, 100, 1000):
         assert (times >= t).mean() >= bound.probability(t) - 0.05
-    assert bound.probability(bound.time(0.5)) == pytest.approx(0.5) or bound.time(0.5) == bound.M
+    assert (
+        bound.probability(bound.time(0.5)) == pytest.approx(0.5)
+        or bound.time(0.5) == bound.M
+    )
     assert bound.time(1.0) == bound.M
-    assert hm.random_chain.exit_bound(tokens, **options | {"beta": 1e4}).time(0.5) == np.inf
+    assert (
+        hm.random_chain.exit_bound(tokens, **options | {"beta": 1e4}).time(0.5)
+        == np.inf
+    )
     assert not hm.random_chain.exit_bound(tokens, beta=beta, gamma=0.1, eps=2).applies
 
 
 def test_one_step_of_the_chain_has_softmax_probabilities() -> None:
     tokens = np.array([[1.0, 0], [0, 1]])
-    times = hm.random_chain.exit_times(tokens, beta=1, gamma=1, eps=0.5, runs=20_000, max_steps=1, seed=3)
+    times = hm.random_chain.exit_times(
+        tokens, beta=1, gamma=1, eps=0.5, runs=20_000, max_steps=1, seed=3
+    )
     p = 1 / (1 + np.e)  # of a token to choose the other
     assert np.isfinite(times).mean() == pytest.approx(1 - (1 - p) ** 2, abs=0.012)

@@ -16,7 +16,10 @@ def test_a_constant_has_one_value_in_all_modules():
     values = defaultdict(set)
     for source in SOURCES.values():
         for line in ast.parse(source).body:
-            if isinstance(line, ast.AnnAssign) and ast.unparse(line.annotation) == "tl.constexpr":
+            if (
+                isinstance(line, ast.AnnAssign)
+                and ast.unparse(line.annotation) == "tl.constexpr"
+            ):
                 values[ast.unparse(line.target)].add(ast.unparse(line.value))
     assert {"BLOCK", "TILE", "CHUNK"} <= set(values)
     assert {name: found for name, found in values.items() if len(found) > 1} == {}
@@ -24,4 +27,7 @@ def test_a_constant_has_one_value_in_all_modules():
 
 def test_kernels_use_public_parts_of_triton_only():
     for source in SOURCES.values():
-        assert re.findall(r"triton\.(?:_C|backends|compiler|runtime)|triton\S*\._", source) == []
+        assert (
+            re.findall(r"triton\.(?:_C|backends|compiler|runtime)|triton\S*\._", source)
+            == []
+        )

@@ -28,18 +28,27 @@ KINDS = {
     "falling line": lambda rng, n: np.outer(-np.arange(n), [1, 2]),
     "column": lambda rng, n: np.outer(rng.permutation(n), [0, 1]),
     "rising column": lambda rng, n: np.outer(np.arange(n), [0, 1]),
-    "columns in turn": lambda rng, n: np.c_[np.arange(n) % 3, rng.choice([-1, 1]) * np.arange(n)],
+    "columns in turn": lambda rng, n: np.c_[
+        np.arange(n) % 3, rng.choice([-1, 1]) * np.arange(n)
+    ],
     "row beside a column": lambda rng, n: np.c_[
-        x := np.maximum(np.arange(n) - 20, 0) * rng.choice([-1, 1]), np.arange(n) * (x == 0)
+        x := np.maximum(np.arange(n) - 20, 0) * rng.choice([-1, 1]),
+        np.arange(n) * (x == 0),
     ],
     "parabola": lambda rng, n: np.c_[2 * np.arange(n), -(np.arange(n) ** 2)],
-    "shuffled parabola": lambda rng, n: rng.permutation(np.c_[2 * np.arange(n), -(np.arange(n) ** 2)]),
+    "shuffled parabola": lambda rng, n: rng.permutation(
+        np.c_[2 * np.arange(n), -(np.arange(n) ** 2)]
+    ),
     "circle": lambda rng, n: np.exp(1j * rng.permutation(n))[:, None].view(float),
     "walk": walk,
     "equal": lambda rng, n: np.ones((n, 2)),
     "zero": lambda rng, n: np.zeros((n, 2)),
-    "nearly on a line": lambda rng, n: np.c_[t := rng.random(n), t / 3 + rng.integers(-1, 2, n) * 2.0**-54],
-    "wide range": lambda rng, n: rng.normal(size=(n, 2)) * 2.0 ** rng.integers(-300, 300, (n, 1)),
+    "nearly on a line": lambda rng, n: np.c_[
+        t := rng.random(n), t / 3 + rng.integers(-1, 2, n) * 2.0**-54
+    ],
+    "wide range": lambda rng, n: (
+        rng.normal(size=(n, 2)) * 2.0 ** rng.integers(-300, 300, (n, 1))
+    ),
 }
 
 
@@ -63,7 +72,9 @@ def test_sets_are_those_of_causal_attention(kind, compiled, monkeypatch):
         n = int(rng.integers(1, 90))
         keys = KINDS[kind](rng, n)
         queries = queries_for(rng, keys).astype(float)
-        expected = exact_sets_of_batch(queries[None], keys[None].astype(float), causal=True)
+        expected = exact_sets_of_batch(
+            queries[None], keys[None].astype(float), causal=True
+        )
         cache = HullCache()
         for i in range(n):
             cache.append(keys[i : i + 1], np.eye(n)[i : i + 1])
@@ -73,16 +84,29 @@ def test_sets_are_those_of_causal_attention(kind, compiled, monkeypatch):
         for ties in TIES:
             out = HullCache(ties=ties).attend(queries, keys, values)
             for i, members in enumerate(expected):
-                chosen = members if ties == "mean" else members[-1 if ties == "latest" else 0]
-                np.testing.assert_allclose(out[i], values[chosen].reshape(-1, 3).mean(axis=0), rtol=1e-12, atol=1e-13)
+                chosen = (
+                    members
+                    if ties == "mean"
+                    else members[-1 if ties == "latest" else 0]
+                )
+                np.testing.assert_allclose(
+                    out[i],
+                    values[chosen].reshape(-1, 3).mean(axis=0),
+                    rtol=1e-12,
+                    atol=1e-13,
+                )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "wide range"])
 def test_heads_batches_and_tensors(kind):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(7)
-    keys = np.array([[KINDS[kind](rng, 300) for _ in range(3)] for _ in range(2)], np.float32)
-    queries = np.array([[queries_for(rng, own) for own in row] for row in keys], np.float32)
+    keys = np.array(
+        [[KINDS[kind](rng, 300) for _ in range(3)] for _ in range(2)], np.float32
+    )
+    queries = np.array(
+        [[queries_for(rng, own) for own in row] for row in keys], np.float32
+    )
     values = rng.normal(size=(2, 3, 300, 2)).astype(np.float32)
     q, k, v = map(torch.from_numpy, (queries, keys, values))
     expected = hm.hardmax_attention(q, k, v, causal=True)
@@ -91,12 +115,20 @@ def test_heads_batches_and_tensors(kind):
         out.append(cache.attend(*(x[..., some, :] for x in (q, k, v))))
     assert out[0].dtype == torch.float32
     torch.testing.assert_close(torch.cat(out, -2), expected, rtol=1e-4, atol=1e-5)
-    assert cache.sets(queries) == exact_sets_of_batch(queries.reshape(6, 300, 2), keys.reshape(6, 300, 2))
+    assert cache.sets(queries) == exact_sets_of_batch(
+        queries.reshape(6, 300, 2), keys.reshape(6, 300, 2)
+    )
     assert repr(cache) == "HullCache(ties='mean'): 300 keys in each of 6 heads"
 
 
 @pytest.mark.parametrize(
-    "keys", [lambda i: (0 * i, i), lambda i: (0 * i, -i), lambda i: (i % 2, i), lambda i: (-i, 0 * i)]
+    "keys",
+    [
+        lambda i: (0 * i, i),
+        lambda i: (0 * i, -i),
+        lambda i: (i % 2, i),
+        lambda i: (-i, 0 * i),
+    ],
 )
 def test_appends_to_a_column_take_no_longer_in_a_long_one(keys):
     """Time that is quadratic in the number of keys would be minutes."""
@@ -112,11 +144,19 @@ def test_numbers_that_floats_cannot_hold():
     cache = hm.HullCache()
     cache.append([[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
     cache.append([[third, 2 * third], [2**60, 2**60 + 1]], [[5.0], [7.0]])
-    assert cache.query([[1, -1], [0, 0], [third, third]]).tolist() == [[1.0], [3.75], [7.0]]
+    assert cache.query([[1, -1], [0, 0], [third, third]]).tolist() == [
+        [1.0],
+        [3.75],
+        [7.0],
+    ]
     line = hm.HullCache()
     line.append([[third, 1 - third], [0, 1], [1, 0]], [[Fraction(1, 7)], [1], [2]])
     assert line.query([[1, 1]]).tolist() == [[Fraction(22, 21)]]
-    assert line.sets([[0, 0], [Fraction(1, 7), Fraction(1, 7)]])[1].tolist() == [0, 1, 2]
+    assert line.sets([[0, 0], [Fraction(1, 7), Fraction(1, 7)]])[1].tolist() == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_floats_and_fractions_in_one_cache(tmp_path):
@@ -127,17 +167,23 @@ def test_floats_and_fractions_in_one_cache(tmp_path):
         keys += [[Fraction(x) for x in row] for row in some.tolist()]
     queries = [[1, 0], [3, 1], [-1, -1], [Fraction(1, 3), Fraction(1, 3)]]
     products = [[q[0] * k[0] + q[1] * k[1] for k in keys] for q in queries]
-    expected = [[j for j, product in enumerate(row) if product == max(row)] for row in products]
+    expected = [
+        [j for j, product in enumerate(row) if product == max(row)] for row in products
+    ]
     cache.save(tmp_path / "cache.npz")
     for one in (cache, hm.HullCache.load(tmp_path / "cache.npz")):
         assert [members.tolist() for members in one.sets(queries)] == expected
         assert one.query(queries)[0, 0] == 2 * keys[expected[0][0]][0]
     torch = pytest.importorskip("torch")
-    assert cache.query(torch.tensor([[1.0, 0.0]]))[0, 0] == torch.tensor(float(cache.query([[1, 0]])[0, 0]))
+    assert cache.query(torch.tensor([[1.0, 0.0]]))[0, 0] == torch.tensor(
+        float(cache.query([[1, 0]])[0, 0])
+    )
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_queries_that_compiled_code_does_not_accept_change_no_other(compiled, monkeypatch):
+def test_queries_that_compiled_code_does_not_accept_change_no_other(
+    compiled, monkeypatch
+):
     if compiled:
         pytest.importorskip("numba")
     else:
@@ -147,24 +193,47 @@ def test_queries_that_compiled_code_does_not_accept_change_no_other(compiled, mo
     queries = rng.integers(-2, 3, (2, 40, 2)).astype(object)
     queries[0, 7] = queries[0, 7] * Fraction(1, 3) + Fraction(1, 2**2000)
     queries[1, 20] = [1e-130, 1]
-    cache, plain = hm.HullCache(), [[[Fraction(x) for x in q] for q in head] for head in queries]
+    cache, plain = (
+        hm.HullCache(),
+        [[[Fraction(x) for x in q] for q in head] for head in queries],
+    )
     out = cache.attend(queries, keys, values)
     for h, i in np.ndindex(2, 40):
         products = (keys[h].astype(object) @ np.array(plain[h][i], object)).tolist()
-        best = [[j for j in range(end) if products[j] == max(products[:end])] for end in (i + 1, 40)]
-        np.testing.assert_allclose(out[h, i], values[h][best[0]].mean(axis=0), atol=1e-15)
+        best = [
+            [j for j in range(end) if products[j] == max(products[:end])]
+            for end in (i + 1, 40)
+        ]
+        np.testing.assert_allclose(
+            out[h, i], values[h][best[0]].mean(axis=0), atol=1e-15
+        )
         assert cache.sets(queries)[h * 40 + i].tolist() == best[1]
-        np.testing.assert_allclose(cache.query(queries)[h, i], values[h][best[1]].mean(axis=0), atol=1e-15)
+        np.testing.assert_allclose(
+            cache.query(queries)[h, i], values[h][best[1]].mean(axis=0), atol=1e-15
+        )
     assert cache._is_exact != compiled
 
 
 def test_arrays_without_keys_queries_values_or_heads(tmp_path):
-    for leading, m, n, dv in ((), 0, 1, 3), ((), 2, 0, 3), ((2,), 3, 1, 0), ((0,), 3, 2, 1), ((2, 0), 0, 0, 0):
+    for leading, m, n, dv in (
+        ((), 0, 1, 3),
+        ((), 2, 0, 3),
+        ((2,), 3, 1, 0),
+        ((0,), 3, 2, 1),
+        ((2, 0), 0, 0, 0),
+    ):
         for dtype in (float, int, object):
             cache, values = hm.HullCache(), np.ones((*leading, m, dv), dtype)
             cache.append(np.ones((*leading, m, 2), dtype), values)
-            empty, queries = np.ones((*leading, 0, 2), dtype), np.ones((*leading, n, 2), dtype)
-            assert cache.attend(empty, empty, values[..., :0, :]).shape == (*leading, 0, dv)
+            empty, queries = (
+                np.ones((*leading, 0, 2), dtype),
+                np.ones((*leading, n, 2), dtype),
+            )
+            assert cache.attend(empty, empty, values[..., :0, :]).shape == (
+                *leading,
+                0,
+                dv,
+            )
             cache.save(tmp_path / "cache.npz")
             for one in (cache, hm.HullCache.load(tmp_path / "cache.npz")):
                 assert len(one) == m
@@ -232,10 +301,16 @@ def test_wrong_input_is_named():
     cache = hm.HullCache()
     with pytest.raises(hm.InputError, match="append"):
         cache.query([[1, 2]])
-    for queries, keys in (([[[1, 2]]], [[[1, 2]] * 2]), ([[np.nan, 1]], [[Fraction(1, 3), 1]])):
+    for queries, keys in (
+        ([[[1, 2]]], [[[1, 2]] * 2]),
+        ([[np.nan, 1]], [[Fraction(1, 3), 1]]),
+    ):
         with pytest.raises(hm.ParameterError, match="`queries`"):
             cache.attend(queries, keys, keys)
-    assert (repr(cache), cache._is_exact) == (repr(hm.HullCache()), hm.HullCache()._is_exact)
+    assert (repr(cache), cache._is_exact) == (
+        repr(hm.HullCache()),
+        hm.HullCache()._is_exact,
+    )
     with pytest.raises(hm.ParameterError, match="ties"):
         hm.HullCache(ties="last")
     for keys, values, name in (
@@ -248,7 +323,10 @@ def test_wrong_input_is_named():
         with pytest.raises(hm.ParameterError, match=f"`{name}`"):
             cache.append(keys, values)
     cache.append([[1, 2]], [[1]])
-    for call in (lambda: cache.append([[[1, 2]]], [[[1]]]), lambda: cache.append([[1, 2]], [[1, 2]])):
+    for call in (
+        lambda: cache.append([[[1, 2]]], [[[1]]]),
+        lambda: cache.append([[1, 2]], [[1, 2]]),
+    ):
         with pytest.raises(hm.ParameterError):
             call()
     with pytest.raises(hm.ParameterError, match="`queries`"):

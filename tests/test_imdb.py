@@ -23,14 +23,25 @@ REVIEWS = {
     for label, rating in (("pos", 9), ("neg", 2))
     for number in (10, 2, 0)
 }
-TEXTS = [f"{label} {number} caf\u00e9<br />" for label in ("neg", "pos") for number in (0, 2, 10)]
-OTHER = dict.fromkeys(("README", "train/unsup/0_0.txt", "imdb.vocab", "train/pos/notes.txt"), b"no review")
+TEXTS = [
+    f"{label} {number} caf\u00e9<br />"
+    for label in ("neg", "pos")
+    for number in (0, 2, 10)
+]
+OTHER = dict.fromkeys(
+    ("README", "train/unsup/0_0.txt", "imdb.vocab", "train/pos/notes.txt"), b"no review"
+)
 
 
-def write_archive(path: Path, files: dict[str, bytes] = REVIEWS | OTHER, mode: Any = "w:gz") -> Path:
+def write_archive(
+    path: Path, files: dict[str, bytes] = REVIEWS | OTHER, mode: Any = "w:gz"
+) -> Path:
     with tarfile.open(path, mode) as archive:
         link = tarfile.TarInfo("aclImdb/train/pos/7_7.txt")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"  # a link must not be followed
+        link.type, link.linkname = (
+            tarfile.SYMTYPE,
+            "/etc/hostname",
+        )  # a link must not be followed
         archive.addfile(link)
         for name, content in files.items():
             member = tarfile.TarInfo(f"aclImdb/{name}")
@@ -85,14 +96,30 @@ def test_invalid_copies(tmp_path: Path) -> None:
 
     refused(tmp_path / "nowhere", r"`source` must be an archive or a folder")
     (tmp_path / "text.tar.gz").write_text("not an archive")
-    refused(tmp_path / "text.tar.gz", r"must be an archive such as aclImdb_v1.tar.gz. Got: .* Download it again")
-    (tmp_path / "cut.tar.gz").write_bytes(write_archive(tmp_path / "whole.tar.gz").read_bytes()[:150])
+    refused(
+        tmp_path / "text.tar.gz",
+        r"must be an archive such as aclImdb_v1.tar.gz. Got: .* Download it again",
+    )
+    (tmp_path / "cut.tar.gz").write_bytes(
+        write_archive(tmp_path / "whole.tar.gz").read_bytes()[:150]
+    )
     refused(tmp_path / "cut.tar.gz", r"must be an archive such as")
-    some = {name: text for name, text in REVIEWS.items() if not name.startswith("test/neg")}
-    refused(write_archive(tmp_path / "some.tar.gz", some), r"must hold reviews in train/neg, .* Got none in test/neg")
+    some = {
+        name: text for name, text in REVIEWS.items() if not name.startswith("test/neg")
+    }
+    refused(
+        write_archive(tmp_path / "some.tar.gz", some),
+        r"must hold reviews in train/neg, .* Got none in test/neg",
+    )
     latin = REVIEWS | {"test/neg/4_1.txt": b"caf\xe9"}
-    refused(write_archive(tmp_path / "latin.tar.gz", latin), r"in UTF-8. Got .* in test/neg/4_1.txt at offset 3")
-    refused(write_parquet(tmp_path, [0, 1, 2] * 2), r"The labels of .* must be 0 or 1. Got '2'")
+    refused(
+        write_archive(tmp_path / "latin.tar.gz", latin),
+        r"in UTF-8. Got .* in test/neg/4_1.txt at offset 3",
+    )
+    refused(
+        write_parquet(tmp_path, [0, 1, 2] * 2),
+        r"The labels of .* must be 0 or 1. Got '2'",
+    )
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -122,8 +149,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(datasets, "SHA256", hashlib.sha256(data).hexdigest())
     handler: Any = type("Home", (Handler,), {"content": data, "promised": len(data)})
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
-        monkeypatch.setattr(datasets, "URL", f"http://127.0.0.1:{server.server_port}/{FILE}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        monkeypatch.setattr(
+            datasets, "URL", f"http://127.0.0.1:{server.server_port}/{FILE}"
+        )
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         thread.start()
         yield handler
         server.shutdown()
@@ -143,7 +174,9 @@ def test_download_progress_and_reuse(
     assert calls[-1][0] >= size
     if with_length:
         assert sorted({done for done, _ in calls}) == [*range(100, size, 100), size]
-    assert [file.name for file in cache.iterdir()] == [FILE]  # nothing unpacked, no temporary file left
+    assert [file.name for file in cache.iterdir()] == [
+        FILE
+    ]  # nothing unpacked, no temporary file left
     with monkeypatch.context() as patch:
         patch.setattr(datasets, "URL", "nowhere")
         check(load_imdb())  # the network is not used again
@@ -155,14 +188,21 @@ def test_download_progress_and_reuse(
     ("changes", "match"),
     [
         ({"content": b"x" * 50}, "50 bytes read, .* Try again, or download it"),
-        ({"status": 404, "content": b"", "promised": 0}, "404 Client Error: Not Found .* or pass .*`source`"),
+        (
+            {"status": 404, "content": b"", "promised": 0},
+            "404 Client Error: Not Found .* or pass .*`source`",
+        ),
         ({"SHA256": "0" * 64}, "expected 0+ but got .* Try again, or download it"),
         ({"URL": "http://127.0.0.1:9/x"}, "from http://127.0.0.1:9/x: "),
         ({"URL": "nowhere"}, "from nowhere: Invalid URL"),
     ],
 )
 def test_a_failed_download_leaves_nothing(
-    home: Any, cache: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], match: str
+    home: Any,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    match: str,
 ) -> None:
     for name, value in changes.items():
         monkeypatch.setattr(datasets if name.isupper() else home, name, value)
@@ -191,5 +231,7 @@ def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     load_imdb()
     assert (tmp_path / "mine" / FILE).is_file()
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "home.tar.gz"))
-    with pytest.raises(OSError, match=r"must be downloaded once. Got .*Not a directory"):
+    with pytest.raises(
+        OSError, match=r"must be downloaded once. Got .*Not a directory"
+    ):
         load_imdb()

@@ -15,17 +15,32 @@ EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 
 def check_tree(queries, keys, slack):
     found = kdtree.near_maxima(queries, keys, slack)
-    left = np.flatnonzero(found.sizes == 0)  # rows that the dispatcher leaves to the scan
-    check(found.replace(left, scan.near_maxima(queries[left], keys, slack[left])), queries, keys, slack)
+    left = np.flatnonzero(
+        found.sizes == 0
+    )  # rows that the dispatcher leaves to the scan
+    check(
+        found.replace(left, scan.near_maxima(queries[left], keys, slack[left])),
+        queries,
+        keys,
+        slack,
+    )
 
 
-@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=EXHAUSTIVE) for d in (1, 2, 6))])
-@pytest.mark.parametrize("kind", [kind for kind in SHAPES if kind != "mixed"])  # whose products overflow
+@pytest.mark.parametrize(
+    "d", [3, *(pytest.param(d, marks=EXHAUSTIVE) for d in (1, 2, 6))]
+)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in SHAPES if kind != "mixed"]
+)  # whose products overflow
 def test_keys_of_every_kind(kind, d):
     rng = np.random.default_rng(d)
     for m in (1, 2, 15, 16, 17, 63, 257, 1000):
         keys = make(kind, m, d, seed=d)
-        for queries in (keys, keys @ rng.standard_normal((d, d)), rng.standard_normal((100, d))):
+        for queries in (
+            keys,
+            keys @ rng.standard_normal((d, d)),
+            rng.standard_normal((100, d)),
+        ):
             if np.abs(queries).max() * np.abs(keys).max() < 1e300:
                 check_tree(queries, keys, slack_of(queries, 0.0, keys, 0.0))
 
@@ -34,7 +49,13 @@ def test_keys_of_every_kind(kind, d):
 @pytest.mark.parametrize("kind", ["sphere", "gaussian", "lattice", "wide clusters"])
 def test_any_slack(kind, slack):
     rng = np.random.default_rng(0)
-    queries = np.concatenate([rng.standard_normal((99, 3)), np.zeros((1, 3)), 1e-200 * rng.standard_normal((30, 3))])
+    queries = np.concatenate(
+        [
+            rng.standard_normal((99, 3)),
+            np.zeros((1, 3)),
+            1e-200 * rng.standard_normal((30, 3)),
+        ]
+    )
     check_tree(queries, make(kind, 700, 3), np.full(len(queries), slack))
 
 
@@ -42,7 +63,9 @@ def test_any_slack(kind, slack):
 def test_several_levels_and_parts(d):
     for kind in ("sphere", "ellipsoid", "clusters", "gaussian"):
         keys = make(kind, 70_000, d)
-        queries = np.concatenate([keys[:40], np.random.default_rng(d).standard_normal((40, d))])
+        queries = np.concatenate(
+            [keys[:40], np.random.default_rng(d).standard_normal((40, d))]
+        )
         check_tree(queries, keys, slack_of(queries, 0.0, keys, 0.0))
 
 
@@ -50,7 +73,11 @@ def test_several_levels_and_parts(d):
 @pytest.mark.parametrize("kind", ["sphere", "shell", "rounded", "half", "away"])
 def test_tokens_of_several_thousands_with_ties(kind, d):
     tokens = make("shell" if kind == "shell" else "sphere", 9000, d)
-    changed = {"rounded": np.round(32 * tokens) / 32, "half": tokens[tokens[:, 0] > 0], "away": tokens + 4}
+    changed = {
+        "rounded": np.round(32 * tokens) / 32,
+        "half": tokens[tokens[:, 0] > 0],
+        "away": tokens + 4,
+    }
     tokens = changed.get(kind, tokens)
     tokens = np.concatenate([tokens, tokens[:500]])
     assert argmax_sets(tokens, kernel="kdtree") == argmax_sets(tokens, kernel="scan")
@@ -68,8 +95,14 @@ def test_auto_takes_the_tree_on_a_sphere():
 def test_queries_near_zero_are_left_to_the_scan():
     keys = make("sphere", 300, 3)
     queries = np.concatenate([keys[:5], np.zeros((2, 3)), 1e-200 * keys[:3]])
-    assert kdtree.near_maxima(queries, keys, np.zeros(10)).sizes.tolist() == [1] * 5 + [0] * 5
-    assert kdtree.near_maxima(queries, np.ones((300, 3)), np.zeros(10)).sizes.tolist() == [0] * 10
+    assert (
+        kdtree.near_maxima(queries, keys, np.zeros(10)).sizes.tolist()
+        == [1] * 5 + [0] * 5
+    )
+    assert (
+        kdtree.near_maxima(queries, np.ones((300, 3)), np.zeros(10)).sizes.tolist()
+        == [0] * 10
+    )
 
 
 def test_more_members_than_memory_allows_are_refused(monkeypatch):
@@ -82,7 +115,12 @@ def test_more_members_than_memory_allows_are_refused(monkeypatch):
 
 def test_clustered_tokens_and_far_queries_go_to_the_scan():
     cap = make("sphere", 20_000, 3)
-    cap[:, 0] = np.abs(cap[:, 0]) * 1e-3  # all keys are near a circle, and queries point away from it
+    cap[:, 0] = (
+        np.abs(cap[:, 0]) * 1e-3
+    )  # all keys are near a circle, and queries point away from it
     clusters = make("clusters", 20_000, 3)
-    for keys, queries in ((clusters, clusters), (cap, np.tile([1.0, 0.0, 0.0], (20_000, 1)))):
+    for keys, queries in (
+        (clusters, clusters),
+        (cap, np.tile([1.0, 0.0, 0.0], (20_000, 1))),
+    ):
         assert not kdtree.pays(queries, keys)

@@ -32,7 +32,11 @@ def test_every_kind_of_token_set_is_certified_and_adds_up(kind, exact):
     scale = np.abs(np.asarray(tokens, float)).max()
     assert (limit.weights >= -1e-13).all()
     np.testing.assert_allclose(limit.weights.sum(axis=1), 1, rtol=1e-12)
-    np.testing.assert_allclose(limit.weights @ (limit.tokens[limit.leaders] / scale), limit.tokens / scale, atol=1e-12)
+    np.testing.assert_allclose(
+        limit.weights @ (limit.tokens[limit.leaders] / scale),
+        limit.tokens / scale,
+        atol=1e-12,
+    )
     assert np.array_equal(limit.points[limit.clusters], limit.tokens)
     assert np.array_equal(limit.exact().astype(float), limit.tokens)
     assert limit.clusters[limit.leaders].tolist() == list(range(len(limit.leaders)))
@@ -43,7 +47,12 @@ def test_every_kind_of_token_set_is_certified_and_adds_up(kind, exact):
 
 
 def test_copies_weigh_in_the_centroid_of_theorem_4():
-    tokens = [(1, 1), (1, 1), (1, -2), (0.5, 0)]  # c = (1, 0) sees both leaders; the plain mean would see (1, -2) alone
+    tokens = [
+        (1, 1),
+        (1, 1),
+        (1, -2),
+        (0.5, 0),
+    ]  # c = (1, 0) sees both leaders; the plain mean would see (1, -2) alone
     limit = hm.limit(tokens, hm.Hardmax(HALF))
     assert (limit.layer, limit.proofs) == (0, {"Theorem 1": 3, "Theorem 4": 1})
     assert limit.exact()[3].tolist() == [1, 0]
@@ -55,7 +64,9 @@ def histories(tokens, rule, layers):
     return [sets_of(run, k) for k in range(layers + 1)]
 
 
-@pytest.mark.parametrize("A", [None, MATRIX, MATRIX * 1e-100], ids=["identity", "matrix", "tiny matrix"])
+@pytest.mark.parametrize(
+    "A", [None, MATRIX, MATRIX * 1e-100], ids=["identity", "matrix", "tiny matrix"]
+)
 @pytest.mark.parametrize("seed", range(6))
 def test_no_move_within_the_radius_changes_any_set(A, seed):
     rng = np.random.default_rng(seed)
@@ -69,31 +80,45 @@ def test_no_move_within_the_radius_changes_any_set(A, seed):
     for _ in range(6):
         moves = rng.normal(size=tokens.shape)
         moves /= np.linalg.norm(moves, axis=1, keepdims=True)
-        assert histories(tokens + 0.999 * limit.radius * moves, rule, layers) == expected
-        changed += histories(tokens + 1000 * limit.radius * moves, rule, layers) != expected
+        assert (
+            histories(tokens + 0.999 * limit.radius * moves, rule, layers) == expected
+        )
+        changed += (
+            histories(tokens + 1000 * limit.radius * moves, rule, layers) != expected
+        )
     assert changed
 
 
 def test_the_radius_of_two_tokens_by_hand():
-    limit = hm.limit([[1.0], [0.5]], hm.Hardmax(1))  # gap 1/4 of token 1, R = 1: 4 eps + 2 eps^2 = 1/4
+    limit = hm.limit(
+        [[1.0], [0.5]], hm.Hardmax(1)
+    )  # gap 1/4 of token 1, R = 1: 4 eps + 2 eps^2 = 1/4
     assert limit.radius == pytest.approx((1 + 1 / 8) ** 0.5 - 1, rel=0.02)
     assert limit.radius <= (1 + 1 / 8) ** 0.5 - 1
     exact = hm.limit([[1.0], [0.5]], hm.Hardmax(1, exact=True))
     assert exact.radius == pytest.approx(limit.radius)
-    assert hm.limit([[1e200], [0.5e200]], hm.Hardmax(1)).radius == pytest.approx(limit.radius * 1e200)
+    assert hm.limit([[1e200], [0.5e200]], hm.Hardmax(1)).radius == pytest.approx(
+        limit.radius * 1e200
+    )
 
 
 def radius_by_definition(tokens, alpha, layers):
     """Return (layer of the smallest gap, radius) from the gaps of every token up to the layer that decides it."""
     truth = definition(tokens, alpha, layers=layers)
     gaps, decided = {}, set()
-    for k, (positions, sets) in enumerate(zip(truth.positions, truth.sets, strict=True)):
+    for k, (positions, sets) in enumerate(
+        zip(truth.positions, truth.sets, strict=True)
+    ):
         for i in set(range(len(tokens))) - decided:
-            products = sorted((dot(positions[i], other) for other in positions), reverse=True)
+            products = sorted(
+                (dot(positions[i], other) for other in positions), reverse=True
+            )
             gaps[k, i] = products[0] - products[1]
         decided |= {i for i, (j,) in enumerate(sets) if sets[j] == [j]}
     (layer, _), gap = min(gaps.items(), key=lambda item: item[1])
-    reach = max(float(np.linalg.norm(np.array(row, float))) for row in truth.positions[0])
+    reach = max(
+        float(np.linalg.norm(np.array(row, float))) for row in truth.positions[0]
+    )
     return layer, (reach**2 + float(gap) / 2) ** 0.5 - reach  # 4 R eps + 2 eps^2 = gap
 
 
@@ -114,20 +139,36 @@ def nearly_equal_keys(extra, behind):
     Differences are 1e-40 times the tokens, and differences of products 1e-55: far below the resolution of float64.
     """
     u, c, d, scale = Fraction(1, 2**53), Fraction(1, 2**30), 24, Fraction(1, 10**40)
-    point, keys = [Fraction(1), *[c] * (d - 1)], ((200, 51), (200 - behind[0], 49), (200 - behind[1], 51))
-    offsets = [[Fraction(1), e * u / c, *[f * 2 * u / c / 100] * (d - 2)] for e, f in keys]
-    others = [[Fraction(1, 4) + Fraction(i, 200), *[Fraction(0)] * (d - 1)] for i in range(extra)]
+    point, keys = (
+        [Fraction(1), *[c] * (d - 1)],
+        ((200, 51), (200 - behind[0], 49), (200 - behind[1], 51)),
+    )
+    offsets = [
+        [Fraction(1), e * u / c, *[f * 2 * u / c / 100] * (d - 2)] for e, f in keys
+    ]
+    others = [
+        [Fraction(1, 4) + Fraction(i, 200), *[Fraction(0)] * (d - 1)]
+        for i in range(extra)
+    ]
     rows = [[Fraction(0)] * d, *offsets, *others]
-    tokens = np.array([[a + scale * b for a, b in zip(point, row, strict=True)] for row in rows], object)
+    tokens = np.array(
+        [[a + scale * b for a, b in zip(point, row, strict=True)] for row in rows],
+        object,
+    )
     return tokens, np.array(point, object) / (1 + c)
 
 
-@pytest.mark.parametrize("extra", [0, 4, 16, 40])  # compared directly, or after a filter in float64
+@pytest.mark.parametrize(
+    "extra", [0, 4, 16, 40]
+)  # compared directly, or after a filter in float64
 @pytest.mark.parametrize("behind", [(12, 54), (80, 90), (80, 110)])
 def test_the_radius_of_keys_that_floats_cannot_separate(extra, behind):
     tokens, point = nearly_equal_keys(extra, behind)
     rule = hm.Hardmax(HALF)
-    limit, exact = hm.limit(tokens, rule), hm.limit(tokens, hm.Hardmax(HALF, exact=True))
+    limit, exact = (
+        hm.limit(tokens, rule),
+        hm.limit(tokens, hm.Hardmax(HALF, exact=True)),
+    )
     assert 0 < limit.radius <= exact.radius
     moved = tokens.copy()
     moved[1] -= Fraction(limit.radius) * Fraction(9, 10) * point
@@ -148,7 +189,9 @@ def test_the_radius_does_not_depend_on_which_keys_a_filter_keeps(tokens):
     far = np.array([-0.95, -0.1])
     tokens = np.array([*tokens, far])
     exact = hm.limit(tokens, hm.Hardmax(0.5, exact=True)).radius
-    many = np.vstack([tokens, np.outer(np.linspace(0.1, 0.9, 3200), far)])  # enough for compiled code
+    many = np.vstack(
+        [tokens, np.outer(np.linspace(0.1, 0.9, 3200), far)]
+    )  # enough for compiled code
     for some in (tokens, many):
         assert hm.limit(some, hm.Hardmax(0.5)).radius <= exact
 
@@ -158,9 +201,20 @@ def test_the_radius_does_not_depend_on_which_keys_a_filter_keeps(tokens):
     ("tokens", "radius"),
     [
         ([[1, 0], [-1, 0.5], [0, 0]], 0),  # a token that sees all others
-        *((tokens, 0) for tokens in (theory.SQUARE, theory.MIDDLE, [[1.0], [1.0], [0.5]], theory.EQUAL_PRODUCTS)),
+        *(
+            (tokens, 0)
+            for tokens in (
+                theory.SQUARE,
+                theory.MIDDLE,
+                [[1.0], [1.0], [0.5]],
+                theory.EQUAL_PRODUCTS,
+            )
+        ),
         ([[1, 0]], np.inf),
-        ([[2**53 + 1, 1], [2**53, 1], [-5, -5]], pytest.approx(0.25, rel=0.1)),  # integers beyond floats
+        (
+            [[2**53 + 1, 1], [2**53, 1], [-5, -5]],
+            pytest.approx(0.25, rel=0.1),
+        ),  # integers beyond floats
     ],
 )
 def test_radii_of_special_token_sets(tokens, radius, exact):
@@ -190,18 +244,32 @@ def test_too_few_layers():
 
 
 def test_outside_the_hypotheses_nothing_is_promised():
-    limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=10)
+    limit = hm.limit(
+        [[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=10
+    )
     assert not limit.certified
-    assert "A is not symmetric positive definite, so no theorem promises a certificate." in limit.status
-    skew = hm.limit(token_sets.gaussian(np.random.default_rng(0), 10, 2), hm.Hardmax(1, [[1, 1], [-1, 1]], any_A=True))
+    assert (
+        "A is not symmetric positive definite, so no theorem promises a certificate."
+        in limit.status
+    )
+    skew = hm.limit(
+        token_sets.gaussian(np.random.default_rng(0), 10, 2),
+        hm.Hardmax(1, [[1, 1], [-1, 1]], any_A=True),
+    )
     assert skew.certified  # Theorem 1 holds for any A
 
 
 def test_leaders_that_met_count_once():
-    limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(1, [[-1.0]], any_A=True))  # both jump to 0
+    limit = hm.limit(
+        [[1.0], [-1.0]], hm.Hardmax(1, [[-1.0]], any_A=True)
+    )  # both jump to 0
     assert limit.certified
     assert limit.tokens.tolist() == [[0], [0]]
-    assert (limit.leaders.tolist(), limit.clusters.tolist(), limit.weights.tolist()) == ([0], [0, 0], [[1], [1]])
+    assert (
+        limit.leaders.tolist(),
+        limit.clusters.tolist(),
+        limit.weights.tolist(),
+    ) == ([0], [0, 0], [[1], [1]])
 
 
 def test_decided_tokens_need_no_queries_and_progress_is_called():
@@ -217,8 +285,14 @@ def test_decided_tokens_need_no_queries_and_progress_is_called():
 
 def test_t_and_chain_are_not_tried_where_nothing_is_tied(monkeypatch):
     calls = []
-    monkeypatch.setattr(sys.modules["hardmax.exact.run"], "certify", lambda *args: calls.append(args) or {})
-    limit = hm.limit(token_sets.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
+    monkeypatch.setattr(
+        sys.modules["hardmax.exact.run"],
+        "certify",
+        lambda *args: calls.append(args) or {},
+    )
+    limit = hm.limit(
+        token_sets.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1)
+    )
     assert limit.certified
     assert not calls  # they cost a hundred times more than the layers themselves
 
@@ -228,8 +302,14 @@ def results():
     yield "theorem 1", hm.limit(token_sets.gaussian(rng, 30, 3), hm.Hardmax(0.5))
     yield "theorem 4", hm.limit(theory.SQUARE, hm.Hardmax(Fraction(1, 3), np.eye(2)))
     yield "chain", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF))
-    yield "not certified", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF), max_layers=7)
-    yield "fractions", hm.limit(token_sets.rational(rng), hm.Hardmax(Fraction(1, 3), exact=True))
+    yield (
+        "not certified",
+        hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(HALF), max_layers=7),
+    )
+    yield (
+        "fractions",
+        hm.limit(token_sets.rational(rng), hm.Hardmax(Fraction(1, 3), exact=True)),
+    )
     yield "of a batch", hm.limit(rng.normal(size=(3, 8, 2)), hm.Hardmax(0.5))[1]
 
 
@@ -239,10 +319,16 @@ RESULTS = dict(results())
 def assert_same(again, limit):
     assert again == limit
     assert hash(again) == hash(limit)
-    assert (again.status, again.radius, again.stats) == (limit.status, limit.radius, limit.stats)
+    assert (again.status, again.radius, again.stats) == (
+        limit.status,
+        limit.radius,
+        limit.stats,
+    )
     assert again.to_json() == limit.to_json()
     np.testing.assert_array_equal(again.weights, limit.weights)
-    np.testing.assert_array_equal(again.sparse_weights.toarray(), limit.sparse_weights.toarray())
+    np.testing.assert_array_equal(
+        again.sparse_weights.toarray(), limit.sparse_weights.toarray()
+    )
     np.testing.assert_array_equal(again.start, limit.start)
     np.testing.assert_array_equal(again.polytope.vertices, limit.polytope.vertices)
 
@@ -252,7 +338,10 @@ def test_a_limit_can_be_pickled(name):
     limit = RESULTS[name]
     if len(limit.leaders) > 2:
         assert len(limit.polytope.facets)  # Qhull's results cannot be pickled
-        assert pickle.loads(pickle.dumps(limit.polytope)).facets.tolist() == limit.polytope.facets.tolist()
+        assert (
+            pickle.loads(pickle.dumps(limit.polytope)).facets.tolist()
+            == limit.polytope.facets.tolist()
+        )
     again = pickle.loads(pickle.dumps(limit))
     assert_same(again, limit)
     if limit.certified:
@@ -266,7 +355,10 @@ def test_limits_of_a_batch_can_be_pickled():
     limits = hm.limit(batch, hm.Hardmax(0.5))
     again = pickle.loads(pickle.dumps(limits))
     assert (again, hash(again), repr(again)) == (limits, hash(limits), repr(limits))
-    assert all(one == other and (one.exact() == other.exact()).all() for one, other in zip(again, limits, strict=True))
+    assert all(
+        one == other and (one.exact() == other.exact()).all()
+        for one, other in zip(again, limits, strict=True)
+    )
     assert again != hm.limit(-2 * batch, hm.Hardmax(0.5))
 
 
@@ -298,7 +390,9 @@ def test_files_of_limits(name, tmp_path):
     again.to_npz(tmp_path / "again.npz")
     assert hm.Limit.from_npz(tmp_path / "again.npz") == limit
     assert pickle.loads(pickle.dumps(again)) == limit
-    slow = hm.Limit.from_npz(spoiled(limit, tmp_path / "end.npz", radius=np.array(np.nan)))
+    slow = hm.Limit.from_npz(
+        spoiled(limit, tmp_path / "end.npz", radius=np.array(np.nan))
+    )
     with pytest.raises(hm.InputError, match="`radius`"):
         assert slow.radius
 
@@ -333,7 +427,9 @@ def test_weights_are_never_negative_by_rounding():
     limit = hm.limit(PLATE, hm.Hardmax(HALF))
     assert limit.certified
     assert limit.weights.min() == 0
-    assert outcomes(hm.simulate(PLATE, hm.Hardmax(HALF), layers=1))["F5 limit"] == "holds"
+    assert (
+        outcomes(hm.simulate(PLATE, hm.Hardmax(HALF), layers=1))["F5 limit"] == "holds"
+    )
 
 
 def test_a_limit_that_no_leader_makes_has_no_weights():
@@ -342,20 +438,33 @@ def test_a_limit_that_no_leader_makes_has_no_weights():
     assert limit.certified
     reached = ~np.isnan(limit.weights).any(axis=1)
     assert not reached[3]
-    np.testing.assert_allclose(limit.weights[reached] @ limit.points[: len(limit.leaders)], limit.tokens[reached])
+    np.testing.assert_allclose(
+        limit.weights[reached] @ limit.points[: len(limit.leaders)],
+        limit.tokens[reached],
+    )
 
 
 def test_limits_between_the_smallest_floats():
-    tokens = np.array([[8, -7], [9, 9], [-9, 7], [-9, 2], [-6, 3]]) * 5e-324  # one ends halfway between two of these
+    tokens = (
+        np.array([[8, -7], [9, 9], [-9, 7], [-9, 2], [-6, 3]]) * 5e-324
+    )  # one ends halfway between two of these
     A = [[6, 3], [3, 6]]
     assert len(hm.limit(tokens, hm.Hardmax(5, A)).points) == 5
-    assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[4:6].tolist() == [4, 5]  # in order
-    assert outcomes(hm.simulate(tokens, hm.Hardmax(5, A), layers=3))["F5 limit"] == "holds"
+    assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[
+        4:6
+    ].tolist() == [4, 5]  # in order
+    assert (
+        outcomes(hm.simulate(tokens, hm.Hardmax(5, A), layers=3))["F5 limit"] == "holds"
+    )
 
 
 def test_a_zero_matrix_ties_everything():
     limit = hm.limit([[1.0, 2.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True))
     assert limit.certified
     assert limit.radius == np.inf
-    trajectory = hm.simulate([[1.0, 2.0], [3.0, 4.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True), layers=1)
+    trajectory = hm.simulate(
+        [[1.0, 2.0], [3.0, 4.0]],
+        hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True),
+        layers=1,
+    )
     assert trajectory.margins(0).tolist() == [np.inf, np.inf]

@@ -17,7 +17,10 @@ def test_square():
     assert polytope.vertices.tolist() == [[1, 1], [1, -1], [-1, 1], [-1, -1]]
     assert polytope.dimension == 2
     around = polytope.outline.tolist()
-    assert {tuple(sorted(edge)) for edge in zip(around, [*around[1:], around[0]], strict=True)} == SIDES
+    assert {
+        tuple(sorted(edge))
+        for edge in zip(around, [*around[1:], around[0]], strict=True)
+    } == SIDES
     assert {tuple(sorted(facet)) for facet in polytope.facets.tolist()} == SIDES
     assert repr(polytope) == "Polytope of dimension 2 with 4 vertices in dimension 2"
 
@@ -37,7 +40,10 @@ def test_flat_polytopes(vertices, dimension, facets, outline, scale):
     assert polytope.dimension == dimension
     assert {tuple(sorted(facet)) for facet in polytope.facets.tolist()} == facets
     assert sorted(polytope.outline.tolist()) == outline
-    assert len(Polytope(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 4e-15]])).facets) >= 2  # within rounding
+    assert (
+        len(Polytope(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 4e-15]])).facets)
+        >= 2
+    )  # within rounding
 
 
 def test_cube_and_simplex():
@@ -59,7 +65,9 @@ def test_facets_stop_where_there_are_too_many():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_vertices_are_leaders_and_each_is_exposed(seed):
-    limit = hm.limit(token_sets.gaussian(np.random.default_rng(seed), 60, 3), hm.Hardmax(0.5))
+    limit = hm.limit(
+        token_sets.gaussian(np.random.default_rng(seed), 60, 3), hm.Hardmax(0.5)
+    )
     vertices = limit.polytope.vertices
     assert np.array_equal(vertices, limit.tokens[limit.leaders])
     products = vertices @ vertices.T
@@ -68,7 +76,9 @@ def test_vertices_are_leaders_and_each_is_exposed(seed):
 
 
 def test_no_leader_no_polytope():
-    limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=5)
+    limit = hm.limit(
+        [[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=5
+    )
     assert len(limit.leaders) == 0
     with pytest.raises(hm.InputError, match="at least one leader"):
         _ = limit.polytope

@@ -13,7 +13,10 @@ from hardmax.text.datasets import load_imdb
 from hardmax.text.storage import MODELS
 
 IMDB = Path(__file__).parents[2] / "shared" / "data" / "imdb"
-ACCURACY = {"imdb": 0.9195, "imdb-2d": 0.8521}  # on all test reviews: hardmax evaluate --data imdb --model NAME
+ACCURACY = {
+    "imdb": 0.9195,
+    "imdb-2d": 0.8521,
+}  # on all test reviews: hardmax evaluate --data imdb --model NAME
 
 
 @pytest.mark.parametrize("name", ACCURACY)
@@ -36,13 +39,17 @@ def test_accuracy_on_some_test_reviews(name):
     some = np.arange(0, 25_000, 25)
     found = hm.pretrained(name).predict([test.texts[i] for i in some])
     right = np.mean(found == np.array(test.labels)[some])
-    assert abs(right - ACCURACY[name]) < 3 * (0.09 / len(some)) ** 0.5  # 3 standard errors
+    assert (
+        abs(right - ACCURACY[name]) < 3 * (0.09 / len(some)) ** 0.5
+    )  # 3 standard errors
 
 
 def test_recorded_leaders_are_those_of_the_shipped_model():
     recorded, model = read_results("leaders"), hm.pretrained("imdb-2d").model_
     ids = [model.vocabulary._word_indices[word] for word in recorded["words"]]
-    scores = np.einsum("thd,ohd->to", model.weights.tokens(np.array(ids)), model.weights.decoder)[:, 0]
+    scores = np.einsum(
+        "thd,ohd->to", model.weights.tokens(np.array(ids)), model.weights.decoder
+    )[:, 0]
     np.testing.assert_allclose(recorded["scores"], scores, rtol=1e-4)
 
 
@@ -57,5 +64,7 @@ def test_layers_do_not_lower_the_accuracy_in_the_plane():
     test, model = load_imdb(source=IMDB)["test"], hm.pretrained("imdb-2d").model_
     texts, truth = test.texts[::5], np.array(test.labels[::5])
     still = replace(model, weights=replace(model.weights, layers=0))
-    moved, unmoved = (np.mean(each.decide(each.logits(texts)) == truth) for each in (model, still))
+    moved, unmoved = (
+        np.mean(each.decide(each.logits(texts)) == truth) for each in (model, still)
+    )
     assert moved >= unmoved

@@ -29,7 +29,10 @@ def test_margin_is_the_smallest_scaled_gap() -> None:
     tokens, leaders = planted(30, 4, 1)
     result = hm.control.choose_A(tokens, leaders=leaders[:3])
     gaps = [
-        tokens[i] @ result.A @ (tokens[i] - z) / (np.linalg.norm(tokens[i]) * np.linalg.norm(tokens[i] - z))
+        tokens[i]
+        @ result.A
+        @ (tokens[i] - z)
+        / (np.linalg.norm(tokens[i]) * np.linalg.norm(tokens[i] - z))
         for i in leaders[:3]
         for j, z in enumerate(tokens)
         if j != i
@@ -61,7 +64,10 @@ def test_no_A_has_a_larger_margin() -> None:
         A = B @ B.T
         values = np.linalg.eigvalsh(A)
         if values[-1] <= 100 * values[0]:
-            assert demands.tightest(A * 3 / np.trace(A), 1, 1)[0][0] <= solved.margin + 1e-6
+            assert (
+                demands.tightest(A * 3 / np.trace(A), 1, 1)[0][0]
+                <= solved.margin + 1e-6
+            )
 
 
 @pytest.mark.parametrize("condition", [1.5, 5.0, 100.0])
@@ -76,7 +82,9 @@ def test_condition_number_is_bounded(condition: float) -> None:
 
 def test_conflicts_are_proved_by_weights() -> None:
     """Token 5 = -token 4 sees the opposite of what 4 sees, so both cannot prefer 0 to 3 = -0."""
-    tokens = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.5, 0.1], [-0.5, -0.1]])
+    tokens = np.array(
+        [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.5, 0.1], [-0.5, -0.1]]
+    )
     result = hm.control.choose_A(tokens, leaders=[0, 3], followers={4: 0, 5: 0})
     assert result.proved
     assert not result.cannot_lead
@@ -99,17 +107,30 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("n", "d", "n_leaders", "n_followers"), SHAPES)
-def test_random_requests_are_decided(n: int, d: int, n_leaders: int, n_followers: int) -> None:
+def test_random_requests_are_decided(
+    n: int, d: int, n_leaders: int, n_followers: int
+) -> None:
     for seed in range(4):
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(n, d))
-        leaders = rng.choice(np.flatnonzero(hm.control.can_lead(tokens)), n_leaders, replace=False)
-        others = rng.choice(np.setdiff1d(np.arange(n), leaders), n_followers, replace=False)
-        check_decision(tokens, leaders, {int(i): int(rng.choice(leaders)) for i in others})
+        leaders = rng.choice(
+            np.flatnonzero(hm.control.can_lead(tokens)), n_leaders, replace=False
+        )
+        others = rng.choice(
+            np.setdiff1d(np.arange(n), leaders), n_followers, replace=False
+        )
+        check_decision(
+            tokens, leaders, {int(i): int(rng.choice(leaders)) for i in others}
+        )
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(12), pytest.param(range(12, 40), marks=(pytest.mark.slow, pytest.mark.exhaustive))], ids=str
+    "seeds",
+    [
+        range(12),
+        pytest.param(range(12, 40), marks=(pytest.mark.slow, pytest.mark.exhaustive)),
+    ],
+    ids=str,
 )
 def test_what_can_be_met_is_never_proved_impossible(seeds: range) -> None:
     """Feasible demands that need a large condition number once looked like a proof."""
@@ -125,9 +146,24 @@ def test_what_can_be_met_is_never_proved_impossible(seeds: range) -> None:
     [
         ([[1, 0]], [[-1, 0]], [1], True),  # S = -1 along z
         ([[1, 0]], [[1, 0]], [1], False),
-        ([[1, 0]], [[-1, 1]], [1], False),  # a product with what is beside z: A can make it as large as it likes
-        ([[1, 0], [1, 0]], [[-1, 1], [-1, -1]], [1, 1], True),  # which another row takes back
-        ([[1, 0], [1, 0]], [[-1, 1], [-1, -1]], [1, 0.999], True),  # by weights near the given ones
+        (
+            [[1, 0]],
+            [[-1, 1]],
+            [1],
+            False,
+        ),  # a product with what is beside z: A can make it as large as it likes
+        (
+            [[1, 0], [1, 0]],
+            [[-1, 1], [-1, -1]],
+            [1, 1],
+            True,
+        ),  # which another row takes back
+        (
+            [[1, 0], [1, 0]],
+            [[-1, 1], [-1, -1]],
+            [1, 0.999],
+            True,
+        ),  # by weights near the given ones
         ([[1, 0], [-1, 0]], [[0, 1], [0, 1]], [1, 1], True),  # S = 0
         ([[1, 0], [0, 1]], [[0, 1], [-1, 0]], [1, 1], True),
         ([[1, 0], [0, 1]], [[0, 1], [1, 0]], [1, 1], False),
@@ -140,19 +176,37 @@ def test_refutations(z: list, g: list, weights: list, expected: bool) -> None:
 
 def test_weights_of_a_proof_are_not_negative() -> None:
     assert _solve_exactly(as_fractions([[1, 1]]), as_fractions([1, 1])) is None
-    assert _solve_exactly(as_fractions([[1, -1]]), as_fractions([1, 3])).tolist() == [1, 1]
-    assert _solve_exactly(as_fractions([[1, 0], [0, 1]]), as_fractions([1, 3])) is None  # all 0
+    assert _solve_exactly(as_fractions([[1, -1]]), as_fractions([1, 3])).tolist() == [
+        1,
+        1,
+    ]
+    assert (
+        _solve_exactly(as_fractions([[1, 0], [0, 1]]), as_fractions([1, 3])) is None
+    )  # all 0
 
 
 def test_negative_semidefinite_by_elimination() -> None:
-    for S in ([[-1, 0], [0, -1]], [[-1, 0], [0, 0]], [[-1, 1], [1, -1]], [[0, 0, 0], [0, -2, 1], [0, 1, -1]]):
+    for S in (
+        [[-1, 0], [0, -1]],
+        [[-1, 0], [0, 0]],
+        [[-1, 1], [1, -1]],
+        [[0, 0, 0], [0, -2, 1], [0, 1, -1]],
+    ):
         assert _is_negative_semidefinite(as_fractions(S))
-    for S in ([[-1, 2], [2, -1]], [[0, 0, 1], [0, -1, 0], [1, 0, -1]], [[-1, 0], [0, 1]]):
+    for S in (
+        [[-1, 2], [2, -1]],
+        [[0, 0, 1], [0, -1, 0], [1, 0, -1]],
+        [[-1, 0], [0, 1]],
+    ):
         assert not _is_negative_semidefinite(as_fractions(S))
 
 
 @settings(max_examples=40, **PROFILE)
-@given(st.lists(st.lists(st.integers(-3, 3), min_size=4, max_size=4), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.lists(st.integers(-3, 3), min_size=4, max_size=4), min_size=1, max_size=5
+    )
+)
 def test_row_echelon_form_with_and_without_flint(rows: list[list[int]]) -> None:
     with_flint, without = rref(as_fractions(rows)), _rref(as_fractions(rows))
     assert with_flint[0].tolist() == without[0].tolist()
@@ -184,16 +238,24 @@ def test_thin_requests_are_never_proved_impossible(seed: int) -> None:
     A = (Q * [1.0, 1e-4, 1e-8]) @ Q.T
     chosen = sees(tokens, (A + A.T) / 2)
     leaders = [i for i in range(10) if chosen[i] == [i]]
-    others = [i for i in range(10) if i not in leaders and len(chosen[i]) == 1 and chosen[i][0] in leaders]
+    others = [
+        i
+        for i in range(10)
+        if i not in leaders and len(chosen[i]) == 1 and chosen[i][0] in leaders
+    ]
     followers = {i: chosen[i][0] for i in others}
     for condition in (1.01, 100.0):
-        assert not hm.control.choose_A(tokens, leaders=leaders, followers=followers, condition=condition).proved
+        assert not hm.control.choose_A(
+            tokens, leaders=leaders, followers=followers, condition=condition
+        ).proved
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_lattices_are_decided(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    tokens = np.unique(rng.integers(-2, 3, size=(8, 2 + seed % 2)), axis=0).astype(float)
+    tokens = np.unique(rng.integers(-2, 3, size=(8, 2 + seed % 2)), axis=0).astype(
+        float
+    )
     tokens = tokens[tokens.any(axis=1)]
     leaders = rng.choice(np.flatnonzero(hm.control.can_lead(tokens)), 2, replace=False)
     free = np.setdiff1d(np.arange(len(tokens)), leaders)
@@ -213,6 +275,8 @@ def test_an_answer_is_brought_within_the_bound() -> None:
 
 def test_the_status_reports_a_solver_that_failed() -> None:
     tokens, leaders = planted(30, 4, 0)
-    result = hm.control.choose_A(tokens, leaders=leaders, solver_options={"max_iter": 1})
+    result = hm.control.choose_A(
+        tokens, leaders=leaders, solver_options={"max_iter": 1}
+    )
     assert (result.found, result.proved) == (False, False)
     assert "The solver gave up" in result.status

@@ -36,14 +36,18 @@ def test_a_terminal_shows_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     with progress_bar("Texts"):
         pass
-    assert "None" not in sys.stderr.getvalue()  # before the first call there is no count
+    assert (
+        "None" not in sys.stderr.getvalue()
+    )  # before the first call there is no count
     with progress_bar("Texts") as progress:
         progress(3, 10)
     assert "Texts" in sys.stderr.getvalue()
     assert "3/10" in sys.stderr.getvalue()
 
 
-def test_a_terminal_shows_loss_and_accuracy(monkeypatch: pytest.MonkeyPatch, clock) -> None:
+def test_a_terminal_shows_loss_and_accuracy(
+    monkeypatch: pytest.MonkeyPatch, clock
+) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     calls = []
     with training_bar(lambda *call: calls.append(call)) as report:
@@ -51,7 +55,9 @@ def test_a_terminal_shows_loss_and_accuracy(monkeypatch: pytest.MonkeyPatch, clo
         report(21, 40, Unread(), None)  # not every step
         clock[0] += MIN_UPDATE
         report(40, 40, 0.25, Epoch(0, 0.25, 0.3, 0.875))
-    assert "loss 0.450  validation accuracy 0.875" in sys.stderr.getvalue()  # 0.8 of the old loss, 0.2 of the new
+    assert (
+        "loss 0.450  validation accuracy 0.875" in sys.stderr.getvalue()
+    )  # 0.8 of the old loss, 0.2 of the new
     assert [call[:2] for call in calls] == [(20, 40), (21, 40), (40, 40)]
 
 
@@ -69,7 +75,11 @@ def test_a_log_gets_occasional_lines(monkeypatch: pytest.MonkeyPatch, clock) -> 
         clock[0] += NEXT_LINE
         progress(6, 10)
     training = "Training: 21 of 4,000  loss 0.500  validation accuracy 0.875"
-    assert sys.stderr.getvalue().splitlines() == ["Texts: 4 of 10", training, "Texts: 6 of 10"]
+    assert sys.stderr.getvalue().splitlines() == [
+        "Texts: 4 of 10",
+        training,
+        "Texts: 6 of 10",
+    ]
 
 
 def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

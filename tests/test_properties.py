@@ -14,9 +14,17 @@ settings.register_profile("hardmax", deadline=None, derandomize=True, max_exampl
 settings.load_profile("hardmax")
 
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 3))
-lattices = shapes.flatmap(lambda shape: arrays(np.int64, shape, elements=st.integers(-4, 4)))
-floats = st.floats(-1e300, 1e300) | st.floats(-2, 2) | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 0.1])
-token_sets = lattices | shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=floats))
+lattices = shapes.flatmap(
+    lambda shape: arrays(np.int64, shape, elements=st.integers(-4, 4))
+)
+floats = (
+    st.floats(-1e300, 1e300)
+    | st.floats(-2, 2)
+    | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 0.1])
+)
+token_sets = lattices | shapes.flatmap(
+    lambda shape: arrays(np.float64, shape, elements=floats)
+)
 alphas = st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(5)])
 LAYERS = 4
 
@@ -34,7 +42,11 @@ def same_sets(one, other, order=None):
         assert sets_of(other, k) == expected
 
 
-@given(lattices.filter(lambda z: z.shape[1] > 1), alphas, st.sampled_from([(3, 4, 5), (5, 12, 13), (8, -15, 17)]))
+@given(
+    lattices.filter(lambda z: z.shape[1] > 1),
+    alphas,
+    st.sampled_from([(3, 4, 5), (5, 12, 13), (8, -15, 17)]),
+)
 def test_pythagorean_rotation(tokens, alpha, triple):
     a, b, c = triple
     R = np.full((tokens.shape[1],) * 2, Fraction(0), object)
@@ -47,8 +59,13 @@ def test_pythagorean_rotation(tokens, alpha, triple):
 
 @given(token_sets, alphas, st.integers(-60, 20))
 def test_scaling_by_a_power_of_two_is_exact(tokens, alpha, power):
-    tokens = np.where(np.abs(tokens) < 1e-200, 0, tokens)  # no rounding among the denormals
-    plain, scaled = run(tokens, alpha), run(np.ldexp(tokens.astype(float), power), alpha)
+    tokens = np.where(
+        np.abs(tokens) < 1e-200, 0, tokens
+    )  # no rounding among the denormals
+    plain, scaled = (
+        run(tokens, alpha),
+        run(np.ldexp(tokens.astype(float), power), alpha),
+    )
     same_sets(plain, scaled)
     assert np.array_equal(scaled.tokens, np.ldexp(plain.tokens, power))
 
@@ -71,7 +88,11 @@ def test_order_of_tokens_changes_nothing_bit_by_bit(tokens, alpha, data):
     assert np.array_equal(shuffled.tokens, plain.tokens[:, order])
     one, other = (hm.limit(z, hm.Hardmax(alpha)) for z in (tokens, tokens[order]))
     assert np.array_equal(other.tokens, one.tokens[order])
-    assert (other.certified, other.layer, other.radius) == (one.certified, one.layer, one.radius)
+    assert (other.certified, other.layer, other.radius) == (
+        one.certified,
+        one.layer,
+        one.radius,
+    )
 
 
 @given(token_sets, alphas)
@@ -80,8 +101,16 @@ def test_f4_leaders_exist_and_never_move(tokens, alpha):
     assert len(result.leaders)
     for i in np.flatnonzero(result.emerged >= 0):
         since = result.emerged[i]
-        assert all((result.exact(k)[i] == result.exact(since)[i]).all() for k in range(since, LAYERS + 1))
-        assert all(result.sets(k)[i].tolist() == result.sets(since)[i].tolist() for k in range(since, LAYERS + 1))
+        assert all(
+            (result.exact(k)[i] == result.exact(since)[i]).all()
+            for k in range(since, LAYERS + 1)
+        )
+        assert all(
+            result.sets(k)[i].tolist() == result.sets(since)[i].tolist()
+            for k in range(since, LAYERS + 1)
+        )
         size = np.abs(result.tokens[since, i]).max()
         moved = np.abs(result.tokens[since:, i] - result.tokens[since, i]).max()
-        assert moved == 0 or (since == 0 and moved < 1e-300 * size)  # scaling may lose a coordinate far below others
+        assert moved == 0 or (
+            since == 0 and moved < 1e-300 * size
+        )  # scaling may lose a coordinate far below others

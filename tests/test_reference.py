@@ -25,7 +25,9 @@ PLACE = re.compile(r"^ *\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE
 MADE = "command-line.md"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
 sys.path.append(str(REFERENCE.parent))
-read: Callable[[Path], str] = import_module("extensions.reference").read  # with a section for each name
+read: Callable[[Path], str] = import_module(
+    "extensions.reference"
+).read  # with a section for each name
 PLACES = [name for page in PAGES for name in PLACE.findall(read(page))]
 PACKAGES = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
 
@@ -34,16 +36,29 @@ def resolve(path: str) -> Any:
     """Return the object of a public path; functions come before modules of the same name."""
     thing: Any = hm
     for depth, part in enumerate(path.split(".")[1:], 2):
-        thing = getattr(thing, part, None) or import_module(".".join(path.split(".")[:depth]))
+        thing = getattr(thing, part, None) or import_module(
+            ".".join(path.split(".")[:depth])
+        )
     return thing
 
 
 def public() -> dict[str, Any]:
-    names = {f"hardmax.{name}": getattr(hm, name) for name in dir(hm) if not name.startswith("_")}
+    names = {
+        f"hardmax.{name}": getattr(hm, name)
+        for name in dir(hm)
+        if not name.startswith("_")
+    }
     for package in PACKAGES:
         module = import_module(f"hardmax.{package}")
-        names |= {f"hardmax.{package}.{name}": getattr(module, name) for name in module.__all__}
-    return {path: thing for path, thing in names.items() if not isinstance(thing, ModuleType)}
+        names |= {
+            f"hardmax.{package}.{name}": getattr(module, name)
+            for name in module.__all__
+        }
+    return {
+        path: thing
+        for path, thing in names.items()
+        if not isinstance(thing, ModuleType)
+    }
 
 
 CALLABLE = [path for path in PLACES if callable(resolve(path))]
@@ -59,11 +74,17 @@ def named(section: Any) -> list[str]:
 def test_every_public_name_is_documented_once() -> None:
     assert len(set(PLACES)) == len(PLACES)
     documented = [resolve(path) for path in PLACES]
-    assert [path for path, thing in public().items() if not any(thing is other for other in documented)] == []
+    assert [
+        path
+        for path, thing in public().items()
+        if not any(thing is other for other in documented)
+    ] == []
 
 
 def test_the_entry_page_lists_all_of_them() -> None:
-    listed = re.findall(r"^ +(hardmax\.\S+)$", read(REFERENCE / "index.md"), re.MULTILINE)
+    listed = re.findall(
+        r"^ +(hardmax\.\S+)$", read(REFERENCE / "index.md"), re.MULTILINE
+    )
     assert listed == [path for path in listed if path in CALLABLE]
     assert sorted(listed) == sorted(CALLABLE)
 
@@ -92,15 +113,24 @@ def test_classes_document_parameters_and_attributes(path: str) -> None:
     listed_names = {*named(document["Parameters"]), *named(document["Attributes"])}
     if issubclass(kind, Trajectory):
         listed_names |= set(named(ClassDoc(Trajectory)["Attributes"]))
-    if not issubclass(kind, Exception | str | list) and kind.__init__ is not object.__init__:
+    if (
+        not issubclass(kind, Exception | str | list)
+        and kind.__init__ is not object.__init__
+    ):
         takes = [name for name in _parameters(kind) if not name.startswith("_")]
         assert [name for name in takes if name not in listed_names] == []
-    assert [name for name in named(document["Parameters"]) if name not in _parameters(kind)] == []
+    assert [
+        name for name in named(document["Parameters"]) if name not in _parameters(kind)
+    ] == []
 
 
 def _parameters(kind: type) -> list[str]:
     try:
-        return [name for name in inspect.signature(kind).parameters if name not in ("args", "kwargs")]
+        return [
+            name
+            for name in inspect.signature(kind).parameters
+            if name not in ("args", "kwargs")
+        ]
     except ValueError:
         return []
 
@@ -109,10 +139,20 @@ def _parameters(kind: type) -> list[str]:
 def test_methods_and_properties_have_a_sentence(path: str) -> None:
     kind = resolve(path)
     for name, member in inspect.getmembers_static(kind):
-        own = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", member)
-        if name.startswith("_") or not str(getattr(own, "__module__", "")).startswith("hardmax"):
+        own = (
+            getattr(member, "__func__", None)
+            or getattr(member, "fget", None)
+            or getattr(member, "func", member)
+        )
+        if name.startswith("_") or not str(getattr(own, "__module__", "")).startswith(
+            "hardmax"
+        ):
             continue
-        sentences = [inspect.getdoc(vars(base)[name]) for base in kind.__mro__ if name in vars(base)]
+        sentences = [
+            inspect.getdoc(vars(base)[name])
+            for base in kind.__mro__
+            if name in vars(base)
+        ]
         assert any(sentences), name
 
 
@@ -130,9 +170,20 @@ def test_examples_of_decorated_functions_run(path: str) -> None:
 def test_versions_of_files_are_those_of_the_code() -> None:
     page = (REFERENCE / "file-formats.md").read_text(encoding="utf-8")
     table = page.partition("| what |")[2].partition("\n\n")[0]
-    listed_names = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
-    sources = (path.read_text(encoding="utf-8") for path in Path(hm.__file__).parent.rglob("*.py"))
-    formats = {name for source in sources for name in re.findall(r'"(hardmax-[\w-]+-\d+)"', source)}
+    listed_names = {
+        version
+        for row in table.splitlines()[2:]
+        for version in re.findall(r"`(hardmax-[\w-]+)`", row)
+    }
+    sources = (
+        path.read_text(encoding="utf-8")
+        for path in Path(hm.__file__).parent.rglob("*.py")
+    )
+    formats = {
+        name
+        for source in sources
+        for name in re.findall(r'"(hardmax-[\w-]+-\d+)"', source)
+    }
     assert listed_names == formats | {storage.FORMAT, training.CHECKPOINT_FORMAT}
     assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
 
@@ -142,15 +193,23 @@ def commands(group: Any, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], 
     return [
         pair
         for path, one in inside
-        for pair in ([(path, one)] if not hasattr(one, "commands") else commands(one, path))
+        for pair in (
+            [(path, one)] if not hasattr(one, "commands") else commands(one, path)
+        )
     ]
 
 
-@pytest.mark.parametrize(("path", "command"), commands(typer.main.get_command(app), ("hardmax",)))
-def test_commands_have_a_sentence_and_an_example_that_parses(path: tuple[str, ...], command: Any) -> None:
+@pytest.mark.parametrize(
+    ("path", "command"), commands(typer.main.get_command(app), ("hardmax",))
+)
+def test_commands_have_a_sentence_and_an_example_that_parses(
+    path: tuple[str, ...], command: Any
+) -> None:
     assert command.help
     assert command.help.partition("\n\n")[0].endswith(".")
     words = shlex.split(command.epilog.removeprefix("Try: "))
     assert words[: len(path) - 1] == list(path[:-1])
     command.make_context(path[-1], words[len(path) :])
-    assert [one.name for one in command.params if one.name != "help" and not one.help] == []
+    assert [
+        one.name for one in command.params if one.name != "help" and not one.help
+    ] == []

@@ -22,9 +22,18 @@ EYE = np.eye(2)
         (hm.Normalize("layer"), "Normalize(kind='layer')"),
         (hm.MultiHead([hm.Softmax(1)]), "MultiHead(heads=(Softmax(alpha=1),))"),
         (hm.SelfAttention(), "SelfAttention()"),
-        (hm.SelfAttention(V=waves, causal=True), "SelfAttention(V=waves(t), causal=True)"),
-        (type("Shrink", (hm.rules.Layered,), {"attention": None, "layer": None})(), "Shrink()"),
-        (hm.Hardmax(0.1), "Hardmax(alpha=0.1)"),  # a float and a Fraction differ: ties may depend on it
+        (
+            hm.SelfAttention(V=waves, causal=True),
+            "SelfAttention(V=waves(t), causal=True)",
+        ),
+        (
+            type("Shrink", (hm.rules.Layered,), {"attention": None, "layer": None})(),
+            "Shrink()",
+        ),
+        (
+            hm.Hardmax(0.1),
+            "Hardmax(alpha=0.1)",
+        ),  # a float and a Fraction differ: ties may depend on it
         (hm.Hardmax(Fraction(1, 10)), "Hardmax(alpha=1/10)"),
         (hm.Hardmax(1e-12), "Hardmax(alpha=1e-12)"),
         (hm.Hardmax(2), "Hardmax(alpha=2)"),
@@ -48,7 +57,10 @@ def test_rules_cannot_be_changed():
 
 def test_rules_are_values():
     assert hm.Hardmax(0.5) == hm.Hardmax(Fraction(1, 2)) != hm.Hardmax(0.5, exact=True)
-    assert len({hm.Hardmax(0.5, EYE), hm.Hardmax(0.5, [[1, 0], [0, 1]]), hm.Hardmax(0.5)}) == 2
+    assert (
+        len({hm.Hardmax(0.5, EYE), hm.Hardmax(0.5, [[1, 0], [0, 1]]), hm.Hardmax(0.5)})
+        == 2
+    )
     assert hm.Hardmax(0.5) != hm.Hardmax(0.5, causal=True)
     assert hm.Hardmax(1, normalize="rescaling") == hm.Hardmax(1)
     assert hm.Hardmax(1, normalize="none") == hm.Hardmax(1, normalize=False)

@@ -34,13 +34,22 @@ CASES = {
     "Jordan block": (gaussian(33, 3), hm.SelfAttention(V=JORDAN)),
     "complex pair": (gaussian(64, 3), hm.SelfAttention(V=TURNING)),
     "general": (gaussian(20, 9), hm.SelfAttention(*WEIGHTS)),
-    "narrow": (gaussian(20, 9), hm.SelfAttention(WEIGHTS[0, :2], WEIGHTS[1, :2], WEIGHTS[2])),
+    "narrow": (
+        gaussian(20, 9),
+        hm.SelfAttention(WEIGHTS[0, :2], WEIGHTS[1, :2], WEIGHTS[2]),
+    ),
     "minus identity": (gaussian(12, 5), hm.SelfAttention(V=-np.eye(5))),
     "causal": (gaussian(50, 3), hm.SelfAttention(causal=True)),
     "queries in time": (gaussian(9, 2), hm.SelfAttention(waves)),
     "values in time": (gaussian(9, 2), hm.SelfAttention(V=waves)),
-    "small": (gaussian(9, 2) * 1e-150, hm.SelfAttention(np.eye(2) * 1e150, np.eye(2) * 1e150)),
-    "large": (gaussian(9, 2) * 1e150, hm.SelfAttention(np.eye(2) * 1e-150, np.eye(2) * 1e-150)),
+    "small": (
+        gaussian(9, 2) * 1e-150,
+        hm.SelfAttention(np.eye(2) * 1e150, np.eye(2) * 1e150),
+    ),
+    "large": (
+        gaussian(9, 2) * 1e150,
+        hm.SelfAttention(np.eye(2) * 1e-150, np.eye(2) * 1e-150),
+    ),
     "sphere": (on_sphere(30, 3), hm.Sphere(4.0)),
     "not normalized": (on_sphere(30, 4), hm.Sphere(2.0, normalized=False)),
     "causal sphere": (on_sphere(30, 2), hm.Sphere(2.0, causal=True, normalized=False)),
@@ -58,9 +67,14 @@ def run_without_compiled_code(monkeypatch, *given, **options):
 def test_compiled_steps_are_those_of_numpy(name, method, monkeypatch):
     tokens, rule = CASES[name]
     options = {"times": [0, 0.3, 1], "method": method, "rtol": 1e-6}
-    ours, theirs = hm.simulate(tokens, rule, **options), run_without_compiled_code(monkeypatch, tokens, rule, **options)
+    ours, theirs = (
+        hm.simulate(tokens, rule, **options),
+        run_without_compiled_code(monkeypatch, tokens, rule, **options),
+    )
     size = np.abs(theirs.tokens).max()
-    np.testing.assert_allclose(ours.tokens / size, theirs.tokens / size, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        ours.tokens / size, theirs.tokens / size, rtol=0, atol=1e-10
+    )
     assert ours.stats == theirs.stats
 
 
@@ -68,13 +82,24 @@ def test_compiled_steps_are_those_of_numpy(name, method, monkeypatch):
 def test_compiled_matrix_exponentials(t):
     from hardmax.flows.compiled import find_form
 
-    for V in (JORDAN, TURNING, np.diag([1.0, -1, 0]), np.eye(3), WEIGHTS[2], [[2.0, 1], [0, 2 + 1e-9]]):
+    for V in (
+        JORDAN,
+        TURNING,
+        np.diag([1.0, -1, 0]),
+        np.eye(3),
+        WEIGHTS[2],
+        [[2.0, 1], [0, 2 + 1e-9]],
+    ):
         Q = np.random.default_rng(0).normal(size=np.shape(V))
-        coordinates = choose_coordinates(hm.SelfAttention(Q=Q, V=V), np.ones((2, len(V))))
+        coordinates = choose_coordinates(
+            hm.SelfAttention(Q=Q, V=V), np.ones((2, len(V)))
+        )
         B = coordinates._growth.basis_at(float(t))
         exact = B.T @ Q.T @ B
         found = find_form(coordinates.terms(len(V)), 0, 0, float(t)).T
-        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+        np.testing.assert_allclose(
+            found, exact, rtol=0, atol=1e-12 * np.abs(exact).max()
+        )
 
 
 def test_matrices_that_are_read_only_compile_nothing_again():
@@ -84,7 +109,13 @@ def test_matrices_that_are_read_only_compile_nothing_again():
     fixed.flags.writeable = False
     tokens = np.random.default_rng(0).normal(size=(200, 2))
     counts = []
-    for V in (np.eye(2), fixed, -np.eye(2), np.array([[1.0, 0.3], [0.1, 0.5]]).T, [[1.0, 1], [0, 1]]):
+    for V in (
+        np.eye(2),
+        fixed,
+        -np.eye(2),
+        np.array([[1.0, 0.3], [0.1, 0.5]]).T,
+        [[1.0, 1], [0, 1]],
+    ):
         hm.simulate(tokens, hm.SelfAttention(Q=V, V=V), times=[0, 0.1])
         counts.append(len(compiled.advance.signatures))
     assert counts == [1] * 5
@@ -100,29 +131,43 @@ def test_compiled_code_of_large_flows_is_found_again():
 @pytest.mark.parametrize("name", CASES)
 def test_the_kernel_of_a_flow_is_the_one_that_runs(name, monkeypatch):
     kernels = []
-    monkeypatch.setattr(runge_kutta, "use_compiled", lambda kernel, pairs: kernels.append(kernel))
+    monkeypatch.setattr(
+        runge_kutta, "use_compiled", lambda kernel, pairs: kernels.append(kernel)
+    )
     hm.simulate(*CASES[name], times=[1e-6])
-    assert kernels == ["flow_rows" if name in ("rows among threads", "queries in time", "values in time") else "flows"]
+    assert kernels == [
+        "flow_rows"
+        if name in ("rows among threads", "queries in time", "values in time")
+        else "flows"
+    ]
 
 
 @pytest.mark.parametrize(("name", "order"), [("RK45", 5), ("DOP853", 8)])
 def test_order_of_the_steps_and_of_dense_output(name, order):
     tokens, rule = on_sphere(6, 2), hm.Sphere(2.0)
     inner, ends = [], []
-    exact = hm.simulate(tokens, rule, times=[1.5, 1.625, 2], method="DOP853", rtol=1e-13, atol=1e-15).tokens
+    exact = hm.simulate(
+        tokens, rule, times=[1.5, 1.625, 2], method="DOP853", rtol=1e-13, atol=1e-15
+    ).tokens
     lengths = [1 / 2, 1 / 4, 1 / 8] if name == "DOP853" else [1 / 8, 1 / 16, 1 / 32]
     for h in lengths:
-        run = runge_kutta.RungeKutta([choose_coordinates(rule, tokens)], [tokens], name, 2.0, 1000)
+        run = runge_kutta.RungeKutta(
+            [choose_coordinates(rule, tokens)], [tokens], name, 2.0, 1000
+        )
         run.allow(0, 1e6, 1e6)  # every step is accepted
         run.begin(0)
         while run.state.times[0, 0] < 2:
             run.state.h[0] = h
             run._try(0)
             if run.state.times[0, 1] <= 1.625 < run.state.times[0, 0]:
-                inner.append(np.abs(run.interpolate(0, np.array([1.625]))[0] - exact[1]).max())
+                inner.append(
+                    np.abs(run.interpolate(0, np.array([1.625]))[0] - exact[1]).max()
+                )
         ends.append(np.abs(run.state.y[0] - exact[2]).max())
         assert run.state.flags[0, 2] == 0
-    assert -np.polyfit(np.log2(1 / np.array(lengths)), np.log2(ends), 1)[0] == pytest.approx(order, abs=0.7)
+    assert -np.polyfit(np.log2(1 / np.array(lengths)), np.log2(ends), 1)[
+        0
+    ] == pytest.approx(order, abs=0.7)
     assert max(inner) < 100 * max(ends)
 
 
@@ -132,7 +177,10 @@ def test_a_token_set_does_not_depend_on_its_batch(method):
     for b in range(30):
         n = 6 + b // 3  # fewer tokens are left to NumPy where they are alone
         batch[b, :n], mask[b, :n] = gaussian(n, 3) / (1 + b), True
-    varying = hm.SelfAttention(V=lambda t: np.eye(3) * np.cos(t)), hm.Sphere(lambda t: 1 + t)
+    varying = (
+        hm.SelfAttention(V=lambda t: np.eye(3) * np.cos(t)),
+        hm.Sphere(lambda t: 1 + t),
+    )
     for rule in (hm.SelfAttention(V=JORDAN), *varying):
         if isinstance(rule, hm.Sphere):
             batch /= np.linalg.norm(batch, axis=-1, keepdims=True)
@@ -148,14 +196,18 @@ def test_a_token_set_does_not_depend_on_its_batch(method):
 
 def test_rejected_steps_are_counted_and_errors_follow_rtol():
     tokens, rule = CASES["complex pair"]
-    exact = hm.simulate(tokens, rule, times=[0, 3], rtol=1e-12, atol=1e-16, method="DOP853").rescaled[-1]
+    exact = hm.simulate(
+        tokens, rule, times=[0, 3], rtol=1e-12, atol=1e-16, method="DOP853"
+    ).rescaled[-1]
     for method in PAIRS:
         found = []
         for rtol in (1e-4, 1e-6, 1e-8):
             run = hm.simulate(tokens, rule, times=[0, 3], rtol=rtol, method=method)
             error = np.abs(run.rescaled[-1] - exact).max() / np.abs(exact).max()
             assert error < 100 * rtol
-            evaluations = (6 if method == "RK45" else 12) * (run.stats["steps"] + run.stats["rejected"]) + 1
+            evaluations = (6 if method == "RK45" else 12) * (
+                run.stats["steps"] + run.stats["rejected"]
+            ) + 1
             assert run.stats["evaluations"] == evaluations
             found.append(run.stats["steps"])
         assert found == sorted(found)
@@ -168,7 +220,15 @@ def test_tolerances_and_errors_may_underflow(method, compiled, monkeypatch):
     tokens = gaussian(40, 2)
     tokens[:, 1] = 0
     for size, sign in ((1e-300, 1), (1e-312, -1)):  # attention is uniform
-        ended = run(tokens * size, hm.SelfAttention(V=sign * np.eye(2)), times=[1], method=method, atol=1e-300)
+        ended = run(
+            tokens * size,
+            hm.SelfAttention(V=sign * np.eye(2)),
+            times=[1],
+            method=method,
+            atol=1e-300,
+        )
         exact = tokens + (np.exp(sign) - 1) * tokens.mean(0)
         np.testing.assert_allclose(ended.tokens[0] / size, exact, rtol=0, atol=1e-6)
-    assert run(tokens, hm.SelfAttention(), times=[0, 1e-300], method=method).problem == ""
+    assert (
+        run(tokens, hm.SelfAttention(), times=[0, 1e-300], method=method).problem == ""
+    )

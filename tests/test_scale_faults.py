@@ -46,7 +46,11 @@ BAD = {
     "returns an object": "TypeError: A row must hold numbers",
     "leaves a process and dies": "Killed: the process of the cell was ended by SIGKILL",
 }
-KINDS = [kind for bad in BAD for kind in ("fine", bad)] + ["returns NaN", "returns other columns", "fine"]
+KINDS = [kind for bad in BAD for kind in ("fine", bad)] + [
+    "returns NaN",
+    "returns other columns",
+    "fine",
+]
 
 
 def run_sweep(out: Path, **options: Any) -> None:
@@ -59,9 +63,17 @@ def run_sweep(out: Path, **options: Any) -> None:
 def sweep_result(out: Path) -> object:
     """Return the rows of a sweep whose folder holds the files of its manifest only."""
     result = SweepTable.open(out)
-    assert {path.name for path in out.iterdir()} == {"manifest.jsonl", *result.manifest.parts}
-    assert all(hash_file(out / part.name) == part.sha256 for part in result.manifest.done)
-    return [dict(sorted(row.items())) for row in result.table().drop_columns(["seconds"]).to_pylist()]
+    assert {path.name for path in out.iterdir()} == {
+        "manifest.jsonl",
+        *result.manifest.parts,
+    }
+    assert all(
+        hash_file(out / part.name) == part.sha256 for part in result.manifest.done
+    )
+    return [
+        dict(sorted(row.items()))
+        for row in result.table().drop_columns(["seconds"]).to_pylist()
+    ]
 
 
 def run_prediction(out: Path, **options: Any) -> None:
@@ -76,7 +88,9 @@ def run_prediction(out: Path, **options: Any) -> None:
 
 def prediction_result(out: Path) -> object:
     """Return the hashes of predictions and token sums in a folder without temporary files."""
-    assert PredictedFiles.open(out).table()["row"].to_pylist() == list(range(1, len(TEXTS) + 1))
+    assert PredictedFiles.open(out).table()["row"].to_pylist() == list(
+        range(1, len(TEXTS) + 1)
+    )
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
     return hash_predictions(out)
 
@@ -91,11 +105,16 @@ class Job(NamedTuple):
 
 JOBS = {
     "sweep": Job("sweep", run_sweep, sweep_result, "16k", SweepTable),
-    "predict_files": Job("predict_files", run_prediction, prediction_result, "200k", PredictedFiles),
+    "predict_files": Job(
+        "predict_files", run_prediction, prediction_result, "200k", PredictedFiles
+    ),
 }
 
 
-@pytest.fixture(scope="module", params=["sweep", pytest.param("predict_files", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=["sweep", pytest.param("predict_files", marks=pytest.mark.slow)],
+)
 def job(request) -> Job:
     return JOBS[request.param]
 
@@ -105,8 +124,13 @@ def undisturbed(job, client, tmp_path_factory) -> object:
     """The result of a job without faults; that of a sweep comes from a plain loop."""
     if job.name == "sweep":
         design = make_design(GRID, None, 0)
-        rows = [run_cell(scale_cells.draw, design[i], 0, i)[0] for i in range(len(design))]
-        return [dict(sorted({"cell": i, **design[i], **row, "error": None}.items())) for i, row in enumerate(rows)]
+        rows = [
+            run_cell(scale_cells.draw, design[i], 0, i)[0] for i in range(len(design))
+        ]
+        return [
+            dict(sorted({"cell": i, **design[i], **row, "error": None}.items()))
+            for i, row in enumerate(rows)
+        ]
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     job.run(out, engine=client)
     return job.result(out)
@@ -119,7 +143,11 @@ class Fault(WorkerPlugin):
 
     def __init__(self, marker: Path, *, job: str, before: bool) -> None:
         self.marker, self.before = marker, before
-        self.where = ("scale.executor", "run_cell") if job == "sweep" else ("_files", "_keep_first")
+        self.where = (
+            ("scale.executor", "run_cell")
+            if job == "sweep"
+            else ("_files", "_keep_first")
+        )
 
     def die_once(self) -> None:
         with suppress(FileExistsError):
@@ -144,8 +172,12 @@ class Fault(WorkerPlugin):
         self.undo()
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before its work", "after it, before its answer"])
-def test_a_worker_is_killed(job, client, undisturbed, tmp_path: Path, before: bool) -> None:
+@pytest.mark.parametrize(
+    "before", [True, False], ids=["before its work", "after it, before its answer"]
+)
+def test_a_worker_is_killed(
+    job, client, undisturbed, tmp_path: Path, before: bool
+) -> None:
     client.register_plugin(Fault(tmp_path / "killed", job=job.name, before=before))
     try:
         job.run(tmp_path / "out", engine=client)
@@ -155,7 +187,9 @@ def test_a_worker_is_killed(job, client, undisturbed, tmp_path: Path, before: bo
     assert job.result(tmp_path / "out") == undisturbed
 
 
-def test_a_disk_that_fills_up_keeps_finished_parts(job, client, undisturbed, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_keeps_finished_parts(
+    job, client, undisturbed, tmp_path: Path
+) -> None:
     disk, out = tmp_path / "disk", tmp_path / "disk" / "out"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={job.small_disk}", "tmpfs", disk]
@@ -173,16 +207,22 @@ def test_a_disk_that_fills_up_keeps_finished_parts(job, client, undisturbed, tmp
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-def test_the_scheduler_is_lost_and_another_one_continues(job, client, undisturbed, tmp_path: Path) -> None:
+def test_the_scheduler_is_lost_and_another_one_continues(
+    job, client, undisturbed, tmp_path: Path
+) -> None:
     address, out = tmp_path / "scheduler.json", tmp_path / "out"
     run = ["--scheduler-file", str(address), "--no-dashboard"]
     with (
-        process("distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1") as scheduler,
+        process(
+            "distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1"
+        ) as scheduler,
         process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny"),
     ):
         wait_for(address.exists, scheduler)
         engine = Client(scheduler_file=str(address), set_as_default=False)
-        with pytest.raises(OSError, match=r"The scheduler was lost. Finished parts are kept"):
+        with pytest.raises(
+            OSError, match=r"The scheduler was lost. Finished parts are kept"
+        ):
             job.run(out, engine=engine, progress=lambda done, total: scheduler.kill())
         engine.close(timeout=1)
     [path] = out.rglob("manifest.jsonl")
@@ -190,18 +230,28 @@ def test_the_scheduler_is_lost_and_another_one_continues(job, client, undisturbe
     assert kept
     job.run(out, engine=client)
     assert job.result(out) == undisturbed
-    assert kept.items() <= store.Manifest(path.parent).parts.items()  # also with the same hashes
+    assert (
+        kept.items() <= store.Manifest(path.parent).parts.items()
+    )  # also with the same hashes
 
 
 @pytest.mark.slow  # a worker counts as lost after some seconds
-def test_a_worker_is_suspended_and_resumed_when_all_is_done(job, undisturbed, tmp_path: Path) -> None:
+def test_a_worker_is_suspended_and_resumed_when_all_is_done(
+    job, undisturbed, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     with (
         dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "3s"}),
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as engine,
     ):
-        worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
+        worker = (
+            "distributed.cli.dask_worker",
+            cluster.scheduler_address,
+            "--nthreads",
+            "1",
+            "--no-nanny",
+        )
         with process(*worker) as suspended, process(*worker):
             engine.wait_for_workers(2, timeout=PATIENCE)
             stopped: list[psutil.Process] = []
@@ -233,7 +283,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_the_client_is_killed_and_another_one_continues(job, client, undisturbed, tmp_path: Path) -> None:
+def test_the_client_is_killed_and_another_one_continues(
+    job, client, undisturbed, tmp_path: Path
+) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
     command = [sys.executable, tmp_path / "script.py", job.name, tmp_path / "out"]
@@ -248,7 +300,13 @@ def test_the_client_is_killed_and_another_one_continues(job, client, undisturbed
 def test_cells_that_misbehave_are_rows(client, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(store, "MAX_PARTS", 2)
     start = time.monotonic()
-    result = hm.sweep(scale_cells.misbehave, {"kind": KINDS}, out=tmp_path, engine=client, time_limit=3)
+    result = hm.sweep(
+        scale_cells.misbehave,
+        {"kind": KINDS},
+        out=tmp_path,
+        engine=client,
+        time_limit=3,
+    )
     assert time.monotonic() - start < PATIENCE
     rows = result.table().to_pylist()
     assert [row["cell"] for row in rows] == list(range(len(KINDS)))
@@ -257,7 +315,12 @@ def test_cells_that_misbehave_are_rows(client, tmp_path: Path, monkeypatch) -> N
     assert all(error.startswith(BAD[kind]) for kind, error in errors.items()), errors
     for index, row in enumerate(rows):  # other cells are not affected
         if row["error"] is None:
-            assert row["drawn"] == np.random.default_rng(np.random.SeedSequence(0, spawn_key=(index,))).normal()
+            assert (
+                row["drawn"]
+                == np.random.default_rng(
+                    np.random.SeedSequence(0, spawn_key=(index,))
+                ).normal()
+            )
     assert rows[0]["x"] == 1
     assert np.isnan(rows[-3]["x"])
     assert (rows[-2]["others"], rows[-2]["x"]) == ([1, 2], None)
@@ -271,8 +334,16 @@ for row, _, _ in run_cells(Task(*pickle.load(sys.stdin.buffer))): print(row["pid
 
 
 @pytest.mark.parametrize("worker_ends", [False, True])
-def test_processes_that_cells_start_end_with_the_task_or_the_worker(worker_ends: bool) -> None:
-    task = Task(cloudpickle.dumps(scale_cells.start_another), 0, 0, [{"rest": 0}, {"rest": 1000}], 60.0)
+def test_processes_that_cells_start_end_with_the_task_or_the_worker(
+    worker_ends: bool,
+) -> None:
+    task = Task(
+        cloudpickle.dumps(scale_cells.start_another),
+        0,
+        0,
+        [{"rest": 0}, {"rest": 1000}],
+        60.0,
+    )
     if worker_ends:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with ended(subprocess.Popen([sys.executable, "-c", WORKER], **pipes)) as worker:
@@ -285,7 +356,12 @@ def test_processes_that_cells_start_end_with_the_task_or_the_worker(worker_ends:
         with closing(run_cells(task)) as answers:
             pid = next(answers)[0]["pid"]
             assert psutil.pid_exists(pid)
-    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    wait_for(
+        lambda: (
+            not psutil.pid_exists(pid)
+            or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        )
+    )
 
 
 def test_a_cluster_without_workers_is_an_error(tmp_path: Path) -> None:
@@ -293,7 +369,10 @@ def test_a_cluster_without_workers_is_an_error(tmp_path: Path) -> None:
         dask.config.set(LOCAL | {"distributed.scheduler.no-workers-timeout": "500ms"}),
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as client,
-        pytest.raises(OSError, match=r"No worker process could be started .* Finished parts are kept"),
+        pytest.raises(
+            OSError,
+            match=r"No worker process could be started .* Finished parts are kept",
+        ),
     ):
         hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client)
 
@@ -302,16 +381,23 @@ def allow_failures(number: int, dask_scheduler=None) -> None:
     dask_scheduler.allowed_failures = number
 
 
-def test_only_the_cell_that_kills_its_worker_has_an_error(client, tmp_path: Path, monkeypatch) -> None:
+def test_only_the_cell_that_kills_its_worker_has_an_error(
+    client, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(store, "MAX_PARTS", 1)
     client.run_on_scheduler(allow_failures, 0)  # fewer workers have to die
-    result = hm.sweep(scale_cells.kill_worker, {"a": range(4, 8)}, out=tmp_path, engine=client)
+    result = hm.sweep(
+        scale_cells.kill_worker, {"a": range(4, 8)}, out=tmp_path, engine=client
+    )
     client.run_on_scheduler(allow_failures, 1)
     rows = result.table().to_pylist()
     assert [row["a"] for row in rows] == [4, 5, 6, 7]
     assert [row["error"] for row in rows if row["a"] != 5] == [None] * 3
     assert rows[1]["error"] == "KilledWorker: every worker that ran the cell died"
-    drawn = [np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i,))).normal() for i in range(4)]
+    drawn = [
+        np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i,))).normal()
+        for i in range(4)
+    ]
     assert [row["drawn"] for row in rows] == [drawn[0], None, *drawn[2:]]
 
 
@@ -326,10 +412,19 @@ def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as engine,
         process(
-            *("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny"),
+            *(
+                "distributed.cli.dask_worker",
+                cluster.scheduler_address,
+                "--nthreads",
+                "1",
+                "--no-nanny",
+            ),
             path=other.parent,
         ),
-        pytest.raises(hm.InputError, match=r"Got hardmax 9.9.9 on tcp://.* Install the same version"),
+        pytest.raises(
+            hm.InputError,
+            match=r"Got hardmax 9.9.9 on tcp://.* Install the same version",
+        ),
     ):
         hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=engine)
     assert not list((tmp_path / "out").glob("*.parquet"))

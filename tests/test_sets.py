@@ -22,7 +22,11 @@ def test_rows_sizes_targets(sets):
     assert sets.tied.tolist() == [1, 3]
     assert len(Sets.of([])) == 0
     with_empty = Sets.of([[], [1, 2]])
-    assert (with_empty.single, with_empty.sizes.tolist(), with_empty.tied.tolist()) == (False, [0, 2], [1])
+    assert (with_empty.single, with_empty.sizes.tolist(), with_empty.tied.tolist()) == (
+        False,
+        [0, 2],
+        [1],
+    )
 
 
 def test_equality_looks_at_rows_not_only_members(sets):
@@ -40,7 +44,12 @@ def test_replace_is_replacing_row_by_row(sets, rows):
         expected[r] = row
     replaced = sets.replace(np.array(rows, int), Sets.of(new))
     assert [row.tolist() for row in replaced] == expected
-    assert [row.tolist() for row in sets] == [[1], [0, 2], [2], [0, 1, 3]]  # the old ones stay
+    assert [row.tolist() for row in sets] == [
+        [1],
+        [0, 2],
+        [2],
+        [0, 1, 3],
+    ]  # the old ones stay
 
 
 def test_shares_are_in_lowest_terms(sets):
@@ -79,4 +88,6 @@ def test_order_of_tokens_changes_labels_alone(seed):
     assert np.array_equal(one.counts, other.counts)
     assert np.array_equal(one.labels[order], other.labels)
     assert np.array_equal(one.rows[one.labels], tokens)
-    assert all(one.first[c] == np.flatnonzero(one.labels == c)[0] for c in range(len(one)))
+    assert all(
+        one.first[c] == np.flatnonzero(one.labels == c)[0] for c in range(len(one))
+    )

@@ -29,14 +29,22 @@ def rules(make):
         "relu": hm.FeedForward(q, k, activation="relu"),
         "norm": hm.Normalize("rms"),
         "block": hm.Compose(
-            [hm.MultiHead([hm.SelfAttention(q, k, v)] * 2, shared=True), hm.Normalize(), hm.Softmax(1)]
+            [
+                hm.MultiHead([hm.SelfAttention(q, k, v)] * 2, shared=True),
+                hm.Normalize(),
+                hm.Softmax(1),
+            ]
         ),
         "heads": hm.MultiHead([hm.Softmax(1), hm.Softmax(2)]),
-        "shared heads": hm.MultiHead([hm.Softmax(1, q), hm.Softmax(2)], shared=True, shares=b),
+        "shared heads": hm.MultiHead(
+            [hm.Softmax(1, q), hm.Softmax(2)], shared=True, shares=b
+        ),
         "flow": hm.SelfAttention(q, k, v),
         "causal flow": hm.SelfAttention(q, k, v, causal=True),
         "flow in time": hm.SelfAttention(q, k, lambda t: np.cos(t) * v),
-        "shared flows": hm.MultiHead([hm.SelfAttention(q, k, v), hm.SelfAttention()], shared=True),
+        "shared flows": hm.MultiHead(
+            [hm.SelfAttention(q, k, v), hm.SelfAttention()], shared=True
+        ),
         "flows": hm.MultiHead([hm.SelfAttention(), hm.SelfAttention()]),
         "sphere": hm.Sphere(2.0),
         "causal sphere": hm.Sphere(2.0, normalized=False, causal=True),
@@ -45,7 +53,12 @@ def rules(make):
 
 NAMES = list(rules(np.array))
 METHODS = [(name, "rk4") for name in NAMES]
-METHODS += [(name, method) for name in NAMES if rules(np.array)[name].continuous for method in ("euler", None)]
+METHODS += [
+    (name, method)
+    for name in NAMES
+    if rules(np.array)[name].continuous
+    for method in ("euler", None)
+]
 
 
 def ran(tokens, rule, method="rk4", **options):
@@ -61,15 +74,22 @@ def tokens_for(name):
 @pytest.mark.parametrize(("name", "method"), METHODS)
 def test_the_same_numbers_as_numpy(name, method):
     rule = rules(np.array)[name]
-    ours, theirs = ran(torch.tensor(tokens_for(name)), rule, method), ran(tokens_for(name), rule, method)
+    ours, theirs = (
+        ran(torch.tensor(tokens_for(name)), rule, method),
+        ran(tokens_for(name), rule, method),
+    )
     assert isinstance(ours.tokens, torch.Tensor)
     assert ours.tokens.dtype == torch.float64
     np.testing.assert_allclose(ours.tokens.numpy(), theirs.tokens, rtol=0, atol=1e-12)
     if theirs.rescaled is not None:
-        np.testing.assert_allclose(ours.rescaled.numpy(), theirs.rescaled, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            ours.rescaled.numpy(), theirs.rescaled, rtol=0, atol=1e-12
+        )
     if rule.attends:
         assert isinstance(ours.attention(1), torch.Tensor)
-        np.testing.assert_allclose(ours.attention(1).numpy(), theirs.attention(1), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            ours.attention(1).numpy(), theirs.attention(1), rtol=0, atol=1e-12
+        )
     assert ours.leaders.tolist() == theirs.leaders.tolist()
     assert ours.clusters.tolist() == theirs.clusters.tolist()
     assert ours.status == theirs.status
@@ -79,11 +99,17 @@ def test_the_same_numbers_as_numpy(name, method):
 def test_single_precision_stays(name):
     single = torch.tensor(tokens_for(name), dtype=torch.float32)
     double = rules(np.array)[name]
-    rule = double if name == "flow in time" else rules(lambda x: torch.tensor(x, dtype=torch.float32))[name]
+    rule = (
+        double
+        if name == "flow in time"
+        else rules(lambda x: torch.tensor(x, dtype=torch.float32))[name]
+    )
     for method in ("rk4", None):
         run = ran(single, rule, method)
         assert run.tokens.dtype == torch.float32
-        np.testing.assert_allclose(run.tokens.numpy(), ran(tokens_for(name), double, method).tokens, atol=1e-4)
+        np.testing.assert_allclose(
+            run.tokens.numpy(), ran(tokens_for(name), double, method).tokens, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +120,10 @@ def test_single_precision_stays(name):
             for name in ("softmax", "feed-forward", "flow", "shared flows")
         ),
         (hm.Softmax(torch.tensor(0.5, dtype=torch.float64)), hm.Softmax(0.5)),
-        (hm.Softmax(0.5, temperature=torch.tensor(0.25)), hm.Softmax(0.5, temperature=0.25)),
+        (
+            hm.Softmax(0.5, temperature=torch.tensor(0.25)),
+            hm.Softmax(0.5, temperature=0.25),
+        ),
         (hm.Sphere(torch.tensor(2.0)), hm.Sphere(2.0)),
     ],
     ids=repr,
@@ -115,7 +144,9 @@ def test_masks_and_batches(name, method):
     run = ran(batch, rule, method, mask=mask)
     for b, factor in enumerate([1, 0.5]):
         alone = ran(TOKENS * factor, rule, method)
-        np.testing.assert_allclose(run[b].tokens[:, mask[b]].numpy(), alone.tokens, atol=1e-12)
+        np.testing.assert_allclose(
+            run[b].tokens[:, mask[b]].numpy(), alone.tokens, atol=1e-12
+        )
         assert run[b].attention(1)[..., ~mask[b], :].abs().sum() == 0
 
 
@@ -135,14 +166,21 @@ def leaf(array):
 
 
 def ends(run):
-    return (run.tokens[-1],) if run.rescaled is None else (run.tokens[-1], run.rescaled[-1])
+    return (
+        (run.tokens[-1],)
+        if run.rescaled is None
+        else (run.tokens[-1], run.rescaled[-1])
+    )
 
 
 @pytest.mark.parametrize(("name", "method"), [pair for pair in METHODS if pair[1]])
 def test_gradients_of_tokens(name, method):
     rule = rules(np.array)[name]
     if "sphere" in name:  # the input is on the sphere, its perturbation need not be
-        assert gradcheck(lambda x: ends(ran(x / x.norm(dim=-1, keepdim=True), rule, method)), (leaf(SPHERE),))
+        assert gradcheck(
+            lambda x: ends(ran(x / x.norm(dim=-1, keepdim=True), rule, method)),
+            (leaf(SPHERE),),
+        )
     else:
         assert gradcheck(lambda x: ends(ran(x, rule, method)), (leaf(TOKENS),))
 
@@ -151,17 +189,29 @@ def test_gradients_of_tokens(name, method):
     ("make", "values", "method"),
     [
         *((hm.SelfAttention, (Q, K, V), method) for method in ("rk4", "euler")),
-        *((partial(hm.SelfAttention, causal=True), (Q, K, V), method) for method in ("rk4", "euler")),
+        *(
+            (partial(hm.SelfAttention, causal=True), (Q, K, V), method)
+            for method in ("rk4", "euler")
+        ),
         (lambda v: hm.SelfAttention(V=lambda t: np.cos(t) * v), (V,), "rk4"),
         (lambda a, A, T: hm.Softmax(a, A, temperature=T), (0.5, V, 0.7), None),
         (partial(hm.FeedForward, activation="tanh"), (Q, K, B, B), None),
-        (lambda s, q: hm.MultiHead([hm.Softmax(1, q), hm.Softmax(2)], shared=True, shares=s), (B, Q), None),
+        (
+            lambda s, q: hm.MultiHead(
+                [hm.Softmax(1, q), hm.Softmax(2)], shared=True, shares=s
+            ),
+            (B, Q),
+            None,
+        ),
         (hm.Sphere, (2.0,), "rk4"),
     ],
 )
 def test_gradients_of_weights(make, values, method):
     tokens = torch.tensor(SPHERE)
-    assert gradcheck(lambda *weights: ends(ran(tokens, make(*weights), method)), tuple(map(leaf, values)))
+    assert gradcheck(
+        lambda *weights: ends(ran(tokens, make(*weights), method)),
+        tuple(map(leaf, values)),
+    )
 
 
 def test_hardmax_passes_gradients_to_the_values_in_a_composition():
@@ -169,24 +219,41 @@ def test_hardmax_passes_gradients_to_the_values_in_a_composition():
     rule = hm.Compose([hm.Hardmax(1)])
     end = hm.simulate(tokens, rule, layers=1).tokens[-1]
     end[1].sum().backward()
-    assert tokens.grad.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # token 1 is half itself, half token 0
-    heads = hm.simulate(leaf(TOKENS), hm.MultiHead([hm.Hardmax(1), hm.Softmax(1)]), layers=1)
+    assert tokens.grad.tolist() == [
+        [0.5, 0.5],
+        [0.5, 0.5],
+    ]  # token 1 is half itself, half token 0
+    heads = hm.simulate(
+        leaf(TOKENS), hm.MultiHead([hm.Hardmax(1), hm.Softmax(1)]), layers=1
+    )
     assert heads.tokens.requires_grad
 
 
 ADAPTIVE = {"times": [0, 0.5], "rtol": 1e-10}
-adaptive_check = partial(gradcheck, atol=1e-5, fast_mode=True)  # steps change with the tokens within rtol
+adaptive_check = partial(
+    gradcheck, atol=1e-5, fast_mode=True
+)  # steps change with the tokens within rtol
 FLOWS = [name for name in NAMES if rules(np.array)[name].continuous]
 
 
-@pytest.mark.parametrize(("name", "method"), [*((name, "DOP853") for name in FLOWS), ("flow", "RK45")])
+@pytest.mark.parametrize(
+    ("name", "method"), [*((name, "DOP853") for name in FLOWS), ("flow", "RK45")]
+)
 def test_gradients_through_adaptive_steps(name, method):
     options, rule = ADAPTIVE | {"method": method}, rules(np.array)[name]
-    unit = (lambda x: x / x.norm(dim=-1, keepdim=True)) if "sphere" in name else (lambda x: x)
+    unit = (
+        (lambda x: x / x.norm(dim=-1, keepdim=True))
+        if "sphere" in name
+        else (lambda x: x)
+    )
     with_gradient = hm.simulate(unit(leaf(tokens_for(name))), rule, **options)
     without = hm.simulate(tokens_for(name), rule, **options)
-    np.testing.assert_allclose(with_gradient.tokens.detach(), without.tokens, rtol=0, atol=1e-8)
-    assert adaptive_check(lambda x: ends(hm.simulate(unit(x), rule, **options)), (leaf(tokens_for(name)),))
+    np.testing.assert_allclose(
+        with_gradient.tokens.detach(), without.tokens, rtol=0, atol=1e-8
+    )
+    assert adaptive_check(
+        lambda x: ends(hm.simulate(unit(x), rule, **options)), (leaf(tokens_for(name)),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,14 +261,22 @@ def test_gradients_through_adaptive_steps(name, method):
     [
         (hm.SelfAttention, (Q, K, V)),
         (lambda v: hm.SelfAttention(V=lambda t: np.cos(t) * v), (V,)),
-        (lambda q, s: hm.MultiHead([hm.SelfAttention(q), hm.SelfAttention()], shared=True, shares=s), (Q, B)),
+        (
+            lambda q, s: hm.MultiHead(
+                [hm.SelfAttention(q), hm.SelfAttention()], shared=True, shares=s
+            ),
+            (Q, B),
+        ),
         (hm.Sphere, (2.0,)),
         (partial(hm.Sphere, normalized=False), (2.0,)),
     ],
 )
 def test_gradients_of_weights_through_adaptive_steps(make, values):
     tokens = torch.tensor(SPHERE)
-    assert adaptive_check(lambda *w: ends(hm.simulate(tokens, make(*w), **ADAPTIVE)), tuple(map(leaf, values)))
+    assert adaptive_check(
+        lambda *w: ends(hm.simulate(tokens, make(*w), **ADAPTIVE)),
+        tuple(map(leaf, values)),
+    )
 
 
 @pytest.mark.parametrize("name", ["flow", "flow in time", "sphere", "decaying"])
@@ -215,7 +290,10 @@ def test_gradients_of_times(name):
     assert adaptive_check(lambda end: ends(run(end)), (leaf(0.8),))
 
 
-@pytest.mark.parametrize(("rule", "options"), [(hm.SelfAttention(), ADAPTIVE), (hm.Softmax(0.5), {"layers": 3})])
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [(hm.SelfAttention(), ADAPTIVE), (hm.Softmax(0.5), {"layers": 3})],
+)
 def test_gradients_of_a_masked_batch_stop_at_padding(rule, options):
     batch = torch.full((2, 5, 2), np.nan, dtype=torch.float64)
     batch[0, :4], batch[1, 1:] = torch.tensor(TOKENS), torch.tensor(TOKENS) / 2
@@ -241,28 +319,41 @@ def test_gradients_at_long_times_are_differences(make, V, end):
     tokens, values = leaf(TOKENS), leaf(V)
     run = hm.simulate(tokens, make(values), times=[end], rtol=1e-10)
     size = lambda by: np.square(  # noqa: E731
-        hm.simulate(TOKENS + by * TOKENS, make(V + by), times=[end], rtol=1e-12).rescaled[-1]
+        hm.simulate(
+            TOKENS + by * TOKENS, make(V + by), times=[end], rtol=1e-12
+        ).rescaled[-1]
     ).sum()
     run.rescaled[-1].square().sum().backward()
-    found = (tokens.grad * tokens.detach()).sum() + (0 if values.grad is None else values.grad.sum())
+    found = (tokens.grad * tokens.detach()).sum() + (
+        0 if values.grad is None else values.grad.sum()
+    )
     assert float(found) == pytest.approx((size(1e-6) - size(-1e-6)) / 2e-6, rel=1e-4)
 
 
 def test_errors_where_gradients_cannot_pass():
-    with pytest.raises(hm.ParameterError, match="where gradients are needed") as refused:
+    with pytest.raises(
+        hm.ParameterError, match="where gradients are needed"
+    ) as refused:
         hm.simulate(leaf(TOKENS), hm.SelfAttention(), times=1, method="LSODA")
     assert refused.value.names == ("method",)
     with pytest.raises(hm.ParameterError, match="after 3 steps") as refused:
         hm.simulate(leaf(TOKENS), hm.SelfAttention(), times=9, max_steps=3)
     assert refused.value.names == ("times",)
     turned = hm.SelfAttention(V=[[1.0, 1.0], [0.0, -1.0]])
-    for rule in (turned, hm.SelfAttention(V=leaf([[1.0, 1.0], [0.0, -1.0]])), hm.SelfAttention(V=lambda t: np.eye(2))):
+    for rule in (
+        turned,
+        hm.SelfAttention(V=leaf([[1.0, 1.0], [0.0, -1.0]])),
+        hm.SelfAttention(V=lambda t: np.eye(2)),
+    ):
         with pytest.raises(hm.ParameterError, match="rounding errors decide"):
             hm.simulate(leaf(TOKENS), rule, times=[0, 40])
     with pytest.raises(hm.ParameterError, match="`tokens` must be a tensor"):
         hm.simulate(TOKENS, hm.SelfAttention(leaf(Q)), times=1)
     times = leaf([0.0, 0.5])
-    for tokens, options in ((TOKENS, {}), (torch.tensor(TOKENS), {"method": "rk4", "dt": 0.1})):
+    for tokens, options in (
+        (TOKENS, {}),
+        (torch.tensor(TOKENS), {"method": "rk4", "dt": 0.1}),
+    ):
         with pytest.raises(hm.ParameterError, match="require no gradient") as refused:
             hm.simulate(tokens, hm.SelfAttention(), times=times, **options)
         assert refused.value.names == ("times",)
@@ -270,12 +361,20 @@ def test_errors_where_gradients_cannot_pass():
 
 def test_gradients_of_tokens_at_zero():
     tokens = leaf(np.zeros((3, 2)))
-    hm.simulate(tokens, hm.SelfAttention(V=-np.eye(2)), times=[1]).tokens.sum().backward()
-    np.testing.assert_allclose(tokens.grad, np.full((3, 2), np.exp(-1)), rtol=1e-7)  # each is x, and x' = -mean
+    hm.simulate(
+        tokens, hm.SelfAttention(V=-np.eye(2)), times=[1]
+    ).tokens.sum().backward()
+    np.testing.assert_allclose(
+        tokens.grad, np.full((3, 2), np.exp(-1)), rtol=1e-7
+    )  # each is x, and x' = -mean
 
 
 # A tensor of several steps would be used as one step per coordinate.
 def test_alpha_as_a_tensor_is_one_positive_number():
-    for alpha in (torch.tensor([0.5, 0.1]), torch.tensor(-1.0), torch.tensor(float("nan"))):
+    for alpha in (
+        torch.tensor([0.5, 0.1]),
+        torch.tensor(-1.0),
+        torch.tensor(float("nan")),
+    ):
         with pytest.raises(ValueError, match="`alpha`"):
             hm.Softmax(alpha)

@@ -21,16 +21,22 @@ pytestmark = [pytest.mark.quick, pytest.mark.portable]
 @pytest.mark.parametrize("A", [None, ANY_A], ids=["identity", "any"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_softmax_does_what_its_formula_says(normalize, A, causal):
-    rule = hm.Softmax([0.5, 2, 0.1], A, temperature=0.7, normalize=normalize, causal=causal)
+    rule = hm.Softmax(
+        [0.5, 2, 0.1], A, temperature=0.7, normalize=normalize, causal=causal
+    )
     run = hm.simulate(TOKENS, rule, layers=5)
     now = TOKENS
     for k, alpha in enumerate([0.5, 2, 0.1, 0.1, 0.1]):  # the last step continues
-        np.testing.assert_allclose(run.attention(k), weights(now, A, 0.7, causal), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(
+            run.attention(k), weights(now, A, 0.7, causal), rtol=0, atol=1e-10
+        )
         now = softmax_layer(now, alpha, A, 0.7, normalize, causal)
         np.testing.assert_allclose(run.tokens[k + 1], now, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize(("same", "name"), [(True, "rescaling"), (False, "none"), (None, "none")])
+@pytest.mark.parametrize(
+    ("same", "name"), [(True, "rescaling"), (False, "none"), (None, "none")]
+)
 def test_normalize_has_short_names(same, name):
     assert hm.Softmax(1, normalize=same).normalize == name
 
@@ -44,7 +50,10 @@ def test_softmax_tends_to_hardmax_at_the_rate_of_the_gap(A, seed):
     gap = (products[:, -1] - products[:, -2]).min()
     hard = last(tokens, hm.Hardmax(0.5, A, any_A=True))
     inverse = np.linspace(10, 24, 8) / gap
-    logs = [np.log(np.abs(last(tokens, hm.Softmax(0.5, A, temperature=1 / x)) - hard).max()) for x in inverse]
+    logs = [
+        np.log(np.abs(last(tokens, hm.Softmax(0.5, A, temperature=1 / x)) - hard).max())
+        for x in inverse
+    ]
     slope = np.polyfit(inverse, logs, 1)[0]
     assert slope == pytest.approx(-gap, rel=0.03)
 
@@ -55,21 +64,26 @@ def test_softmax_at_the_ends_of_the_temperatures():
     np.testing.assert_allclose(cold.tokens, hard.tokens, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(cold.attention(2), hard.attention(2))
     hot = last(TOKENS, hm.Softmax(1, temperature=1e300))
-    np.testing.assert_allclose(hot, (TOKENS + TOKENS.mean(axis=0)) / 2, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        hot, (TOKENS + TOKENS.mean(axis=0)) / 2, rtol=0, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
 def test_softmax_of_huge_and_tiny_tokens(scale):
     run = hm.simulate(TOKENS * scale, hm.Softmax(0.5), layers=3)
     assert run.reached == 4
-    expected = hm.simulate(TOKENS, hm.Softmax(0.5, temperature=1 / scale**2), layers=3).tokens
+    expected = hm.simulate(
+        TOKENS, hm.Softmax(0.5, temperature=1 / scale**2), layers=3
+    ).tokens
     np.testing.assert_allclose(run.tokens, expected * scale, rtol=1e-12)
     np.testing.assert_allclose(run.attention(-1).sum(axis=1), 1, rtol=1e-14)
 
 
 # Products of tokens, and 1/temperature, may leave the range of the dtype although the tokens stay in their hull.
 @pytest.mark.parametrize(
-    ("scale", "dtype", "temperature"), [(1e200, np.float64, 1.0), (1e25, np.float32, 1.0), (1, np.float32, 1e-40)]
+    ("scale", "dtype", "temperature"),
+    [(1e200, np.float64, 1.0), (1e25, np.float32, 1.0), (1, np.float32, 1e-40)],
 )
 def test_softmax_of_scores_that_overflow(scale, dtype, temperature):
     tokens = (TOKENS * scale).astype(dtype)
@@ -80,12 +94,20 @@ def test_softmax_of_scores_that_overflow(scale, dtype, temperature):
 
 
 shapes = st.tuples(st.integers(1, 7), st.integers(1, 3))
-token_sets = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=st.floats(-3, 3)))
+token_sets = shapes.flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.floats(-3, 3))
+)
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
-@given(token_sets, st.sampled_from([1e-3, 0.1, 1.0, 30.0]), st.sampled_from([0.1, 1.0, 5.0]))
-def test_rows_sum_to_one_and_rescaled_tokens_stay_in_the_hull(tokens, temperature, alpha):
+@given(
+    token_sets,
+    st.sampled_from([1e-3, 0.1, 1.0, 30.0]),
+    st.sampled_from([0.1, 1.0, 5.0]),
+)
+def test_rows_sum_to_one_and_rescaled_tokens_stay_in_the_hull(
+    tokens, temperature, alpha
+):
     run = hm.simulate(tokens, hm.Softmax(alpha, temperature=temperature), layers=2)
     for k in range(3):
         P = run.attention(k)
@@ -93,7 +115,12 @@ def test_rows_sum_to_one_and_rescaled_tokens_stay_in_the_hull(tokens, temperatur
         np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-13)
     sides = np.vstack([tokens.T, np.ones(len(tokens))])
     for z in run.tokens[-1]:
-        assert linprog(np.zeros(len(tokens)), A_eq=sides, b_eq=[*z, 1], method="highs").status == 0
+        assert (
+            linprog(
+                np.zeros(len(tokens)), A_eq=sides, b_eq=[*z, 1], method="highs"
+            ).status
+            == 0
+        )
 
 
 def test_one_token_and_one_dimension():
@@ -104,7 +131,10 @@ def test_one_token_and_one_dimension():
 
 def test_save_last_and_no_layers():
     rule = hm.Softmax(0.5)
-    whole, end = hm.simulate(TOKENS, rule, layers=4), hm.simulate(TOKENS, rule, layers=4, save="last")
+    whole, end = (
+        hm.simulate(TOKENS, rule, layers=4),
+        hm.simulate(TOKENS, rule, layers=4, save="last"),
+    )
     assert end.tokens.shape == (1, 6, 3)
     assert end.saved.tolist() == [4]
     np.testing.assert_array_equal(end.tokens[0], whole.tokens[4])
@@ -118,7 +148,9 @@ def test_save_last_and_no_layers():
 def test_numbers_of_any_kind():
     expected = last(TOKENS, hm.Softmax(0.5, temperature=0.25))
     for temperature in (Fraction(1, 4), np.float32(0.25), np.array(0.25)):
-        np.testing.assert_array_equal(last(TOKENS, hm.Softmax(Fraction(1, 2), temperature=temperature)), expected)
+        np.testing.assert_array_equal(
+            last(TOKENS, hm.Softmax(Fraction(1, 2), temperature=temperature)), expected
+        )
 
 
 # Means in blocks of rows
@@ -131,19 +163,30 @@ RANDOM = np.random.default_rng(0)
 def test_means_are_those_of_the_whole_matrix(n, scale):
     q, k, v = (RANDOM.standard_normal((n, 3)) for _ in range(3))
     expected = softmax(q @ k.T, None, scale) @ v
-    np.testing.assert_allclose(softmax_means(q, k, v, None, scale), expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        softmax_means(q, k, v, None, scale), expected, rtol=1e-11, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 300), (300, 300), (2, 1, 300), (2, 300, 300)])
 def test_hidden_keys_have_no_part_in_means(shape):
     q, v = RANDOM.standard_normal((2, 300, 2)), RANDOM.standard_normal((2, 300, 2))
     seen = RANDOM.random(shape) < 0.5
-    seen[..., -1, :] = len(shape) == 2 and shape[0] == 1  # a row that sees no key, or all keys
-    expected = softmax(q @ q.swapaxes(-1, -2), np.broadcast_to(seen, (2, 300, 300)).copy(), 2.0) @ v
+    seen[..., -1, :] = (
+        len(shape) == 2 and shape[0] == 1
+    )  # a row that sees no key, or all keys
+    expected = (
+        softmax(
+            q @ q.swapaxes(-1, -2), np.broadcast_to(seen, (2, 300, 300)).copy(), 2.0
+        )
+        @ v
+    )
     found = softmax_means(q, q, v, seen, 2.0)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
     if len(shape) == 2:
-        np.testing.assert_array_equal(softmax_means(q[0], q[0], v[0], seen, 2.0), found[0])
+        np.testing.assert_array_equal(
+            softmax_means(q[0], q[0], v[0], seen, 2.0), found[0]
+        )
 
 
 @pytest.mark.parametrize("n", [20, 400])
@@ -152,7 +195,9 @@ def test_means_of_a_batch_are_those_of_its_elements(n):
     scale = np.array([1.0, 5.0, 70.0])[:, None, None]
     together = softmax_means(q, q, q, None, scale)
     for b in range(3):
-        np.testing.assert_array_equal(together[b], softmax_means(q[b], q[b], q[b], None, scale[b]))
+        np.testing.assert_array_equal(
+            together[b], softmax_means(q[b], q[b], q[b], None, scale[b])
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -170,10 +215,15 @@ def test_nan_stays_visible_in_means():
     assert np.isnan(softmax_means(q, q, q)).all()  # every row sees it
 
 
-PARTS = [hm.MultiHead([hm.Hardmax(0.5), hm.Hardmax(0.2)]), hm.Compose([hm.Hardmax(0.5), hm.Normalize()])]
+PARTS = [
+    hm.MultiHead([hm.Hardmax(0.5), hm.Hardmax(0.2)]),
+    hm.Compose([hm.Hardmax(0.5), hm.Normalize()]),
+]
 
 
-@pytest.mark.parametrize("rule", [hm.SelfAttention(), hm.Sphere(2.0), hm.Softmax(1.0), *PARTS], ids=repr)
+@pytest.mark.parametrize(
+    "rule", [hm.SelfAttention(), hm.Sphere(2.0), hm.Softmax(1.0), *PARTS], ids=repr
+)
 def test_many_tokens_need_no_attention_matrix(rule):
     tokens = hm.configuration("sphere", n=2000, d=4)
     how = {"times": [0, 0.1]} if rule.continuous else {"layers": 2}

@@ -23,24 +23,41 @@ def velocity(x, beta, normalized=True, causal=False):
 
 def energy(x, beta):
     products = [x[i] @ x[j] for i in range(len(x)) for j in range(len(x))]
-    return np.mean(products) / 2 if beta == 0 else np.mean(np.exp(np.multiply(beta, products))) / (2 * beta)
+    return (
+        np.mean(products) / 2
+        if beta == 0
+        else np.mean(np.exp(np.multiply(beta, products))) / (2 * beta)
+    )
 
 
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize("causal", [True, False])
 def test_velocity_is_the_sum_of_the_definition(beta, normalized, causal):
-    rule, expected = hm.Sphere(beta, normalized=normalized, causal=causal), velocity(TOKENS, beta, normalized, causal)
+    rule, expected = (
+        hm.Sphere(beta, normalized=normalized, causal=causal),
+        velocity(TOKENS, beta, normalized, causal),
+    )
     got = rule.velocity(TOKENS, 0.0)
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13 * max(1, np.abs(expected).max()))
-    np.testing.assert_allclose((got * TOKENS).sum(axis=1), 0, atol=1e-13 * np.exp(0 if normalized else beta))
+    np.testing.assert_allclose(
+        got, expected, rtol=0, atol=1e-13 * max(1, np.abs(expected).max())
+    )
+    np.testing.assert_allclose(
+        (got * TOKENS).sum(axis=1), 0, atol=1e-13 * np.exp(0 if normalized else beta)
+    )
 
 
 @pytest.mark.parametrize("beta", BETAS)
-@pytest.mark.parametrize("options", [{}, {"method": "euler", "dt": 0.2}, {"method": "rk4", "dt": 0.2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"method": "euler", "dt": 0.2}, {"method": "rk4", "dt": 0.2}],
+    ids=str,
+)
 def test_tokens_stay_on_the_sphere(beta, options):
     run = hm.simulate(TOKENS, hm.Sphere(beta), times=[0, 1, 10, 50], **options)
-    np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        np.linalg.norm(run.tokens, axis=-1), 1, rtol=0, atol=1e-12
+    )
     assert run.rescaled is None
     assert run.drawn is run.array
 
@@ -48,9 +65,15 @@ def test_tokens_stay_on_the_sphere(beta, options):
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("normalized", [True, False])
 def test_the_energy_never_decreases(beta, normalized):
-    end = 20.0 if normalized else 160 * np.exp(-beta)  # without the division by row sums time runs as e^beta / n
-    run = hm.simulate(TOKENS, hm.Sphere(beta, normalized=normalized), times=np.linspace(0, end, 60))
-    np.testing.assert_allclose(run.energy, [energy(x, beta) for x in run.tokens], rtol=1e-12)
+    end = (
+        20.0 if normalized else 160 * np.exp(-beta)
+    )  # without the division by row sums time runs as e^beta / n
+    run = hm.simulate(
+        TOKENS, hm.Sphere(beta, normalized=normalized), times=np.linspace(0, end, 60)
+    )
+    np.testing.assert_allclose(
+        run.energy, [energy(x, beta) for x in run.tokens], rtol=1e-12
+    )
     assert np.diff(run.energy).min() >= -1e-9 * run.energy[-1]
     assert run.energy[-1] > run.energy[0]
 
@@ -67,7 +90,9 @@ def test_the_energy_grows_by_the_squared_gradient(beta, normalized):
     run = hm.simulate(TOKENS, rule, times=[t - h, t, t + h], rtol=1e-12, atol=1e-14)
     x = run.tokens[1]
     expected = (velocity(x, beta, False) * velocity(x, beta, normalized)).sum() / len(x)
-    assert (run.energy[2] - run.energy[0]) / (2 * h) == pytest.approx(expected, rel=1e-4)
+    assert (run.energy[2] - run.energy[0]) / (2 * h) == pytest.approx(
+        expected, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("beta", [0, 1])
@@ -85,11 +110,15 @@ def test_large_beta_keeps_clusters_for_long():
     assert len(run.leaders) > 0
 
 
-@pytest.mark.parametrize("pair", [[[0.6, 0.8], [-0.6, -0.8]], [[1.0], [-1.0]]], ids=["plane", "line"])
+@pytest.mark.parametrize(
+    "pair", [[[0.6, 0.8], [-0.6, -0.8]], [[1.0], [-1.0]]], ids=["plane", "line"]
+)
 @pytest.mark.parametrize("normalized", [True, False])
 def test_antipodal_tokens_stay(pair, normalized):
     for options in ({}, {"method": "rk4", "dt": 0.5}):
-        run = hm.simulate(pair, hm.Sphere(2, normalized=normalized), times=[0, 5], **options)
+        run = hm.simulate(
+            pair, hm.Sphere(2, normalized=normalized), times=[0, 5], **options
+        )
         np.testing.assert_allclose(run.tokens[-1], pair, rtol=0, atol=1e-12)
         assert run.clusters.tolist() == [0, 1]
 
@@ -100,13 +129,17 @@ def test_two_tokens_meet_as_the_formula_says():
     pair = [[np.cos(a), np.sin(a)], [np.cos(a), -np.sin(a)]]
     times = np.array([0, 0.5, 2])
     run = hm.simulate(pair, hm.Sphere(0), times=times, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(run.tokens[:, 0, 1] / run.tokens[:, 0, 0], np.tan(a) * np.exp(-times), rtol=1e-8)
+    np.testing.assert_allclose(
+        run.tokens[:, 0, 1] / run.tokens[:, 0, 0], np.tan(a) * np.exp(-times), rtol=1e-8
+    )
 
 
 def test_attention_is_softmax_of_the_products_of_seen_tokens():
     run = hm.simulate(TOKENS, hm.Sphere(5), times=[0, 1])
     powers = np.exp(5 * run.tokens[1] @ run.tokens[1].T)
-    np.testing.assert_allclose(run.attention(1), powers / powers.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(
+        run.attention(1), powers / powers.sum(axis=1, keepdims=True), rtol=1e-12
+    )
     causal = hm.Sphere(0, causal=True).attention(TOKENS, 0.0)
     np.testing.assert_allclose(causal[2], [1 / 3] * 3 + [0] * 5)
     masked = hm.Sphere(0).attention(TOKENS, 0.0, np.array([[True] * 7 + [False]]))
@@ -127,11 +160,19 @@ def test_beta_may_depend_on_time(method):
 
     times = np.linspace(0, 3, 7)
     run = hm.simulate(TOKENS, hm.Sphere(beta), times=times, method=method, rtol=1e-10)
-    np.testing.assert_allclose(run.attention(2), hm.Sphere(beta(1.0)).attention(run.array[2], 0), rtol=1e-12)
+    np.testing.assert_allclose(
+        run.attention(2), hm.Sphere(beta(1.0)).attention(run.array[2], 0), rtol=1e-12
+    )
     fine = hm.simulate(TOKENS, hm.Sphere(beta), times=times, method="rk4", dt=0.0125)
     np.testing.assert_allclose(run.array, fine.array, rtol=0, atol=1e-7)
-    constant = hm.simulate(TOKENS, hm.Sphere(lambda t: 4.0), times=times, method=method, rtol=1e-10)
-    np.testing.assert_allclose(constant.array, hm.simulate(TOKENS, hm.Sphere(4.0), times=times).array, atol=1e-6)
+    constant = hm.simulate(
+        TOKENS, hm.Sphere(lambda t: 4.0), times=times, method=method, rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        constant.array,
+        hm.simulate(TOKENS, hm.Sphere(4.0), times=times).array,
+        atol=1e-6,
+    )
     (verdict,) = (found for found in hm.theorems.check(run) if found.name == "energy")
     assert verdict.holds is None
     with pytest.raises(hm.ParameterError, match="beta"):

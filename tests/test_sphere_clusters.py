@@ -12,7 +12,13 @@ def test_the_number_of_clusters_is_that_of_bessel_integrals() -> None:
     for beta in (2.0, 9.0, 30.0):
         weights = []
         for k in range(1, 12):
-            integral = quad(lambda t, k=k, beta=beta: np.exp(beta * (np.cos(t) - 1)) * np.cos(k * t), 0, np.pi)[0]
+            integral = quad(
+                lambda t, k=k, beta=beta: (
+                    np.exp(beta * (np.cos(t) - 1)) * np.cos(k * t)
+                ),
+                0,
+                np.pi,
+            )[0]
             weights.append(k**2 * integral)
         assert hm.circle_clusters(beta) == 1 + int(np.argmax(weights))
 
@@ -25,8 +31,17 @@ def test_a_density_grows_as_k_squared_bessel() -> None:
     for waves in (k - 1, k, k + 1):
         phi = 2 * np.pi * np.arange(n) / n
         phi = phi + 1e-4 * np.sin(waves * phi)
-        run = hm.simulate(np.stack([np.cos(phi), np.sin(phi)], axis=-1), hm.Sphere(beta), times=[0, 1], rtol=1e-10)
-        modes = np.abs(np.exp(1j * waves * np.arctan2(run.array[..., 1], run.array[..., 0])).mean(axis=1))
+        run = hm.simulate(
+            np.stack([np.cos(phi), np.sin(phi)], axis=-1),
+            hm.Sphere(beta),
+            times=[0, 1],
+            rtol=1e-10,
+        )
+        modes = np.abs(
+            np.exp(1j * waves * np.arctan2(run.array[..., 1], run.array[..., 0])).mean(
+                axis=1
+            )
+        )
         growth.append(modes[1] / modes[0])
     assert np.argmax(growth) == 1
 
@@ -54,7 +69,9 @@ def test_the_variance_decays_by_twice_the_speed(scheme: str) -> None:
     start = np.array([1.0, 0, 0]) + 0.05 * rng.normal(size=(8, 3))
     start /= np.linalg.norm(start, axis=1, keepdims=True)
     times = np.linspace(1.5, 4, 26)
-    x = hm.simulate(start, hm.NormalizedAttention(scheme, 2.0, alpha=0.5), times=times).array
+    x = hm.simulate(
+        start, hm.NormalizedAttention(scheme, 2.0, alpha=0.5), times=times
+    ).array
     r = np.linalg.norm(x, axis=-1)
     units = x / r[..., None]
     variance = 1 - (units.mean(axis=1) ** 2).sum(axis=-1)
@@ -67,7 +84,9 @@ def test_the_variance_decays_by_twice_the_speed(scheme: str) -> None:
 def test_post_is_the_flow_on_the_sphere() -> None:
     start = hm.configuration("sphere", n=8, d=3)
     one = hm.simulate(start, hm.NormalizedAttention("post", 3.0), times=[1, 4]).array
-    np.testing.assert_allclose(one, hm.simulate(start, hm.Sphere(3.0), times=[1, 4]).array, atol=1e-6)
+    np.testing.assert_allclose(
+        one, hm.simulate(start, hm.Sphere(3.0), times=[1, 4]).array, atol=1e-6
+    )
 
 
 def test_renyi_centres_are_greedy() -> None:
@@ -83,12 +102,16 @@ def test_renyi_centres_are_greedy() -> None:
 
 def test_statements_on_centres() -> None:
     tokens = hm.configuration("sphere", n=30, d=3, seed=2)
-    run = hm.simulate(tokens, hm.Sphere(100, causal=True), times=np.geomspace(0.1, 120, 15), rtol=1e-6)
+    run = hm.simulate(
+        tokens, hm.Sphere(100, causal=True), times=np.geomspace(0.1, 120, 15), rtol=1e-6
+    )
     energy, displacement, capture = hm.theorems.check(run)
     assert energy.outcome == "hypotheses not met"
     assert displacement.holds
     assert capture.holds is not None
-    np.testing.assert_allclose(run.array[:, 0], np.broadcast_to(tokens[0], (15, 3)), atol=1e-12)  # never moves
+    np.testing.assert_allclose(
+        run.array[:, 0], np.broadcast_to(tokens[0], (15, 3)), atol=1e-12
+    )  # never moves
     short = hm.simulate(tokens, hm.Sphere(100, causal=True), times=[99])
     assert hm.theorems.renyi_capture(short).outcome == "hypotheses not met"
     other = hm.simulate(tokens, hm.Sphere(100), times=[1])
@@ -96,16 +119,27 @@ def test_statements_on_centres() -> None:
 
 
 @pytest.mark.parametrize(("beta", "seed"), [(10, 0), (14, 1)])
-def test_tokens_stay_in_their_caps_until_the_time_of_the_bound(beta: float, seed: int) -> None:
-    eps, n = 0.05, 12  # arXiv 2410.06833: caps of angle eps, which have 2 eps to stay in
+def test_tokens_stay_in_their_caps_until_the_time_of_the_bound(
+    beta: float, seed: int
+) -> None:
+    eps, n = (
+        0.05,
+        12,
+    )  # arXiv 2410.06833: caps of angle eps, which have 2 eps to stay in
     rng, centres = np.random.default_rng(seed), np.eye(3)[np.arange(n) % 3]
     tangents = rng.normal(size=(n, 3))
     tangents -= (tangents * centres).sum(axis=1, keepdims=True) * centres
     angles = eps * rng.random(n)[:, None]
-    start = np.cos(angles) * centres + np.sin(angles) * tangents / np.linalg.norm(tangents, axis=1, keepdims=True)
-    end = eps / n * np.exp((1 - np.sin(4 * eps)) * beta)  # the largest cosine between caps of 2 eps is sin(4 eps)
+    start = np.cos(angles) * centres + np.sin(angles) * tangents / np.linalg.norm(
+        tangents, axis=1, keepdims=True
+    )
+    end = (
+        eps / n * np.exp((1 - np.sin(4 * eps)) * beta)
+    )  # the largest cosine between caps of 2 eps is sin(4 eps)
     times = [*np.linspace(0, end, 50)[1:], 200 * end]
-    run = hm.simulate(start, hm.Sphere(beta), times=times, rtol=1e-6, max_steps=50_000).array
+    run = hm.simulate(
+        start, hm.Sphere(beta), times=times, rtol=1e-6, max_steps=50_000
+    ).array
     away = np.arccos(np.clip((run * centres).sum(axis=-1), -1, 1)).max(axis=1)
     assert away[:-1].max() <= 2 * eps < away[-1]
     spread = np.linalg.norm(run[-2] - run[-2][np.arange(n) % 3], axis=1)
@@ -113,9 +147,15 @@ def test_tokens_stay_in_their_caps_until_the_time_of_the_bound(beta: float, seed
 
 
 def test_under_full_support_paths_are_those_of_a_linear_flow() -> None:
-    V, B, beta = np.array([[1.0, 0.5], [-0.3, 0.8]]), np.array([[1.2, 0.1], [0.4, 0.7]]), 4000.0
+    V, B, beta = (
+        np.array([[1.0, 0.5], [-0.3, 0.8]]),
+        np.array([[1.2, 0.1], [0.4, 0.7]]),
+        4000.0,
+    )
     circle = 2 * np.pi * np.arange(4000) / 4000
-    keys = np.column_stack([np.cos(circle), np.sin(circle)])  # the density on them matters less than 1/beta
+    keys = np.column_stack(
+        [np.cos(circle), np.sin(circle)]
+    )  # the density on them matters less than 1/beta
 
     def mean_field(x):
         P = np.exp(beta * ((B @ x) @ keys.T - np.linalg.norm(B @ x)))
@@ -123,7 +163,9 @@ def test_under_full_support_paths_are_those_of_a_linear_flow() -> None:
 
     x = x0 = np.array([np.cos(0.4), np.sin(0.4)])
     s, dt = 0.0, 0.01
-    for _ in range(150):  # midpoint rule for x' = P_x V sum_j P_j y_j, and the time s' = 1/|B x| of the linear flow
+    for _ in range(
+        150
+    ):  # midpoint rule for x' = P_x V sum_j P_j y_j, and the time s' = 1/|B x| of the linear flow
         v = mean_field(x)
         half = x + dt / 2 * (v - (x @ v) * x)
         v = mean_field(half / np.linalg.norm(half))
@@ -137,7 +179,11 @@ def test_under_full_support_paths_are_those_of_a_linear_flow() -> None:
 
 def test_two_opposite_tokens_never_meet() -> None:
     for scheme in SPEEDS:
-        run = hm.simulate([[1.0, 0], [-1, 0]], hm.NormalizedAttention(scheme, 0.01), times=[1, 20]).array
+        run = hm.simulate(
+            [[1.0, 0], [-1, 0]], hm.NormalizedAttention(scheme, 0.01), times=[1, 20]
+        ).array
         np.testing.assert_allclose(
-            run[-1] / np.linalg.norm(run[-1], axis=1, keepdims=True), [[1, 0], [-1, 0]], atol=1e-9
+            run[-1] / np.linalg.norm(run[-1], axis=1, keepdims=True),
+            [[1, 0], [-1, 0]],
+            atol=1e-9,
         )

@@ -41,21 +41,39 @@ def test_steering_minds_the_followers() -> None:
     """The follower is sent to each of the two leaders in turn, one of which it would not take by itself."""
     tokens = np.random.default_rng(2).normal(size=(6, 5))
     for target in (0, 1):
-        result = hm.control.steer(tokens, leaders=[0, 1], followers={4: target}, evaluations=300)
+        result = hm.control.steer(
+            tokens, leaders=[0, 1], followers={4: target}, evaluations=300
+        )
         assert result.found, result.status
         limit = hm.limit(tokens, hm.Hardmax(result.alpha, result.A))
         assert limit.leaders[limit.clusters[4]] == target
 
 
 def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
-    tokens = [[2.0, 0.0], [-2.0, 0.0], [1.0, 0.5], [-1.0, 0.2]]  # with A = I, 2 follows 0 and 3 follows 1
+    tokens = [
+        [2.0, 0.0],
+        [-2.0, 0.0],
+        [1.0, 0.5],
+        [-1.0, 0.2],
+    ]  # with A = I, 2 follows 0 and 3 follows 1
     costs = [
-        steering.Evaluator(check_request(tokens, leaders, followers), 10, None)(np.eye(2), 0.5).cost[0]
-        for leaders, followers in (([0, 1], {2: 0}), ([0, 1], {2: 1}), ([0], None), ([0, 1, 2], {3: 0}))
+        steering.Evaluator(check_request(tokens, leaders, followers), 10, None)(
+            np.eye(2), 0.5
+        ).cost[0]
+        for leaders, followers in (
+            ([0, 1], {2: 0}),
+            ([0, 1], {2: 1}),
+            ([0], None),
+            ([0, 1, 2], {3: 0}),
+        )
     ]
     assert costs == [0, 1, 1, 2]
-    tokens = normal(8, 2, 4)  # its leaders lead at layer 0, and a token is decided later
-    evaluate = steering.Evaluator(check_request(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None)
+    tokens = normal(
+        8, 2, 4
+    )  # its leaders lead at layer 0, and a token is decided later
+    evaluate = steering.Evaluator(
+        check_request(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None
+    )
     assert evaluate(np.eye(2), 0.5).cost[0] == 0
     monkeypatch.setattr(steering, "MAX_LAYERS", 0)
     assert evaluate(np.eye(2), 0.5).cost[0] == 1  # the same leaders, without a proof
@@ -63,7 +81,9 @@ def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
 
 def test_the_status_reports_steering_that_failed() -> None:
     """Of opposite tokens both lead or none does, for every A."""
-    result = hm.control.steer([[1, 0], [-1, 0], [0, 1], [0, -1]], leaders=[0], evaluations=20)
+    result = hm.control.steer(
+        [[1, 0], [-1, 0], [0, 1], [0, -1]], leaders=[0], evaluations=20
+    )
     assert result.A is None
     assert result.status.startswith(
         "Not found in 20 limits: token 0 leads at the limit, and no others. The closest had 2 "

@@ -24,11 +24,25 @@ def runs():
     yield "single", hm.simulate(plane, hm.Hardmax(0.1), layers=3)
     yield "batch", hm.simulate(rng.normal(size=(3, 5, 2)), hm.Hardmax(0.5), layers=2)
     masked = np.array([[[1.0, 2.0], [np.nan, 0.0]], [[3.0, 1.0], [-1.0, 0.0]]])
-    yield "mask", hm.simulate(masked, hm.Hardmax(0.5), layers=2, mask=[[True, False], [True, True]])
-    yield "fractions", hm.simulate(token_sets.rational(rng), hm.Hardmax(Fraction(1, 3)), layers=3)
+    yield (
+        "mask",
+        hm.simulate(
+            masked, hm.Hardmax(0.5), layers=2, mask=[[True, False], [True, True]]
+        ),
+    )
+    yield (
+        "fractions",
+        hm.simulate(token_sets.rational(rng), hm.Hardmax(Fraction(1, 3)), layers=3),
+    )
     yield "matrix", hm.simulate(plane, hm.Hardmax(0.5, MATRIX), layers=2)
-    yield "exact matrix", hm.simulate(plane, hm.Hardmax(0.5, THIRDS, exact=True), layers=2)
-    yield "any matrix", hm.simulate(plane, hm.Hardmax(0.5, [[0, 1], [-1, 0]], any_A=True), layers=2)
+    yield (
+        "exact matrix",
+        hm.simulate(plane, hm.Hardmax(0.5, THIRDS, exact=True), layers=2),
+    )
+    yield (
+        "any matrix",
+        hm.simulate(plane, hm.Hardmax(0.5, [[0, 1], [-1, 0]], any_A=True), layers=2),
+    )
     yield "alphas", hm.simulate(plane, hm.Hardmax([0.1, Fraction(1, 3)]), layers=4)
     yield "last", hm.simulate(plane, hm.Hardmax(0.5), layers=4, save="last")
     yield "narrow", hm.simulate(plane.astype(np.float32), hm.Hardmax(0.5), layers=2)
@@ -46,12 +60,20 @@ def test_round_trip(name, tmp_path):
     back = hm.Trajectory.from_npz(tmp_path / "run.npz")
     assert back.tokens.dtype == run.tokens.dtype
     assert np.array_equal(back.tokens, run.tokens, equal_nan=True)
-    assert (repr(back), back.stats, back.saved.tolist()) == (repr(run), run.stats, run.saved.tolist())
+    assert (repr(back), back.stats, back.saved.tolist()) == (
+        repr(run),
+        run.stats,
+        run.saved.tolist(),
+    )
     assert (repr(back.rule), back.rule.steps) == (repr(run.rule), run.rule.steps)
     assert np.array_equal(back.rule.matrix, run.rule.matrix)
     assert np.array_equal(back.mask, run.mask)
     assert np.array_equal(back.decided, run.decided)
-    pairs = [(back[b], run[b]) for b in range(len(run.token_sets))] if run.batched else [(back, run)]
+    pairs = (
+        [(back[b], run[b]) for b in range(len(run.token_sets))]
+        if run.batched
+        else [(back, run)]
+    )
     for one, other in pairs:
         assert one.leaders.tolist() == other.leaders.tolist()
         assert one.emerged.tolist() == other.emerged.tolist()
@@ -72,9 +94,13 @@ def test_json_is_plain(name):
     assert first["leaders"] == one.leaders.tolist()
     assert first["sets"][-1] == sets_of(one, -1)
     alpha = data["rule"]["alpha"]
-    assert [Fraction(a) for a in (alpha if isinstance(alpha, list) else [alpha])] == list(run.rule.steps)
+    assert [
+        Fraction(a) for a in (alpha if isinstance(alpha, list) else [alpha])
+    ] == list(run.rule.steps)
     if name in ("mask", "grown"):
-        assert None in np.array(first["tokens"], object).ravel().tolist()  # NaN and infinity
+        assert (
+            None in np.array(first["tokens"], object).ravel().tolist()
+        )  # NaN and infinity
 
 
 @pytest.fixture
@@ -87,7 +113,9 @@ def saved(tmp_path):
 SENTENCE = r"must be a trajectory saved with to_npz. Got "
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # NumPy leaves a broken archive open
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # NumPy leaves a broken archive open
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
 def test_truncated_file(share, saved):
     whole = saved.read_bytes()
@@ -100,10 +128,15 @@ FOREIGN = {
     "other archive": lambda path: np.savez(path, tokens=np.eye(2)),
     "newer format": lambda path: np.savez(path, format="hardmax-trajectory-99"),
     "no rule": lambda path: np.savez(path, format="hardmax-trajectory-1"),
-    "pickle": lambda path: np.savez(path, format=np.array(["hardmax-trajectory-1", None], object)),
+    "pickle": lambda path: np.savez(
+        path, format=np.array(["hardmax-trajectory-1", None], object)
+    ),
     "text": lambda path: path.write_text("x,y\n1,2\n"),
     "folder": lambda path: path.mkdir(),
-    "array": lambda path: (np.save(path.with_suffix(".npy"), np.eye(2)), path.with_suffix(".npy").rename(path)),
+    "array": lambda path: (
+        np.save(path.with_suffix(".npy"), np.eye(2)),
+        path.with_suffix(".npy").rename(path),
+    ),
     "missing": lambda path: None,
 }
 
@@ -111,7 +144,9 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_another_file_is_refused_without_running_code(name, tmp_path):
     FOREIGN[name](tmp_path / "run.npz")
-    with pytest.raises(FileNotFoundError if name == "missing" else ValueError, match=SENTENCE):
+    with pytest.raises(
+        FileNotFoundError if name == "missing" else ValueError, match=SENTENCE
+    ):
         hm.Trajectory.from_npz(tmp_path / "run.npz")
 
 
@@ -154,24 +189,40 @@ def spoiled(result, path, **changes):
     result.to_npz(path)
     with np.load(path) as file:
         arrays = dict(file)
-    arrays |= {name: change(arrays[name]) if callable(change) else change for name, change in changes.items()}
-    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    arrays |= {
+        name: change(arrays[name]) if callable(change) else change
+        for name, change in changes.items()
+    }
+    np.savez(
+        path, **{name: array for name, array in arrays.items() if array is not None}
+    )
     return path
 
 
 CHANGES = {
-    "last beyond": lambda a: np.append(a.ravel()[:-1], 1000).astype(a.dtype).reshape(a.shape),
+    "last beyond": lambda a: (
+        np.append(a.ravel()[:-1], 1000).astype(a.dtype).reshape(a.shape)
+    ),
     "shorter": lambda a: a[:-1],
     "backwards": lambda a: a[::-1],
     "narrow": lambda a: a[..., :1],
     "NaN": lambda a: a * np.nan,
 }
 HUGE = "1e30000000"
-HARD = hm.simulate(np.random.default_rng(0).normal(size=(8, 2)), hm.Hardmax(0.1), layers=3)
-TIED = hm.simulate([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], hm.Hardmax(1), layers=0)
-FLOW = hm.simulate(np.eye(2), hm.SelfAttention(V=np.diag([1.0, 0.5])), times=1, method="euler", dt=0.25)
+HARD = hm.simulate(
+    np.random.default_rng(0).normal(size=(8, 2)), hm.Hardmax(0.1), layers=3
+)
+TIED = hm.simulate(
+    [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], hm.Hardmax(1), layers=0
+)
+FLOW = hm.simulate(
+    np.eye(2), hm.SelfAttention(V=np.diag([1.0, 0.5])), times=1, method="euler", dt=0.25
+)
 SPOILED = [
-    *((HARD, name, "last beyond") for name in ("0/labels", "0/members", "0/first", "0/emerged", "0/real")),
+    *(
+        (HARD, name, "last beyond")
+        for name in ("0/labels", "0/members", "0/first", "0/emerged", "0/real")
+    ),
     *((HARD, name, "backwards") for name in ("0/first", "0/real", "saved")),
     *((HARD, name, "shorter") for name in ("0/members", "saved")),
     (HARD, "0/members", lambda a: a.astype(float)),
@@ -189,8 +240,15 @@ SPOILED = [
     (HARD, "rule", lambda a: '{"rule": "Normalize"}'),
     (HARD, "batched", lambda a: "x"),
     (HARD, "stats", lambda a: "[]"),
-    (TIED, "0/members", lambda a: a[np.r_[0, 1, 2, 4, 3, 5]]),  # the members of a set must increase
-    *((FLOW, name, "shorter") for name in ("real", "rescaled", "start", "powers", "logs")),
+    (
+        TIED,
+        "0/members",
+        lambda a: a[np.r_[0, 1, 2, 4, 3, 5]],
+    ),  # the members of a set must increase
+    *(
+        (FLOW, name, "shorter")
+        for name in ("real", "rescaled", "start", "powers", "logs")
+    ),
     (FLOW, "real", lambda a: ~a),
     (FLOW, "saved", "NaN"),
     (FLOW, "saved", lambda a: np.arange(len(a))),

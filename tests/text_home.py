@@ -15,12 +15,18 @@ from hardmax.cli.main import main  # noqa: E402
 from hardmax.text.datasets import reviews  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
-SMALL = (*("--n-heads", "4", "--groups", "1", "--ngram-range", "1,2", "--dropout", "0.2"), "--learning-rate", "1")
+SMALL = (
+    *("--n-heads", "4", "--groups", "1", "--ngram-range", "1,2", "--dropout", "0.2"),
+    "--learning-rate",
+    "1",
+)
 SMALL += ("--device", "cpu")
 TINY = ("--n-heads", "2", "--groups", "1", "--epochs", "1", "--device", "cpu")
 
 
-def write_csv(path: Path | str, rows, header=("review", "sentiment"), **options) -> None:
+def write_csv(
+    path: Path | str, rows, header=("review", "sentiment"), **options
+) -> None:
     with Path(path).open("w", newline="", **options) as file:
         csv.writer(file).writerows([header, *rows])
 
@@ -32,7 +38,15 @@ def make_home(tmp_path_factory) -> Path:
     write_csv(folder / "reviews.csv", zip(CORPUS.texts, CORPUS.labels, strict=True))
     with redirect_stdout(io.StringIO()) as said:
         code = main(
-            ["train", str(folder / "reviews.csv"), "--out", str(folder / "model"), *SMALL, "--epochs", "15"],
+            [
+                "train",
+                str(folder / "reviews.csv"),
+                "--out",
+                str(folder / "model"),
+                *SMALL,
+                "--epochs",
+                "15",
+            ],
         )
     assert code == 0
     (folder / "said.txt").write_text(said.getvalue())
@@ -45,4 +59,6 @@ def find_model(home) -> Path:
 
 
 def standard_input(monkeypatch, text: str) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8")
+    )

@@ -10,7 +10,9 @@ import hardmax as hm
 TOKENS = np.eye(2)
 
 
-def accepted(heads: hm.MultiHead) -> tuple[hm.HardmaxTrajectory, list[hm.SmoothTrajectory]]:
+def accepted(
+    heads: hm.MultiHead,
+) -> tuple[hm.HardmaxTrajectory, list[hm.SmoothTrajectory]]:
     exact = hm.simulate(TOKENS, hm.Hardmax(0.5), layers=3, kernel="numpy", save="last")
     smooth = [
         hm.simulate(TOKENS, hm.Softmax(0.5), layers=3, mask=[True, False]),

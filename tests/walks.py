@@ -20,7 +20,11 @@ def files_of(call: Callable[[], Any]) -> list[str]:
     reached: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+        if (
+            event == "call"
+            and frame.f_code.co_name != "<module>"
+            and frame.f_code.co_filename.startswith(str(PACKAGE))
+        ):
             reached[str(Path(frame.f_code.co_filename).relative_to(PACKAGE))] = None
 
     before = sys.getprofile()
@@ -38,8 +42,15 @@ def walks() -> dict[str, list[str]]:
 
     texts, labels, _ = reviews(300, seed=3)  # no argmax set of these texts nearly ties
     classifier = hm.HardmaxClassifier(device="cpu")
-    plane, space = hm.configuration("gaussian", n=10_000), hm.configuration("gaussian", n=1000, d=16)
-    rule, flow, start = hm.Hardmax(0.5), hm.SelfAttention(), hm.configuration("gaussian", n=50)
+    plane, space = (
+        hm.configuration("gaussian", n=10_000),
+        hm.configuration("gaussian", n=1000, d=16),
+    )
+    rule, flow, start = (
+        hm.Hardmax(0.5),
+        hm.SelfAttention(),
+        hm.configuration("gaussian", n=50),
+    )
     x, attend = torch.randn(8, 64, 16), hm.hardmax_attention
     calls: dict[str, Callable[[], Any]] = {
         "limit": lambda: hm.limit(plane, rule),
@@ -48,7 +59,9 @@ def walks() -> dict[str, list[str]]:
         "flow": lambda: hm.simulate(start, flow, times=[0, 1, 5]),
         "fit": lambda: classifier.fit(texts, labels),
     }
-    with patch("hardmax.search.dispatch.is_loaded", lambda kernel: True):  # as after many calls
+    with patch(
+        "hardmax.search.dispatch.is_loaded", lambda kernel: True
+    ):  # as after many calls
         return {name: files_of(call) for name, call in calls.items()}
 
 

@@ -35,8 +35,16 @@ COMMANDS = {  # arguments, the exit code, and a part of the output
     "cluster": (("cluster", "ball"), 2, "pip install 'hardmax[cluster]'"),
     "predict": (("predict", "a text"), 2, "pip install 'hardmax[text]'"),
     "evaluate": (("evaluate", "--data", "imdb"), 2, "pip install 'hardmax[text]'"),
-    "control": (("control", "ball", "--leaders", "1"), 2, "pip install 'hardmax[control]'"),
-    "sweep": (("sweep", "leaders", "--out", "sweep"), 2, "pip install 'hardmax[scale]'"),
+    "control": (
+        ("control", "ball", "--leaders", "1"),
+        2,
+        "pip install 'hardmax[control]'",
+    ),
+    "sweep": (
+        ("sweep", "leaders", "--out", "sweep"),
+        2,
+        "pip install 'hardmax[scale]'",
+    ),
     "exact": (("limit", "ball", "--exact"), 2, "pip install 'hardmax[exact]'"),
 }
 
@@ -47,16 +55,27 @@ def check_extra(extra: str, use: Callable[[], object]) -> str:
         use()
     except ImportError as error:
         message = str(error)
-        return "" if message.endswith(f"pip install 'hardmax[{extra}]'.") and " needs " in message else message
+        return (
+            ""
+            if message.endswith(f"pip install 'hardmax[{extra}]'.")
+            and " needs " in message
+            else message
+        )
     return "it ran without the extra"
 
 
-def check_command(arguments: tuple[str, ...], code: int, message: str, folder: str) -> str:
+def check_command(
+    arguments: tuple[str, ...], code: int, message: str, folder: str
+) -> str:
     """Return what is wrong with a command, or an empty string."""
     command = [str(Path(sys.executable).parent / "hardmax"), *arguments]
     done = run(command, cwd=folder, capture_output=True, text=True, check=False)
     answer = " ".join((done.stdout + done.stderr).split())
-    return "" if done.returncode == code and message in answer else f"exit code {done.returncode}: {answer[-500:]}"
+    return (
+        ""
+        if done.returncode == code and message in answer
+        else f"exit code {done.returncode}: {answer[-500:]}"
+    )
 
 
 def main() -> int:
@@ -67,9 +86,16 @@ def main() -> int:
         return 1
     with TemporaryDirectory() as folder:
         found = {f"extra {name}": check_extra(*each) for name, each in EXTRAS.items()}
-        found |= {f"hardmax {name}": check_command(*each, folder) for name, each in COMMANDS.items()}
+        found |= {
+            f"hardmax {name}": check_command(*each, folder)
+            for name, each in COMMANDS.items()
+        }
         page = Path(folder, "demo", "index.html")
-        found["demo page"] = "" if page.exists() and page.stat().st_size > 100_000 else "no page of some size"
+        found["demo page"] = (
+            ""
+            if page.exists() and page.stat().st_size > 100_000
+            else "no page of some size"
+        )
     failed = {name: problem for name, problem in found.items() if problem}
     for name, problem in failed.items():
         print(f"{name}: {problem}")

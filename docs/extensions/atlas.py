@@ -16,9 +16,17 @@ abstract, or in a formal transcription. *Status* is proved in the paper, proved 
 auxiliary lemmas of the two seed papers (arXiv 2407.01602 and 2305.05465) have no rows of their own.
 """
 HEAD = "| statement | source | read | hypotheses | status | tested by | figure |\n|---|---|---|---|---|---|---|"
-FULL, EXCERPT, ABSTRACT, FORMAL, OWN = "in full", "excerpt", "abstract", "formal transcription", "this project"
+FULL, EXCERPT, ABSTRACT, FORMAL, OWN = (
+    "in full",
+    "excerpt",
+    "abstract",
+    "formal transcription",
+    "this project",
+)
 SPD = "A symmetric positive definite, tokens distinct and nonzero"
-TESTED: dict[str, list[tuple[str, str, str]]] = {  # section: function, read, example of the gallery
+TESTED: dict[
+    str, list[tuple[str, str, str]]
+] = {  # section: function, read, example of the gallery
     "Hardmax (arXiv 2407.01602 and this project)": [
         ("hull", FULL, "gathering"),
         ("norm", FULL, "gathering"),
@@ -279,13 +287,29 @@ def make() -> str:
             statement: Any = getattr(theorems, name).statement
             hypotheses, status = statement.hypotheses, statement.status
             words = f"**{_cell(statement.name)}.** {_cell(statement.text)}"
-            cells = (words, _cell(statement.reference), read, _cell(hypotheses), status, f"`{name}`", _example(example))
+            cells = (
+                words,
+                _cell(statement.reference),
+                read,
+                _cell(hypotheses),
+                status,
+                f"`{name}`",
+                _example(example),
+            )
             parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     parts.append(f"## Statements without a verdict\n\n{HEAD}")
     for text, source, read, hypotheses, status, function, example in OTHERS:
         tested = f"`{function}`" if function else ""
-        cells = (_cell(text), source, read, _cell(hypotheses), status, tested, _example(example))
+        cells = (
+            _cell(text),
+            source,
+            read,
+            _cell(hypotheses),
+            status,
+            tested,
+            _example(example),
+        )
         parts.append(f"| {' | '.join(cells)} |")
     return "\n".join(parts) + "\n"
 

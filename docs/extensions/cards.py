@@ -23,9 +23,17 @@ class Cards(SphinxDirective):
         lines, pages = ["::::{grid} 1 2 3 3", ":gutter: 3", ""], list[str]()
         for line in filter(None, self.content):
             page, title, description = (part.strip() for part in line.split("|"))
-            lines += [f":::{{grid-item-card}} {title}", f":link: {page}", ":link-type: doc", description, ":::"]
+            lines += [
+                f":::{{grid-item-card}} {title}",
+                f":link: {page}",
+                ":link-type: doc",
+                description,
+                ":::",
+            ]
             pages.append(page)
-        return self.parse_text_to_nodes("\n".join([*lines, "::::", "```{toctree}", ":hidden:", "", *pages, "```"]))
+        return self.parse_text_to_nodes(
+            "\n".join([*lines, "::::", "```{toctree}", ":hidden:", "", *pages, "```"])
+        )
 
 
 def setup(app: Any) -> dict[str, bool]:

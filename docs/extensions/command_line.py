@@ -8,7 +8,9 @@ from typing import Any
 
 ENTRY = re.compile(r"^\* `(?P<name>[^`]*)`: (?P<help>.*)$")
 DEFAULT = re.compile(r"  \[default: (.*?)(?:; \d*<?=?x[<>]=?\d*)?\]$")
-OPTION = re.compile(r"(?<![\w`-])--[A-Za-z][\w-]*")  # in prose, where -- would become a dash
+OPTION = re.compile(
+    r"(?<![\w`-])--[A-Za-z][\w-]*"
+)  # in prose, where -- would become a dash
 TRY = "Try: "  # how an example of a command begins
 HEADING = re.compile(r"^#+ `(hardmax[^`]*)`$")
 FOLDED = re.compile(  # what follows the first paragraph of a command; of the page itself, usage and options
@@ -24,14 +26,28 @@ Every command with its arguments and options. [How to](../how-to/index.md) uses 
 
 def setup(app: Any) -> dict[str, bool]:
     """Write the page before Sphinx looks for pages."""
-    app.connect("config-inited", lambda app, config: write(Path(app.srcdir) / "reference" / "command-line.md"))
+    app.connect(
+        "config-inited",
+        lambda app, config: write(Path(app.srcdir) / "reference" / "command-line.md"),
+    )
     return {"parallel_read_safe": True}
 
 
 def write(page: Path) -> None:
     """Write the page, if it is not that already: Sphinx reads again what is newer."""
-    command = [sys.executable, "-m", "typer", "hardmax.cli.main", "utils", "docs", "--name", "hardmax"]
-    text = tabulated(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [
+        sys.executable,
+        "-m",
+        "typer",
+        "hardmax.cli.main",
+        "utils",
+        "docs",
+        "--name",
+        "hardmax",
+    ]
+    text = tabulated(
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    )
     if not page.is_file() or page.read_text(encoding="utf-8") != text:
         page.write_text(text, encoding="utf-8")
 
@@ -45,23 +61,40 @@ def tabulated(text: str) -> str:
         inside ^= line.startswith("```")
         heading, entry = HEADING.match(line), ENTRY.match(line)
         program = heading[1] if heading else program
-        listed = line.strip("*:") if line.startswith("**") and line.endswith("**:") else listed
+        listed = (
+            line.strip("*:")
+            if line.startswith("**") and line.endswith("**:")
+            else listed
+        )
         if line.startswith(TRY):
             made += ["For example:", "", "```console"]
-            made += [f"$ {example}" for example in line.removeprefix(TRY).split(", then ")] + ["```"]
+            made += [
+                f"$ {example}" for example in line.removeprefix(TRY).split(", then ")
+            ] + ["```"]
         elif entry is None or inside:
             made.append(line if inside or line.startswith("```") else _as_code(line))
         elif listed == "Commands":
             full = f"{program} {entry['name']}"
             link = f"[`{entry['name']}`](#{re.sub(r'[^a-z0-9 -]', '', full.lower()).replace(' ', '-')})"
-            made += _row(made, ("Command", "What it does"), (link, _as_code(summaries[full])))
+            made += _row(
+                made, ("Command", "What it does"), (link, _as_code(summaries[full]))
+            )
         elif entry["name"] != "--help":
             default = DEFAULT.search(entry["help"])
-            meaning = DEFAULT.sub("", entry["help"]).replace("  [required]", " Required.")
+            meaning = DEFAULT.sub("", entry["help"]).replace(
+                "  [required]", " Required."
+            )
             shown = f"`{default[1].strip('()')}`" if default else ""
             name = entry["name"].removeprefix(" / ").replace(" range>", ">")
-            made += _row(made, (listed[:-1], "Meaning", "Default"), (f"`{name}`", _as_code(meaning), shown))
-    return FOLDED.sub(r"\g<shown>:::{dropdown} Usage and options\n\n\g<folded>:::\n\n", "\n".join(made) + "\n")
+            made += _row(
+                made,
+                (listed[:-1], "Meaning", "Default"),
+                (f"`{name}`", _as_code(meaning), shown),
+            )
+    return FOLDED.sub(
+        r"\g<shown>:::{dropdown} Usage and options\n\n\g<folded>:::\n\n",
+        "\n".join(made) + "\n",
+    )
 
 
 def _summaries(lines: list[str]) -> dict[str, str]:
@@ -78,7 +111,11 @@ def _row(made: list[str], head: tuple[str, ...], cells: tuple[str, ...]) -> list
     """A row of a table, after its head if it is the first."""
     row = f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
     begins = not made[-1].startswith("|")
-    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", row] if begins else [row]
+    return (
+        [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", row]
+        if begins
+        else [row]
+    )
 
 
 def _as_code(line: str) -> str:

@@ -8,7 +8,9 @@ from extensions import names
 from extensions.reference import CODE, escape
 
 
-def told_apart(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+def told_apart(
+    app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
     """Escape signs outside of code, in the lines of one docstring."""
     example = False
     for i, line in enumerate(lines):
@@ -25,15 +27,25 @@ def linked(app: Any, code: str) -> str:
     return code if found is None else f":py:obj:`{code.strip('`')} <{found}>`"
 
 
-def without_routing(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+def without_routing(
+    app: Any, what: str, name: str, thing: Any, skip: bool, options: Any
+) -> bool | None:
     """Leave out what scikit-learn adds to estimators for its own purposes."""
     return True if re.search(r"\bset_\w+_request$|get_metadata_routing", name) else None
 
 
-def without_signature(app: Any, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
+def without_signature(
+    app: Any, what: str, name: str, thing: Any, *rest: Any
+) -> tuple[str, None] | None:
     """Leave out how a result is made: results are not made by hand, and their fields are below."""
     text = thing.__doc__ or ""
-    return ("", None) if what == "class" and "\n    Attributes\n" in text and "\n    Parameters\n" not in text else None
+    return (
+        ("", None)
+        if what == "class"
+        and "\n    Attributes\n" in text
+        and "\n    Parameters\n" not in text
+        else None
+    )
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -19,12 +19,19 @@ GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", 
 MIN_RATIO, MAX_RATIO = 0.9, 1.6  # width by height of a thumbnail
 THUMBNAIL = (400, 280)  # pixels
 GAP = 12  # pixels on both sides of a cut: wider than the space between two words
-MIN_FRAME = 0.35  # of the height of the panels: a column with more ink is the frame of a panel
+MIN_FRAME = (
+    0.35  # of the height of the panels: a column with more ink is the frame of a panel
+)
 MIN_PANELS = 0.55  # of the height of a figure with one row of panels
 MAX_SECONDS = 120  # per example, on two cores, including the compilation of kernels
 
 FIRST = (  # the first example of each group
-    *("gathering.py", "converge_to_a_finite_set.py", "explain_a_review.py", "moons_and_blobs.py"),
+    *(
+        "gathering.py",
+        "converge_to_a_finite_set.py",
+        "explain_a_review.py",
+        "moons_and_blobs.py",
+    ),
     *("who_can_lead.py", "spectrum_decides.py", "a_million_tokens.py"),
 )
 
@@ -86,16 +93,26 @@ def crop(image: Image.Image) -> Image.Image:
         return image.convert("RGB")
     framed = [gap for gap in gaps if filled[gap[0] - 1] > MIN_FRAME]
     right = int(max(framed or gaps, key=len).mean())
-    torn = [band for band in bands if band is not panels and ink[band, right - GAP : right + GAP].any()]
+    torn = [
+        band
+        for band in bands
+        if band is not panels and ink[band, right - GAP : right + GAP].any()
+    ]
     top = max((band[-1] + 1 for band in torn if band[-1] < panels[0]), default=0)
-    bottom = min((band[0] for band in torn if band[0] > panels[-1]), default=image.height)
+    bottom = min(
+        (band[0] for band in torn if band[0] > panels[-1]), default=image.height
+    )
     return image.convert("RGB").crop((0, int(top), right, int(bottom)))
 
 
 def _runs(mask: Any) -> list[Any]:
     """Return the arrays of adjacent indices at which a mask is True."""
     found = np.flatnonzero(mask)
-    return [run for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1) if len(run)]
+    return [
+        run
+        for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1)
+        if len(run)
+    ]
 
 
 def limited(conf: dict[str, Any], name: str, when: str) -> None:
@@ -112,7 +129,11 @@ def shown(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:
     """Return RST that shows the movies and pages that an example assigned to names since the last block."""
     names = variables["example_globals"]
     seen = names.setdefault("__shown__", set())
-    found = {id(thing): thing for thing in names.values() if isinstance(thing, Movie | Page) and id(thing) not in seen}
+    found = {
+        id(thing): thing
+        for thing in names.values()
+        if isinstance(thing, Movie | Page) and id(thing) not in seen
+    }
     seen.update(found)
     return "".join(_rst(thing, variables, conf) for thing in found.values())
 

@@ -12,7 +12,11 @@ NAMES = {  # project: its address, the page of a name, and the names with their 
     "numpy": (
         "https://numpy.org/doc/stable/",
         "reference/generated/{name}.html",
-        {"numpy.ndarray": "class", "numpy.random.Generator": "class", "numpy.random.SeedSequence": "class"},
+        {
+            "numpy.ndarray": "class",
+            "numpy.random.Generator": "class",
+            "numpy.random.SeedSequence": "class",
+        },
     ),
     "scipy": (
         "https://docs.scipy.org/doc/scipy/",
@@ -46,7 +50,10 @@ def mapping(folder: Path) -> dict[str, tuple[str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     for project, (_, page, names) in NAMES.items():
         (folder / f"{project}.inv").write_bytes(inventory(project, page, names))
-    return {project: (address, str(folder / f"{project}.inv")) for project, (address, *_) in NAMES.items()}
+    return {
+        project: (address, str(folder / f"{project}.inv"))
+        for project, (address, *_) in NAMES.items()
+    }
 
 
 def inventory(project: str, page: str, names: dict[str, str]) -> bytes:

@@ -26,12 +26,17 @@ class Live(SphinxDirective):
     """The directive `live`: a picture by its name, with its `title` for screen readers."""
 
     required_arguments = 1
-    option_spec = {"height": directives.nonnegative_int, "title": directives.unchanged_required}
+    option_spec = {
+        "height": directives.nonnegative_int,
+        "title": directives.unchanged_required,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Write the picture if its source has changed, and return its frame."""
         name, docs = self.arguments[0], Path(self.env.srcdir)
-        source, parts = (docs / "course" / "pictures" / f"{stem}.py" for stem in (name, "shared"))
+        source, parts = (
+            docs / "course" / "pictures" / f"{stem}.py" for stem in (name, "shared")
+        )
         for file in (source, parts):
             self.env.note_dependency(str(file))
         made = docs / "static" / "live" / f"{name}.html"
@@ -39,8 +44,15 @@ class Live(SphinxDirective):
         if not (made.is_file() and made.read_text(encoding="utf-8").startswith(mark)):
             write(runpy.run_path(str(source))["page"](), made, mark)
         up = "../" * self.env.docname.count("/")
-        title, height = self.options.get("title", name.replace("_", " ")), self.options.get("height", HEIGHT)
-        return [nodes.raw("", frame(f"{up}_static/live/{name}.html", title, height), format="html")]
+        title, height = (
+            self.options.get("title", name.replace("_", " ")),
+            self.options.get("height", HEIGHT),
+        )
+        return [
+            nodes.raw(
+                "", frame(f"{up}_static/live/{name}.html", title, height), format="html"
+            )
+        ]
 
 
 def frame(address: str, title: str, height: int = HEIGHT) -> str:

@@ -27,7 +27,9 @@ def fetched() -> bytes:
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=300)
         except FileNotFoundError:
-            raise SystemExit("The docs need npm, which fetches MathJax: apt-get install npm.") from None
+            raise SystemExit(
+                "The docs need npm, which fetches MathJax: apt-get install npm."
+            ) from None
         (package,) = Path(folder).iterdir()
         digest = b64encode(hashlib.sha512(package.read_bytes()).digest()).decode()
         if digest != SHA512:

@@ -31,11 +31,15 @@ def expand(text: str, folder: Path) -> str:
         parts.append(text[done : block.start()])
         lines = block[2].split()
         if block[1] == "names":
-            depth = max(2, len(re.findall(r"^(#+) ", "".join(parts), re.MULTILINE)[-1]) + 1)
+            depth = max(
+                2, len(re.findall(r"^(#+) ", "".join(parts), re.MULTILINE)[-1]) + 1
+            )
             parts.append("\n\n".join(_name(name, depth) for name in lines))
         else:
             contents = "\n".join(("```{toctree}", ":hidden:", "", *lines, "```"))
-            existing = [page for line in lines if (page := folder / f"{line}.md").exists()]  # one is generated
+            existing = [
+                page for line in lines if (page := folder / f"{line}.md").exists()
+            ]  # one is generated
             parts.append("\n\n".join((contents, *map(_page, existing))))
         done = block.end()
     return "".join((*parts, text[done:]))
@@ -44,10 +48,16 @@ def expand(text: str, folder: Path) -> str:
 def _name(name: str, depth: int) -> str:
     """Return the section of a class, which begins with a capital, of a constant in capitals, or of a function."""
     last = name.rpartition(".")[2]
-    directive = f".. autoclass:: {name}\n        :members:" if last[0].isupper() else f".. autofunction:: {name}"
+    directive = (
+        f".. autoclass:: {name}\n        :members:"
+        if last[0].isupper()
+        else f".. autofunction:: {name}"
+    )
     if last.isupper():
         return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n.. py:data:: {name}\n\n.. minigallery:: {name}\n```"
-    summary = escape(" ".join((inspect.getdoc(_find(name)) or last).split("\n\n")[0].split()))
+    summary = escape(
+        " ".join((inspect.getdoc(_find(name)) or last).split("\n\n")[0].split())
+    )
     entry = f".. dropdown:: {summary}\n\n    {directive}\n\n    .. minigallery:: {name}"
     return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n{entry}\n```"
 
@@ -79,7 +89,9 @@ def _page(page: Path) -> str:
     if names := CALLABLE.findall(text):
         rows = "\n".join(f"        {name}" for name in names)
         table = f"    .. autosummary::\n        :nosignatures:\n\n{rows}"
-        section += f"\n\n```{{eval-rst}}\n.. dropdown:: {len(names)} names\n\n{table}\n```"
+        section += (
+            f"\n\n```{{eval-rst}}\n.. dropdown:: {len(names)} names\n\n{table}\n```"
+        )
     return section
 
 

@@ -18,8 +18,14 @@ from hardmax.draw.style import COLOURS, EDGE
 
 DIAMETER, SPEED, REYNOLDS = 10, 0.1, 100  # cells, mean inflow in lattice units
 HEIGHT, LENGTH = 41, 140  # of the channel in cells
-RATE, TRAINING, HELD_OUT = 24, 4, 2  # snapshots per period, periods to choose a basis from, later periods to test it
-VELOCITIES = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1)])  # D2Q9
+RATE, TRAINING, HELD_OUT = (
+    24,
+    4,
+    2,
+)  # snapshots per period, periods to choose a basis from, later periods to test it
+VELOCITIES = np.array(
+    [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1)]
+)  # D2Q9
 OPPOSITE = [0, 2, 1, 4, 3, 6, 5, 8, 7]
 WEIGHTS = np.array([16, 4, 4, 4, 4, 1, 1, 1, 1])[:, None, None] / 36
 
@@ -27,8 +33,13 @@ WEIGHTS = np.array([16, 4, 4, 4, 4, 1, 1, 1, 1])[:, None, None] / 36
 # The flow: nine populations of particles per cell, which relax towards equilibrium and then move by one cell (Krüger et
 # al., The Lattice Boltzmann Method, 2017). Walls and cylinder reverse them. The inflow on the left is a parabola.
 
-y, x = np.indices((HEIGHT + 2, LENGTH)) - np.array([0.5, -0.5])[:, None, None]  # walls are the first and last row
-across, along = y / DIAMETER - 2, x / DIAMETER - 2  # distance from the cylinder in diameters; a little off the middle
+y, x = (
+    np.indices((HEIGHT + 2, LENGTH)) - np.array([0.5, -0.5])[:, None, None]
+)  # walls are the first and last row
+across, along = (
+    y / DIAMETER - 2,
+    x / DIAMETER - 2,
+)  # distance from the cylinder in diameters; a little off the middle
 solid = (across**2 + along**2 < 0.25) | (y < 0) | (y > HEIGHT)
 inflow = (6 * SPEED * y / HEIGHT * (1 - y / HEIGHT)).clip(0)
 relaxation = 1 / (3 * SPEED * DIAMETER / REYNOLDS + 0.5)
@@ -48,15 +59,21 @@ def step(f):
     relaxed[:, solid] = f[OPPOSITE][:, solid]
     for i, (right, up) in enumerate(VELOCITIES):
         f[i] = np.roll(relaxed[i], (up, right), (0, 1))
-    f[:, :, :1] = equilibrium(f[:, :, 1:2].sum(0), np.stack([inflow, 0 * inflow])[:, :, :1])
-    f[:, :, -1] = f[:, :, -2] + WEIGHTS[:, :, 0] * (1 - f[:, :, -2].sum(0))  # density 1 at the outflow
+    f[:, :, :1] = equilibrium(
+        f[:, :, 1:2].sum(0), np.stack([inflow, 0 * inflow])[:, :, :1]
+    )
+    f[:, :, -1] = f[:, :, -2] + WEIGHTS[:, :, 0] * (
+        1 - f[:, :, -2].sum(0)
+    )  # density 1 at the outflow
 
 
 # %%
 # Run until the shedding is periodic. The period is the mean time between upward zeros of the velocity across the
 # channel, two diameters behind the cylinder.
 
-puff = 0.5 * SPEED * np.exp(-((along - 2) ** 2) - across**2)  # starts the shedding sooner
+puff = (
+    0.5 * SPEED * np.exp(-((along - 2) ** 2) - across**2)
+)  # starts the shedding sooner
 f = equilibrium(1.0, np.stack([np.where(solid, 0, inflow), puff]))
 signal = []
 for _ in range(40 * round(DIAMETER / SPEED)):
@@ -67,7 +84,9 @@ late -= late.mean()
 zeros = np.flatnonzero((late[:-1] < 0) & (late[1:] >= 0))
 period = np.diff(zeros).mean()
 strouhal = DIAMETER / (SPEED * period)
-print(f"Strouhal number {strouhal:.3f}; the benchmark has 0.295 to 0.305 on a finer grid.")
+print(
+    f"Strouhal number {strouhal:.3f}; the benchmark has 0.295 to 0.305 on a finer grid."
+)
 assert 0.28 < strouhal < 0.31
 
 # %%
@@ -88,8 +107,12 @@ limit = hm.limit(tokens, hm.Hardmax(0.5))
 print(limit)
 assert limit.certified
 assert (limit.emerged == 0).all()
-phases = [set(np.flatnonzero(limit.clusters == c) % RATE) for c in range(len(limit.leaders))]
-print(f"{sum(len(own) == 1 for own in phases)} of {len(phases)} clusters are repeats of a single phase of the period.")
+phases = [
+    set(np.flatnonzero(limit.clusters == c) % RATE) for c in range(len(limit.leaders))
+]
+print(
+    f"{sum(len(own) == 1 for own in phases)} of {len(phases)} clusters are repeats of a single phase of the period."
+)
 
 # %%
 # The error of a basis is the part of the later snapshots that a projection on its span leaves. Leaders are about as
@@ -115,9 +138,18 @@ for every in (8, 6, 4, 3, 2, 1):
     print(f"{m:5d}" + "".join(f"{value:10.5f}" for value in table[m]))
     assert table[m][3] < table[m][0] < table[m][2]  # POD, leaders, random
 
-figure, (plane, errors, field) = plt.subplots(1, 3, figsize=(14, 4), width_ratios=[1, 1.2, 1.6], layout="constrained")
+figure, (plane, errors, field) = plt.subplots(
+    1, 3, figsize=(14, 4), width_ratios=[1, 1.2, 1.6], layout="constrained"
+)
 plane.scatter(*tokens[:, :2].T, s=6, c=EDGE, label=f"{n} snapshots")
-plane.scatter(*tokens[limit.leaders, :2].T, s=120, marker="*", c=COLOURS[1], ec=EDGE, label=f"{len(phases)} leaders")
+plane.scatter(
+    *tokens[limit.leaders, :2].T,
+    s=120,
+    marker="*",
+    c=COLOURS[1],
+    ec=EDGE,
+    label=f"{len(phases)} leaders",
+)
 plane.set(xlabel="first mode", ylabel="second mode", aspect="equal")
 plane.legend(loc="center", frameon=False)
 lines = errors.loglog(list(table), list(table.values()), marker="o")

@@ -33,17 +33,37 @@ for row, (name, (X, truth)) in zip(axes, SETS.items(), strict=True):
     k_means = KMeans(len(set(truth)), n_init=10, random_state=0).fit(X)
     density = HDBSCAN(min_cluster_size=15, copy=True).fit(X)
     found = hm.HardmaxClustering().fit(X)
-    centres = {"k-means": k_means.cluster_centers_, "HDBSCAN": np.empty((0, 2)), "hardmax": X[found.leaders_]}
-    labels = {"k-means": k_means.labels_, "HDBSCAN": density.labels_, "hardmax": found.labels_}
+    centres = {
+        "k-means": k_means.cluster_centers_,
+        "HDBSCAN": np.empty((0, 2)),
+        "hardmax": X[found.leaders_],
+    }
+    labels = {
+        "k-means": k_means.labels_,
+        "HDBSCAN": density.labels_,
+        "hardmax": found.labels_,
+    }
     for ax, method in zip(row, labels, strict=True):
         scores[name, method] = adjusted_rand_score(truth, labels[method])
         ax.scatter(*X.T, s=7, c=cluster_colours(labels[method]))
         marker = "*" if method == "hardmax" else "X"
-        ax.scatter(*centres[method].T, s=260 if marker == "*" else 110, marker=marker, c="white", ec=EDGE, lw=1.2)
-        ax.set_title(f"{method}: agreement {round(scores[name, method], 2) + 0.0:.2f}", fontsize=11)
+        ax.scatter(
+            *centres[method].T,
+            s=260 if marker == "*" else 110,
+            marker=marker,
+            c="white",
+            ec=EDGE,
+            lw=1.2,
+        )
+        ax.set_title(
+            f"{method}: agreement {round(scores[name, method], 2) + 0.0:.2f}",
+            fontsize=11,
+        )
         ax.set(xticks=[], yticks=[], ylabel=name if method == "k-means" else "")
     assert found.certified_
-    assert (found.cluster_centers_ == X[found.leaders_]).all()  # a centre is a point of the data
+    assert (
+        found.cluster_centers_ == X[found.leaders_]
+    ).all()  # a centre is a point of the data
 plt.show()
 
 # %%
@@ -51,7 +71,10 @@ plt.show()
 # means: in the moons and the circles these lie where no point is. Points that HDBSCAN gives to no cluster are grey.
 
 for name in SETS:
-    print(f"{name:8}" + "".join(f"{method:>9} {scores[name, method]:5.2f}" for method in labels))
+    print(
+        f"{name:8}"
+        + "".join(f"{method:>9} {scores[name, method]:5.2f}" for method in labels)
+    )
 for name in ("moons", "circles"):
     assert scores[name, "hardmax"] > 0.99
     assert scores[name, "k-means"] < 0.5

@@ -47,7 +47,10 @@ S = np.array([[similarity(a, b) for b in words] for a in words])
 
 found = hm.HardmaxClustering(affinity="precomputed", n_neighbors=5).fit(S)
 for c, leader in enumerate(found.leaders_):
-    print(f"{words[leader]}: " + ", ".join(words[i] for i in np.flatnonzero(found.labels_ == c) if i != leader))
+    print(
+        f"{words[leader]}: "
+        + ", ".join(words[i] for i in np.flatnonzero(found.labels_ == c) if i != leader)
+    )
 assert found.n_clusters_ == 4
 assert all(len(set(found.labels_[8 * k : 8 * k + 8])) == 1 for k in range(4))
 assert found.certified_
@@ -63,7 +66,14 @@ ax.set_yticks(range(len(words)), [words[i] for i in order], fontsize=8)
 ax.set_xticks([])
 ends = np.cumsum(np.bincount(found.labels_))
 for c, (end, size) in enumerate(zip(ends, np.bincount(found.labels_), strict=True)):
-    box = plt.Rectangle((end - size - 0.5, end - size - 0.5), size, size, fill=False, ec=COLOURS[c], lw=3)
+    box = plt.Rectangle(
+        (end - size - 0.5, end - size - 0.5),
+        size,
+        size,
+        fill=False,
+        ec=COLOURS[c],
+        lw=3,
+    )
     ax.add_patch(box)
 for label, i in zip(ax.get_yticklabels(), order, strict=True):
     if i in found.leaders_:
@@ -74,7 +84,11 @@ plt.show()
 # A new spelling needs its similarities to the words that were fitted, and nothing else.
 
 new = ["Stogholm", "Edimburgh", "Barcalona"]
-for word, label in zip(new, found.predict(np.array([[similarity(a, b) for b in words] for a in new])), strict=True):
+for word, label in zip(
+    new,
+    found.predict(np.array([[similarity(a, b) for b in words] for a in new])),
+    strict=True,
+):
     print(f"{word} -> {words[found.leaders_[label]]}")
     assert words[found.leaders_[label]][0] == word[0]
 

@@ -25,13 +25,17 @@ Charging takes the whole night. | The battery swelled after a month. | The batte
 I want my money back. | The refund was on my account after three days. | They charged my card twice.
 The invoice shows the wrong amount. | My refund is still missing. | I was billed for something I had returned.
 """
-texts = [part.strip() for line in COMMENTS.strip().splitlines() for part in line.split("|")]
+texts = [
+    part.strip() for line in COMMENTS.strip().splitlines() for part in line.split("|")
+]
 
 # %%
 # Only the directions of embeddings carry meaning, so use cosine distances. Each topic has six comments here: choose
 # ``n_neighbors`` a little below that. With hundreds of texts the default is better.
 
-clustering = hm.HardmaxClustering(n_clusters=4, metric="cosine", n_neighbors=4).fit(embed(texts))
+clustering = hm.HardmaxClustering(n_clusters=4, metric="cosine", n_neighbors=4).fit(
+    embed(texts)
+)
 assert clustering.certified_
 
 # %%

@@ -31,7 +31,14 @@ links = tree.linkage()
 figure = plt.figure(figsize=(12, 6.6), layout="constrained")
 grid = figure.add_gridspec(2, 2, height_ratios=(1, 1.2))
 top = figure.add_subplot(grid[0, :])
-dendrogram(links, p=14, truncate_mode="lastp", ax=top, no_labels=True, link_color_func=lambda node: EDGE)
+dendrogram(
+    links,
+    p=14,
+    truncate_mode="lastp",
+    ax=top,
+    no_labels=True,
+    link_color_func=lambda node: EDGE,
+)
 top.set(yscale="log", ylim=(0.004, 10), ylabel=r"$\log(1 + \tau)$")
 top.spines[["top", "right"]].set_visible(False)
 heights = np.append(links[::-1, 2], 0)  # above heights[k - 1] there are k clusters
@@ -39,10 +46,23 @@ for column, k in enumerate((3, 6)):
     labels, leaders = tree.cut(k)
     level = np.sqrt(heights[k - 2] * heights[k - 1])
     top.axhline(level, color="#888", ls=":", lw=1.4)
-    top.annotate(f"{k} clusters", (0.995, level), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    top.annotate(
+        f"{k} clusters",
+        (0.995, level),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+    )
     ax = figure.add_subplot(grid[1, column])
     ax.scatter(*X.T, s=9, c=cluster_colours(labels))
-    ax.scatter(*X[leaders].T, s=260, marker="*", c=cluster_colours(labels[leaders]), ec=EDGE, lw=1)
+    ax.scatter(
+        *X[leaders].T,
+        s=260,
+        marker="*",
+        c=cluster_colours(labels[leaders]),
+        ec=EDGE,
+        lw=1,
+    )
     ax.set_title(f"cut at {len(leaders)} clusters; stars: leaders", fontsize=11)
     ax.set(xticks=[], yticks=[])
 plt.show()
@@ -54,7 +74,9 @@ coarse, few = tree.cut(3)
 fine, many = tree.cut(6)
 assert all(len(set(coarse[fine == c])) == 1 for c in set(fine))
 assert set(few) <= set(many)
-print(f"leaders of three clusters: {sorted(few.tolist())}; of six: {sorted(many.tolist())}")
+print(
+    f"leaders of three clusters: {sorted(few.tolist())}; of six: {sorted(many.tolist())}"
+)
 pairs = truth // 2  # the blobs were drawn in three pairs
 assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))
 
@@ -63,7 +85,10 @@ assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))
 # logarithmic scale also six, the blobs.
 
 lengths = {k: heights[k - 2] - heights[k - 1] for k in range(2, 10)}
-print("how long each number lasts:", ", ".join(f"{k}: {length:.2f}" for k, length in lengths.items()))
+print(
+    "how long each number lasts:",
+    ", ".join(f"{k}: {length:.2f}" for k, length in lengths.items()),
+)
 longest = max(lengths, key=lengths.get)
 print(f"longest: {longest} clusters")
 assert longest == 3

@@ -43,7 +43,9 @@ def definite(rng: np.random.Generator, d: int) -> np.ndarray:
     return B @ B.T
 
 
-def tasks(n: int, d: int, late: bool) -> Iterator[tuple[np.ndarray, np.ndarray, np.random.Generator]]:
+def tasks(
+    n: int, d: int, late: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.random.Generator]]:
     for seed in range(1, 100_000):
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(n, d))
@@ -53,28 +55,41 @@ def tasks(n: int, d: int, late: bool) -> Iterator[tuple[np.ndarray, np.ndarray, 
             yield tokens, wanted.leaders, rng
 
 
-def by_chance(tokens: np.ndarray, leaders: np.ndarray, rng: np.random.Generator) -> bool:
+def by_chance(
+    tokens: np.ndarray, leaders: np.ndarray, rng: np.random.Generator
+) -> bool:
     draws = (definite(rng, tokens.shape[1]) for _ in range(LIMITS))
-    return any(set(hm.limit(tokens, hm.Hardmax(ALPHA, A)).leaders) == set(leaders) for A in draws)
+    return any(
+        set(hm.limit(tokens, hm.Hardmax(ALPHA, A)).leaders) == set(leaders)
+        for A in draws
+    )
 
 
 # %%
 # Every result of ``steer`` is correct: the leaders of the certified limit are those that were requested.
 
 print(f"{TASKS} tasks each, at most {LIMITS} limits a task, alpha = {ALPHA}")
-print(f"{'leaders':22}{'n':>4}{'d':>4}{'choose_A(only=True)':>22}{'steer':>8}{'random A':>11}{'limits of steer':>18}")
+print(
+    f"{'leaders':22}{'n':>4}{'d':>4}{'choose_A(only=True)':>22}{'steer':>8}{'random A':>11}{'limits of steer':>18}"
+)
 for late, n, d in ((False, 15, 3), (False, 20, 4), (True, 12, 2), (True, 15, 3)):
     layer_0 = steered = chance = limits = 0
     for _, (tokens, leaders, rng) in zip(range(TASKS), tasks(n, d, late), strict=False):
         layer_0 += hm.control.choose_A(tokens, leaders=leaders, only=True).found
-        result = hm.control.steer(tokens, leaders=leaders, alpha=ALPHA, evaluations=LIMITS)
+        result = hm.control.steer(
+            tokens, leaders=leaders, alpha=ALPHA, evaluations=LIMITS
+        )
         steered += result.found
         limits += result.stats["limits"]
         chance += by_chance(tokens, leaders, rng)
         if result.found:
-            assert set(hm.limit(tokens, hm.Hardmax(result.alpha, result.A)).leaders) == set(leaders)
+            assert set(
+                hm.limit(tokens, hm.Hardmax(result.alpha, result.A)).leaders
+            ) == set(leaders)
     name = "some emerge later" if late else "all at layer 0"
-    print(f"{name:22}{n:4}{d:4}{layer_0:22}{steered:8}{chance:11}{limits / TASKS:18.0f}")
+    print(
+        f"{name:22}{n:4}{d:4}{layer_0:22}{steered:8}{chance:11}{limits / TASKS:18.0f}"
+    )
 
 # %%
 # What to try

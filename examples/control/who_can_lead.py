@@ -41,9 +41,16 @@ assert refused.proved
 # %%
 # Pairs of tokens that can lead together.
 
-pairs = {(int(i), int(j)): hm.control.choose_A(tokens, leaders=[i, j]) for i in able for j in able if i < j}
+pairs = {
+    (int(i), int(j)): hm.control.choose_A(tokens, leaders=[i, j])
+    for i in able
+    for j in able
+    if i < j
+}
 blocked = {pair: result for pair, result in pairs.items() if not result.found}
-print(f"{len(pairs) - len(blocked)} of {len(pairs)} pairs can lead together; {len(blocked)} cannot.")
+print(
+    f"{len(pairs) - len(blocked)} of {len(pairs)} pairs can lead together; {len(blocked)} cannot."
+)
 assert blocked
 assert all(result.proved for result in blocked.values())
 (pair, result) = next(iter(blocked.items()))
@@ -56,23 +63,45 @@ for clash in result.conflict:
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.9), layout="constrained")
 hull = np.vstack([tokens, [[0, 0]]])
-left.add_patch(Polygon(hull[hm.Polytope(hull).outline], closed=True, color=SHADE, alpha=0.45, lw=0))
+left.add_patch(
+    Polygon(hull[hm.Polytope(hull).outline], closed=True, color=SHADE, alpha=0.45, lw=0)
+)
 left.scatter(*tokens.T, s=18, color=GREY)
 for i, j in blocked:
     left.plot(*tokens[[i, j]].T, color=COLOURS[1], lw=1, alpha=0.8)
-left.scatter(*tokens[able].T, s=150, marker="*", color=COLOURS[0], edgecolors=EDGE, zorder=3)
+left.scatter(
+    *tokens[able].T, s=150, marker="*", color=COLOURS[0], edgecolors=EDGE, zorder=3
+)
 for i in able:
-    outwards = 13 * (tokens[i] - tokens.mean(axis=0)) / np.linalg.norm(tokens[i] - tokens.mean(axis=0))
-    left.annotate(str(i), tokens[i], outwards, textcoords="offset points", ha="center", va="center")
+    outwards = (
+        13
+        * (tokens[i] - tokens.mean(axis=0))
+        / np.linalg.norm(tokens[i] - tokens.mean(axis=0))
+    )
+    left.annotate(
+        str(i),
+        tokens[i],
+        outwards,
+        textcoords="offset points",
+        ha="center",
+        va="center",
+    )
 left.scatter(0, 0, marker="+", s=90, color=EDGE, zorder=4)
 left.margins(0.12)
-left.set(aspect="equal", title="stars can lead; joined ones not together", xlabel="$z_1$", ylabel="$z_2$")
+left.set(
+    aspect="equal",
+    title="stars can lead; joined ones not together",
+    xlabel="$z_1$",
+    ylabel="$z_2$",
+)
 table = np.ones((len(able), len(able)))
 for i, j in blocked:
     a, b = np.searchsorted(able, [i, j])
     table[a, b] = table[b, a] = 0
 right.imshow(table, cmap=ListedColormap([COLOURS[1], SHADE]), vmin=0, vmax=1)
-right.set(xticks=range(len(able)), xticklabels=able, yticks=range(len(able)), yticklabels=able)
+right.set(
+    xticks=range(len(able)), xticklabels=able, yticks=range(len(able)), yticklabels=able
+)
 right.set_title("orange: proved that no A lets both lead")
 plt.show()
 

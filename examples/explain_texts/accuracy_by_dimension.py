@@ -20,7 +20,9 @@ from hardmax.figures.shared import PAPER_BEST
 starts = read_runs()  # one list of rows per initial alpha, one row per d
 for start, rows in starts.items():
     for row in rows:
-        print(f"{start}, d = {row['d']}: test accuracy {row['accuracy']:.3f}, the paper's {PAPER_BEST[row['d']]:.3f}")
+        print(
+            f"{start}, d = {row['d']}: test accuracy {row['accuracy']:.3f}, the paper's {PAPER_BEST[row['d']]:.3f}"
+        )
 
 # %%
 # Validation accuracy by epoch. Dashed is the best accuracy that the paper reports for the same d.
@@ -33,10 +35,19 @@ plt.show()
 # step of 1 the words move far, and more coordinates help. A small step is the better one for every d.
 
 small, large = starts["small alpha"], starts["alpha 1"]
-gains = {start: rows[-1]["accuracy"] - rows[0]["accuracy"] for start, rows in starts.items()}
-print({start: f"{100 * gain:+.1f} points from d = 2 to 16" for start, gain in gains.items()})
+gains = {
+    start: rows[-1]["accuracy"] - rows[0]["accuracy"] for start, rows in starts.items()
+}
+print(
+    {
+        start: f"{100 * gain:+.1f} points from d = 2 to 16"
+        for start, gain in gains.items()
+    }
+)
 assert gains["small alpha"] < 0.01 < gains["alpha 1"]
-assert all(one["accuracy"] > other["accuracy"] for one, other in zip(small, large, strict=True))
+assert all(
+    one["accuracy"] > other["accuracy"] for one, other in zip(small, large, strict=True)
+)
 assert all(row["accuracy"] > PAPER_BEST[row["d"]] for row in small)
 
 # %%

@@ -18,7 +18,9 @@ from hardmax.draw.style import BLUE, GREY
 from hardmax.text.datasets import reviews
 
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
-print(f"{train.labels[0]}: {train.texts[0]}\n    decided by {', '.join(train.planted[0])}")
+print(
+    f"{train.labels[0]}: {train.texts[0]}\n    decided by {', '.join(train.planted[0])}"
+)
 classifier = hm.HardmaxClassifier()
 classifier.fit(train.texts, train.labels)
 accuracy = classifier.score(test.texts, test.labels)
@@ -34,16 +36,28 @@ for why, planted in zip(classifier.explain_many(test.texts), test.planted, stric
     assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
     deciding = {word for words in planted for word in words.split()}
     order = sorted(why.highlights, key=lambda mark: -abs(mark.contribution))
-    ranks.append(next(rank for rank, mark in enumerate(order, 1) if mark.word in deciding))
+    ranks.append(
+        next(rank for rank, mark in enumerate(order, 1) if mark.word in deciding)
+    )
 share = sum(rank == 1 for rank in ranks) / len(ranks)
 words = sum(len(text.split()) for text in test.texts) / len(test.texts)
-print(f"The strongest word of a review is one that decides in {share:.0%} of them; a review has {words:.0f} words.")
+print(
+    f"The strongest word of a review is one that decides in {share:.0%} of them; a review has {words:.0f} words."
+)
 assert share > 0.7
 
 figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
-ax.bar(range(1, 11), [100 * sum(rank == k for rank in ranks) / len(ranks) for k in range(1, 11)], color=BLUE)
+ax.bar(
+    range(1, 11),
+    [100 * sum(rank == k for rank in ranks) / len(ranks) for k in range(1, 11)],
+    color=BLUE,
+)
 ax.axhline(100 / words, color=GREY, ls="--", label="a word at random")
-ax.set(xlabel="rank of the first word that decides", ylabel="reviews (%)", xticks=range(1, 11))
+ax.set(
+    xlabel="rank of the first word that decides",
+    ylabel="reviews (%)",
+    xticks=range(1, 11),
+)
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()
@@ -51,7 +65,9 @@ plt.show()
 # %%
 # One review with a contrast: the words after "but" decide.
 
-why = classifier.explain("The opening was not good but superb is what I call the music. It has subtitles.")
+why = classifier.explain(
+    "The opening was not good but superb is what I call the music. It has subtitles."
+)
 print(why)
 figure = why.plot()
 plt.show()
@@ -64,7 +80,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"
     classifier.save(path)
     again = hm.HardmaxClassifier.load(path)
-    assert (again.decision_function(test.texts) == classifier.decision_function(test.texts)).all()
+    assert (
+        again.decision_function(test.texts) == classifier.decision_function(test.texts)
+    ).all()
     print("Saved, loaded, and the same to the last bit.")
 
 # %%

@@ -34,7 +34,9 @@ plt.show()
 
 for word, contribution in why.top(6):
     print(f"  {word:18} {contribution:+.2f}")
-print(f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is {why.logit:.2f}")
+print(
+    f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is {why.logit:.2f}"
+)
 assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
 
 # %%
@@ -47,7 +49,12 @@ for part in why.by_sentence():
 # The words that others gather around, in the first heads, with their shares of the mean.
 
 for h, groups in enumerate(why.leaders[:3], 1):
-    print(f"  head {h}: " + "; ".join(f"{g.word} ({g.share:.0%}, {len(g.followers)} behind it)" for g in groups))
+    print(
+        f"  head {h}: "
+        + "; ".join(
+            f"{g.word} ({g.share:.0%}, {len(g.followers)} behind it)" for g in groups
+        )
+    )
 
 # %%
 # The same review in a model with a single head in the plane, ``imdb-2d``, which can be drawn whole: words, leaders, the

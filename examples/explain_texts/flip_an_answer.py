@@ -34,7 +34,9 @@ def without(text: str, places: tuple) -> str:
 whys = classifier.explain_many(list(REVIEWS))
 flips = [why.minimal_flip() for why in whys]
 for why, flip in zip(whys, flips, strict=True):
-    print(f"{why.text}\n    {why.prediction}, probability {why.probability:.3f}. {flip}")
+    print(
+        f"{why.text}\n    {why.prediction}, probability {why.probability:.3f}. {flip}"
+    )
     assert flip.flips
     assert classifier.predict([without(why.text, flip.places)])[0] == flip.after
     for place in flip.places:  # with any one of them back it is the old answer again
@@ -48,8 +50,14 @@ figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", share
 for ax, why, flip in zip(axes, whys, flips, strict=True):
     texts = [without(why.text, flip.places[:k]) for k in range(len(flip.places) + 1)]
     values = classifier.decision_function(texts)
-    ax.bar(range(len(values)), values, color=[BLUE if value > 0 else ORANGE for value in values])
-    ax.set_xticks(range(len(values)), ["as it is", *(f"less\n{word}" for word in flip.words)])
+    ax.bar(
+        range(len(values)),
+        values,
+        color=[BLUE if value > 0 else ORANGE for value in values],
+    )
+    ax.set_xticks(
+        range(len(values)), ["as it is", *(f"less\n{word}" for word in flip.words)]
+    )
     ax.axhline(0, color="#444", lw=1)
     ax.set_ylabel("logit: above 0 is pos" if ax is axes[0] else "")
     ax.set_title(why.text[:42] + "...", fontsize=10)

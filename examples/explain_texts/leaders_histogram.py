@@ -18,7 +18,10 @@ from hardmax.figures.imdb import SHOWN, draw_leaders, read_leaders
 
 counts = read_leaders()
 words = counts["words"][:SHOWN]
-shares = [f"{word} ({led / counts['texts']:.1%})" for word, led in zip(words, counts["texts_led"], strict=False)]
+shares = [
+    f"{word} ({led / counts['texts']:.1%})"
+    for word, led in zip(words, counts["texts_led"], strict=False)
+]
 print("lead most often:", ", ".join(shares[:8]))
 
 # %%

@@ -30,7 +30,9 @@ plt.show()
 # They differ by less than a thousandth everywhere, and by a hundred times less where the step is small.
 
 most = {
-    (start, row["d"]): max(abs(epoch["softmax_loss"] - epoch["loss"]) for epoch in row["epochs"])
+    (start, row["d"]): max(
+        abs(epoch["softmax_loss"] - epoch["loss"]) for epoch in row["epochs"]
+    )
     for start, rows in starts.items()
     for row in rows
 }

@@ -36,9 +36,13 @@ plt.show()
 
 for why in (good, bad):
     (head,) = why.trajectory
-    failed = [verdict.name for verdict in hm.theorems.check(head) if verdict.holds is False]
+    failed = [
+        verdict.name for verdict in hm.theorems.check(head) if verdict.holds is False
+    ]
     shares = sum(leader.share for leader in why.leaders[0])
-    print(f"{why.prediction}: {len(why.leaders[0])} leaders of {head.n} words hold {shares:.0%} of the mean")
+    print(
+        f"{why.prediction}: {len(why.leaders[0])} leaders of {head.n} words hold {shares:.0%} of the mean"
+    )
     assert not failed
     assert shares > 0.5
 

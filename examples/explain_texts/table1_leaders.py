@@ -23,7 +23,10 @@ plt.show()
 
 for start, rows in starts.items():
     averages = [row["leaders"]["average"] for row in rows]
-    print(f"{start}: leaders on average, by d:", ", ".join(f"{average:.1f}" for average in averages))
+    print(
+        f"{start}: leaders on average, by d:",
+        ", ".join(f"{average:.1f}" for average in averages),
+    )
     assert averages == sorted(averages)
     assert all(row["leaders"]["initial"] > 0.98 for row in rows)
     assert averages[0] < 5

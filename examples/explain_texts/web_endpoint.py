@@ -23,7 +23,9 @@ from hardmax.cli.predict import parse_line, predict_text
 from hardmax.draw.style import BLUE, ORANGE
 
 MOST_BYTES = 100_000
-classifier = hm.pretrained("imdb")  # read once; answering changes nothing in it, so threads may share it
+classifier = hm.pretrained(
+    "imdb"
+)  # read once; answering changes nothing in it, so threads may share it
 
 # %%
 # The endpoint. A body that is not a text gets status 400 with a message, a body that is too long 413.
@@ -34,9 +36,21 @@ class Endpoint(BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length", 0))
         try:
             if size > MOST_BYTES:
-                code, found = 413, {"error": f"A question must have at most {MOST_BYTES:,} bytes. Got {size:,}."}
+                code, found = (
+                    413,
+                    {
+                        "error": f"A question must have at most {MOST_BYTES:,} bytes. Got {size:,}."
+                    },
+                )
             else:
-                code, found = 200, predict_text(classifier, parse_line(self.rfile.read(size).decode()), explain=True)
+                code, found = (
+                    200,
+                    predict_text(
+                        classifier,
+                        parse_line(self.rfile.read(size).decode()),
+                        explain=True,
+                    ),
+                )
         except (hm.InputError, UnicodeDecodeError) as problem:
             code, found = 400, {"error": str(problem)}
         self.send_response(code)
@@ -64,8 +78,12 @@ for text in ("A dull film with a wonderful end.", "Do not miss it!"):
     question = urllib.request.Request(address, json.dumps({"text": text}).encode())
     with urllib.request.urlopen(question) as response:
         answers[text] = json.load(response)
-    words = ", ".join(f"{word} {value:+.2f}" for word, value in answers[text]["words"][:3])
-    print(f"{text}\n  {answers[text]['prediction']}, probability {answers[text]['probability']:.3f}: {words}")
+    words = ", ".join(
+        f"{word} {value:+.2f}" for word, value in answers[text]["words"][:3]
+    )
+    print(
+        f"{text}\n  {answers[text]['prediction']}, probability {answers[text]['probability']:.3f}: {words}"
+    )
 server.shutdown()
 server.server_close()
 
@@ -75,11 +93,18 @@ server.server_close()
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (text, found) in zip(axes, answers.items(), strict=True):
     words, values = zip(*found["words"][:7], strict=True)
-    ax.barh(range(len(words)), values, color=[BLUE if value > 0 else ORANGE for value in values])
+    ax.barh(
+        range(len(words)),
+        values,
+        color=[BLUE if value > 0 else ORANGE for value in values],
+    )
     ax.set_yticks(range(len(words)), words)
     ax.invert_yaxis()
     ax.axvline(0, color="#444", lw=0.8)
-    ax.set_title(f"{text}\n{found['prediction']}, probability {found['probability']:.3f}", fontsize=11)
+    ax.set_title(
+        f"{text}\n{found['prediction']}, probability {found['probability']:.3f}",
+        fontsize=11,
+    )
     ax.set_xlabel("neg ← contribution to the logit → pos")
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -16,30 +16,51 @@ from hardmax.text.datasets import reviews
 
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
 classifier = hm.HardmaxClassifier().fit(train.texts, train.labels)
-print(f"accuracy on {len(test.texts)} new comments: {classifier.score(test.texts, test.labels):.2f}")
+print(
+    f"accuracy on {len(test.texts)} new comments: {classifier.score(test.texts, test.labels):.2f}"
+)
 
 # %%
 # A row for each token: the number of texts that contain it, and the sum, the mean and the mean modulus of its
 # contributions to the logit.
 
 table = classifier.contributions(test.texts, test.labels)
-print(table[["token", "count", "mean", "share"]].head(8).round(3).to_string(index=False))
+print(
+    table[["token", "count", "mean", "share"]].head(8).round(3).to_string(index=False)
+)
 
 # %%
 # Left: each token by its frequency and its mean contribution. Tokens with a decisive word, known from the generator,
 # are in colour, all others in grey. Large contributions are rare, and frequent tokens contribute little. Right: the
 # largest contributions among tokens of at least five comments.
 
-deciding = {word for planted in (*train.planted, *test.planted) for phrase in planted for word in phrase.split()}
+deciding = {
+    word
+    for planted in (*train.planted, *test.planted)
+    for phrase in planted
+    for word in phrase.split()
+}
 known = table.token.map(lambda token: any(word in deciding for word in token.split()))
 colours = table["mean"].map(lambda mean: CLASSES[int(mean > 0)])
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", width_ratios=(1.5, 1))
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(11, 4.8), layout="constrained", width_ratios=(1.5, 1)
+)
 left.scatter(table["count"][~known], table["mean"][~known], s=14, color="#999999")
 left.scatter(table["count"][known], table["mean"][known], s=26, c=colours[known])
-left.set(xscale="log", xlabel="comments it stands in", ylabel="mean contribution to the logit of positive")
+left.set(
+    xscale="log",
+    xlabel="comments it stands in",
+    ylabel="mean contribution to the logit of positive",
+)
 left.axhline(0, color="#444", lw=0.8)
-names = (("#999999", "neutral"), (CLASSES[1], "decides, for positive"), (CLASSES[0], "decides, for negative"))
-left.legend(handles=[Patch(color=colour, label=name) for colour, name in names], frameon=False)
+names = (
+    ("#999999", "neutral"),
+    (CLASSES[1], "decides, for positive"),
+    (CLASSES[0], "decides, for negative"),
+)
+left.legend(
+    handles=[Patch(color=colour, label=name) for colour, name in names], frameon=False
+)
 loudest = table[table["count"] >= 5].sort_values("mean_abs", ascending=False).head(16)
 right.barh(loudest.token, loudest["mean"], color=colours[loudest.index])
 right.invert_yaxis()
@@ -58,8 +79,16 @@ assert found > 0.9
 # %%
 # With the true labels, the table has the same sums for wrong predictions alone. These tokens contribute most to them:
 
-wrong = table.assign(size=table.sum_wrong.abs()).sort_values("size", ascending=False).head(6)
-print(wrong[["token", "count_right", "count_wrong", "mean_wrong"]].round(2).to_string(index=False))
+wrong = (
+    table.assign(size=table.sum_wrong.abs())
+    .sort_values("size", ascending=False)
+    .head(6)
+)
+print(
+    wrong[["token", "count_right", "count_wrong", "mean_wrong"]]
+    .round(2)
+    .to_string(index=False)
+)
 
 # %%
 # What to try

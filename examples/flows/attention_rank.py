@@ -16,7 +16,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.attention_in_time import RANK_UNITS, compute_rank, draw_rank, find_ranks
+from hardmax.figures.attention_in_time import (
+    RANK_UNITS,
+    compute_rank,
+    draw_rank,
+    find_ranks,
+)
 
 run = compute_rank()
 
@@ -25,7 +30,10 @@ run = compute_rank()
 # :math:`1 / \lambda_1`.
 
 rank = find_ranks(run)
-print("rank of P:", ", ".join(f"{rank[k]} at {RANK_UNITS[k]:g}" for k in (0, 8, 12, 16, 32)))
+print(
+    "rank of P:",
+    ", ".join(f"{rank[k]} at {RANK_UNITS[k]:g}" for k in (0, 8, 12, 16, 32)),
+)
 figure = draw_rank(run)
 plt.show()
 
@@ -33,7 +41,9 @@ plt.show()
 # At the end few tokens receive attention: the columns that are not dark.
 
 seen = (run.attention(-1) > 0.5).any(axis=0)
-print(f"{seen.sum()} of {run.n} tokens receive more than half of the attention of some token at the end.")
+print(
+    f"{seen.sum()} of {run.n} tokens receive more than half of the attention of some token at the end."
+)
 assert rank[0] == run.n
 assert rank[-1] <= 4
 assert seen.sum() <= 4
@@ -41,7 +51,11 @@ assert seen.sum() <= 4
 # %%
 # The theorem itself, on a line: the limit is Boolean, all rows but at most one equal to a unit vector.
 
-line = hm.simulate(np.random.default_rng(0).normal(size=(12, 1)), hm.SelfAttention(), times=np.linspace(0, 10, 51))
+line = hm.simulate(
+    np.random.default_rng(0).normal(size=(12, 1)),
+    hm.SelfAttention(),
+    times=np.linspace(0, 10, 51),
+)
 (verdict,) = (v for v in hm.theorems.check(line) if v.name == "Boolean limit")
 print(verdict)
 assert verdict.holds

@@ -24,11 +24,15 @@ line = hm.simulate(tokens, hm.SelfAttention(), times=times)
 shown = [0, 10, 20, 60]
 for k in shown:
     farthest = np.sort(1 - line.attention(k)[:, [0, -1]].max(axis=1))
-    print(f"t = {times[k]:.0f}: the second farthest row is at {farthest[-2]:.1e} from a unit vector")
+    print(
+        f"t = {times[k]:.0f}: the second farthest row is at {farthest[-2]:.1e} from a unit vector"
+    )
 assert farthest[-2] < 1e-6
 assert hm.theorems.boolean(line).holds
 
-figure, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained", width_ratios=[1.6, 1, 1, 1, 1])
+figure, axes = plt.subplots(
+    1, 5, figsize=(11, 2.6), layout="constrained", width_ratios=[1.6, 1, 1, 1, 1]
+)
 axes[0].plot(times, line.rescaled[:, :, 0], color=COLOURS[0], lw=0.9)
 axes[0].set(xlabel="t", ylabel="$z_i(t)$")
 for ax, k in zip(axes[1:], shown, strict=True):
@@ -50,13 +54,18 @@ for step in np.diff(times):
     x = hm.simulate(x, hm.SelfAttention(V=V), times=[step]).tokens[-1]
     x = (x + x[partner] * mirror) / 2
     restored.append(x)
-z = np.array(restored) * np.exp(-times[:, None, None] * np.diag(V))  # (times, tokens, 2)
+z = np.array(restored) * np.exp(
+    -times[:, None, None] * np.diag(V)
+)  # (times, tokens, 2)
 plain = hm.simulate(start, hm.SelfAttention(V=V), times=times).rescaled
 ends = z[-1, :, 0] / z[-1, :, 0].max()
 planes = np.rint(ends).astype(int)
 print("tokens on the three hyperplanes:", np.bincount(planes + 1))
 print("largest distance from them:", np.abs(ends - planes).max().round(3))
-print("without restoring the symmetry:", np.bincount(np.sign(plain[-1, :, 0]).astype(int) + 1))
+print(
+    "without restoring the symmetry:",
+    np.bincount(np.sign(plain[-1, :, 0]).astype(int) + 1),
+)
 assert np.abs(ends - planes).max() < 0.05
 assert np.bincount(planes + 1).tolist() == [10, 3, 10]
 assert np.abs(plain[-1, :, 0]).min() > 0.9 * z[-1, :, 0].max()
@@ -68,7 +77,10 @@ for ax, k in zip(axes, (0, -1), strict=False):
     ax.set(title=f"t = {times[k]:.0f}", xlabel="$z_1$", ylabel="$z_2$")
 for plane, colour in zip((-1, 0, 1), COLOURS, strict=False):
     axes[1].axvline(plane * z[-1, :, 0].max(), color=colour, alpha=0.25, lw=6, zorder=0)
-for ax, values, title in ((axes[2], z, "symmetry restored"), (axes[3], plain, "with rounding errors")):
+for ax, values, title in (
+    (axes[2], z, "symmetry restored"),
+    (axes[3], plain, "with rounding errors"),
+):
     for curve, colour in zip(values[:, :, 0].T, colours, strict=True):
         ax.plot(times, curve, color=colour, lw=1.1)
     ax.set(title=title, xlabel="t", ylabel="$\\langle \\varphi_1, z_i(t) \\rangle$")

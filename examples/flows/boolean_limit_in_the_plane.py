@@ -19,7 +19,10 @@ from hardmax.draw.style import COLOURS, EDGE
 # commutes with the reflection, so tokens on the axis stay on it, and each has equal scores for the two corners on its
 # side. Their rows tend to :math:`(1/2, 1/2, 0, \ldots)`: three rows are exempt, where Theorem 2.1 allows one.
 
-corners, on_axis = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]), np.array([[0.5, 0], [0.3, 0], [-0.4, 0]])
+corners, on_axis = (
+    np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]),
+    np.array([[0.5, 0], [0.3, 0], [-0.4, 0]]),
+)
 start = np.vstack([corners, on_axis])
 times, rule = np.linspace(0, 5, 51), hm.SelfAttention()
 
@@ -27,7 +30,9 @@ times, rule = np.linspace(0, 5, 51), hm.SelfAttention()
 def symmetrise(tokens):
     """Return the tokens without the rounding errors that break the reflection."""
     pairs = tokens[[0, 2]]
-    return np.vstack([pairs, tokens[4:] * [1, 0]])[[0, 0, 1, 1, 2, 3, 4]] * [[1, s] for s in (1, -1, 1, -1, 1, 1, 1)]
+    return np.vstack([pairs, tokens[4:] * [1, 0]])[[0, 0, 1, 1, 2, 3, 4]] * [
+        [1, s] for s in (1, -1, 1, -1, 1, 1, 1)
+    ]
 
 
 tokens, largest = start, []
@@ -69,17 +74,29 @@ for _ in range(200):
     rows, exempt = rows + len(weights), exempt + int((weights < 1 - 1e-6).sum())
 print(f"{exempt} of {rows} rows of random configurations are not Boolean at the end.")
 
-figure, (plane, ax) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=[1, 1.5])
+figure, (plane, ax) = plt.subplots(
+    1, 2, figsize=(9, 3.8), layout="constrained", width_ratios=[1, 1.5]
+)
 plane.axhline(0, color=EDGE, lw=0.8, ls=":")
 plane.scatter(*corners.T, s=110, marker="*", color=COLOURS[0], ec=EDGE, label="leaders")
 plane.scatter(*on_axis.T, s=35, color=COLOURS[1], label="tokens on the axis")
-plane.set(aspect="equal", xlabel="$z_1$", ylabel="$z_2$", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4))
-plane.legend(loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2, frameon=False, fontsize=9)
+plane.set(
+    aspect="equal", xlabel="$z_1$", ylabel="$z_2$", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4)
+)
+plane.legend(
+    loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2, frameon=False, fontsize=9
+)
 ax.plot(times, symmetric[:, 0], color=COLOURS[1], lw=2.2, label="no perturbation")
 for colour, (size, weights) in zip(COLOURS[2:], runs.items(), strict=False):
     ax.plot(times[: len(weights)], weights, color=colour, lw=1.3, label=f"{size:.0e}")
 ax.set(xlabel="t", ylabel="largest weight in the row of one token", ylim=(0.2, 1.02))
-ax.legend(title="perturbation", loc="center right", bbox_to_anchor=(1, 0.64), frameon=False, fontsize=8)
+ax.legend(
+    title="perturbation",
+    loc="center right",
+    bbox_to_anchor=(1, 0.64),
+    frameon=False,
+    fontsize=8,
+)
 plt.show()
 
 # %%

@@ -17,7 +17,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.value_spectrum import CODIMENSION_V, compute_codimension, draw_codimension
+from hardmax.figures.value_spectrum import (
+    CODIMENSION_V,
+    compute_codimension,
+    draw_codimension,
+)
 
 result = compute_codimension()
 run = result.trajectory
@@ -38,8 +42,12 @@ plt.show()
 # that direction settles. The verdict is therefore undecided.
 
 end, lines = result.coordinates[-1], result.lines
-scatter = np.array([max(np.ptp(end[lines == g, r]) for g in set(lines)) for r in (0, 1)])
-print(f"scatter within a line: {scatter[0]:.0e} along phi_1, {scatter[1]:.1f} along phi_2")
+scatter = np.array(
+    [max(np.ptp(end[lines == g, r]) for g in set(lines)) for r in (0, 1)]
+)
+print(
+    f"scatter within a line: {scatter[0]:.0e} along phi_1, {scatter[1]:.1f} along phi_2"
+)
 assert scatter[0] < 1e-2 < scatter[1]
 verdicts = {verdict.name: verdict for verdict in hm.theorems.check(run)}
 for name in ("hyperplanes", "codimension k"):

@@ -12,7 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.attention_in_time import UNITS, compute_connections, count_seen, draw_connections
+from hardmax.figures.attention_in_time import (
+    UNITS,
+    compute_connections,
+    count_seen,
+    draw_connections,
+)
 
 run = compute_connections()
 print(run)
@@ -28,7 +33,9 @@ plt.show()
 # The count only falls here, and the tokens that remain are the leaders.
 
 seen = {k: count_seen(run, k) for k in (0, 40, 60, 80)}
-print("tokens seen:", ", ".join(f"{count} at {UNITS[k]:g}" for k, count in seen.items()))
+print(
+    "tokens seen:", ", ".join(f"{count} at {UNITS[k]:g}" for k, count in seen.items())
+)
 counts = list(seen.values())
 assert counts == sorted(counts, reverse=True)
 assert counts[0] == run.n

@@ -21,7 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from hardmax.figures.value_spectrum import compute_coordinates, draw_coordinates
 
-with threadpool_limits(1):  # many small matrix products: threads would cost more than they gain
+with threadpool_limits(
+    1
+):  # many small matrix products: threads would cost more than they gain
     result = compute_coordinates()
 eigenvalues, values = result  # (128,), (times, tokens, coordinates)
 
@@ -36,10 +38,16 @@ plt.show()
 # The equation says more than the picture: where :math:`\lambda_r > 0`, the highest token can only fall and the lowest
 # only rise, so the width never grows; where :math:`\lambda_r < 0`, it never shrinks. No exception among the 128.
 
-widths = np.ptp(values, axis=1)  # from the lowest token to the highest: (times, coordinates)
+widths = np.ptp(
+    values, axis=1
+)  # from the lowest token to the highest: (times, coordinates)
 growth = widths[-1] / widths[0]
-print(f"positive eigenvalues: widths between {growth[eigenvalues > 0].min():.2f} and 1 times those at the start")
-print(f"negative eigenvalues: widths at least {growth[eigenvalues < 0].min():.0f} times those at the start")
+print(
+    f"positive eigenvalues: widths between {growth[eigenvalues > 0].min():.2f} and 1 times those at the start"
+)
+print(
+    f"negative eigenvalues: widths at least {growth[eigenvalues < 0].min():.0f} times those at the start"
+)
 steps = np.diff(widths, axis=0) * np.sign(eigenvalues)
 assert (steps < 1e-4 * widths[1:]).all()  # but for the tolerance of the integrator
 assert (growth[eigenvalues < 0] > 10).all()
@@ -47,7 +55,9 @@ assert (growth[eigenvalues < 0] > 10).all()
 # %%
 # The leading direction has a theorem of its own, 4.2: its coordinate tends to at most three values. Here there are two.
 
-assert eigenvalues[-1] > 2 * np.abs(eigenvalues[:-1]).max()  # simple, positive, larger than all others
+assert (
+    eigenvalues[-1] > 2 * np.abs(eigenvalues[:-1]).max()
+)  # simple, positive, larger than all others
 levels = np.unique(values[-1, :, -1].round(2))
 print(f"the leading coordinate ends at {len(levels)} values")
 assert len(levels) <= 3

@@ -13,14 +13,20 @@ import numpy as np
 
 import hardmax as hm
 
-text = "The capital of France is Paris, and the river that flows through it is the Seine."
+text = (
+    "The capital of France is Paris, and the river that flows through it is the Seine."
+)
 soft = hm.inspect("minilm", text)
 layers, heads = soft.attention.shape[:2]
 cosines = []
 for k in range(1, layers + 1):
     hard = hm.inspect("minilm", text, hard=[(k, head) for head in range(heads)])
     cosines.append(soft.cosines_with(hard)[-1])
-everywhere = hm.inspect("minilm", text, hard=[(k, head) for k in range(1, layers + 1) for head in range(heads)])
+everywhere = hm.inspect(
+    "minilm",
+    text,
+    hard=[(k, head) for k in range(1, layers + 1) for head in range(heads)],
+)
 print("cosine of the last states, one hard layer:", np.round(cosines, 3))
 print("all layers hard:", soft.cosines_with(everywhere)[-1].round(3))
 
@@ -29,10 +35,14 @@ print("all layers hard:", soft.cosines_with(everywhere)[-1].round(3))
 # share of top choices by kind of token, mean over heads. Right: quartiles of the margins.
 
 top, margins = soft.top_choices(), soft.margins(0.9)
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+figure, (left, middle, right) = plt.subplots(
+    1, 3, figsize=(12, 3.8), layout="constrained"
+)
 at = np.arange(1, layers + 1)
 left.bar(at, cosines, color="tab:blue")
-left.axhline(soft.cosines_with(everywhere)[-1], color="k", ls="--", lw=1, label="all layers hard")
+left.axhline(
+    soft.cosines_with(everywhere)[-1], color="k", ls="--", lw=1, label="all layers hard"
+)
 left.set(ylim=(0, 1.25), xlabel="hard layer", title="cosine of the last states")
 left.legend(frameon=False, loc="upper right")
 base = np.zeros(layers)
@@ -41,13 +51,17 @@ for kind, shares in top.items():
     base += shares.mean(axis=1)
 middle.set(ylim=(0, 1.25), xlabel="layer", title="top choices by kind of token")
 middle.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
-right.boxplot([np.minimum(margins[k].ravel(), 1e3) for k in range(layers)], showfliers=False)
+right.boxplot(
+    [np.minimum(margins[k].ravel(), 1e3) for k in range(layers)], showfliers=False
+)
 right.set(yscale="log", xlabel="layer", title="factor for a share of 90 %")
 for ax in (left, middle, right):
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 sinks = top["special"] > 0.9
-print(f"{sinks.sum()} of {sinks.size} heads have a special token as top choice of more than 90 % of the rows")
+print(
+    f"{sinks.sum()} of {sinks.size} heads have a special token as top choice of more than 90 % of the rows"
+)
 print(
     "attention received by [CLS]:",
     soft.attention_shares[:, 0].round(2),

@@ -16,7 +16,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.value_spectrum import MATRICES, compute_hyperplanes, draw_hyperplanes
+from hardmax.figures.value_spectrum import (
+    MATRICES,
+    compute_hyperplanes,
+    draw_hyperplanes,
+)
 
 panels = compute_hyperplanes()
 for name, V in MATRICES.items():
@@ -31,7 +35,9 @@ plt.show()
 for name, panel in panels.items():
     print(f"{name}: {panel.trajectory.n} tokens at {len(panel.levels)} values")
     assert len(panel.levels) <= 3
-    assert np.abs(panel.values[-1] - panel.levels[panel.planes]).max() < 1e-3 * np.ptp(panel.values[-1])
+    assert np.abs(panel.values[-1] - panel.levels[panel.planes]).max() < 1e-3 * np.ptp(
+        panel.values[-1]
+    )
 
 # %%
 # The verdicts. The third matrix has three eigenvalues with a positive real part; for such a :math:`V` the paper

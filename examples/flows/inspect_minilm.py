@@ -13,7 +13,9 @@ import numpy as np
 
 import hardmax as hm
 
-SENTENCE = "The acting was wonderful, but the plot could not have been more predictable."
+SENTENCE = (
+    "The acting was wonderful, but the plot could not have been more predictable."
+)
 found = hm.inspect("minilm", SENTENCE)
 print(found)
 

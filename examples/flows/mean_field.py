@@ -36,7 +36,9 @@ directions = np.stack([np.cos(angles), np.sin(angles)])  # (2, 64)
 def distance(tokens, s):
     """Return the sliced Wasserstein distance between tokens (n, 2) and N(0, s I)."""
     quantiles = np.sqrt(s) * norm.ppf((np.arange(len(tokens)) + 0.5) / len(tokens))
-    return np.sqrt(np.mean((np.sort(tokens @ directions, axis=0) - quantiles[:, None]) ** 2))
+    return np.sqrt(
+        np.mean((np.sort(tokens @ directions, axis=0) - quantiles[:, None]) ** 2)
+    )
 
 
 # %%
@@ -48,8 +50,14 @@ found = np.array(
     [
         np.mean(
             [
-                [distance(x, 1 / (1 + 2 * t)) for x, t in zip(run.tokens, times, strict=True)]
-                for run in (hm.simulate(rng.normal(size=(n, 2)), repel, times=times) for _ in range(5))
+                [
+                    distance(x, 1 / (1 + 2 * t))
+                    for x, t in zip(run.tokens, times, strict=True)
+                ]
+                for run in (
+                    hm.simulate(rng.normal(size=(n, 2)), repel, times=times)
+                    for _ in range(5)
+                )
             ],
             axis=0,
         )
@@ -58,7 +66,12 @@ found = np.array(
 )
 slopes = np.polyfit(np.log(sizes), np.log(found), 1)[0]
 for n, row in zip(sizes, found, strict=True):
-    print(f"n = {n:5d}: distance", ", ".join(f"{value:.4f} at t = {t:g}" for value, t in zip(row, times, strict=True)))
+    print(
+        f"n = {n:5d}: distance",
+        ", ".join(
+            f"{value:.4f} at t = {t:g}" for value, t in zip(row, times, strict=True)
+        ),
+    )
 print("exponents of n:", slopes.round(2))
 assert np.all(np.abs(slopes + 0.5) < 0.12)
 
@@ -71,7 +84,9 @@ assert np.all(np.abs(slopes + 0.5) < 0.12)
 s, until = 0.25, 2.5
 grid = np.linspace(0, until, 51)
 spreads = {
-    n: hm.simulate(np.sqrt(s) * rng.normal(size=(n, 2)), hm.SelfAttention(), times=grid).tokens.var(axis=(1, 2))
+    n: hm.simulate(
+        np.sqrt(s) * rng.normal(size=(n, 2)), hm.SelfAttention(), times=grid
+    ).tokens.var(axis=(1, 2))
     for n in (100, 500, 2000)
 }
 limit = s / (1 - 2 * s * grid[grid < 1.9])
@@ -82,7 +97,9 @@ print("variance at t = 1.5 over that of the limit:", ratios)
 figure, (rate, blow_up) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for colour, t, column in zip(COLOURS, times, found.T, strict=False):
     rate.loglog(sizes, column, "o-", color=colour, label=f"t = {t:g}")
-rate.loglog(sizes, found[0, 0] * np.sqrt(sizes[0] / np.array(sizes)), "k:", label="$n^{-1/2}$")
+rate.loglog(
+    sizes, found[0, 0] * np.sqrt(sizes[0] / np.array(sizes)), "k:", label="$n^{-1/2}$"
+)
 rate.set(xlabel="n", ylabel="sliced Wasserstein distance to the limit", title="V = -I")
 rate.legend(frameon=False, fontsize=9)
 for colour, (n, values) in zip(COLOURS, spreads.items(), strict=False):

@@ -26,7 +26,9 @@ from hardmax.draw.style import COLOURS, EDGE
 
 rng, groups = np.random.default_rng(0), np.repeat([0, 1, 2], 5)
 angles = np.deg2rad([20, 140, 260])[groups] + rng.normal(0, 0.15, 15)
-start = torch.tensor(np.stack([np.cos(angles), np.sin(angles)], axis=1) * rng.uniform(0.6, 1.2, (15, 1)))
+start = torch.tensor(
+    np.stack([np.cos(angles), np.sin(angles)], axis=1) * rng.uniform(0.6, 1.2, (15, 1))
+)
 targets = torch.tensor([[1.5, 1.5], [-1.5, 1.5], [0.0, 0.5]], dtype=torch.float64)
 linear = np.linalg.lstsq(start.numpy(), targets[groups].numpy(), rcond=None)[0]
 squared = ((start.numpy() @ linear - targets[groups].numpy()) ** 2).sum(1).mean()
@@ -52,7 +54,13 @@ def interpolate(values):
 
 
 def run(times):
-    return hm.simulate(start, hm.SelfAttention(Q=interpolate(Q), V=interpolate(V)), times=times, method="rk4", dt=0.25)
+    return hm.simulate(
+        start,
+        hm.SelfAttention(Q=interpolate(Q), V=interpolate(V)),
+        times=times,
+        method="rk4",
+        dt=0.25,
+    )
 
 
 # %%
@@ -65,7 +73,9 @@ for _ in range(60):
     loss.backward()
     optimiser.step()
     losses.append(loss.item())
-print(f"mean squared distance from the targets: {losses[0]:.2f} before, {losses[-1]:.3f} after {len(losses)} steps")
+print(
+    f"mean squared distance from the targets: {losses[0]:.2f} before, {losses[-1]:.3f} after {len(losses)} steps"
+)
 assert losses[-1] < 0.1 * squared
 
 # %%
@@ -73,19 +83,30 @@ assert losses[-1] < 0.1 * squared
 
 with torch.no_grad():
     path = run(torch.linspace(0, end, 9, dtype=torch.float64)).tokens.numpy()
-figure, (plane, descent, control) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+figure, (plane, descent, control) = plt.subplots(
+    1, 3, figsize=(11, 3.6), layout="constrained"
+)
 for g in range(3):
     own = path[:, groups == g]
     plane.plot(*own.transpose(2, 0, 1), color=COLOURS[g], lw=1, alpha=0.7)
     plane.scatter(*own[0].T, s=14, color=COLOURS[g])
     plane.scatter(*targets[g], s=160, marker="*", color=COLOURS[g], ec=EDGE, zorder=3)
-plane.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$", title="dots: start, stars: targets")
+plane.set(
+    aspect="equal", xlabel="$x_1$", ylabel="$x_2$", title="dots: start, stars: targets"
+)
 descent.semilogy(losses)
 descent.set(xlabel="steps of Adam", title="mean squared distance")
 for name, values in (("Q", Q), ("V", V)):
-    lines = control.plot(np.linspace(0, end, knots), values.detach().flatten(1).numpy(), ls="-" if name == "V" else ":")
+    lines = control.plot(
+        np.linspace(0, end, knots),
+        values.detach().flatten(1).numpy(),
+        ls="-" if name == "V" else ":",
+    )
     for line, entry in zip(lines, ("11", "12", "21", "22"), strict=True):
-        line.set(color=COLOURS[int(entry[0]) + 2 * int(entry[1]) - 3], label=f"${name}_{{{entry}}}$")
+        line.set(
+            color=COLOURS[int(entry[0]) + 2 * int(entry[1]) - 3],
+            label=f"${name}_{{{entry}}}$",
+        )
 control.set(xlabel="t", title="entries of Q(t) and V(t)")
 control.legend(ncols=2, fontsize=8)
 plt.show()

@@ -61,7 +61,9 @@ plt.show()
 # %%
 # Below beta = 1 all tokens have merged at time 1000. Above, the number of clusters grows with beta.
 
-print(f"at t = 1000: {counts[0, -1]:g} cluster at beta = {betas[0]:g}, {counts[-1, -1]:g} at beta = {betas[-1]:g}")
+print(
+    f"at t = 1000: {counts[0, -1]:g} cluster at beta = {betas[0]:g}, {counts[-1, -1]:g} at beta = {betas[-1]:g}"
+)
 assert (counts[betas < 1, -1] == 1).all()
 assert counts[-1, -1] > 4
 

@@ -38,16 +38,22 @@ for trajectory in (flat, solid):
     print(verdict)
     assert verdict.holds
     Z = trajectory.rescaled[-1]
-    gain = (Z @ Z.T).max(axis=1) - (Z**2).sum(axis=1)  # of following another than oneself
+    gain = (Z @ Z.T).max(axis=1) - (Z**2).sum(
+        axis=1
+    )  # of following another than oneself
     assert gain.max() < 1e-3 * (Z**2).sum(axis=1).max()
     corners = {trajectory.clusters[i] for i in trajectory.leaders}
-    print(f"{len(Z)} tokens in {len(set(trajectory.clusters))} places, each with a leader")
+    print(
+        f"{len(Z)} tokens in {len(set(trajectory.clusters))} places, each with a leader"
+    )
     assert corners == set(trajectory.clusters)
 
 # %%
 # The tokens in space as a movie.
 
-movie = hm.draw.movie(hm.simulate(solid.tokens[0], solid.rule, times=np.linspace(0, 10, 61)))
+movie = hm.draw.movie(
+    hm.simulate(solid.tokens[0], solid.rule, times=np.linspace(0, 10, 61))
+)
 
 # %%
 # What to try

@@ -21,14 +21,26 @@ def count_clusters(tokens, gap=0.2):
 
 
 betas, n = [5, 9, 16, 25], 150
-angles = 2 * np.pi * np.arange(n) / n + np.random.default_rng(0).normal(size=(4, n)) * 1e-2
+angles = (
+    2 * np.pi * np.arange(n) / n + np.random.default_rng(0).normal(size=(4, n)) * 1e-2
+)
 circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-found = [[count_clusters(hm.simulate(z, hm.Sphere(b), times=[25], rtol=1e-5).array[-1]) for z in circle] for b in betas]
+found = [
+    [
+        count_clusters(hm.simulate(z, hm.Sphere(b), times=[25], rtol=1e-5).array[-1])
+        for z in circle
+    ]
+    for b in betas
+]
 predicted = [hm.circle_clusters(b) for b in betas]
 print("predicted", predicted, "found", found)
 agree = sum(own.count(number) for own, number in zip(found, predicted, strict=True))
 print(f"{agree} of 16 runs agree with the prediction, the others differ by at most one")
-assert all(abs(k - number) <= 1 for own, number in zip(found, predicted, strict=True) for k in own)
+assert all(
+    abs(k - number) <= 1
+    for own, number in zip(found, predicted, strict=True)
+    for k in own
+)
 
 # %%
 # Left: clusters formed by 150 nearly uniform tokens (four token sets) and the prediction, which is off by one for some.
@@ -38,24 +50,35 @@ times = np.linspace(0, 8, 17)
 high = np.random.default_rng(1).normal(size=(16, 400))
 high /= np.linalg.norm(high, axis=1, keepdims=True)
 pairs = ~np.eye(16, dtype=bool)
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+figure, (left, middle, right) = plt.subplots(
+    1, 3, figsize=(12, 4), layout="constrained"
+)
 left.plot(betas, predicted, "k--", label="argmax k^2 I_k(beta)")
 left.plot(np.repeat(betas, 4), np.ravel(found), "o", alpha=0.5, label="simulated")
 left.set(xlabel="beta", title="clusters on the circle")
 for colour, beta in enumerate((1, 3)):
     run = hm.simulate(high, hm.Sphere(beta), times=times, rtol=1e-6).array
     cosines = [(z @ z.T)[pairs].mean() for z in run]
-    middle.plot(times, hm.common_angle(beta, 16, times), color=f"C{colour}", label=f"beta = {beta}")
+    middle.plot(
+        times,
+        hm.common_angle(beta, 16, times),
+        color=f"C{colour}",
+        label=f"beta = {beta}",
+    )
     middle.plot(times, cosines, "o", color=f"C{colour}", ms=4)
     assert np.abs(cosines - hm.common_angle(beta, 16, times)).max() < 0.1
 middle.set(xlabel="t", title="cosine of any two tokens")
 start = hm.configuration("sphere", n=12, d=3, seed=2)
 late = np.geomspace(0.5, 60, 25)
 for scheme in ("post", "pre", "mix", "peri", "ngpt", "depth"):
-    x = hm.simulate(start, hm.NormalizedAttention(scheme, alpha=0.5), times=late, rtol=1e-8).array
+    x = hm.simulate(
+        start, hm.NormalizedAttention(scheme, alpha=0.5), times=late, rtol=1e-8
+    ).array
     units = x / np.linalg.norm(x, axis=-1, keepdims=True)
     spread = units - units.mean(axis=1, keepdims=True)
-    right.loglog(late, np.maximum((spread**2).sum(axis=-1).mean(axis=1), 1e-12), label=scheme)
+    right.loglog(
+        late, np.maximum((spread**2).sum(axis=-1).mean(axis=1), 1e-12), label=scheme
+    )
 right.set(xlabel="t", title="variance by normalisation", ylim=(1e-9, 2))
 for ax in (left, middle, right):
     ax.legend(frameon=False)

@@ -18,8 +18,13 @@ beta, times = 64, np.geomspace(0.1, 200, 40)
 tokens = hm.configuration("sphere", n=60, d=2, seed=4)
 run = hm.simulate(tokens, hm.Sphere(beta, causal=True), times=times, rtol=1e-6)
 delta = 2 / beta**0.5
-centres, strong = hm.renyi_centres(tokens, delta), hm.renyi_centres(tokens, delta, strong=True)
-print(f"centres {centres.tolist()}, of which {strong.tolist()} are far from every earlier token")
+centres, strong = (
+    hm.renyi_centres(tokens, delta),
+    hm.renyi_centres(tokens, delta, strong=True),
+)
+print(
+    f"centres {centres.tolist()}, of which {strong.tolist()} are far from every earlier token"
+)
 for verdict in (hm.theorems.renyi_displacement(run), hm.theorems.renyi_capture(run)):
     print(verdict)
 assert hm.theorems.renyi_displacement(run).holds
@@ -33,8 +38,20 @@ angles += np.round((first - angles[0]) / (2 * np.pi)) * 2 * np.pi
 figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
 ax.plot(times, angles, color="0.6", lw=0.7)
 ax.plot(times, angles[:, centres], color=BLUE, lw=1.2)
-ax.scatter(np.full(len(centres), times[0]), first[centres], marker="*", s=90, color=BLUE, zorder=3)
-ax.set(xscale="log", xlabel="t", ylabel="angle", title=f"beta = {beta}: {len(centres)} Renyi centres")
+ax.scatter(
+    np.full(len(centres), times[0]),
+    first[centres],
+    marker="*",
+    s=90,
+    color=BLUE,
+    zorder=3,
+)
+ax.set(
+    xscale="log",
+    xlabel="t",
+    ylabel="angle",
+    title=f"beta = {beta}: {len(centres)} Renyi centres",
+)
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 

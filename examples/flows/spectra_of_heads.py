@@ -28,7 +28,12 @@ plt.show()
 # How many heads meet that hypothesis? Theorem 4.2 requires an eigenvalue that is real, positive, simple and larger than
 # the modulus of all others. For comparison, 720 Gaussian heads of the same shape.
 
-leading = np.concatenate([values[np.arange(len(values)), np.abs(values).argmax(axis=1)] for values in spectra])
+leading = np.concatenate(
+    [
+        values[np.arange(len(values)), np.abs(values).argmax(axis=1)]
+        for values in spectra
+    ]
+)
 meets = (leading.imag == 0) & (leading.real > 0)
 by_layer = meets.reshape(len(spectra), -1).sum(axis=1)
 print(f"{meets.sum()} of {len(meets)} heads, by layer {by_layer.tolist()}")
@@ -38,10 +43,14 @@ rng = np.random.default_rng(0)
 chance = np.empty(720, bool)
 for a in range(720):
     out, value = rng.normal(size=(2, 384, 32))
-    values = np.linalg.eigvals(value.T @ out)  # those of the product of both other than 0
+    values = np.linalg.eigvals(
+        value.T @ out
+    )  # those of the product of both other than 0
     top = values[np.abs(values).argmax()]
     chance[a] = top.imag == 0 and top.real > 0
-print(f"{meets.mean():.0%} of the trained heads, {chance.mean():.0%} of the Gaussian ones")
+print(
+    f"{meets.mean():.0%} of the trained heads, {chance.mean():.0%} of the Gaussian ones"
+)
 assert meets.mean() > chance.mean()
 
 # %%

@@ -47,7 +47,9 @@ for name, V in MATRICES.items():
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
     collapses = name == "V = -I"
-    shown = trajectory.array if collapses else trajectory.drawn  # with V = -I it is x that has a limit
+    shown = (
+        trajectory.array if collapses else trajectory.drawn
+    )  # with V = -I it is x that has a limit
     colours = cluster_colours(rank_clusters(trajectory) * (not collapses))
     for i, colour in enumerate(colours):
         ax.plot(*shown[:, i].T, color=colour, lw=0.7, alpha=0.6, zorder=1)

@@ -25,7 +25,11 @@ attention, forward = hm.MultiHead(heads, shared=True), hm.FeedForward.random(D, 
 # residual connection does.
 
 runs = {}
-for name, norm in (("no norm", []), ("RMS norm", [hm.Normalize("rms")]), ("layer norm", [hm.Normalize("layer")])):
+for name, norm in (
+    ("no norm", []),
+    ("RMS norm", [hm.Normalize("rms")]),
+    ("layer norm", [hm.Normalize("layer")]),
+):
     block = hm.Compose([attention, *norm, forward, *norm], dt=0.5)
     runs[name] = hm.simulate(tokens, block, layers=DEPTH)
     print(f"{name}: {runs[name]}")
@@ -36,7 +40,9 @@ for name, norm in (("no norm", []), ("RMS norm", [hm.Normalize("rms")]), ("layer
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for (name, run), colour in zip(runs.items(), COLOURS, strict=False):
     left.plot(run.similarity, color=colour, lw=2, label=name)
-    right.plot(np.linalg.norm(run.array, axis=-1).mean(axis=1), color=colour, lw=2, label=name)
+    right.plot(
+        np.linalg.norm(run.array, axis=-1).mean(axis=1), color=colour, lw=2, label=name
+    )
 left.set(xlabel="layer", ylabel="mean cosine between tokens", ylim=(-0.02, 1.02))
 right.set(xlabel="layer", ylabel="mean length of a token", yscale="log")
 left.legend(frameon=False)
@@ -49,9 +55,14 @@ plt.show()
 # without one they grow by orders of magnitude on the way. After 32 layers tokens hardly differ in direction.
 
 for name, run in runs.items():
-    print(f"{name:10s} " + "  ".join(f"{run.similarity[k]:.2f} at {k}" for k in (0, 2, 8, 32)))
+    print(
+        f"{name:10s} "
+        + "  ".join(f"{run.similarity[k]:.2f} at {k}" for k in (0, 2, 8, 32))
+    )
     assert run.similarity[-1] > 0.99
-lengths = {name: np.linalg.norm(run.array[-1], axis=-1).mean() for name, run in runs.items()}
+lengths = {
+    name: np.linalg.norm(run.array[-1], axis=-1).mean() for name, run in runs.items()
+}
 assert lengths["no norm"] > 1000 * lengths["RMS norm"]
 
 # %%

@@ -32,7 +32,9 @@ assert 0 not in full.leaders
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 view = Projection.of_trajectory(full)
-for ax, run, name in zip(axes, (full, causal), ("every token sees all", "token i sees 0 to i"), strict=True):
+for ax, run, name in zip(
+    axes, (full, causal), ("every token sees all", "token i sees 0 to i"), strict=True
+):
     plot_tokens(run, 20, ax=ax, projection=view)
     ax.set_title(f"{name}: {len(run.leaders)} leaders", fontsize=12)
     ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
@@ -43,15 +45,21 @@ assert len(causal.leaders) > len(full.leaders)
 # How often the token at each position of the sequence leads, over 200 random token sets. Without a mask the position
 # does not matter. With a mask it matters most.
 
-token_sets = np.stack([hm.configuration("gaussian", n=32, seed=seed) for seed in range(200)])
+token_sets = np.stack(
+    [hm.configuration("gaussian", n=32, seed=seed) for seed in range(200)]
+)
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 shares = {}
 for name, masked, colour in (("causal", True, ORANGE), ("full", False, BLUE)):
     runs = hm.simulate(token_sets, hm.Hardmax(alpha=0.5, causal=masked), layers=20)
-    shares[name] = np.bincount(np.concatenate(runs.leaders), minlength=32) / len(token_sets)
+    shares[name] = np.bincount(np.concatenate(runs.leaders), minlength=32) / len(
+        token_sets
+    )
     ax.plot(shares[name], color=colour, marker="o", ms=4, label=name)
 ax.axhline(0, color=GREY, lw=0.6)
-ax.set(xlabel="position in the sequence", ylabel="share of token sets in which it leads")
+ax.set(
+    xlabel="position in the sequence", ylabel="share of token sets in which it leads"
+)
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()

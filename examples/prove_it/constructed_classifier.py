@@ -31,9 +31,18 @@ figure, axes = plt.subplots(1, rounds + 2, figsize=(12, 3.2), layout="constraine
 for r, ax in enumerate(axes):
     for number, (run, label) in enumerate(zip(runs, labels, strict=True)):
         z = np.array(run[1 + 2 * r] if r <= rounds else run[-1], float)
-        ax.scatter(z[:, 0] + 0.12 * number * (r <= rounds), z[:, 1], color=f"tab:{label}", s=18, alpha=0.8)
+        ax.scatter(
+            z[:, 0] + 0.12 * number * (r <= rounds),
+            z[:, 1],
+            color=f"tab:{label}",
+            s=18,
+            alpha=0.8,
+        )
     ax.set(title=f"round {r}" if r <= rounds else "read-out", ylim=(-0.5, rounds + 0.5))
-    ax.set(xlabel="token" if r <= rounds else "label", ylabel="code of the sequence" if r == 0 else "")
+    ax.set(
+        xlabel="token" if r <= rounds else "label",
+        ylabel="code of the sequence" if r == 0 else "",
+    )
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 

@@ -37,8 +37,19 @@ moving = distances[:, distances[-1] > 0]
 right.axvspan(0, limit.layer, color=GREY, alpha=0.25, lw=0)
 right.semilogy(moving, color=COLOURS[0], lw=0.5, alpha=0.5)
 steps = np.arange(limit.layer, layers + 1)
-right.semilogy(steps, 4 * 1.1 ** (limit.layer - steps), "--", color=EDGE, lw=1.5, label=r"slope $\log 1/(1 + \alpha)$")
-right.set(xlabel="layer", ylabel="distance to the limit", title=f"certified at layer {limit.layer}")
+right.semilogy(
+    steps,
+    4 * 1.1 ** (limit.layer - steps),
+    "--",
+    color=EDGE,
+    lw=1.5,
+    label=r"slope $\log 1/(1 + \alpha)$",
+)
+right.set(
+    xlabel="layer",
+    ylabel="distance to the limit",
+    title=f"certified at layer {limit.layer}",
+)
 right.legend(frameon=False)
 plt.show()
 
@@ -46,7 +57,9 @@ plt.show()
 # The rate, to nine digits, for every token and layer after the certificate.
 
 rates = moving[limit.layer + 1 :] / moving[limit.layer : -1]
-print(f"rate a layer after the certificate: {rates.min():.9f} to {rates.max():.9f}; 1/1.1 = {1 / 1.1:.9f}")
+print(
+    f"rate a layer after the certificate: {rates.min():.9f} to {rates.max():.9f}; 1/1.1 = {1 / 1.1:.9f}"
+)
 assert np.allclose(rates, 1 / 1.1, rtol=1e-9)
 verdicts = hm.theorems.check(trajectory)
 for verdict in verdicts:

@@ -39,7 +39,10 @@ assert limit.exact()[12].tolist() == [0, 3, -3]
 followed = hm.simulate(tokens, rule, layers=60).sets(60)[12].tolist()
 assert followed == [0, 5]
 assert not set(followed) & set(limit.leaders.tolist())
-weights, corners = np.vectorize(Fraction, otypes=[object])(limit.weights), np.array(tokens, object)[limit.leaders]
+weights, corners = (
+    np.vectorize(Fraction, otypes=[object])(limit.weights),
+    np.array(tokens, object)[limit.leaders],
+)
 assert (weights @ corners == limit.exact()).all()
 
 # %%
@@ -54,7 +57,11 @@ stable = hm.limit(tokens, rule)
 print(stable)
 print(f"radius {stable.radius:.5f}")
 layers = stable.layer + 1
-history = [sets.tolist() for k in range(layers) for sets in hm.simulate(tokens, rule, layers=layers).sets(k)]
+history = [
+    sets.tolist()
+    for k in range(layers)
+    for sets in hm.simulate(tokens, rule, layers=layers).sets(k)
+]
 
 rng = np.random.default_rng(0)
 sizes, shares = np.geomspace(0.2, 300, 14), []
@@ -62,15 +69,34 @@ for size in sizes:
     turns = rng.normal(size=(60, *tokens.shape))
     moves = size * stable.radius * turns / np.linalg.norm(turns, axis=-1, keepdims=True)
     runs = [hm.simulate(tokens + move, rule, layers=layers) for move in moves]
-    shares.append(np.mean([history != [s.tolist() for k in range(layers) for s in run.sets(k)] for run in runs]))
+    shares.append(
+        np.mean(
+            [
+                history != [s.tolist() for k in range(layers) for s in run.sets(k)]
+                for run in runs
+            ]
+        )
+    )
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
 hm.draw.plot_limit(stable, ax=left)
 right.axvspan(sizes[0], 1, color=COLOURS[2], alpha=0.2, lw=0)
 right.semilogx(sizes, shares, "o-", color=COLOURS[0])
 right.axvline(1, color=EDGE, lw=1)
-right.text(0.95, 0.5, "proved: nothing changes", rotation=90, ha="right", va="center", color=EDGE)
-right.set(xlabel="size of the perturbation, in radii", ylabel="share with another history", ylim=(-0.03, 1.03))
+right.text(
+    0.95,
+    0.5,
+    "proved: nothing changes",
+    rotation=90,
+    ha="right",
+    va="center",
+    color=EDGE,
+)
+right.set(
+    xlabel="size of the perturbation, in radii",
+    ylabel="share with another history",
+    ylim=(-0.03, 1.03),
+)
 plt.show()
 assert all(share == 0 for size, share in zip(sizes, shares, strict=True) if size < 1)
 assert shares[-1] > 0

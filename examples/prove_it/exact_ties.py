@@ -18,13 +18,20 @@ import hardmax as hm
 from hardmax.draw.style import COLOURS, EDGE, GREY
 
 
-def naive_run(Z: np.ndarray, layers: int) -> tuple[list[np.ndarray], list[list[list[int]]]]:
+def naive_run(
+    Z: np.ndarray, layers: int
+) -> tuple[list[np.ndarray], list[list[list[int]]]]:
     """What a notebook does: float products, compared with their maximum by ==."""
     positions, chosen = [Z], []
     for _ in range(layers + 1):
         products = Z @ Z.T
         chosen.append([np.flatnonzero(row == row.max()).tolist() for row in products])
-        Z = np.stack([z + (Z[members].mean(axis=0) - z) / 3 for z, members in zip(Z, chosen[-1], strict=True)])
+        Z = np.stack(
+            [
+                z + (Z[members].mean(axis=0) - z) / 3
+                for z, members in zip(Z, chosen[-1], strict=True)
+            ]
+        )
         positions.append(Z)
     return positions, chosen
 
@@ -40,13 +47,24 @@ for _ in range(60):
     lattice = np.unique(rng.integers(-4, 5, (30, 3)), axis=0).astype(float)
     exact = hm.simulate(lattice, hm.Hardmax(0.5), layers=LAYERS)
     positions, chosen = naive_run(lattice, LAYERS)
-    wrong = [k for k in range(LAYERS + 1) if chosen[k] != [members.tolist() for members in exact.sets(k)]]
+    wrong = [
+        k
+        for k in range(LAYERS + 1)
+        if chosen[k] != [members.tolist() for members in exact.sets(k)]
+    ]
     first_error.append(wrong[0] if wrong else np.inf)
     off = np.linalg.norm(positions[LAYERS] - exact.array[-1], axis=1)
     if off.max() > worst[0]:
-        worst = (off.max(), np.array(positions[: LAYERS + 1])[:, off.argmax()], exact.array[:, off.argmax()], lattice)
+        worst = (
+            off.max(),
+            np.array(positions[: LAYERS + 1])[:, off.argmax()],
+            exact.array[:, off.argmax()],
+            lattice,
+        )
 failed = np.isfinite(first_error)
-print(f"Comparing floats with == chooses a set that exact arithmetic does not in {failed.sum()} of 60 lattice runs.")
+print(
+    f"Comparing floats with == chooses a set that exact arithmetic does not in {failed.sum()} of 60 lattice runs."
+)
 print(f"The farthest wrong end is {worst[0]:.2f} from the right one.")
 assert failed.sum() > 0
 
@@ -55,17 +73,33 @@ assert failed.sum() > 0
 # should end, and to the one where rounding takes it.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.3), layout="constrained")
-left.step(range(LAYERS + 1), [(np.array(first_error) <= k).sum() for k in range(LAYERS + 1)], where="post", lw=2)
+left.step(
+    range(LAYERS + 1),
+    [(np.array(first_error) <= k).sum() for k in range(LAYERS + 1)],
+    where="post",
+    lw=2,
+)
 left.set(xlabel="layer", ylabel="runs with a wrong set so far, of 60", ylim=(0, None))
 distance, wrong_way, right_way, start = worst
 centred = np.concatenate([wrong_way, right_way]) - right_way[-1]
-axes2 = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)[2][:2].T  # the plane in which the ways part
+axes2 = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)[2][
+    :2
+].T  # the plane in which the ways part
 right.scatter(*(start @ axes2).T, s=14, color=GREY, label="other tokens at layer 0")
 right.plot(*(right_way @ axes2).T, "o-", ms=4, color=COLOURS[0], label="exact sets")
 right.plot(*(wrong_way @ axes2).T, "x--", ms=4, color=COLOURS[1], label="== on floats")
-right.scatter(*(right_way[0] @ axes2), s=70, facecolors="none", edgecolors=EDGE, zorder=4)
-right.set(aspect="equal", xticks=[], yticks=[], title="one token, seen in the plane of both ways")
-right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, frameon=False)
+right.scatter(
+    *(right_way[0] @ axes2), s=70, facecolors="none", edgecolors=EDGE, zorder=4
+)
+right.set(
+    aspect="equal",
+    xticks=[],
+    yticks=[],
+    title="one token, seen in the plane of both ways",
+)
+right.legend(
+    fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, frameon=False
+)
 plt.show()
 
 # %%
@@ -78,7 +112,11 @@ default = hm.simulate(tokens, hm.Hardmax(0.5), layers=10)
 middle = time.perf_counter()
 rational = hm.simulate(tokens, hm.Hardmax(0.5, exact=True), layers=10)
 end = time.perf_counter()
-assert all(np.array_equal(a, b) for k in range(11) for a, b in zip(default.sets(k), rational.sets(k), strict=True))
+assert all(
+    np.array_equal(a, b)
+    for k in range(11)
+    for a, b in zip(default.sets(k), rational.sets(k), strict=True)
+)
 print(
     f"The same sets as rational arithmetic, {(end - middle) / (middle - start):.0f} times faster here: only "
     f"{default.stats['sets_compared_exactly']} of {default.stats['queries']} sets were too close for floats."

@@ -33,7 +33,11 @@ shrinking = [tokens]
 for _ in range(6):
     sets = hm.simulate(shrinking[-1], hm.Hardmax(0.5), layers=0)
     shrinking.append((shrinking[-1] + 0.5 * sets.attention(0) @ shrinking[-1]) / 2)
-    assert set(right.leaders) >= set(sets.leaders) >= set(hm.simulate(tokens, hm.Hardmax(0.5), layers=0).leaders)
+    assert (
+        set(right.leaders)
+        >= set(sets.leaders)
+        >= set(hm.simulate(tokens, hm.Hardmax(0.5), layers=0).leaders)
+    )
 
 # %%
 # **2. No convergence.** A large step is not a cause: the factor of a move is :math:`\alpha / (1 + \alpha)`, which is
@@ -43,8 +47,13 @@ for _ in range(6):
 alphas = np.geomspace(0.01, 1e6, 17)
 layers = [hm.limit(tokens, hm.Hardmax(float(alpha))).layer for alpha in alphas]
 assert all(hm.limit(tokens, hm.Hardmax(float(alpha))).certified for alpha in alphas)
-print(f"Certified for every alpha from {alphas[0]:g} to {alphas[-1]:g}, after {min(layers)} to {max(layers)} layers.")
-for name, A in (("-I", -np.eye(2)), ("I + 3 skew", np.array([[1.0, 3.0], [-3.0, 1.0]]))):
+print(
+    f"Certified for every alpha from {alphas[0]:g} to {alphas[-1]:g}, after {min(layers)} to {max(layers)} layers."
+)
+for name, A in (
+    ("-I", -np.eye(2)),
+    ("I + 3 skew", np.array([[1.0, 3.0], [-3.0, 1.0]])),
+):
     limit = hm.limit(tokens, hm.Hardmax(0.5, A, any_A=True), max_layers=200)
     print(f"A = {name}: {limit}")
     assert len(limit.points) == 1
@@ -54,7 +63,9 @@ for name, A in (("-I", -np.eye(2)), ("I + 3 skew", np.array([[1.0, 3.0], [-3.0, 
 # drifts.
 
 soft = hm.simulate(tokens, hm.Softmax(0.5, temperature=0.25), layers=60)
-drift = np.linalg.norm(soft.array[:, right.leaders] - tokens[right.leaders], axis=-1).max(axis=1)
+drift = np.linalg.norm(
+    soft.array[:, right.leaders] - tokens[right.leaders], axis=-1
+).max(axis=1)
 print(f"With softmax the leaders drift by up to {drift[-1]:.2g}; with hardmax by 0.")
 assert drift[-1] > 0.01
 assert (right.array[-1, right.leaders] == tokens[right.leaders]).all()
@@ -65,13 +76,23 @@ assert (right.array[-1, right.leaders] == tokens[right.leaders]).all()
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
 lead, ways = right.leaders, np.array(shrinking)
-for ax, paths, title in ((axes[0], ways, "normalised wrongly"), (axes[2], soft.array, "softmax")):
+for ax, paths, title in (
+    (axes[0], ways, "normalised wrongly"),
+    (axes[2], soft.array, "softmax"),
+):
     ax.scatter(*tokens.T, s=8, color=GREY)
     ax.plot(*np.moveaxis(paths[:, lead], -1, 0), ".-", ms=4, lw=0.9, color=COLOURS[1])
-    ax.scatter(*tokens[lead].T, s=120, marker="*", color=COLOURS[0], edgecolors=EDGE, zorder=3)
+    ax.scatter(
+        *tokens[lead].T, s=120, marker="*", color=COLOURS[0], edgecolors=EDGE, zorder=3
+    )
     ax.set(title=title, aspect="equal", xticks=[], yticks=[])
 axes[1].semilogx(alphas, layers, "o-", color=COLOURS[0])
-axes[1].set(xlabel=r"$\alpha$", ylabel="layer of the certificate", title="any step converges", ylim=(0, None))
+axes[1].set(
+    xlabel=r"$\alpha$",
+    ylabel="layer of the certificate",
+    title="any step converges",
+    ylim=(0, None),
+)
 plt.show()
 
 # %%

@@ -17,7 +17,11 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.draw.style import COLOURS, GREY
-from hardmax.figures.hardmax_rule import DELTA, compute_attracting_set, draw_attracting_set
+from hardmax.figures.hardmax_rule import (
+    DELTA,
+    compute_attracting_set,
+    draw_attracting_set,
+)
 
 trajectory, limit, inside = compute_attracting_set()
 print(limit)
@@ -28,7 +32,9 @@ plt.show()
 # %%
 # The distance of every token to the nearest point of :math:`\mathcal{S}`, layer by layer.
 
-distances = np.linalg.norm(trajectory.array[:, :, None] - limit.points, axis=-1).min(axis=2)  # (layers + 1, n)
+distances = np.linalg.norm(trajectory.array[:, :, None] - limit.points, axis=-1).min(
+    axis=2
+)  # (layers + 1, n)
 assert (distances[inside:] < DELTA).all()
 assert (distances[inside - 1] >= DELTA).any()
 moving = distances[:, distances[0] > 0]
@@ -48,7 +54,11 @@ plt.show()
 rates = moving[inside + 1 :] / moving[inside:-1]
 print(f"distances shrink by {rates.min():.9f} to {rates.max():.9f} a layer")
 assert np.allclose(rates, 2 / 3)
-for verdict in (hm.theorems.limit(trajectory), hm.theorems.theorem1(trajectory), hm.theorems.theorem4(trajectory)):
+for verdict in (
+    hm.theorems.limit(trajectory),
+    hm.theorems.theorem1(trajectory),
+    hm.theorems.theorem4(trajectory),
+):
     print(verdict)
     assert verdict.holds
 

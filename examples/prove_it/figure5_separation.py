@@ -41,8 +41,13 @@ rng = np.random.default_rng(0)
 angles = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
 circle = np.column_stack([np.cos(angles), np.sin(angles)])
 for _ in range(1000):
-    radii, turns = delta * np.sqrt(rng.uniform(size=(3, 4, 1))), rng.integers(0, len(circle), (3, 4))
-    tokens = (points[:, None] + radii * circle[turns]).reshape(12, 2)  # four tokens in each ball
+    radii, turns = (
+        delta * np.sqrt(rng.uniform(size=(3, 4, 1))),
+        rng.integers(0, len(circle), (3, 4)),
+    )
+    tokens = (points[:, None] + radii * circle[turns]).reshape(
+        12, 2
+    )  # four tokens in each ball
     sets = hm.simulate(np.vstack([tokens, points]), hm.Hardmax(0.5), layers=0).sets(0)
     upper = {0, 1, 2, 3, 12}
     assert all(set(sets[i].tolist()) <= upper for i in upper)

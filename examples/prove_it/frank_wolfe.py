@@ -31,9 +31,15 @@ for verdict in hm.theorems.check(run):
 
 betas, farther = np.linspace(0.1, 0.55, 10), np.linspace(0.1, 0.9, 33)
 opposite, chain = np.array([[3.0, 0], [-3, 0]]), {"gamma": 0.02, "eps": 0.6}
-times = [np.median(hm.random_chain.exit_times(opposite, beta=b, runs=50, max_steps=50_000, **chain)) for b in betas]
+times = [
+    np.median(
+        hm.random_chain.exit_times(opposite, beta=b, runs=50, max_steps=50_000, **chain)
+    )
+    for b in betas
+]
 bounds, extended = (
-    [hm.random_chain.exit_bound(opposite, beta=b, **chain).time() for b in at] for at in (betas, farther)
+    [hm.random_chain.exit_bound(opposite, beta=b, **chain).time() for b in at]
+    for at in (betas, farther)
 )
 print("median exit times", np.array(times), "bounds", np.round(bounds, 1))
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
@@ -42,7 +48,9 @@ left.scatter(*tokens.T, s=12, color="0.4", zorder=3)
 left.scatter(*limit.points.T, s=130, marker="*", color=BLUE, zorder=4)
 left.set(aspect="equal", title=f"{len(limit.leaders)} vertices lead")
 right.semilogy(betas, times, "o-", color=BLUE, label="median exit time, 50 runs")
-right.semilogy(farther, extended, color="0.4", ls="--", label="proved bound of the median")
+right.semilogy(
+    farther, extended, color="0.4", ls="--", label="proved bound of the median"
+)
 right.set(xlabel="beta", ylabel="steps", title="exit times of the random chain")
 right.legend(frameon=False)
 for ax in (left, right):
@@ -64,7 +72,9 @@ print("Hardmax:    ", hm.limit(tied, hm.Hardmax(1)).tokens[4])
 # x\rangle/2`. As transcribed it is false: the tokens 1 and 2 with B = -1 stay at J of at least 1/2. It is true if 0
 # lies in the hull of the tokens at every layer.
 
-for verdict in hm.theorems.check(hm.simulate([[1], [2]], hm.FrankWolfe([[-1]]), layers=10))[2:]:
+for verdict in hm.theorems.check(
+    hm.simulate([[1], [2]], hm.FrankWolfe([[-1]]), layers=10)
+)[2:]:
     print(verdict)
 
 # %%

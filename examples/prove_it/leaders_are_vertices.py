@@ -39,8 +39,17 @@ ax = figure.add_axes((0.6, 0.14, 0.37, 0.76))
 at = np.arange(limit.layer + 3)
 emerged = [(trajectory.emerged[trajectory.leaders] <= k).sum() for k in at]
 decided = [((trajectory.decided >= 0) & (trajectory.decided <= k)).sum() for k in at]
-ax.step(at, decided, where="post", color=COLOURS[0], lw=2, label="tokens whose limit is proved")
-ax.step(at, emerged, where="post", color=COLOURS[1], lw=2, label="leaders that have emerged")
+ax.step(
+    at,
+    decided,
+    where="post",
+    color=COLOURS[0],
+    lw=2,
+    label="tokens whose limit is proved",
+)
+ax.step(
+    at, emerged, where="post", color=COLOURS[1], lw=2, label="leaders that have emerged"
+)
 ax.set(xlabel="layer", ylim=(0, 210), title="200 tokens")
 ax.legend(frameon=False, loc="center right")
 plt.show()
@@ -49,13 +58,20 @@ plt.show()
 # Both statements, as numbers.
 
 emergence = zip(trajectory.leaders, trajectory.emerged[trajectory.leaders], strict=True)
-moved = max(np.abs(trajectory.array[k:, i] - trajectory.array[-1, i]).max() for i, k in emergence)
+moved = max(
+    np.abs(trajectory.array[k:, i] - trajectory.array[-1, i]).max()
+    for i, k in emergence
+)
 print(f"After emerging, leaders move by {moved}.")
 assert moved == 0
 
 hull = ConvexHull(limit.points)  # computed from the limits alone
-print(f"{len(limit.leaders)} leaders; the hull of all limits has {len(hull.vertices)} vertices.")
-assert sorted(hull.vertices) == list(range(len(limit.leaders)))  # the leaders' points come first
+print(
+    f"{len(limit.leaders)} leaders; the hull of all limits has {len(hull.vertices)} vertices."
+)
+assert sorted(hull.vertices) == list(
+    range(len(limit.leaders))
+)  # the leaders' points come first
 assert hm.theorems.leaders(trajectory).holds
 
 # %%

@@ -45,17 +45,28 @@ def heads(*matrices: np.ndarray) -> hm.MultiHead:
 
 
 def with_feed_forward(rng: np.random.Generator) -> hm.Compose:
-    return hm.Compose([hm.Hardmax(ALPHA), hm.FeedForward.random(D, gain=0.02, seed=int(rng.integers(1 << 30)))])
+    return hm.Compose(
+        [
+            hm.Hardmax(ALPHA),
+            hm.FeedForward.random(D, gain=0.02, seed=int(rng.integers(1 << 30))),
+        ]
+    )
 
 
 RULES: dict[str, tuple[str, Callable[[np.random.Generator], object]]] = {
     "A symmetric positive definite": ("proved", lambda rng: head(definite(rng))),
     "2 heads, all definite": ("OPEN", lambda rng: heads(definite(rng), definite(rng))),
-    "4 heads, all definite": ("OPEN", lambda rng: heads(*(definite(rng) for _ in range(4)))),
+    "4 heads, all definite": (
+        "OPEN",
+        lambda rng: heads(*(definite(rng) for _ in range(4))),
+    ),
     "A = I + 3 (skew)": ("OPEN", lambda rng: head(skewed(rng))),
     "A Gaussian": ("OPEN", lambda rng: head(rng.normal(size=(D, D)))),
     "4 Gaussian heads": ("OPEN", lambda rng: heads(*rng.normal(size=(4, D, D)))),
-    "A of rank 1": ("OPEN", lambda rng: head(np.outer(rng.normal(size=D), rng.normal(size=D)))),
+    "A of rank 1": (
+        "OPEN",
+        lambda rng: head(np.outer(rng.normal(size=D), rng.normal(size=D))),
+    ),
     "A = -I": ("OPEN", lambda rng: head(-np.eye(D))),
     "no normalisation": ("proved", lambda rng: hm.Hardmax(ALPHA, normalize=False)),
     "feed-forward, gain 0.02": ("OPEN", with_feed_forward),
@@ -81,8 +92,12 @@ def outcome(rule: object, tokens: np.ndarray) -> str:
     return "not settled"
 
 
-print(f"{RUNS} runs each, n = {N}, d = {D}, alpha = {ALPHA}, at most {MOST_LAYERS} layers")
-print(f"{'rule':32s}{'theory':>8s}{'clusters':>10s}{'consensus':>11s}{'not settled':>13s}")
+print(
+    f"{RUNS} runs each, n = {N}, d = {D}, alpha = {ALPHA}, at most {MOST_LAYERS} layers"
+)
+print(
+    f"{'rule':32s}{'theory':>8s}{'clusters':>10s}{'consensus':>11s}{'not settled':>13s}"
+)
 counts: dict[str, Counter[str]] = {}
 for name, (theory, make) in RULES.items():
     ends = counts[name] = Counter()
@@ -90,19 +105,32 @@ for name, (theory, make) in RULES.items():
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(N, D))
         ends[outcome(make(rng), tokens)] += 1
-    print(f"{name:32s}{theory:>8s}{ends['clusters']:10d}{ends['consensus']:11d}{ends['not settled']:13d}")
-assert all(counts[name]["clusters"] == RUNS for name, (theory, _) in RULES.items() if theory == "proved")
+    print(
+        f"{name:32s}{theory:>8s}{ends['clusters']:10d}{ends['consensus']:11d}{ends['not settled']:13d}"
+    )
+assert all(
+    counts[name]["clusters"] == RUNS
+    for name, (theory, _) in RULES.items()
+    if theory == "proved"
+)
 
 # %%
 # Under the hypotheses runs end in clusters. Elsewhere the results are mixed.
 
 figure, ax = plt.subplots(figsize=(9.5, 4.6), layout="constrained")
 left = np.zeros(len(RULES))
-for kind, colour in (("clusters", COLOURS[0]), ("consensus", COLOURS[4]), ("not settled", REST)):
+for kind, colour in (
+    ("clusters", COLOURS[0]),
+    ("consensus", COLOURS[4]),
+    ("not settled", REST),
+):
     widths = np.array([counts[name][kind] for name in RULES])
     ax.barh(range(len(RULES)), widths, left=left, color=colour, label=kind)
     left += widths
-labels = [f"{name} ({'proved' if theory == 'proved' else 'open'})" for name, (theory, _) in RULES.items()]
+labels = [
+    f"{name} ({'proved' if theory == 'proved' else 'open'})"
+    for name, (theory, _) in RULES.items()
+]
 ax.set(yticks=range(len(RULES)), yticklabels=labels, xlabel="runs", xlim=(0, RUNS))
 ax.invert_yaxis()
 ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)

@@ -29,21 +29,44 @@ for eps, limit in zip(tolerances, limits, strict=True):
 # leader stands still; with a tolerance all of a group move to its mean. Right: distances from that mean by layer. From
 # the layer of the certificate on they fall by exactly 2/3 per layer.
 
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+figure, (left, middle, right) = plt.subplots(
+    1, 3, figsize=(12, 4.2), layout="constrained"
+)
 for ax, eps, limit in zip((left, middle), tolerances, limits, strict=True):
     run = hm.simulate(tokens, hm.Localmax(alpha, eps), layers=36).array
     for group in range(len(limit.points)):
-        members, colour = np.flatnonzero(limit.clusters == group), COLOURS[group % len(COLOURS)]
+        members, colour = (
+            np.flatnonzero(limit.clusters == group),
+            COLOURS[group % len(COLOURS)],
+        )
         ax.plot(*run[:, members].transpose(2, 0, 1), color=colour, lw=0.8, alpha=0.8)
         if len(members) > 2:
-            ax.fill(*tokens[members][ConvexHull(tokens[members]).vertices].T, color=colour, alpha=0.15, lw=0)
+            ax.fill(
+                *tokens[members][ConvexHull(tokens[members]).vertices].T,
+                color=colour,
+                alpha=0.15,
+                lw=0,
+            )
         if eps:
             distances = np.linalg.norm(run[:, members] - limit.points[group], axis=2)
             right.semilogy(np.maximum(distances, 1e-16), color=colour, lw=0.8)
     ax.scatter(*tokens.T, s=10, color=GREY, zorder=3)
-    ax.scatter(*limit.points.T, s=130, marker="*", color=COLOURS[: len(limit.points)], edgecolor=EDGE, zorder=4)
+    ax.scatter(
+        *limit.points.T,
+        s=130,
+        marker="*",
+        color=COLOURS[: len(limit.points)],
+        edgecolor=EDGE,
+        zorder=4,
+    )
     ax.set(aspect="equal", title=f"eps = {eps}: {len(limit.points)} groups")
-right.axvline(limits[1].layer, color="k", ls="--", lw=1, label=f"certificate, layer {limits[1].layer}")
+right.axvline(
+    limits[1].layer,
+    color="k",
+    ls="--",
+    lw=1,
+    label=f"certificate, layer {limits[1].layer}",
+)
 right.set(xlabel="layer", ylim=(1e-7, 5), title="distance from the group's mean")
 right.legend(frameon=False, loc="lower left")
 for ax in (left, middle, right):

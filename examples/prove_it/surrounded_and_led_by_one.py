@@ -21,13 +21,21 @@ rule = hm.Hardmax(Fraction(1, 2))
 trajectory = hm.simulate(tokens, rule, layers=12)
 limit = hm.limit(tokens, rule)
 print(limit)
-print("argmax sets at layer 0:", {i: members.tolist() for i, members in enumerate(trajectory.sets(0))})
-print("and at layer 1:             ", {i: members.tolist() for i, members in enumerate(trajectory.sets(1))})
+print(
+    "argmax sets at layer 0:",
+    {i: members.tolist() for i, members in enumerate(trajectory.sets(0))},
+)
+print(
+    "and at layer 1:             ",
+    {i: members.tolist() for i, members in enumerate(trajectory.sets(1))},
+)
 
 # %%
 # Exact positive weights whose mean of the tokens is 0 prove that 0 is inside.
 
-weights = np.linalg.solve(np.vstack([np.array(tokens[:3], float).T, np.ones(3)]), [0, 0, 1])
+weights = np.linalg.solve(
+    np.vstack([np.array(tokens[:3], float).T, np.ones(3)]), [0, 0, 1]
+)
 exact = [Fraction(float(w)).limit_denominator(10_000) for w in weights]
 mean = [sum(w * z[r] for w, z in zip(exact, tokens, strict=False)) for r in range(2)]
 print("weights of tokens 0, 1 and 2 with mean 0:", *exact)
@@ -47,7 +55,12 @@ for ax, k in zip(axes, (0, 1, 12), strict=True):
     for i, members in enumerate(trajectory.sets(k)):
         target = Z[members].mean(axis=0)
         if i not in members:
-            ax.annotate("", target, Z[i], arrowprops={"arrowstyle": "->", "color": GREY, "lw": 1.2})
+            ax.annotate(
+                "",
+                target,
+                Z[i],
+                arrowprops={"arrowstyle": "->", "color": GREY, "lw": 1.2},
+            )
         if k < 12 or i == 2:
             ax.annotate(str(i), Z[i], (6, -13), textcoords="offset points", fontsize=11)
     ax.scatter(*Z.T, s=60, color=COLOURS[0], edgecolors=EDGE, zorder=3)

@@ -17,7 +17,17 @@ import numpy as np
 import hardmax as hm
 from hardmax.draw.style import COLOURS
 
-hundredths = [(51, 19), (-29, -250), (80, -32), (0, 135), (68, -86), (-131, -79), (38, 19), (-188, -222), (-97, -99)]
+hundredths = [
+    (51, 19),
+    (-29, -250),
+    (80, -32),
+    (0, 135),
+    (68, -86),
+    (-131, -79),
+    (38, 19),
+    (-188, -222),
+    (-97, -99),
+]
 hundredths += [(-63, 17)]
 tokens = [[Fraction(x, 100) for x in row] for row in hundredths]
 for alpha in (Fraction(1, 10), Fraction(1, 2), Fraction(5)):
@@ -44,10 +54,17 @@ plt.show()
 # The steps for which it leads, of two hundred, each with a certified limit: they form an interval.
 
 alphas = [Fraction(k, 100) for k in range(2, 202)]
-numbers = [set(hm.limit(tokens, hm.Hardmax(alpha)).leaders.tolist()) for alpha in alphas]
+numbers = [
+    set(hm.limit(tokens, hm.Hardmax(alpha)).leaders.tolist()) for alpha in alphas
+]
 leads = np.array([0 in leaders for leaders in numbers])
-first, last = alphas[int(np.argmax(leads))], alphas[len(leads) - 1 - int(np.argmax(leads[::-1]))]
-print(f"Of the steps that were tried, token 0 leads for those from {first} to {last}: {leads.sum()} of {len(alphas)}.")
+first, last = (
+    alphas[int(np.argmax(leads))],
+    alphas[len(leads) - 1 - int(np.argmax(leads[::-1]))],
+)
+print(
+    f"Of the steps that were tried, token 0 leads for those from {first} to {last}: {leads.sum()} of {len(alphas)}."
+)
 assert 0 < leads.sum() < len(leads)
 assert not leads[0]
 assert not leads[-1]
@@ -55,9 +72,17 @@ assert not leads[-1]
 figure, ax = plt.subplots(figsize=(9, 2.9), layout="constrained")
 leading = sorted(set.union(*numbers))
 for row, token in enumerate(leading):
-    at = [float(alpha) for alpha, leaders in zip(alphas, numbers, strict=True) if token in leaders]
+    at = [
+        float(alpha)
+        for alpha, leaders in zip(alphas, numbers, strict=True)
+        if token in leaders
+    ]
     ax.plot(at, np.full(len(at), row), "s", ms=4, color=COLOURS[1 if token == 0 else 0])
-ax.set(xlabel=r"$\alpha$", yticks=range(len(leading)), yticklabels=[f"token {i} leads" for i in leading])
+ax.set(
+    xlabel=r"$\alpha$",
+    yticks=range(len(leading)),
+    yticklabels=[f"token {i} leads" for i in leading],
+)
 ax.set(ylim=(-0.6, len(leading) - 0.4))
 plt.show()
 

@@ -28,10 +28,16 @@ growing = hm.simulate(tokens, hm.Hardmax(alpha, normalize=False), layers=60)
 # The same tokens for five layers with and without normalisation, and the size of the largest coordinate for sixty.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
-for ax, run, title in zip(axes, (bounded, growing), ("with normalisation", "without"), strict=False):
+for ax, run, title in zip(
+    axes, (bounded, growing), ("with normalisation", "without"), strict=False
+):
     short = hm.simulate(tokens, run.rule, layers=5)
     hm.draw.plot_tokens(short, ax=ax, polytope=False)
-    ax.set(title=f"{title}, layer 5", xlabel="$z_1$", ylabel="$z_2$" if run is bounded else "")
+    ax.set(
+        title=f"{title}, layer 5",
+        xlabel="$z_1$",
+        ylabel="$z_2$" if run is bounded else "",
+    )
 sizes = [np.abs(run.array).max(axis=(1, 2)) for run in (bounded, growing)]
 axes[2].semilogy(sizes[1], color=COLOURS[1], lw=2, label="without")
 axes[2].semilogy(sizes[0], color=COLOURS[0], lw=2, label="with normalisation")
@@ -42,8 +48,12 @@ plt.show()
 # %%
 # In Fractions, at all layers, for all tokens.
 
-assert all((growing.exact(k) == bounded.exact(k) * (1 + alpha) ** k).all() for k in range(61))
-same = all(np.array_equal(bounded.attention(k), growing.attention(k)) for k in range(61))
+assert all(
+    (growing.exact(k) == bounded.exact(k) * (1 + alpha) ** k).all() for k in range(61)
+)
+same = all(
+    np.array_equal(bounded.attention(k), growing.attention(k)) for k in range(61)
+)
 print(f"Exactly (1 + alpha)^k times larger at every layer; the same attention: {same}.")
 assert same
 

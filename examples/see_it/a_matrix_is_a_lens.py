@@ -36,7 +36,18 @@ for ax, (name, A) in zip(axes, matrices.items(), strict=True):
     values, vectors = np.linalg.eigh(A)
     angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
     lengths = 3.6 * np.sqrt(values[0] / values)
-    ax.add_patch(Ellipse((0, 0), *lengths, angle=angle, fill=False, ec=EDGE, ls="--", lw=1.2, zorder=5))
+    ax.add_patch(
+        Ellipse(
+            (0, 0),
+            *lengths,
+            angle=angle,
+            fill=False,
+            ec=EDGE,
+            ls="--",
+            lw=1.2,
+            zorder=5,
+        )
+    )
     ax.set(title=f"{name}: {len(limits[name].leaders)} leaders", xlabel="", ylabel="")
 plt.show()
 
@@ -46,7 +57,10 @@ plt.show()
 
 for name, A in matrices.items():
     through = tokens @ np.linalg.cholesky(A)
-    assert hm.limit(through, hm.Hardmax(0.5)).leaders.tolist() == limits[name].leaders.tolist()
+    assert (
+        hm.limit(through, hm.Hardmax(0.5)).leaders.tolist()
+        == limits[name].leaders.tolist()
+    )
 able = np.flatnonzero(hm.control.can_lead(tokens))
 for limit in limits.values():
     assert set(limit.leaders[limit.emerged == 0]) <= set(able)

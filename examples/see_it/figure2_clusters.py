@@ -49,7 +49,10 @@ late = hm.limit(hm.configuration("emerging-leader"), rule)
 tied = hm.limit(hm.configuration("edge-clusters"), rule)
 assert late.emerged.max() > 0
 assert len(tied.points) > len(tied.leaders)
-print("In the last input, tokens 4 and 5 end at", *tied.exact()[[4, 5]].astype(str).tolist())
+print(
+    "In the last input, tokens 4 and 5 end at",
+    *tied.exact()[[4, 5]].astype(str).tolist(),
+)
 
 # %%
 # The second row as a movie: its last leader emerges after layer 0.

@@ -25,7 +25,9 @@ print(trajectory)
 figure, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
 palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
 for ax, k in zip(axes.flat, (0, 1, 3, 12), strict=True):
-    plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, polytope=k == 12)
+    plot_tokens(
+        trajectory, k, ax=ax, palette=palette, projection=projection, polytope=k == 12
+    )
     ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
 plt.show()
 

@@ -37,7 +37,10 @@ page = hm.interactive(trajectory, title="60 tokens in space")
 
 shares = {}
 for d in (2, 3, 4, 8, 16, 64):
-    leaders = [len(hm.limit(hm.configuration("gaussian", n=120, d=d, seed=s), rule).leaders) for s in range(5)]
+    leaders = [
+        len(hm.limit(hm.configuration("gaussian", n=120, d=d, seed=s), rule).leaders)
+        for s in range(5)
+    ]
     shares[d] = np.mean(leaders) / 120
     print(f"d = {d:2d}: {shares[d]:.0%} of the tokens lead")
 assert list(shares.values()) == sorted(shares.values())

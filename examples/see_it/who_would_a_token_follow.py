@@ -28,7 +28,10 @@ places = np.stack(np.meshgrid(side, side), axis=-1)  # (400, 400, 2)
 
 def followed(A: np.ndarray) -> np.ndarray:
     """The token with the largest product for a newcomer at each place; -1 where that is the newcomer itself."""
-    products, own = places @ A @ tokens.T, np.einsum("xyi,ij,xyj->xy", places, A, places)
+    products, own = (
+        places @ A @ tokens.T,
+        np.einsum("xyi,ij,xyj->xy", places, A, places),
+    )
     return np.where(own > products.max(axis=-1), -1, products.argmax(axis=-1))
 
 
@@ -43,15 +46,40 @@ seen = sorted({int(j) for cell in cells.values() for j in np.unique(cell) if j >
 figure, axes = plt.subplots(1, 2, figsize=(10, 5.1), layout="constrained")
 for ax, (name, cell) in zip(axes, cells.items(), strict=True):
     shown = np.where(cell < 0, -1, np.searchsorted(seen, cell))
-    colours = ListedColormap(["white", *(COLOURS[p % len(COLOURS)] for p in range(len(seen)))])
+    colours = ListedColormap(
+        ["white", *(COLOURS[p % len(COLOURS)] for p in range(len(seen)))]
+    )
     extent = (side[0], side[-1], side[0], side[-1])
-    ax.imshow(shown, origin="lower", extent=extent, cmap=colours, vmin=-1, vmax=len(seen) - 1, alpha=0.45)
+    ax.imshow(
+        shown,
+        origin="lower",
+        extent=extent,
+        cmap=colours,
+        vmin=-1,
+        vmax=len(seen) - 1,
+        alpha=0.45,
+    )
     ax.scatter(*tokens.T, s=16, color=EDGE, zorder=3)
     for p, j in enumerate(seen):
         if (cell == j).any():
-            ax.scatter(*tokens[j], s=130, marker="*", color=COLOURS[p % len(COLOURS)], edgecolors=EDGE, zorder=4)
+            ax.scatter(
+                *tokens[j],
+                s=130,
+                marker="*",
+                color=COLOURS[p % len(COLOURS)],
+                edgecolors=EDGE,
+                zorder=4,
+            )
             if name == "A = I":
-                ax.add_patch(Circle(tuple(tokens[j] / 2), np.linalg.norm(tokens[j]) / 2, fill=False, ec=EDGE, lw=0.5))
+                ax.add_patch(
+                    Circle(
+                        tuple(tokens[j] / 2),
+                        np.linalg.norm(tokens[j]) / 2,
+                        fill=False,
+                        ec=EDGE,
+                        lw=0.5,
+                    )
+                )
     ax.scatter(0, 0, marker="+", s=60, color=EDGE)
     ax.set(title=name, aspect="equal")
     ax.set(xlabel="$z_1$", ylabel="$z_2$" if name == "A = I" else "")
@@ -64,12 +92,16 @@ plt.show()
 rng = np.random.default_rng(0)
 for name, A in matrices.items():
     for row, column in rng.integers(0, len(side), (100, 2)):
-        run = hm.simulate(np.vstack([tokens, places[row, column]]), hm.Hardmax(0.5, A), layers=0)
+        run = hm.simulate(
+            np.vstack([tokens, places[row, column]]), hm.Hardmax(0.5, A), layers=0
+        )
         expected = cells[name][row, column]
         assert run.sets(0)[-1].tolist() == [len(tokens) if expected < 0 else expected]
 corners = set(hm.Polytope(tokens).outline.tolist())
 assert all(set(np.unique(cell)) - {-1} == corners for cell in cells.values())
-print(f"{len(tokens)} tokens, {len(corners)} corners of their hull; tokens that would be followed somewhere: {seen}")
+print(
+    f"{len(tokens)} tokens, {len(corners)} corners of their hull; tokens that would be followed somewhere: {seen}"
+)
 
 # %%
 # What to try

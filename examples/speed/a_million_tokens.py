@@ -22,7 +22,9 @@ hm.limit(tokens[:1000], rule, kernel="hull")  # compiles, or loads what is compi
 
 start = time.perf_counter()
 limit = hm.limit(tokens, rule)
-print(f"{time.perf_counter() - start:.1f} s for {len(tokens):,} tokens, by {limit.stats['kernel']!r}")
+print(
+    f"{time.perf_counter() - start:.1f} s for {len(tokens):,} tokens, by {limit.stats['kernel']!r}"
+)
 print(limit)
 assert limit.certified
 assert len(limit.leaders) == 13
@@ -35,15 +37,30 @@ order = np.argsort(np.arctan2(*limit.points.T[::-1]))
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.7), layout="constrained")
 left.hexbin(*tokens.T, gridsize=90, bins="log", cmap="Greys", linewidths=0)
 corners = limit.points[: len(limit.leaders)]
-left.plot(*corners[np.append(limit.polytope.outline, limit.polytope.outline[0])].T, color=GREY, lw=1)
+left.plot(
+    *corners[np.append(limit.polytope.outline, limit.polytope.outline[0])].T,
+    color=GREY,
+    lw=1,
+)
 left.scatter(*corners.T, s=160, marker="*", color=COLOURS[1], edgecolors=EDGE, zorder=3)
 for place, p in enumerate(order, 1):
     outwards = 14 * limit.points[p] / np.linalg.norm(limit.points[p])
-    left.annotate(str(place), limit.points[p], outwards, textcoords="offset points", ha="center", va="center")
+    left.annotate(
+        str(place),
+        limit.points[p],
+        outwards,
+        textcoords="offset points",
+        ha="center",
+        va="center",
+    )
 left.margins(0.1)
 left.set(aspect="equal", xlabel="$z_1$", ylabel="$z_2$")
 right.bar(range(1, len(order) + 1), sizes[order] / 1000, color=COLOURS[0])
-right.set(xlabel="leader", ylabel="thousands of tokens that end there", xticks=range(1, len(order) + 1))
+right.set(
+    xlabel="leader",
+    ylabel="thousands of tokens that end there",
+    xticks=range(1, len(order) + 1),
+)
 plt.show()
 
 # %%
@@ -53,7 +70,9 @@ few = tokens[:3000]
 one, other = (hm.limit(few, rule, kernel=kernel) for kernel in ("numpy", "hull"))
 assert np.array_equal(one.tokens, other.tokens)
 assert np.array_equal(one.leaders, other.leaders)
-print(f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kernel']!r} and {other.stats['kernel']!r}")
+print(
+    f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kernel']!r} and {other.stats['kernel']!r}"
+)
 
 # %%
 # What to try

@@ -17,13 +17,19 @@ from hardmax.draw.style import CLASSES, EDGE
 
 torch.manual_seed(0)
 labels = torch.randint(0, 2, (64,))
-token_sets = torch.randn(64, 32, 4) + 0.5 * (2 * labels - 1)[:, None, None] * torch.tensor([1.0, -1.0, 0.0, 0.0])
+token_sets = torch.randn(64, 32, 4) + 0.5 * (2 * labels - 1)[
+    :, None, None
+] * torch.tensor([1.0, -1.0, 0.0, 0.0])
 real = torch.arange(32) < torch.randint(8, 33, (64, 1))  # the rest is padding
 
 # %%
 # The encoder maps to the plane, so that it can be drawn. The layers have no weights: everything is learnt before them.
 
-attention, encoder, decoder = HardmaxAttention(), torch.nn.Linear(4, 2), torch.nn.Linear(2, 1)
+attention, encoder, decoder = (
+    HardmaxAttention(),
+    torch.nn.Linear(4, 2),
+    torch.nn.Linear(2, 1),
+)
 optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.03)
 
 
@@ -62,7 +68,15 @@ figure, axes = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
 for ax, (step, means) in zip(axes, shots.items(), strict=False):
     for label, marker in ((0, "o"), (1, "s")):
         rows = means[labels.numpy() == label]
-        ax.scatter(*rows.T, s=36, marker=marker, color=CLASSES[label], edgecolors=EDGE, linewidths=0.5, label=label)
+        ax.scatter(
+            *rows.T,
+            s=36,
+            marker=marker,
+            color=CLASSES[label],
+            edgecolors=EDGE,
+            linewidths=0.5,
+            label=label,
+        )
     ax.set(title=f"means after eight layers, step {step}", xlabel="$z_1$")
 axes[0].set_ylabel("$z_2$")
 axes[0].legend(title="class", fontsize=8)

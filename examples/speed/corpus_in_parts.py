@@ -30,7 +30,12 @@ print(corpus.texts[0])
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client,
+    Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+    ) as client,
 ):
     source, out = Path(folder) / "reviews", Path(folder) / "scored"
     source.mkdir()
@@ -40,7 +45,9 @@ with (
     scored = hm.predict_files(source, out=out, explain=True, engine=client)
     print(f"{scored.rows} predictions in {len(scored.parts())} parts")
     answers, tokens = scored.to_frame(), scored.tokens()
-print(answers[["file", "row", "prediction", "probability"]].head(3).to_string(index=False))
+print(
+    answers[["file", "row", "prediction", "probability"]].head(3).to_string(index=False)
+)
 
 # %%
 # A row contains the contribution of each token to the logit, exactly those of ``explain``. Most predictions are right,
@@ -50,7 +57,12 @@ classifier = hm.pretrained("imdb")
 why = classifier.explain(corpus.texts[0])
 logit = why.bias + sum(part["contribution"] for part in answers["explanation"][0])
 assert abs(logit - why.logit) < 1e-9
-right = np.mean([label[:3] == answer for label, answer in zip(corpus.labels, answers["prediction"], strict=True)])
+right = np.mean(
+    [
+        label[:3] == answer
+        for label, answer in zip(corpus.labels, answers["prediction"], strict=True)
+    ]
+)
 print(f"{right:.0%} of the predictions are right.")
 assert right > 0.7
 
@@ -59,17 +71,29 @@ assert right > 0.7
 # part of all sizes. Pale bars are tokens without a planted word, which should not count.
 
 shown = tokens.head(24).iloc[::-1]
-print(tokens[["token", "count", "mean", "share"]].head(6).round(3).to_string(index=False))
+print(
+    tokens[["token", "count", "mean", "share"]].head(6).round(3).to_string(index=False)
+)
 figure, ax = plt.subplots(figsize=(8.5, 6.4), layout="constrained")
 planted = {word for words in corpus.planted for word in words}
 sought = [bool(set(token.split()) & planted) for token in shown["token"]]
-bars = ax.barh(range(len(shown)), shown["sum"], color=[BLUE if value > 0 else ORANGE for value in shown["sum"]])
+bars = ax.barh(
+    range(len(shown)),
+    shown["sum"],
+    color=[BLUE if value > 0 else ORANGE for value in shown["sum"]],
+)
 for bar, good in zip(bars, sought, strict=True):
     bar.set_alpha(1.0 if good else 0.4)
-ax.set(yticks=range(len(shown)), yticklabels=shown["token"], xlabel="sum of the contributions to the logit of pos")
+ax.set(
+    yticks=range(len(shown)),
+    yticklabels=shown["token"],
+    xlabel="sum of the contributions to the logit of pos",
+)
 ax.axvline(0, color="black", lw=0.8)
 share = shown["share"].sum()
-ax.set_title(f"24 of {len(tokens):,} tokens: {share:.0%} of the contributions in {scored.rows:,} predictions")
+ax.set_title(
+    f"24 of {len(tokens):,} tokens: {share:.0%} of the contributions in {scored.rows:,} predictions"
+)
 ax.margins(y=0.01)
 plt.show()
 
@@ -78,11 +102,20 @@ plt.show()
 # but the model counts it as praise, as in its training reviews. The predictions show it: more of them are wrong for
 # reviews with this sentence. The table of the whole corpus reveals such a word, single explanations hardly do.
 
-print(f"{sum(sought)} of the first 24 tokens contain a planted word. The first token is {tokens['token'][0]!r}.")
+print(
+    f"{sum(sought)} of the first 24 tokens contain a planted word. The first token is {tokens['token'][0]!r}."
+)
 assert tokens["token"][0] == "subtitles"
-correct = np.array([label[:3] == answer for label, answer in zip(corpus.labels, answers["prediction"], strict=True)])
+correct = np.array(
+    [
+        label[:3] == answer
+        for label, answer in zip(corpus.labels, answers["prediction"], strict=True)
+    ]
+)
 mention = np.array(["subtitles" in text for text in corpus.texts])
-print(f"Right with subtitles: {correct[mention].mean():.0%}; without: {correct[~mention].mean():.0%}.")
+print(
+    f"Right with subtitles: {correct[mention].mean():.0%}; without: {correct[~mention].mean():.0%}."
+)
 assert correct[mention].mean() < correct[~mention].mean()
 
 # %%

@@ -21,7 +21,11 @@ rotation = torch.linalg.qr(torch.randn(D, D))[0]
 
 def draw() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return a query, keys and values for each sequence, and the index of the key that the query matches."""
-    keys, values, asked = torch.randn(BATCH, KEYS, D), torch.randn(BATCH, KEYS, 4), torch.randint(KEYS, (BATCH,))
+    keys, values, asked = (
+        torch.randn(BATCH, KEYS, D),
+        torch.randn(BATCH, KEYS, 4),
+        torch.randint(KEYS, (BATCH,)),
+    )
     chosen = keys / keys.norm(dim=-1, keepdim=True)
     query = chosen[torch.arange(BATCH), asked] @ rotation + 0.05 * torch.randn(BATCH, D)
     return query[:, None], chosen, values, asked
@@ -44,7 +48,9 @@ def train(gradient: str, temperature: float) -> list[float]:
         accuracies.append((hard[:, 0] == wanted).all(-1).float().mean().item())
         out = hard
         if gradient == "soft":
-            out = torch.nn.functional.scaled_dot_product_attention(q, keys, values, scale=D**-0.5 / temperature)
+            out = torch.nn.functional.scaled_dot_product_attention(
+                q, keys, values, scale=D**-0.5 / temperature
+            )
         loss = (out[:, 0] - wanted).square().mean()
         if loss.requires_grad:
             optimizer.zero_grad()
@@ -74,7 +80,13 @@ figure, axes = plt.subplots(figsize=(7, 4))
 styles = ["-", "-", "-", ":", "--"]
 for number, (name, curve) in enumerate(curves.items()):
     smooth = curve.unfold(0, 5, 1).mean(-1)
-    axes.plot(torch.arange(len(smooth)) + 2, smooth, styles[number], color=f"C{number}", label=name)
+    axes.plot(
+        torch.arange(len(smooth)) + 2,
+        smooth,
+        styles[number],
+        color=f"C{number}",
+        label=name,
+    )
 axes.set(xlabel="step", ylabel="queries with the right value", ylim=(0, 1.02))
 axes.legend(fontsize=8, loc="center right")
 figure.tight_layout()

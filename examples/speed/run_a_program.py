@@ -78,7 +78,10 @@ W2 = np.tile(np.kron(np.eye(6), [1, -1]), 7)
 def feed_forward(bits: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return the next counter and size, and two writes, from the bits of the opcode and the numbers."""
     relu = partial(np.maximum, 0.0)
-    is_zero = 1 - (np.array([1, -1, 1, -1]) @ relu(np.outer([1, 1, -1, -1], numbers[3])[:, 0] - [0, 1, 0, 1]))
+    is_zero = 1 - (
+        np.array([1, -1, 1, -1])
+        @ relu(np.outer([1, 1, -1, -1], numbers[3])[:, 0] - [0, 1, 0, 1])
+    )
     jump = relu(bits[JUMP_UNLESS_ZERO] + np.array([-is_zero, is_zero - 1]))
     return W2 @ relu(W1 @ np.concatenate([numbers, bits[:5], jump]) - M)
 
@@ -96,7 +99,9 @@ while True:
     bits, argument = np.split(code.query(query(state[:1]))[0], [7])
     if bits[HALT]:
         break
-    numbers = np.concatenate([argument, state, stack.query(query(state[1] - [1, 2, 3]))[:, 0], [1.0]])
+    numbers = np.concatenate(
+        [argument, state, stack.query(query(state[1] - [1, 2, 3]))[:, 0], [1.0]]
+    )
     trace.append([*state, stack.query(query(np.zeros(1)))[0, 0]])
     out = feed_forward(bits, numbers)
     state, written = out[:2], out[2:].reshape(2, 2)

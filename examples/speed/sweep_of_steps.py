@@ -21,10 +21,19 @@ import hardmax as hm
 # own. Without ``engine`` there is a worker process for each core; a script then has to call it below ``if __name__ ==
 # "__main__":``, since workers import it.
 
-grid = {"alpha": np.geomspace(0.05, 5, 7).round(4).tolist(), "n": [10, 100, 1000], "seed": range(12)}
+grid = {
+    "alpha": np.geomspace(0.05, 5, 7).round(4).tolist(),
+    "n": [10, 100, 1000],
+    "seed": range(12),
+}
 with (
     tempfile.TemporaryDirectory() as folder,
-    Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client,
+    Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+    ) as client,
 ):
     found = hm.sweep("leaders", grid, out=folder, engine=client)
     print(f"{found.rows} cells, {found.errors} errors")
@@ -47,7 +56,9 @@ plt.show()
 # %%
 # The table, and assertions.
 
-table = frame.pivot_table(index="alpha", columns="n", values=["layer", "leaders"]).round(1)
+table = frame.pivot_table(
+    index="alpha", columns="n", values=["layer", "leaders"]
+).round(1)
 print(table.to_string())
 layers = frame.groupby("alpha")["layer"].mean()
 assert layers.iloc[0] > 3 * layers.iloc[-1]

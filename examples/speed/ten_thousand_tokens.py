@@ -28,7 +28,9 @@ token_sets = {d: hm.configuration("gaussian", n=N, d=d, seed=1) for d in DIMENSI
 runs, micros, names = {}, {"numpy": [], "auto": []}, []
 for d, tokens in token_sets.items():
     kernel = "hull" if d == 2 else "scan" if d < 16 else "symmetric"
-    hm.simulate(tokens[:2000], rule, layers=0, kernel=kernel)  # compiles, or loads what is compiled
+    hm.simulate(
+        tokens[:2000], rule, layers=0, kernel=kernel
+    )  # compiles, or loads what is compiled
     start = time.perf_counter()
     runs[d] = hm.simulate(tokens, rule, layers=0)
     middle = time.perf_counter()
@@ -37,8 +39,13 @@ for d, tokens in token_sets.items():
     micros["auto"].append((middle - start) / N * 1e6)
     micros["numpy"].append((end - middle) / 1000 * 1e6)
     names.append(runs[d].stats["kernel"])
-    print(f"d = {d:3d}: {names[-1]!r} takes {micros['auto'][-1]:.1f} microseconds a token here")
-    assert all(np.array_equal(one, other) for one, other in zip(defined, runs[d].sets(0), strict=False))
+    print(
+        f"d = {d:3d}: {names[-1]!r} takes {micros['auto'][-1]:.1f} microseconds a token here"
+    )
+    assert all(
+        np.array_equal(one, other)
+        for one, other in zip(defined, runs[d].sets(0), strict=False)
+    )
 print("4,000 sets compared with those of the definition: all the same.")
 assert names[:2] == ["hull", "scan"]
 
@@ -46,7 +53,9 @@ assert names[:2] == ["hull", "scan"]
 # Right: the number of tokens that are followed by some token, themselves included. In the plane a handful leads
 # all others; in 384 dimensions each of the 10,000 follows itself, and nothing moves.
 
-followed = [len({int(j) for members in runs[d].sets(0) for j in members}) for d in DIMENSIONS]
+followed = [
+    len({int(j) for members in runs[d].sets(0) for j in members}) for d in DIMENSIONS
+]
 print("tokens that are followed:", dict(zip(DIMENSIONS, followed, strict=True)))
 assert followed == sorted(followed)
 assert followed[-1] == N
@@ -54,8 +63,14 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), layout="constraine
 at = np.arange(len(DIMENSIONS))
 for shift, kind, colour in ((-0.2, "numpy", COLOURS[5]), (0.2, "auto", COLOURS[0])):
     bars = left.bar(at + shift, micros[kind], 0.38, color=colour, label=f'"{kind}"')
-    left.bar_label(bars, names if kind == "auto" else ["numpy"] * len(names), fontsize=8)
-left.set(yscale="log", ylabel="microseconds a token", title="one of 10,000 tokens against all")
+    left.bar_label(
+        bars, names if kind == "auto" else ["numpy"] * len(names), fontsize=8
+    )
+left.set(
+    yscale="log",
+    ylabel="microseconds a token",
+    title="one of 10,000 tokens against all",
+)
 left.margins(y=0.15)
 left.legend(frameon=False, loc="upper left")
 bars = right.bar(at, followed, color=COLOURS[1])

@@ -100,7 +100,12 @@ __all__ = [
 ]
 
 
-LAZY = ("control", "draw", "scale", "text")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
+LAZY = (
+    "control",
+    "draw",
+    "scale",
+    "text",
+)  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
 MODULES = {  # load torch, widgets, scikit-learn, transformers or Dask
     "attention.functional": ["HardmaxAttention", "hardmax_attention"],
     "attention.layers": ["hardmax_layers"],
@@ -112,7 +117,9 @@ MODULES = {  # load torch, widgets, scikit-learn, transformers or Dask
     "scale": ["predict_files", "sweep"],
     "text": ["HardmaxClassifier", "pretrained"],
 }
-FUNCTIONS = {name: f"hardmax.{module}" for module, names in MODULES.items() for name in names}
+FUNCTIONS = {
+    name: f"hardmax.{module}" for module, names in MODULES.items() for name in names
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,9 @@ DRAWERS = {  # the module of each function that draws results; it loads Matplotl
     "trajectory_card": "draw.pages",
     "trajectory_figure": "draw.pages",
 }
-State = Callable[[], str]  # returns the state of the work as text; called only when it is shown
+State = Callable[
+    [], str
+]  # returns the state of the work as text; called only when it is shown
 
 FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines in a log
 MIN_UPDATE = 0.2  # seconds between calls of a `State`, which may synchronize a GPU
@@ -51,19 +53,30 @@ def progress_bar(label: str) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    notebook = console.is_jupyter and find_spec("ipywidgets") is not None  # which Rich needs for a bar there
-    if not (notebook or sys.stderr.isatty()):  # some versions of Rich end a disabled bar with an empty line
+    notebook = (
+        console.is_jupyter and find_spec("ipywidgets") is not None
+    )  # which Rich needs for a bar there
+    if not (
+        notebook or sys.stderr.isatty()
+    ):  # some versions of Rich end a disabled bar with an empty line
         yield _print_lines(label)
         return
     fields = (TextColumn("{task.fields[counted]}"), TextColumn("{task.fields[state]}"))
-    columns = (TextColumn("{task.description}"), BarColumn(), *fields, TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *fields,
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=not notebook) as bar:
         task, shown = bar.add_task(label, total=None, counted="", state=""), 0.0
 
         def update(done: int, total: int, state: State | None = None) -> None:
             nonlocal shown
             bar.update(task, completed=done, total=total, counted=f"{done}/{total}")
-            if state is not None and (time.monotonic() >= shown + MIN_UPDATE or done == total):
+            if state is not None and (
+                time.monotonic() >= shown + MIN_UPDATE or done == total
+            ):
                 shown = time.monotonic()
                 bar.update(task, state=state())
 
@@ -78,7 +91,9 @@ def _print_lines(label: str) -> Callable[..., None]:
         nonlocal due
         if time.monotonic() >= due and done < total:  # the end needs no line
             due = time.monotonic() + NEXT_LINE
-            line = f"{label}: {done:,} of {total:,}  {state() if state else ''}".rstrip()
+            line = (
+                f"{label}: {done:,} of {total:,}  {state() if state else ''}".rstrip()
+            )
             print(line, file=sys.stderr, flush=True)
 
     return update

@@ -53,10 +53,18 @@ class ParameterError(InputError):
     hardmax.ParameterError: `alpha` must be positive. Got -1. A step of 0.5 is usual.
     """
 
-    def __init__(self, name: str | PathLike[str] | Sequence[str], must: str, got: object, advice: str = "") -> None:
+    def __init__(
+        self,
+        name: str | PathLike[str] | Sequence[str],
+        must: str,
+        got: object,
+        advice: str = "",
+    ) -> None:
         self.names = (str(name),) if isinstance(name, str | PathLike) else tuple(name)
         self.must, self.got, self.advice = must, str(got), advice
-        super().__init__(name, must, got, advice)  # so that pickling, which worker processes need, finds them again
+        super().__init__(
+            name, must, got, advice
+        )  # so that pickling, which worker processes need, finds them again
 
     @property
     def problem(self) -> str:
@@ -131,12 +139,22 @@ def needed_for(what: str, package: str | None, extra: str) -> Iterator[None]:
         raise MissingExtra(what, package or missing, extra) from error
 
 
-def did_you_mean(word: str, names: Iterable[str], otherwise: str = "Check the spelling.") -> str:
+def did_you_mean(
+    word: str, names: Iterable[str], otherwise: str = "Check the spelling."
+) -> str:
     """Return advice on an unknown name: the nearest one, if one is near."""
     known = {name.casefold(): name for name in names}
     near = get_close_matches(word.casefold(), known, n=1)
     return f"Did you mean {known[near[0]]!r}?" if near else otherwise
 
 
-for _error in (InputError, ParameterError, ParameterTypeError, ParameterIndexError, MissingExtra):
-    _error.__module__ = "hardmax"  # where people import them from, and what a traceback shows
+for _error in (
+    InputError,
+    ParameterError,
+    ParameterTypeError,
+    ParameterIndexError,
+    MissingExtra,
+):
+    _error.__module__ = (
+        "hardmax"  # where people import them from, and what a traceback shows
+    )

@@ -19,7 +19,9 @@ def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
     """Write the rows of an array of floats or Fractions as integers over one denominator."""
     ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
     denominator = lcm(*{q for row in ratios for _, q in row})
-    return [tuple(p * (denominator // q) for p, q in row) for row in ratios], denominator
+    return [
+        tuple(p * (denominator // q) for p, q in row) for row in ratios
+    ], denominator
 
 
 def common_denominator(values: AnyArray) -> int:
@@ -28,12 +30,16 @@ def common_denominator(values: AnyArray) -> int:
         return lcm(*{x.denominator for x in values.flat})
     mantissas, exponents = np.frexp(values.astype(np.float64))
     whole = np.ldexp(mantissas, 53).astype(np.int64)  # x = whole * 2^(exponent - 53)
-    zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # at the end of `whole`; -1 for 0
+    zeros = (
+        np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    )  # at the end of `whole`; -1 for 0
     return 1 << max(0, int(np.where(whole == 0, 0, 53 - exponents - zeros).max()))
 
 
 def to_fractions(values: AnyArray) -> AnyArray:
-    return np.array([Fraction(x) for x in values.ravel().tolist()], object).reshape(values.shape)
+    return np.array([Fraction(x) for x in values.ravel().tolist()], object).reshape(
+        values.shape
+    )
 
 
 def dot(x: Iterable[int], y: Iterable[int]) -> int:
@@ -61,7 +67,10 @@ def has_positive_pivots(matrix: AnyArray) -> bool:
     False where its integers are so long that elimination would be slow: exponents spread over hundreds of digits.
     """
     M = [list(row) for row in over_one_denominator(matrix)[0]]
-    if len(M) * max(abs(x) for row in M for x in row).bit_length() > MAX_ELIMINATION_BITS:
+    if (
+        len(M) * max(abs(x) for row in M for x in row).bit_length()
+        > MAX_ELIMINATION_BITS
+    ):
         return False
     last = 1
     for k, pivoting in enumerate(M):  # the part above the diagonal is enough
@@ -71,7 +80,9 @@ def has_positive_pivots(matrix: AnyArray) -> bool:
         for i in range(k + 1, len(M)):
             row, factor = M[i], pivoting[i]
             for j in range(i, len(M)):
-                row[j] = (pivot * row[j] - factor * pivoting[j]) // last  # without remainder (Bareiss)
+                row[j] = (
+                    pivot * row[j] - factor * pivoting[j]
+                ) // last  # without remainder (Bareiss)
         last = pivot
     return True
 

@@ -11,12 +11,18 @@ from pathlib import Path
 from hardmax._errors import ParameterError
 
 
-def check_ending(path: str | PathLike[str], endings: Sequence[str], name: str = "path") -> str:
+def check_ending(
+    path: str | PathLike[str], endings: Sequence[str], name: str = "path"
+) -> str:
     """Return the suffix of a file in lower case, one of `endings`; `name` is the parameter that holds the path."""
     ending = Path(path).suffix.lower()
     if ending not in endings:
-        which = " or ".join(endings) if len(endings) < 3 else f"one of {', '.join(endings)}"
-        raise ParameterError(name, f"end in {which}", f"{str(path)!r}", "Change the ending.")
+        which = (
+            " or ".join(endings) if len(endings) < 3 else f"one of {', '.join(endings)}"
+        )
+        raise ParameterError(
+            name, f"end in {which}", f"{str(path)!r}", "Change the ending."
+        )
     return ending
 
 
@@ -30,7 +36,9 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
     """Refuse a file, or a folder, that cannot be written, before the work for it starts."""
     target = Path(path)
     if target.exists() and target.is_dir() != folder:
-        raise _not_writable(target, "It is a file" if folder else "It is a folder", folder)
+        raise _not_writable(
+            target, "It is a file" if folder else "It is a folder", folder
+        )
     above = target if folder else target.parent
     while not above.exists():
         above = above.parent
@@ -39,7 +47,9 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
     try:
         from tempfile import TemporaryFile  # takes a while to load
 
-        with TemporaryFile(dir=above):  # permissions do not show every folder that cannot be written
+        with TemporaryFile(
+            dir=above
+        ):  # permissions do not show every folder that cannot be written
             pass
     except OSError as error:
         raise _not_writable(target, error.strerror, folder) from None
@@ -47,7 +57,9 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
 
 def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSError:
     kind = "a folder" if folder else "a file"
-    return OSError(f"`{path}` must be {kind} that can be written. Got: {reason}. Choose another path.")
+    return OSError(
+        f"`{path}` must be {kind} that can be written. Got: {reason}. Choose another path."
+    )
 
 
 @contextmanager
@@ -61,8 +73,12 @@ def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[
         if target.is_dir():
             raise IsADirectoryError(EISDIR, "It is a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".{target.stem}-{secrets.token_hex(8)}{target.suffix}"
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # less the user's mask
+        temporary = (
+            target.parent / f".{target.stem}-{secrets.token_hex(8)}{target.suffix}"
+        )
+        os.close(
+            os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        )  # less the user's mask
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError):
             error.strerror = "Its folder is a file"
@@ -79,7 +95,9 @@ def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[
 
 def _keep_first(temporary: Path, target: Path) -> None:
     try:
-        os.link(temporary, target)  # unlike a rename, it fails where there is such a file
+        os.link(
+            temporary, target
+        )  # unlike a rename, it fails where there is such a file
     except FileExistsError:
         return
     except OSError:  # a file system without links: another process may write in between

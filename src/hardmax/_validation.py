@@ -21,12 +21,16 @@ MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
-    **dict.fromkeys(("A", "B", "keys", "queries", "values"), "Check how it was computed."),
+    **dict.fromkeys(
+        ("A", "B", "keys", "queries", "values"), "Check how it was computed."
+    ),
 }
 
 
 def is_tensor(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(
+        value, "detach"
+    )
 
 
 def to_numpy(value: Any) -> Any:
@@ -34,7 +38,9 @@ def to_numpy(value: Any) -> Any:
     if not is_tensor(value):
         return value
     plain = value.detach().cpu()
-    return (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()  # NumPy has no bfloat16
+    return (
+        plain.float() if str(plain.dtype) == "torch.bfloat16" else plain
+    ).numpy()  # NumPy has no bfloat16
 
 
 def is_missing(value: Any) -> bool:
@@ -44,7 +50,9 @@ def is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     differs = value != value
-    return isinstance(differs, bool | np.bool_) and bool(differs)  # an array in place of a cell is not missing
+    return isinstance(differs, bool | np.bool_) and bool(
+        differs
+    )  # an array in place of a cell is not missing
 
 
 def like(array: AnyArray, value: Array) -> Array:
@@ -65,7 +73,11 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     advice = "Pad them to one length and pass `mask`, True for the real tokens."
     array = as_array(tokens, "tokens", "have rows of equal length", advice)
     if array.ndim not in (2, 3):
-        on_a_line = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
+        on_a_line = (
+            " For tokens on a line, pass `tokens.reshape(-1, 1)`."
+            if array.ndim == 1
+            else ""
+        )
         must, got = "have shape (n, d) or (batch, n, d)", f"shape {array.shape}"
         raise ParameterError("tokens", must, got, f"Use one token per row.{on_a_line}")
     if 0 in array.shape:
@@ -73,17 +85,34 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
         advice = "Check that the file or the filter before this step is not empty."
         raise ParameterError("tokens", must, f"shape {array.shape}", advice)
     shape = array.shape[:-1]
-    real = np.ones(shape, bool) if mask is None else as_array(mask, "mask", f"have shape {shape}")
+    real = (
+        np.ones(shape, bool)
+        if mask is None
+        else as_array(mask, "mask", f"have shape {shape}")
+    )
     if real.dtype != bool or real.shape != shape:
-        must, got = f"be boolean of shape {shape}, True for real tokens", f"{real.dtype} of shape {real.shape}"
-        raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")
+        must, got = (
+            f"be boolean of shape {shape}, True for real tokens",
+            f"{real.dtype} of shape {real.shape}",
+        )
+        raise ParameterError(
+            "mask",
+            must,
+            got,
+            "Use mask.astype(bool), without the last axis of `tokens`.",
+        )
     if not real.any(axis=-1).all():
-        must, got = "leave at least one real token in each token set", "a token set that is padding alone"
+        must, got = (
+            "leave at least one real token in each token set",
+            "a token set that is padding alone",
+        )
         raise ParameterError("mask", must, got, "Drop it from the batch.")
     return exact_numbers(array, "tokens", real), real
 
 
-def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
+def as_array(
+    value: Array, name: str, must: str, advice: str = "Fill them up."
+) -> AnyArray:
     """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
     refuse_gaps(value, name)
     try:
@@ -91,13 +120,23 @@ def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") 
     except ValueError:
         raise ParameterError(name, must, "rows of different lengths", advice) from None
     # Keep the integers of a list or table that NumPy may have rounded to float64.
-    if isinstance(value, np.ndarray) or is_tensor(value) or array.dtype.kind != "f" or not array.size:
+    if (
+        isinstance(value, np.ndarray)
+        or is_tensor(value)
+        or array.dtype.kind != "f"
+        or not array.size
+    ):
         return array
     large = np.argwhere(np.abs(array) >= MAX_EXACT_INTEGER)
     if not len(large):
         return array
-    frame = type(value).__module__.partition(".")[0] == "pandas"  # which would convert to one type first
-    given, exact = np.asarray(value.astype(object) if frame else value, object), array.astype(object)
+    frame = (
+        type(value).__module__.partition(".")[0] == "pandas"
+    )  # which would convert to one type first
+    given, exact = (
+        np.asarray(value.astype(object) if frame else value, object),
+        array.astype(object),
+    )
     if given.shape != array.shape:
         return array
     for where in map(tuple, large):
@@ -108,31 +147,64 @@ def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") 
 
 def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
     """Refuse arrays that NumPy would misread: masked ones, and, unless `sparse`, sparse ones."""
-    hidden = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
+    hidden = (
+        int(np.ma.getmaskarray(value).sum())
+        if isinstance(value, np.ma.MaskedArray)
+        else 0
+    )
     if hidden:
-        padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
+        padding = (
+            " For padding, pass `tokens.data` and `mask`, True for the real tokens."
+            if name == "tokens"
+            else ""
+        )
         advice = f"Fill them, or leave their rows out.{padding}"
-        raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
-    is_sparse = "scipy.sparse" in sys.modules and scipy.sparse.issparse(value)  # there is none before it is loaded
-    if (is_sparse and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
-        advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
-        raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
+        raise ParameterError(
+            name, "have all its values", f"a masked array with {hidden} masked", advice
+        )
+    is_sparse = "scipy.sparse" in sys.modules and scipy.sparse.issparse(
+        value
+    )  # there is none before it is loaded
+    if (is_sparse and not sparse) or (
+        is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))
+    ):
+        advice = (
+            "Use its method to_dense()."
+            if is_tensor(value)
+            else "Use its method toarray()."
+        )
+        raise ParameterTypeError(
+            name, "be a dense array", f"a sparse one, {type(value).__name__}", advice
+        )
 
 
-def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> AnyArray:
+def exact_numbers(
+    array: AnyArray, name: str, real: BoolArray | None = None
+) -> AnyArray:
     """Return an array of finite floats, or of Fractions where float64 could not hold the values, except in padding."""
     if array.dtype.kind not in "fiubO":
-        raise ParameterTypeError(name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name])
+        raise ParameterTypeError(
+            name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name]
+        )
     real = np.ones(array.shape[:-1], bool) if real is None else real
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
         bad = ~np.isfinite(array) & real[..., None]
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
-            raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
+            raise ParameterError(
+                name,
+                "be finite",
+                f"{array[where]} at index {where}{more}",
+                ADVICE[name],
+            )
         return array
     integers = array.dtype.kind in "iub"
-    if integers and max(int(array.max(initial=0)), -int(array.min(initial=0))) <= MAX_EXACT_INTEGER:
+    if (
+        integers
+        and max(int(array.max(initial=0)), -int(array.min(initial=0)))
+        <= MAX_EXACT_INTEGER
+    ):
         return array.astype(np.float64)
     fractions = np.empty(array.shape, object)
     for where in np.ndindex(array.shape):
@@ -141,7 +213,9 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
         except ValueError:
             if real[where[:-1]]:
                 raise
-            fractions[where] = Fraction(0)  # padding may hold anything; what is no number becomes 0
+            fractions[where] = Fraction(
+                0
+            )  # padding may hold anything; what is no number becomes 0
     floats = fractions.astype(np.float64)
     return floats if (floats.astype(object) == fractions).all() else fractions
 
@@ -150,13 +224,25 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
     fraction = None
     with suppress(TypeError, ValueError, OverflowError, AttributeError):
         if value == value and not isinstance(value, str | bytes):
-            p, q = value.as_integer_ratio() if hasattr(value, "as_integer_ratio") else (value, 1)
+            p, q = (
+                value.as_integer_ratio()
+                if hasattr(value, "as_integer_ratio")
+                else (value, 1)
+            )
             fraction = Fraction(int(p), int(q))
     if fraction is None:
-        raise ParameterError(name, "hold finite real numbers", f"{value!r} at index {index}", ADVICE[name])
+        raise ParameterError(
+            name,
+            "hold finite real numbers",
+            f"{value!r} at index {index}",
+            ADVICE[name],
+        )
     if abs(fraction) > MAX_FLOAT:
         advice = "Divide all of it by one constant: leaders and sets stay the same."
-        must, got = "lie within float64's range, 1.8e308", f"a larger number at index {index}"
+        must, got = (
+            "lie within float64's range, 1.8e308",
+            f"a larger number at index {index}",
+        )
         raise ParameterError(name, must, got, advice)
     return fraction
 
@@ -164,15 +250,26 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
 def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
     """Return the step sizes as exact Fractions, one per layer; the last one is used for all later layers."""
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
-    values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
+    values = (
+        plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
+    )
     if not len(values):
-        raise ParameterError(name, "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
-    steps: list[Any] = [value.item() if isinstance(value, np.generic) else value for value in values]
+        raise ParameterError(
+            name,
+            "hold at least one value",
+            "an empty sequence",
+            "Pass one number, such as 0.5.",
+        )
+    steps: list[Any] = [
+        value.item() if isinstance(value, np.generic) else value for value in values
+    ]
     for value in steps:
         good = isinstance(value, Rational | float) and not isinstance(value, bool)
         if not good or not 0 < value < np.inf:
             must = "be a positive finite number, or a sequence of such, one per layer"
-            raise ParameterError(name, must, repr(value), "Typical values lie between 0.1 and 5.")
+            raise ParameterError(
+                name, must, repr(value), "Typical values lie between 0.1 and 5."
+            )
     return tuple(map(Fraction, steps))
 
 
@@ -191,7 +288,9 @@ def check_matrix(A: Array, *, any_A: bool, name: str = "A") -> AnyArray:
 
 def _check_positive_definite(A: AnyArray) -> AnyArray:
     size = np.abs(A).max() or 1
-    unit = (A / size).astype(np.float64)  # entries at most 1, so that nothing below overflows
+    unit = (A / size).astype(
+        np.float64
+    )  # entries at most 1, so that nothing below overflows
     must, kind = "be symmetric positive definite", f"a {len(A)} by {len(A)} matrix"
     skew = float(np.abs(unit - unit.T).max())
     if skew > SYMMETRY_TOL:
@@ -200,7 +299,10 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
         raise ParameterError("A", must, got, advice)
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
-        smallest, least = float(size * np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
+        smallest, least = (
+            float(size * np.linalg.eigvalsh((unit + unit.T) / 2)[0]),
+            len(A) * np.finfo(np.float64).eps,
+        )
         is_zero = abs(smallest) <= 10 * least * float(size)
         got = f"{kind} whose smallest eigenvalue is {'0 up to rounding' if is_zero else f'{smallest:.3g}'}"
         advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
@@ -227,30 +329,49 @@ def is_positive_definite(A: AnyArray) -> bool:
     return has_positive_pivots(exact)
 
 
-def check_weight(weight: Array, name: str, *, square: bool = False, size: int | None = None) -> Array:
+def check_weight(
+    weight: Array, name: str, *, square: bool = False, size: int | None = None
+) -> Array:
     """Return a matrix, or with `size` a vector, of finite numbers: a read-only float64 array, or the given tensor."""
-    must, advice = "be a square matrix" if square else "be a matrix", "Pass an array with two axes."
+    must, advice = (
+        "be a square matrix" if square else "be a matrix",
+        "Pass an array with two axes.",
+    )
     if size is not None:
         must, advice = f"have shape ({size},)", "Pass one number for each."
     array = as_array(weight, name, "be a matrix" if size is None else must)
-    is_matrix = array.ndim == 2 and array.size > 0 and (not square or array.shape[0] == array.shape[1])
+    is_matrix = (
+        array.ndim == 2
+        and array.size > 0
+        and (not square or array.shape[0] == array.shape[1])
+    )
     if isinstance(weight, str):
-        raise ParameterError(name, must, f"the text {weight!r}", "hm.matrix(name) makes a named one.")
+        raise ParameterError(
+            name, must, f"the text {weight!r}", "hm.matrix(name) makes a named one."
+        )
     if not is_matrix if size is None else array.shape != (size,):
         raise ParameterError(name, must, f"shape {array.shape}", advice)
     try:
-        floats = array.astype(np.float64, casting="unsafe" if array.dtype.kind in "fiubO" else "no")
+        floats = array.astype(
+            np.float64, casting="unsafe" if array.dtype.kind in "fiubO" else "no"
+        )
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(name, "hold finite real numbers", array.dtype, "Convert it to floats.") from None
+        raise ParameterError(
+            name, "hold finite real numbers", array.dtype, "Convert it to floats."
+        ) from None
     if not np.isfinite(floats).all():
-        raise ParameterError(name, "hold finite real numbers", "NaN or infinite ones", "Clean it first.")
+        raise ParameterError(
+            name, "hold finite real numbers", "NaN or infinite ones", "Clean it first."
+        )
     floats.setflags(write=False)
     return weight if is_tensor(weight) else floats
 
 
 def check_count(value: object, name: str, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(name, f"be an integer of at least {least}", f"{value!r}", "Pass an int.")
+        raise ParameterError(
+            name, f"be an integer of at least {least}", f"{value!r}", "Pass an int."
+        )
     return int(value)
 
 
@@ -263,17 +384,23 @@ def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) ->
     return value if is_tensor(value) else number
 
 
-def check_range(value: object, name: str, low: float, high: float, advice: str) -> float:
+def check_range(
+    value: object, name: str, low: float, high: float, advice: str
+) -> float:
     number = _number(value)
     if not low <= number <= high:
-        raise ParameterError(name, f"lie between {low:g} and {high:g}", shortened(value), advice)
+        raise ParameterError(
+            name, f"lie between {low:g} and {high:g}", shortened(value), advice
+        )
     return number
 
 
 def check_number(value: object, name: str) -> float:
     number = _number(value)
     if not np.isfinite(number):
-        raise ParameterError(name, "be a finite number", shortened(value), "Use 1 to leave it as it is.")
+        raise ParameterError(
+            name, "be a finite number", shortened(value), "Use 1 to leave it as it is."
+        )
     return number
 
 
@@ -282,7 +409,9 @@ def _number(value: object) -> float:
     plain = to_numpy(value)
     if isinstance(plain, np.ndarray) and plain.ndim == 0:
         plain = plain.item()
-    good = isinstance(plain, int | float | Rational | np.number) and not isinstance(plain, bool | np.complexfloating)
+    good = isinstance(plain, int | float | Rational | np.number) and not isinstance(
+        plain, bool | np.complexfloating
+    )
     return float(plain) if good else np.nan
 
 

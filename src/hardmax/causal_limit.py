@@ -42,14 +42,18 @@ class CausalLimit:
     array([1., 0.])
     """
 
-    def __init__(self, rule: Hardmax, *, max_layers: int = 1000, kernel: str = "auto") -> None:
+    def __init__(
+        self, rule: Hardmax, *, max_layers: int = 1000, kernel: str = "auto"
+    ) -> None:
         check_rule(rule)
         if not rule.causal:
             advice = "Without a causal mask a new token can change the limits of all others. Use hm.limit."
             raise ParameterError("rule", "have `causal=True`", repr(rule), advice)
         self.rule, self._kernel = rule, check_kernel(kernel)
         self._max_layers = _validation.check_count(max_layers, "max_layers", least=0)
-        self._parts: list[AnyArray] = []  # appended tokens; the first holds all that `_run` has seen
+        self._parts: list[
+            AnyArray
+        ] = []  # appended tokens; the first holds all that `_run` has seen
         self._given: Array = None
         self._run: Run | None = None
         self._limit: Limit | None = None
@@ -63,10 +67,14 @@ class CausalLimit:
 
     def append(self, tokens: Array) -> None:
         """Append a token of shape (d,), or several of shape (m, d). The work is done by `limit`."""
-        array = np.array(_validation.as_array(tokens, "tokens", "have rows of equal length"))  # the caller may reuse it
+        array = np.array(
+            _validation.as_array(tokens, "tokens", "have rows of equal length")
+        )  # the caller may reuse it
         array, _ = _validation.check_tokens(array[None] if array.ndim == 1 else array)
         if array.ndim != 2:
-            raise ParameterError("tokens", "have shape (d,) or (m, d)", f"shape {array.shape}")
+            raise ParameterError(
+                "tokens", "have shape (d,) or (m, d)", f"shape {array.shape}"
+            )
         self.rule.check(array)
         if self._parts and array.shape[1] != self._parts[0].shape[1]:
             must = f"have {self._parts[0].shape[1]} coordinates, as the tokens before"
@@ -84,7 +92,9 @@ class CausalLimit:
             Called with (tokens decided, tokens in all) after each layer.
         """
         if not self._parts:
-            raise InputError("A limit needs at least one token. Got none: call `append` first.")
+            raise InputError(
+                "A limit needs at least one token. Got none: call `append` first."
+            )
         if self._limit is None:
             tokens = np.concatenate(self._parts)
             self._parts = [to_fractions(tokens) if tokens.dtype == object else tokens]

@@ -67,14 +67,23 @@ class Cells:
         The directions of a half-plane are opposite, with the half-plane to the left of the first.
         """
         if self.tokens.shape[1] != 2:
-            raise ParameterError("tokens", "lie in the plane to have rays", f"dimension {self.tokens.shape[1]}")
+            raise ParameterError(
+                "tokens",
+                "lie in the plane to have rays",
+                f"dimension {self.tokens.shape[1]}",
+            )
         points = to_fractions(self.tokens)
         hull = _find_hull([(x, y) for x, y in points])
         if len(hull) == 1:
             return {hull[0]: None}
         (a, b), (c, d) = to_fractions(np.eye(2) if self.A is None else self.A)
         if a * d == b * c:
-            raise ParameterError("A", "be invertible", "a singular matrix", "Use `contain` for membership.")
+            raise ParameterError(
+                "A",
+                "be invertible",
+                "a singular matrix",
+                "Use `contain` for membership.",
+            )
         sign = 1 if a * d > b * c else -1
         inverse = sign * np.array([[d, -b], [-c, a]])  # times a positive number
         edges = points[np.roll(hull, -1)] - points[hull]  # from each vertex to the next
@@ -92,7 +101,9 @@ class Cells:
         angles = np.pi / 2 * np.arange(4)
         if rays is not None:
             first, last = (np.arctan2(float(y), float(x)) for x, y in rays)
-            angles = first + ((last - first) % (2 * np.pi) or np.pi) * np.linspace(0, 1, 4)
+            angles = first + ((last - first) % (2 * np.pi) or np.pi) * np.linspace(
+                0, 1, 4
+            )
         arc = 2 * radius * np.column_stack([np.cos(angles), np.sin(angles)])
         return arc if rays is None else np.vstack([[0, 0], arc])
 
@@ -121,17 +132,31 @@ def cells(tokens: Any, A: Any = None) -> Cells:
     """
     array, _ = check_tokens(tokens)
     if array.ndim != 2:
-        raise ParameterError("tokens", "be one token set of shape (n, d)", f"shape {array.shape}")
-    A = A.B if isinstance(A, FrankWolfe) else A.A if isinstance(A, Hardmax | Localmax) else A
+        raise ParameterError(
+            "tokens", "be one token set of shape (n, d)", f"shape {array.shape}"
+        )
+    A = (
+        A.B
+        if isinstance(A, FrankWolfe)
+        else A.A
+        if isinstance(A, Hardmax | Localmax)
+        else A
+    )
     matrix = None if A is None else check_matrix(A, any_A=True)
     if matrix is not None and matrix.shape != (array.shape[1],) * 2:
-        raise ParameterError("A", f"have the size of the tokens, {array.shape[1]}", f"shape {matrix.shape}")
+        raise ParameterError(
+            "A",
+            f"have the size of the tokens, {array.shape[1]}",
+            f"shape {matrix.shape}",
+        )
     return Cells(array, matrix)
 
 
 def _find_hull(points: Sequence[Vector]) -> list[int]:
     """Return the indices of the vertices of the convex hull, counterclockwise, by Andrew's monotone chain."""
-    order = sorted({point: i for i, point in reversed(list(enumerate(points)))}.items())  # the first of equal points
+    order = sorted(
+        {point: i for i, point in reversed(list(enumerate(points)))}.items()
+    )  # the first of equal points
     if len(order) == 1:
         return [order[0][1]]
 

@@ -56,8 +56,15 @@ def make_certificate(limit: LimitSet) -> Document:
     classes, rule = limit.classes, limit.rule
     run = Run(rule, classes.rows[classes.labels], mask=limit.mask)
     found = run.find_limits(limit.layer)
-    classes, history, sets = run.classes, run.state.history, [run.sets_of_layer(k) for k in range(run.layer + 1)]
-    D, names = history.denominator(run.layer), {int(proof): str(proof) for proof in Proof}
+    classes, history, sets = (
+        run.classes,
+        run.state.history,
+        [run.sets_of_layer(k) for k in range(run.layer + 1)],
+    )
+    D, names = (
+        history.denominator(run.layer),
+        {int(proof): str(proof) for proof in Proof},
+    )
     mask: Any = "causal" if rule.causal and limit.mask is None else None
     if limit.mask is not None:
         others = (limit.mask & ~np.eye(len(classes), dtype=bool)).astype(np.float32)
@@ -71,13 +78,25 @@ def make_certificate(limit: LimitSet) -> Document:
         "labels": None if run.state.masked else classes.labels.tolist(),
         "layer": run.layer,
         "sets": [members.tolist() for members in sets[0]],
-        "changes": [_list_changes(sets[k - 1], sets[k], run.settled >= k) for k in range(1, len(sets))],
-        "proofs": [[names[proof], k] for proof, k in zip(run.proof.tolist(), run.settled.tolist(), strict=True)],
-        "positions": [list(map(str, to_point(row, D))) for row in history.at(run.layer, range(len(classes)))],
+        "changes": [
+            _list_changes(sets[k - 1], sets[k], run.settled >= k)
+            for k in range(1, len(sets))
+        ],
+        "proofs": [
+            [names[proof], k]
+            for proof, k in zip(run.proof.tolist(), run.settled.tolist(), strict=True)
+        ],
+        "positions": [
+            list(map(str, to_point(row, D)))
+            for row in history.at(run.layer, range(len(classes)))
+        ],
         "leaders": found.leaders.tolist(),
         "points": [list(map(str, point)) for point in found.exact_points()],
         "limits": found.place.tolist(),
-        "weights": [None if own is None else [[j, str(w)] for j, w in sorted(own.items())] for own in _weights(found)],
+        "weights": [
+            None if own is None else [[j, str(w)] for j, w in sorted(own.items())]
+            for own in _weights(found)
+        ],
     }
 
 
@@ -107,12 +126,22 @@ def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
     >>> print(hm.check_certificate(document))
     Rejected: the limit of token 7 is wrong.
     """
-    from hardmax.certificate_checker import check  # imported here, since `python -m` runs that module as a program
+    from hardmax.certificate_checker import (
+        check,
+    )  # imported here, since `python -m` runs that module as a program
 
     if isinstance(document, dict) and document.get("format") == GROUP_FORMAT:
         got = f"{GROUP_FORMAT}, of FrankWolfe or Localmax"
-        raise ParameterError("document", f"have the format {FORMAT}", got, "docs/newer-models.md has its conditions.")
-    return check(document, sample=None if sample is None else check_count(sample, "sample", least=1))
+        raise ParameterError(
+            "document",
+            f"have the format {FORMAT}",
+            got,
+            "docs/newer-models.md has its conditions.",
+        )
+    return check(
+        document,
+        sample=None if sample is None else check_count(sample, "sample", least=1),
+    )
 
 
 def write_rows(array: AnyArray) -> list[list[str]]:
@@ -123,7 +152,9 @@ def write_rows(array: AnyArray) -> list[list[str]]:
 def _list_changes(before: Sets, after: Sets, open_rows: BoolArray) -> list[list[Any]]:
     """Return the rows whose sets differ, with the later ones, among those that are not decided before."""
     some = np.flatnonzero(open_rows).tolist()
-    return [[i, after[i].tolist()] for i in some if not np.array_equal(before[i], after[i])]
+    return [
+        [i, after[i].tolist()] for i in some if not np.array_equal(before[i], after[i])
+    ]
 
 
 def _weights(found: LimitSet) -> list[dict[int, Fraction] | None]:
@@ -137,5 +168,9 @@ def _weights(found: LimitSet) -> list[dict[int, Fraction] | None]:
             for j, w in zip(members, counts, strict=True):
                 column = int(found.column[j])
                 shares[column] = shares.get(column, Fraction(0)) + Fraction(w, total)
-        weights.append(None if shares is None else {int(found.leaders[c]): w for c, w in shares.items()})
+        weights.append(
+            None
+            if shares is None
+            else {int(found.leaders[c]): w for c, w in shares.items()}
+        )
     return weights

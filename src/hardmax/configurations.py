@@ -9,12 +9,23 @@ from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import FloatArray
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
-EMERGING = [[1, 1 / 3], [-1 / 12, 1 / 12], [-1, -1], [0, 1 / 4], [-0.3, -0.7], [-0.6, -0.9], [0.8, 0.1], [0.6, 0.15]]
+EMERGING = [
+    [1, 1 / 3],
+    [-1 / 12, 1 / 12],
+    [-1, -1],
+    [0, 1 / 4],
+    [-0.3, -0.7],
+    [-0.6, -0.9],
+    [0.8, 0.1],
+    [0.6, 0.15],
+]
 
 
 def _triangle(rng: np.random.Generator) -> FloatArray:
     quadrant = rng.uniform(0.05, 0.9, (10, 2)) * np.repeat([[1], [-1]], 5, axis=0)
-    return np.vstack([[[1, 1], [0.5, -0.5], [-1, -1]], quadrant, [[0.3, -0.2], [0.1, -0.2]]])
+    return np.vstack(
+        [[[1, 1], [0.5, -0.5], [-1, -1]], quadrant, [[0.3, -0.2], [0.1, -0.2]]]
+    )
 
 
 def _sphere(rng: np.random.Generator, n: int, d: int) -> FloatArray:
@@ -30,17 +41,25 @@ PAPER_CONFIGURATIONS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
     # four leaders at the corners, and six random tokens inside
     "square": lambda rng: np.vstack([SQUARE, rng.uniform(-0.5, 0.5, (6, 2))]),
     # two tokens that follow two leaders at once and end in the middle of an edge
-    "edge-clusters": lambda rng: np.vstack([SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))]),
+    "edge-clusters": lambda rng: np.vstack(
+        [SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))]
+    ),
 }
-RANDOM_CONFIGURATIONS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
+RANDOM_CONFIGURATIONS: dict[
+    str, Callable[[np.random.Generator, int, int], FloatArray]
+] = {
     "gaussian": lambda rng, n, d: rng.normal(size=(n, d)),
-    "ball": lambda rng, n, d: np.asarray(_sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d)),
+    "ball": lambda rng, n, d: np.asarray(
+        _sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d)
+    ),
     "sphere": _sphere,  # with A = I each token leads, so choose another A
 }
 CONFIGURATIONS = (*PAPER_CONFIGURATIONS, *RANDOM_CONFIGURATIONS)
 
 
-def configuration(name: str, *, n: int | None = None, d: int | None = None, seed: int = 0) -> FloatArray:
+def configuration(
+    name: str, *, n: int | None = None, d: int | None = None, seed: int = 0
+) -> FloatArray:
     """Return the tokens of a named configuration, shape (n, d), the same for the same seed.
 
     Parameters
@@ -67,16 +86,23 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
            [-1., 1.]])
     """
     if name not in CONFIGURATIONS:
-        must, advice = f"be one of {', '.join(CONFIGURATIONS)}", did_you_mean(str(name), CONFIGURATIONS)
+        must, advice = (
+            f"be one of {', '.join(CONFIGURATIONS)}",
+            did_you_mean(str(name), CONFIGURATIONS),
+        )
         raise ParameterError("name", must, repr(name), advice)
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     if name in PAPER_CONFIGURATIONS:
         if n is not None or d is not None:
             must = f"go with {', '.join(RANDOM_CONFIGURATIONS)}"
-            raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
+            raise ParameterError(
+                ("n", "d"), must, f"them with {name!r}", "Leave them out."
+            )
         return PAPER_CONFIGURATIONS[name](rng)
     n = 100 if n is None else _validation.check_count(n, "n", least=1)
-    return RANDOM_CONFIGURATIONS[name](rng, n, 2 if d is None else _validation.check_count(d, "d", least=1))
+    return RANDOM_CONFIGURATIONS[name](
+        rng, n, 2 if d is None else _validation.check_count(d, "d", least=1)
+    )
 
 
 # The published examples, to the digits given in the paper's code.
@@ -135,11 +161,23 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     'product'
     """
     if name not in MATRICES:
-        raise ParameterError("name", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(str(name), MATRICES))
+        raise ParameterError(
+            "name",
+            f"be one of {', '.join(MATRICES)}",
+            repr(name),
+            did_you_mean(str(name), MATRICES),
+        )
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     if name in PAPER_MATRICES:
         size = len(PAPER_MATRICES[name])
         if d not in (None, size):
-            raise ParameterError("d", f"be {size} for {name!r}, which has its own size", d, "Leave d out.")
+            raise ParameterError(
+                "d",
+                f"be {size} for {name!r}, which has its own size",
+                d,
+                "Leave d out.",
+            )
         return np.array(PAPER_MATRICES[name])
-    return SIZED[name](rng, 2 if d is None else _validation.check_count(d, "d", least=1))
+    return SIZED[name](
+        rng, 2 if d is None else _validation.check_count(d, "d", least=1)
+    )

@@ -74,7 +74,9 @@ class GroupLimit:
     def exact(self) -> AnyArray:
         """Return the limits as an (n, d) array of Fractions. An `InputError` without a certificate."""
         if not self.certified:
-            raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
+            raise InputError(
+                f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`."
+            )
         return self._exact
 
     def certificate(self) -> dict[str, Any]:
@@ -82,21 +84,41 @@ class GroupLimit:
 
         `docs/newer-models.md` states the conditions. An `InputError` without a certificate.
         """
-        limits, sets = write_rows(self.exact()), [np.flatnonzero(row).tolist() for row in self.sets]
-        start = {"format": GROUP_FORMAT, "layer": self.layer, "positions": write_rows(self._state)}
+        limits, sets = (
+            write_rows(self.exact()),
+            [np.flatnonzero(row).tolist() for row in self.sets],
+        )
+        start = {
+            "format": GROUP_FORMAT,
+            "layer": self.layer,
+            "positions": write_rows(self._state),
+        }
         return start | {"sets": sets, "limits": limits}
 
 
 def find_group_limit(
-    tokens: AnyArray, rule: FrankWolfe | Localmax, max_layers: int, progress: Progress | None = None
+    tokens: AnyArray,
+    rule: FrankWolfe | Localmax,
+    max_layers: int,
+    progress: Progress | None = None,
 ) -> GroupLimit:
     """Return the limit of tokens (n, d), Fractions or floats, under one of the two rules."""
     if tokens.ndim != 2:
-        must, got = f"be one token set of shape (n, d) for {type(rule).__name__}", f"shape {tokens.shape}"
+        must, got = (
+            f"be one token set of shape (n, d) for {type(rule).__name__}",
+            f"shape {tokens.shape}",
+        )
         raise ParameterError("tokens", must, got, "Call `limit` for each token set.")
-    Z, reason = to_fractions(tokens), "The certificate did not hold at any layer: raise `max_layers`."
+    Z, reason = (
+        to_fractions(tokens),
+        "The certificate did not hold at any layer: raise `max_layers`.",
+    )
     if isinstance(rule, Localmax) and (rule.relative or not rule.is_slow(max_layers)):
-        what = "a relative tolerance" if rule.relative else "a tolerance that shrinks faster than groups do"
+        what = (
+            "a relative tolerance"
+            if rule.relative
+            else "a tolerance that shrinks faster than groups do"
+        )
         reason = f"No theorem covers {what}."
     for k in range(max_layers + 1):
         if isinstance(rule, FrankWolfe):
@@ -104,13 +126,22 @@ def find_group_limit(
             sets, rows = rule.sets(classes.rows), classes.rows
             means = _means(sets, rows)
             certified = _follow_leaders(sets, means, rows, rule, k)
-            sets, means = sets[np.ix_(classes.labels, classes.labels)], means[classes.labels]
+            sets, means = (
+                sets[np.ix_(classes.labels, classes.labels)],
+                means[classes.labels],
+            )
         else:
             sets = rule.sets(Z, k)
             means = _means(sets, Z)
-            certified = rule.is_slow(k) and not rule.relative and are_quiescent(sets, Z, rule.A, rule.tolerance(k))
+            certified = (
+                rule.is_slow(k)
+                and not rule.relative
+                and are_quiescent(sets, Z, rule.A, rule.tolerance(k))
+            )
         if progress is not None:
-            progress(len(Z) if certified else k, len(Z) if certified else max_layers + 1)
+            progress(
+                len(Z) if certified else k, len(Z) if certified else max_layers + 1
+            )
         if certified or k == max_layers:
             break
         Z = Z + rule.step(k) * (means - Z)
@@ -143,7 +174,9 @@ def _means(sets: BoolArray, Z: AnyArray) -> AnyArray:
     return np.asarray(means[labels.ravel()])
 
 
-def _follow_leaders(sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWolfe, k: int) -> bool:
+def _follow_leaders(
+    sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWolfe, k: int
+) -> bool:
     """Return whether Theorem 4 decides all points: targets lead, and a point at their mean keeps them as targets.
 
     A step of 1 takes points to that mean, which must then have no other target.
@@ -155,7 +188,10 @@ def _follow_leaders(sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWo
     if not len(tied):
         return True
     there = rule.sets(Z, means[tied])
-    return bool((there >= sets[tied]).all() and ((there == sets[tied]).all() or not rule.has_full_step(k)))
+    return bool(
+        (there >= sets[tied]).all()
+        and ((there == sets[tied]).all() or not rule.has_full_step(k))
+    )
 
 
 def are_quiescent(sets: BoolArray, Z: AnyArray, A: Any, eps: Fraction) -> bool:
@@ -173,6 +209,9 @@ def are_quiescent(sets: BoolArray, Z: AnyArray, A: Any, eps: Fraction) -> bool:
     for key, row in zip(keys, sets, strict=True):
         image = apply(rows, key)
         products = np.array([dot(image, other) for other in keys], object)
-        if not row.all() and (products[row].min() - products[~row].max()) * q <= p * D * D * E:
+        if (
+            not row.all()
+            and (products[row].min() - products[~row].max()) * q <= p * D * D * E
+        ):
             return False
     return True

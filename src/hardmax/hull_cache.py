@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from hardmax.search.hull_heads import Heads
 
 TIES = ("mean", "latest", "first")
-RANGE = 2.0**400  # sizes of coordinates, and of their inverses, for which compiled comparisons are exact
+RANGE = (
+    2.0**400
+)  # sizes of coordinates, and of their inverses, for which compiled comparisons are exact
 MIN_ROOM = 64  # keys
 WORK = 1000.0  # multiplications that take as long as a key or a query
 NOTHING = np.empty(0, np.intp)
@@ -62,19 +64,27 @@ class HullCache:
 
     def __init__(self, *, ties: str = "mean") -> None:
         if ties not in TIES:
-            raise ParameterError("ties", f"be one of {', '.join(map(repr, TIES))}", repr(ties))
+            raise ParameterError(
+                "ties", f"be one of {', '.join(map(repr, TIES))}", repr(ties)
+            )
         self.ties = ties
         self._leading: tuple[int, ...] | None = None  # axes of heads
         self._heads: Heads | None = None
         self._is_exact = not has_numba()  # by the reference
-        self._parts: list[tuple[AnyArray, AnyArray]] = []  # keys (heads, m, 2) and values (heads, m, dv)
+        self._parts: list[
+            tuple[AnyArray, AnyArray]
+        ] = []  # keys (heads, m, 2) and values (heads, m, dv)
         self._length = self._room = 0
 
     def __len__(self) -> int:
         return self._length
 
     def __repr__(self) -> str:
-        heads = f" in each of {count(math.prod(self._leading), 'head')}" if self._leading else ""
+        heads = (
+            f" in each of {count(math.prod(self._leading), 'head')}"
+            if self._leading
+            else ""
+        )
         return f"HullCache(ties={self.ties!r}): {count(len(self), 'key')}{heads}"
 
     def append(self, keys: Array, values: Array) -> None:
@@ -122,7 +132,10 @@ class HullCache:
             As from `query`.
         """
         K, V, leading = self._check(keys, values)
-        Q, seen = self._check_queries(queries, leading, K), len(self) + 1 + np.arange(K.shape[1])
+        Q, seen = (
+            self._check_queries(queries, leading, K),
+            len(self) + 1 + np.arange(K.shape[1]),
+        )
         self._leading = leading
         return self._attend(K, V, Q, queries, seen)
 
@@ -143,21 +156,35 @@ class HullCache:
         starts = np.cumsum(starts)
         members = np.empty(starts[-1], np.intp)
         self._step(*self._nothing, floats, starts, members)
-        return Sets(starts, members).replace((np.arange(heads)[:, None] * n + odd).ravel(), self._exact_sets(Q[:, odd]))
+        return Sets(starts, members).replace(
+            (np.arange(heads)[:, None] * n + odd).ravel(), self._exact_sets(Q[:, odd])
+        )
 
     def evict(self, number: int) -> None:
         """Refuse to drop the first keys: the keys that they hide would have to come back to the hull."""
         advice = "Append the keys that stay to a new cache."
-        raise InputError(f"A HullCache must keep its keys, as they hide others. Got `evict({number!r})`. {advice}")
+        raise InputError(
+            f"A HullCache must keep its keys, as they hide others. Got `evict({number!r})`. {advice}"
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write keys and values to a file that ends in .npz, for `HullCache.load`; an older one is replaced."""
         check_ending(path, (".npz",))
-        K, V = self._history() if self._parts else (np.empty((0, 0, 2)), np.empty((0, 0, 0)))
+        K, V = (
+            self._history()
+            if self._parts
+            else (np.empty((0, 0, 2)), np.empty((0, 0, 0)))
+        )
         keys, values = (x.astype(str) if x.dtype == object else x for x in (K, V))
         leading = np.array([-1] if self._leading is None else self._leading, np.intp)
         with written_whole(path) as temporary:
-            np.savez(temporary, ties=np.array(self.ties), leading=leading, keys=keys, values=values)
+            np.savez(
+                temporary,
+                ties=np.array(self.ties),
+                leading=leading,
+                keys=keys,
+                values=values,
+            )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HullCache":
@@ -165,10 +192,15 @@ class HullCache:
         check_ending(path, (".npz",))
         try:
             with np.load(path, allow_pickle=False) as file:
-                cache, leading = cls(ties=str(file["ties"])), tuple(file["leading"].tolist())
+                cache, leading = (
+                    cls(ties=str(file["ties"])),
+                    tuple(file["leading"].tolist()),
+                )
                 if leading != (-1,):
                     arrays = (file[name] for name in ("keys", "values"))
-                    arrays = (to_fractions(x) if x.dtype.kind == "U" else x for x in arrays)
+                    arrays = (
+                        to_fractions(x) if x.dtype.kind == "U" else x for x in arrays
+                    )
                     cache.append(*(x.reshape(*leading, *x.shape[1:]) for x in arrays))
         except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
             must = "`path` must be a whole file that `HullCache.save` wrote."
@@ -187,13 +219,21 @@ class HullCache:
     def _history(self) -> tuple[AnyArray, AnyArray]:
         """Return all keys (heads, n, 2) and values (heads, n, dv): floats, or Fractions alone."""
         if len(self._parts) > 1:
-            K, V = (np.concatenate(arrays, axis=1) for arrays in zip(*self._parts, strict=True))
+            K, V = (
+                np.concatenate(arrays, axis=1)
+                for arrays in zip(*self._parts, strict=True)
+            )
             K, V = (to_fractions(x) if x.dtype == object else x for x in (K, V))
             self._parts = [(K, V)]
         return self._parts[0]
 
     def _step(
-        self, K: AnyArray, V: AnyArray, Q: AnyArray, starts: IntArray = NOTHING, members: IntArray = NOTHING
+        self,
+        K: AnyArray,
+        V: AnyArray,
+        Q: AnyArray,
+        starts: IntArray = NOTHING,
+        members: IntArray = NOTHING,
     ) -> AnyArray:
         """Append checked keys and values, and return outputs of queries, unless these are left to the reference."""
         self._is_exact |= V.dtype == object or not _fits(K).all()
@@ -205,7 +245,9 @@ class HullCache:
                 self._room = max(2 * self._room, len(self) + K.shape[1], MIN_ROOM)
                 self._heads = hull_heads.new_heads(len(K), self._room, V.shape[2])
                 if self._parts:
-                    self._compute(*self._history(), K[:, :0], V[:, :0], NOTHING, NOTHING)
+                    self._compute(
+                        *self._history(), K[:, :0], V[:, :0], NOTHING, NOTHING
+                    )
             self._compute(K, V, Q, out, starts, members)
         if K.shape[1] or not self._parts:
             self._parts.append((K, V))
@@ -219,64 +261,123 @@ class HullCache:
         heads, rule, number = self._heads, TIES.index(self.ties), len(arrays[0])
         assert heads is not None
         work = WORK * number * (arrays[0].shape[1] + arrays[2].shape[1])
-        share(lambda some: step(some, heads, rule, *(np.ascontiguousarray(x) for x in arrays)), number, work)
+        share(
+            lambda some: step(
+                some, heads, rule, *(np.ascontiguousarray(x) for x in arrays)
+            ),
+            number,
+            work,
+        )
 
-    def _attend(self, K: AnyArray, V: AnyArray, Q: AnyArray, queries: Array, seen: IntArray | None = None) -> Array:
+    def _attend(
+        self,
+        K: AnyArray,
+        V: AnyArray,
+        Q: AnyArray,
+        queries: Array,
+        seen: IntArray | None = None,
+    ) -> Array:
         """Append checked keys and values, and return the outputs of the checked queries Q, as `queries` are."""
         floats, odd = _split(Q)
         out = self._step(K, V, floats)
-        some = np.arange(Q.shape[1]) if self._is_exact else odd  # which the reference answers
+        some = (
+            np.arange(Q.shape[1]) if self._is_exact else odd
+        )  # which the reference answers
         if len(some):
-            means = self._means(self._exact_sets(Q[:, some], None if seen is None else seen[some]), len(some))
+            means = self._means(
+                self._exact_sets(Q[:, some], None if seen is None else seen[some]),
+                len(some),
+            )
             out = out.astype(means.dtype)
             out[:, some] = means
-        out = out.astype(np.float64, copy=False) if _validation.is_tensor(queries) else out
-        return _validation.like(out.reshape(*(self._leading or ()), *out.shape[1:]), queries)
+        out = (
+            out.astype(np.float64, copy=False)
+            if _validation.is_tensor(queries)
+            else out
+        )
+        return _validation.like(
+            out.reshape(*(self._leading or ()), *out.shape[1:]), queries
+        )
 
     def _exact_sets(self, Q: AnyArray, seen: IntArray | None = None) -> Sets:
         """Return the sets by the reference: all products, in rational arithmetic where floats leave them open."""
         if not Q.size:
             return Sets.of([])
         heads, metric = zip(Q, self._history()[0], strict=True), Metric.of(None)
-        parts = [exact_sets(Points.of(q), Points.of(k), metric, Search("numpy"), seen)[0] for q, k in heads]
+        parts = [
+            exact_sets(Points.of(q), Points.of(k), metric, Search("numpy"), seen)[0]
+            for q, k in heads
+        ]
         return Sets.of([members for sets in parts for members in sets])
 
     def _means(self, sets: Sets, n: int) -> AnyArray:
         """Return the outputs (heads, n, dv) of sets."""
         values = self._history()[1]
-        place = {"mean": slice(None), "latest": slice(-1, None), "first": slice(1)}[self.ties]
+        place = {"mean": slice(None), "latest": slice(-1, None), "first": slice(1)}[
+            self.ties
+        ]
         rows = [values[i // n][members[place]] for i, members in enumerate(sets)]
-        means = [row.sum(axis=0) / (Fraction(len(row)) if row.dtype == object else len(row)) for row in rows]
+        means = [
+            row.sum(axis=0) / (Fraction(len(row)) if row.dtype == object else len(row))
+            for row in rows
+        ]
         return np.array(means).reshape(len(values), n, self._dv)
 
-    def _check(self, keys: Array, values: Array) -> tuple[AnyArray, AnyArray, tuple[int, ...]]:
+    def _check(
+        self, keys: Array, values: Array
+    ) -> tuple[AnyArray, AnyArray, tuple[int, ...]]:
         """Return keys (heads, m, 2), values (heads, m, dv), and the axes of heads."""
         K, V = _numbers(keys, "keys"), _numbers(values, "values")
         leading = K.shape[:-2] if self._leading is None else self._leading
         if K.ndim < 2 or K.shape[-1] != 2 or K.shape[:-2] != leading:
-            axes = "..., " if self._leading is None else "".join(f"{size}, " for size in self._leading)
+            axes = (
+                "..., "
+                if self._leading is None
+                else "".join(f"{size}, " for size in self._leading)
+            )
             raise ParameterError("keys", f"have shape ({axes}m, 2)", f"shape {K.shape}")
-        if V.ndim != K.ndim or V.shape[:-1] != K.shape[:-1] or (self._parts and V.shape[-1] != self._dv):
+        if (
+            V.ndim != K.ndim
+            or V.shape[:-1] != K.shape[:-1]
+            or (self._parts and V.shape[-1] != self._dv)
+        ):
             axes = "".join(f"{size}, " for size in K.shape[:-1])
             dv = self._dv if self._parts else "dv"
-            raise ParameterError("values", f"have shape ({axes}{dv})", f"shape {V.shape}")
+            raise ParameterError(
+                "values", f"have shape ({axes}{dv})", f"shape {V.shape}"
+            )
         heads = math.prod(leading)
         return K.reshape(heads, *K.shape[-2:]), V.reshape(heads, *V.shape[-2:]), leading
 
-    def _check_queries(self, queries: Array, leading: tuple[int, ...], keys: AnyArray | None = None) -> AnyArray:
+    def _check_queries(
+        self, queries: Array, leading: tuple[int, ...], keys: AnyArray | None = None
+    ) -> AnyArray:
         """Return queries (heads, n, 2)."""
         if keys is None and not self._length:
-            raise InputError("A query needs at least one key. Got none: call `append` first.")
+            raise InputError(
+                "A query needs at least one key. Got none: call `append` first."
+            )
         Q = _numbers(queries, "queries")
         n = "n" if keys is None else keys.shape[1]
-        if Q.ndim < 2 or Q.shape[:-2] != leading or Q.shape[-1] != 2 or n not in ("n", Q.shape[-2]):
-            raise ParameterError("queries", f"have shape ({', '.join(map(str, (*leading, n, 2)))})", f"shape {Q.shape}")
+        if (
+            Q.ndim < 2
+            or Q.shape[:-2] != leading
+            or Q.shape[-1] != 2
+            or n not in ("n", Q.shape[-2])
+        ):
+            raise ParameterError(
+                "queries",
+                f"have shape ({', '.join(map(str, (*leading, n, 2)))})",
+                f"shape {Q.shape}",
+            )
         return Q.reshape(math.prod(leading), *Q.shape[-2:])
 
 
 def _numbers(given: Array, name: str) -> AnyArray:
     """Return a copy as float64, or as Fractions where float64 could not hold the numbers."""
-    array = _validation.exact_numbers(_validation.as_array(given, name, "have rows of equal length"), name)
+    array = _validation.exact_numbers(
+        _validation.as_array(given, name, "have rows of equal length"), name
+    )
     return array if array.dtype == object else np.array(array, np.float64, order="C")
 
 
@@ -284,7 +385,9 @@ def _fits(array: AnyArray) -> BoolArray:
     """Return which numbers compiled comparisons accept."""
     floats = array.astype(np.float64, copy=False)
     sizes = np.abs(floats)
-    return np.asarray((floats == array) & (sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0)))
+    return np.asarray(
+        (floats == array) & (sizes <= RANGE) & ((sizes >= 1 / RANGE) | (sizes == 0))
+    )
 
 
 def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:

@@ -59,7 +59,9 @@ class Leader:
         return f"Leader {self.index}: since layer {self.emerged}, {margin}, {followed}"
 
 
-def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> list[Leader]:
+def leader_table(
+    trajectory: HardmaxTrajectory, *, most: int | None = None
+) -> list[Leader]:
     """Describe the leaders of one token set, in the order of their indices.
 
     Parameters
@@ -83,15 +85,27 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
     if not isinstance(trajectory, HardmaxTrajectory):
-        got, advice = type(trajectory).__name__, "A SmoothTrajectory has `leaders` and `clusters`."
-        raise ParameterTypeError("leader_table", "get the trajectory of hm.Hardmax", got, advice)
+        got, advice = (
+            type(trajectory).__name__,
+            "A SmoothTrajectory has `leaders` and `clusters`.",
+        )
+        raise ParameterTypeError(
+            "leader_table", "get the trajectory of hm.Hardmax", got, advice
+        )
     own = trajectory.only_token_set("hm.leader_table(trajectory[b])")
-    labels, followers = own.to_tokens(np.arange(len(own.classes)), trajectory.n), trajectory.followers(-1)
+    labels, followers = (
+        own.to_tokens(np.arange(len(own.classes)), trajectory.n),
+        trajectory.followers(-1),
+    )
     order = np.argsort(labels, kind="stable")  # tokens by class, padding first
     starts = np.searchsorted(labels[order], np.arange(len(own.classes) + 1))
     leaders = trajectory.leaders[:most]
     emerged = trajectory.emerged[leaders]
-    measured = emerged if len(trajectory.saved) > 1 else np.full_like(emerged, trajectory.layers)
+    measured = (
+        emerged
+        if len(trajectory.saved) > 1
+        else np.full_like(emerged, trajectory.layers)
+    )
     margins = np.empty(len(leaders))
     for k in np.unique(measured):
         margins[measured == k] = trajectory.margins(int(k), leaders[measured == k])
@@ -104,7 +118,9 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     return table
 
 
-def split_margin(tokens: Any, token: int, leader: int, other: int, A: Any = None) -> AnyArray:
+def split_margin(
+    tokens: Any, token: int, leader: int, other: int, A: Any = None
+) -> AnyArray:
     """Split the lead of one key over another exactly by coordinate: why a token follows this leader.
 
     ⟨A z_i, z_l - z_j⟩ = sum_r (A z_i)_r (z_l - z_j)_r. For heads pass the coordinates of one.
@@ -132,8 +148,17 @@ def split_margin(tokens: Any, token: int, leader: int, other: int, A: Any = None
     array, _ = check_tokens(tokens)
     for name, index in (("token", token), ("leader", leader), ("other", other)):
         if array.ndim != 2 or check_count(index, name, least=0) >= len(array):
-            raise ParameterError(name, "be the index of a token of one token set", f"{index} with shape {array.shape}")
-    z, matrix = to_fractions(array), check_matrix(np.eye(array.shape[1]) if A is None else A, any_A=True)
+            raise ParameterError(
+                name,
+                "be the index of a token of one token set",
+                f"{index} with shape {array.shape}",
+            )
+    z, matrix = (
+        to_fractions(array),
+        check_matrix(np.eye(array.shape[1]) if A is None else A, any_A=True),
+    )
     if len(matrix) != z.shape[1]:
-        raise ParameterError("A", f"have the size of the tokens, {z.shape[1]}", f"shape {matrix.shape}")
+        raise ParameterError(
+            "A", f"have the size of the tokens, {z.shape[1]}", f"shape {matrix.shape}"
+        )
     return np.asarray(to_fractions(matrix) @ z[token] * (z[leader] - z[other]))

@@ -89,7 +89,9 @@ class Limits(Comparable, LazySequence[Limit]):
         proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
         if self.certified.any():
             proved += f", the last at layer {int(self.layer[self.certified].max())}"
-        reasons = dict.fromkeys(self[b].reason for b in np.flatnonzero(~self.certified).tolist())
+        reasons = dict.fromkeys(
+            self[b].reason for b in np.flatnonzero(~self.certified).tolist()
+        )
         return " ".join([f"{proved}.", *reasons])
 
 
@@ -162,24 +164,44 @@ def limit(
         check_rule(rule)
     elif attention_mask is not None or kernel != "auto":
         name = "kernel" if attention_mask is None else "attention_mask"
-        raise ParameterError(name, "be left out", f"{name} with {rule!r}", "Only Hardmax has it.")
+        raise ParameterError(
+            name, "be left out", f"{name} with {rule!r}", "Only Hardmax has it."
+        )
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
-    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
+    max_layers, kernel = (
+        _validation.check_count(max_layers, "max_layers", least=0),
+        check_kernel(kernel),
+    )
     if not isinstance(rule, Hardmax):
-        return find_group_limit(array if array.ndim == 3 else array[real], rule, max_layers, progress)
-    seen = None if attention_mask is None else _check_attention_mask(attention_mask, array.shape[-2], rule)
+        return find_group_limit(
+            array if array.ndim == 3 else array[real], rule, max_layers, progress
+        )
+    seen = (
+        None
+        if attention_mask is None
+        else _check_attention_mask(attention_mask, array.shape[-2], rule)
+    )
     if array.ndim == 3:
-        return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens, seen)
+        return _find_batch_limits(
+            array, real, rule, max_layers, kernel, progress, tokens, seen
+        )
     seen = None if seen is None else seen[np.ix_(real, real)]
-    return find_limit(Run(rule, array[real], kernel=kernel, mask=seen), max_layers, progress, tokens)
+    return find_limit(
+        Run(rule, array[real], kernel=kernel, mask=seen), max_layers, progress, tokens
+    )
 
 
 def check_rule(rule: Hardmax) -> None:
     """Raise an error for a rule whose limits are not defined."""
     if not isinstance(rule, Hardmax):
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
-        raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
+        raise ParameterTypeError(
+            "rule",
+            "be a hm.Hardmax, whose limits are proved",
+            type(rule).__name__,
+            advice,
+        )
     if not rule.normalize:
         got = "`normalize=False`, where tokens grow by 1 + alpha per layer and have no limit"
         advice = "Leaders and sets are the same with normalisation."
@@ -191,15 +213,26 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
     name, seen = "attention_mask", np.asarray(to_numpy(mask))
     if seen.dtype != bool or seen.shape != (n, n):
         got = f"{seen.dtype} of shape {seen.shape}"
-        raise ParameterError(name, f"be a boolean array of shape ({n}, {n}): row i is what token i sees", got)
+        raise ParameterError(
+            name,
+            f"be a boolean array of shape ({n}, {n}): row i is what token i sees",
+            got,
+        )
     seen = seen & np.tri(n, dtype=bool) if rule.causal else seen
     blind = np.flatnonzero(~seen.diagonal())
     if len(blind):
-        raise ParameterError(name, "let every token see itself", f"a mask in which token {blind[0]} does not")
+        raise ParameterError(
+            name,
+            "let every token see itself",
+            f"a mask in which token {blind[0]} does not",
+        )
     cycles = np.argwhere(seen & seen.T & ~np.eye(n, dtype=bool))
     if len(cycles):
         i, j = cycles[0]
-        got, advice = f"tokens {i} and {j} that see each other", "No theorem covers cycles."
+        got, advice = (
+            f"tokens {i} and {j} that see each other",
+            "No theorem covers cycles.",
+        )
         raise ParameterError(name, "have no cycle", got, advice)
     reach = seen.astype(np.float32)
     missing = np.argwhere((reach @ reach > 0) & ~seen)
@@ -207,18 +240,24 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
         i, k = missing[0]
         j = np.flatnonzero(seen[i] & seen[:, k])[0]
         got = f"a mask in which token {i} sees {j}, token {j} sees {k}, but token {i} does not see {k}"
-        advice = "Under other masks, such as sliding windows, a leader may begin to follow."
+        advice = (
+            "Under other masks, such as sliding windows, a leader may begin to follow."
+        )
         raise ParameterError(name, "be transitive", got, advice)
     return seen
 
 
-def find_limit(run: Run, max_layers: int, progress: Progress | None, given: Array) -> Limit:
+def find_limit(
+    run: Run, max_layers: int, progress: Progress | None, given: Array
+) -> Limit:
     """Return the limit of a run that is at layer 0; tensors as `given` is."""
     limit_set = run.find_limits(max_layers, progress)
     tokens = run.tokens  # (m, d)
     decided = limit_set.place >= 0
     tokens[decided] = limit_set.points[limit_set.place[decided]]
-    return make_limit(limit_set, tokens, run.emerged[limit_set.leaders], run.stats, given, run.pace)
+    return make_limit(
+        limit_set, tokens, run.emerged[limit_set.leaders], run.stats, given, run.pace
+    )
 
 
 def _find_batch_limits(
@@ -238,32 +277,67 @@ def _find_batch_limits(
         if progress is not None:
             progress(done + more, total)
 
-    tokens, clusters, leads = batch.astype(np.float64), np.full(real.shape, -1), np.zeros(real.shape, bool)
-    certified, layer, in_pass = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
+    tokens, clusters, leads = (
+        batch.astype(np.float64),
+        np.full(real.shape, -1),
+        np.zeros(real.shape, bool),
+    )
+    certified, layer, in_pass = (
+        np.ones(len(batch), bool),
+        np.zeros(len(batch), np.intp),
+        np.zeros(len(batch), bool),
+    )
     if len(batch) > 1 and seen is None and can_share_pass(rule, batch, kernel):
         shared = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, report)
-        in_pass, leads, layer, known = shared.in_pass, shared.leads, shared.layer, shared.in_pass[:, None] & real
+        in_pass, leads, layer, known = (
+            shared.in_pass,
+            shared.leads,
+            shared.layer,
+            shared.in_pass[:, None] & real,
+        )
         clusters = np.where(known, shared.clusters, -1)
-        tokens = shared.tokens if known.all() else np.where(known[..., None], shared.tokens, tokens)
+        tokens = (
+            shared.tokens
+            if known.all()
+            else np.where(known[..., None], shared.tokens, tokens)
+        )
     done, alone = int(real[in_pass].sum()), dict[int, Limit]()
     for b in np.flatnonzero(~in_pass).tolist():
         ids = np.flatnonzero(real[b])
         mask = None if seen is None else seen[np.ix_(ids, ids)]
-        one = alone[b] = find_limit(Run(rule, batch[b, ids], kernel=kernel, mask=mask), max_layers, report, given)
+        one = alone[b] = find_limit(
+            Run(rule, batch[b, ids], kernel=kernel, mask=mask),
+            max_layers,
+            report,
+            given,
+        )
         tokens[b, ids], clusters[b, ids] = to_numpy(one.tokens), one.clusters
         certified[b], layer[b] = one.certified, one.layer
         leads[b] = np.isin(np.arange(real.shape[1]), ids[one.leaders])
         done += len(ids)
     each = [shared.stats] if shared is not None and in_pass.any() else []
-    stats = merge_stats(each + [one.stats for one in alone.values()], int(in_pass.sum()))
-    return Limits(like(tokens, given), certified, layer, clusters, leads, stats, shared, alone)
+    stats = merge_stats(
+        each + [one.stats for one in alone.values()], int(in_pass.sum())
+    )
+    return Limits(
+        like(tokens, given), certified, layer, clusters, leads, stats, shared, alone
+    )
 
 
 def make_limit(
-    found: LimitSet, tokens: FloatArray, emerged: IntArray, stats: dict[str, Any], given: Array, pace: float = 0.0
+    found: LimitSet,
+    tokens: FloatArray,
+    emerged: IntArray,
+    stats: dict[str, Any],
+    given: Array,
+    pace: float = 0.0,
 ) -> Limit:
     """Return the limit of every token of the classes of `found`, whose limits are `tokens` (m, d)."""
-    classes, labels, certified = found.classes, found.classes.labels, bool((found.proof > Proof.NONE).all())
+    classes, labels, certified = (
+        found.classes,
+        found.classes.labels,
+        bool((found.proof > Proof.NONE).all()),
+    )
     codes, numbers = np.unique(found.proof[labels], return_counts=True)
     return Limit(
         tokens=like(tokens[labels], given),
@@ -274,7 +348,11 @@ def make_limit(
         clusters=found.place[labels],
         points=found.points,
         pace=0.0 if certified else pace,
-        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
+        proofs={
+            str(Proof(code)): int(number)
+            for code, number in zip(codes, numbers, strict=True)
+            if code
+        },
         reason="" if certified else found.reason,
         stats=stats,
         start=classes.rows[labels].astype(np.float64),

@@ -38,7 +38,9 @@ class Polytope:
         return f"Polytope of dimension {self.dimension} with {number} vertices in dimension {d}"
 
     def __getstate__(self) -> dict[str, FloatArray]:
-        return {"vertices": self.vertices}  # without Qhull's result, which cannot be pickled
+        return {
+            "vertices": self.vertices
+        }  # without Qhull's result, which cannot be pickled
 
     @cached_property
     def _inner(self) -> FloatArray:
@@ -46,7 +48,12 @@ class Polytope:
         offsets = self.vertices - self.vertices[0]
         size = float(np.abs(offsets).max()) or 1.0
         _, scales, basis = np.linalg.svd(offsets / size, full_matrices=False)
-        rank = int((scales > max(offsets.shape) * np.finfo(np.float64).eps * (scales[0] or 1.0)).sum())
+        rank = int(
+            (
+                scales
+                > max(offsets.shape) * np.finfo(np.float64).eps * (scales[0] or 1.0)
+            ).sum()
+        )
         return np.asarray(offsets / size @ basis[:rank].T)
 
     @cached_property
@@ -75,7 +82,9 @@ class Polytope:
     def outline(self) -> IntArray:
         """Vertex indices in order around a polygon; for a point or a segment all of them."""
         if self.dimension > 2:
-            raise InputError(f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`.")
+            raise InputError(
+                f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`."
+            )
         if self.dimension < 2:
             return np.arange(len(self.vertices))
         return np.asarray(self._hull.vertices, np.intp)

@@ -18,7 +18,14 @@ MAX_TIME = 1e300  # later steps are inf
 
 
 def exit_times(
-    tokens: Any, *, beta: float, gamma: float, eps: float, runs: int = 100, max_steps: int = 10_000, seed: int = 0
+    tokens: Any,
+    *,
+    beta: float,
+    gamma: float,
+    eps: float,
+    runs: int = 100,
+    max_steps: int = 10_000,
+    seed: int = 0,
 ) -> FloatArray:
     """Simulate the random chain, and return the first step at which a token has left the ball around its start.
 
@@ -52,14 +59,21 @@ def exit_times(
     array([ 5.,  6.,  8.,  8., 10.])
     """
     start = _check(tokens, beta, gamma, eps)
-    runs, max_steps = (_validation.check_count(x, s, least=1) for x, s in ((runs, "runs"), (max_steps, "max_steps")))
+    runs, max_steps = (
+        _validation.check_count(x, s, least=1)
+        for x, s in ((runs, "runs"), (max_steps, "max_steps"))
+    )
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     x, times = np.repeat(start[None], runs, axis=0), np.full(runs, inf)
     alive = np.arange(runs)
     for step in range(1, max_steps + 1):
         logits = beta * (x[alive] @ x[alive].swapaxes(1, 2))  # (alive, n, n)
-        chosen = (logits + rng.gumbel(size=logits.shape)).argmax(axis=2)  # softmax samples
-        x[alive] += gamma * (np.take_along_axis(x[alive], chosen[..., None], axis=1) - x[alive])
+        chosen = (logits + rng.gumbel(size=logits.shape)).argmax(
+            axis=2
+        )  # softmax samples
+        x[alive] += gamma * (
+            np.take_along_axis(x[alive], chosen[..., None], axis=1) - x[alive]
+        )
         left = (np.linalg.norm(x[alive] - start, axis=2) > eps).any(axis=1)
         times[alive[left]] = step
         alive = alive[~left]
@@ -106,10 +120,17 @@ class ExitBound:
 
     def time(self, probability: float = 0.5) -> float:
         """Return the step before which no token leaves with at least this probability; 0 where nothing is proved."""
-        probability = _validation.check_range(probability, "probability", 0.0, 1.0, "0.5 gives the median.")
+        probability = _validation.check_range(
+            probability, "probability", 0.0, 1.0, "0.5 gives the median."
+        )
         if not self.applies or probability == 1:
             return float(self.M * self.applies)
-        exponent = self.beta * self.c0 / 2 - 1 + log1p(-probability) / self.M + log(self.M / self.n**2)
+        exponent = (
+            self.beta * self.c0 / 2
+            - 1
+            + log1p(-probability) / self.M
+            + log(self.M / self.n**2)
+        )
         return max(float(self.M), exp(exponent)) if exponent < log(MAX_TIME) else inf
 
 
@@ -141,16 +162,25 @@ def exit_bound(tokens: Any, *, beta: float, gamma: float, eps: float) -> ExitBou
     products = v @ v.T
     leads = products.diagonal()[:, None] - products
     c0 = float(np.min(leads[~np.eye(len(v), dtype=bool)]))
-    R, diameter = float(np.linalg.norm(v, axis=1).max()), float(np.linalg.norm(v[:, None] - v, axis=2).max())
+    R, diameter = (
+        float(np.linalg.norm(v, axis=1).max()),
+        float(np.linalg.norm(v[:, None] - v, axis=2).max()),
+    )
     applies = c0 > 0 and 4 * R * eps + 2 * eps**2 <= c0 / 2
-    return ExitBound(float(beta), c0, ceil(eps / (gamma * (diameter or eps))), len(v), applies)
+    return ExitBound(
+        float(beta), c0, ceil(eps / (gamma * (diameter or eps))), len(v), applies
+    )
 
 
 def _check(tokens: Any, beta: float, gamma: float, eps: float) -> FloatArray:
-    _validation.check_positive(beta, "beta", "Values between 1 and 20 are usual.", zero=True)
+    _validation.check_positive(
+        beta, "beta", "Values between 1 and 20 are usual.", zero=True
+    )
     _validation.check_range(gamma, "gamma", 1e-9, 1.0, "A typical value is 0.1.")
     _validation.check_positive(eps, "eps", "A fraction of the diameter is usual.")
     array, _ = _validation.check_tokens(tokens)
     if array.ndim != 2 or len(array) < 2:
-        raise ParameterError("tokens", "be one token set of at least two tokens", f"shape {array.shape}")
+        raise ParameterError(
+            "tokens", "be one token set of at least two tokens", f"shape {array.shape}"
+        )
     return array.astype(np.float64)

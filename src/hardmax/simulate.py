@@ -64,20 +64,31 @@ class HeadOptions(FlowOptions, total=False):
 
 @overload
 def simulate(
-    tokens: Array, rule: Hardmax, *, layers: int, kernel: str = "auto", **options: Unpack[Options]
+    tokens: Array,
+    rule: Hardmax,
+    *,
+    layers: int,
+    kernel: str = "auto",
+    **options: Unpack[Options],
 ) -> HardmaxTrajectory: ...
 
 
 @overload
-def simulate(tokens: Array, rule: Layered, *, layers: int, **options: Unpack[Options]) -> SmoothTrajectory: ...
+def simulate(
+    tokens: Array, rule: Layered, *, layers: int, **options: Unpack[Options]
+) -> SmoothTrajectory: ...
 
 
 @overload
-def simulate(tokens: Array, rule: Flow, *, times: Times, **options: Unpack[FlowOptions]) -> SmoothTrajectory: ...
+def simulate(
+    tokens: Array, rule: Flow, *, times: Times, **options: Unpack[FlowOptions]
+) -> SmoothTrajectory: ...
 
 
 @overload
-def simulate(tokens: Array, rule: MultiHead, **options: Unpack[HeadOptions]) -> SmoothTrajectory: ...
+def simulate(
+    tokens: Array, rule: MultiHead, **options: Unpack[HeadOptions]
+) -> SmoothTrajectory: ...
 
 
 def simulate(
@@ -169,34 +180,82 @@ def simulate(
            [0.967, 0.94 ]])
     """
     if not isinstance(rule, Rule):
-        got = f"the class {rule.__name__}; call it" if isinstance(rule, type) else type(rule).__name__
+        got = (
+            f"the class {rule.__name__}; call it"
+            if isinstance(rule, type)
+            else type(rule).__name__
+        )
         raise ParameterTypeError("rule", "be a rule such as hm.Hardmax(alpha=0.5)", got)
     if save not in ("all", "last"):
-        raise ParameterError("save", 'be "all" or "last"', f'{save!r}. "last" keeps the final layer alone')
+        raise ParameterError(
+            "save",
+            'be "all" or "last"',
+            f'{save!r}. "last" keeps the final layer alone',
+        )
     array, real = _validation.check_tokens(tokens, mask)
-    rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
-    settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
+    rule.check(
+        np.where(real[..., None], array, array[real][0]) if not real.all() else array
+    )
+    settings: dict[str, Any] = {
+        "method": method,
+        "rtol": rtol,
+        "atol": atol,
+        "dt": dt,
+        "max_steps": max_steps,
+    }
     for option, value in settings.items():
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
-            raise ParameterError(option, "go with a rule in continuous time", got, "Leave it out.")
-    steps, name = Method.from_arguments(**settings) if rule.continuous else None, type(rule).__name__
+            raise ParameterError(
+                option, "go with a rule in continuous time", got, "Leave it out."
+            )
+    steps, name = (
+        Method.from_arguments(**settings) if rule.continuous else None,
+        type(rule).__name__,
+    )
     if steps is None:
         if times is not None:
-            raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
+            raise ParameterError(
+                "layers",
+                f"be given: {name} moves tokens by layers",
+                "`times`",
+                "Pass `layers=30`.",
+            )
         saved = np.arange(_validation.check_count(layers, "layers", least=0) + 1)
     elif layers is not None or times is None:
-        must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
-        raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
+        must, got = (
+            f"be given: {name} moves tokens in continuous time",
+            "no times" if layers is None else "`layers`",
+        )
+        raise ParameterError(
+            "times", must, got, "Pass `times=np.linspace(0, 15, 101)`."
+        )
     else:
         saved = steps.check_times(times)
-    if needs_gradient(times) and not (is_tensor(tokens) and steps is not None and steps.is_adaptive):
-        must = "require no gradient, or go with a tensor of tokens and an adaptive method"
+    if needs_gradient(times) and not (
+        is_tensor(tokens) and steps is not None and steps.is_adaptive
+    ):
+        must = (
+            "require no gradient, or go with a tensor of tokens and an adaptive method"
+        )
         got = "tokens in an array" if not is_tensor(tokens) else f"`method={method!r}`"
-        raise ParameterError("times", must, got, "Use `times.detach()`, or torch.tensor and no `method`.")
+        raise ParameterError(
+            "times", must, got, "Use `times.detach()`, or torch.tensor and no `method`."
+        )
     kept = saved if save == "all" else saved[-1:]
     report = progress or (lambda done, total: None)
-    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, report, _differentiable(times, kept))
+    job = _Job(
+        rule,
+        tokens,
+        array,
+        real,
+        array.ndim == 3,
+        kept,
+        steps,
+        kernel,
+        report,
+        _differentiable(times, kept),
+    )
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
@@ -224,33 +283,45 @@ class _Job:
     method: Method | None  # None for rules with layers
     kernel: str
     progress: Progress
-    times: Array = None  # `saved` as a tensor that requires gradients, if it was given as one
+    times: Array = (
+        None  # `saved` as a tensor that requires gradients, if it was given as one
+    )
 
     @property
     def start(self) -> AnyArray:
-        return self.array.astype(np.float64 if self.array.dtype == object else self.array.dtype)
+        return self.array.astype(
+            np.float64 if self.array.dtype == object else self.array.dtype
+        )
 
     @property
     def by_heads(self) -> bool:
         """Whether each head runs alone: on coordinates of its own, and, as exact sets have none, without gradient."""
         if not isinstance(self.rule, MultiHead) or self.rule.shared:
             return False
-        return self.rule.continuous or not needs_gradient(self.tokens, *self.rule.weights)
+        return self.rule.continuous or not needs_gradient(
+            self.tokens, *self.rule.weights
+        )
 
     @property
     def searches(self) -> bool:
-        return isinstance(self.rule, Hardmax) or (self.by_heads and any(head.searches for head in self.heads))
+        return isinstance(self.rule, Hardmax) or (
+            self.by_heads and any(head.searches for head in self.heads)
+        )
 
     @property
     def heads(self) -> "list[_Job]":
         """One job for each head, on its coordinates."""
         assert isinstance(self.rule, MultiHead)
         jobs = []
-        for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
+        for h, (head, part) in enumerate(
+            zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)
+        ):
             array = self.array[..., part]
             tokens = self.tokens[..., part] if is_tensor(self.tokens) else array
             report = partial(_report_head, self.progress, h, len(self.rule.heads))
-            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=report))
+            jobs.append(
+                replace(self, rule=head, tokens=tokens, array=array, progress=report)
+            )
         return jobs
 
     def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
@@ -265,23 +336,47 @@ class _Job:
             state = state.double()
         if self.real.all():
             return state, None
-        return where(self.real[..., None], state, 0.0), as_mask(self.real[..., None, :], state)
+        return where(self.real[..., None], state, 0.0), as_mask(
+            self.real[..., None, :], state
+        )
 
     def with_padding(self, kept: Array | None) -> Array | None:
         """Return tokens of all saved positions, with the input for padding."""
         if kept is None or self.real.all():
             return kept
-        return where(np.broadcast_to(self.real[..., None], tuple(kept.shape)), kept, like(self.start, kept))
+        return where(
+            np.broadcast_to(self.real[..., None], tuple(kept.shape)),
+            kept,
+            like(self.start, kept),
+        )
 
     def as_given(self, kept: AnyArray) -> Array:
         """Return tokens (saved, batch, n, d) with the axes, dtype and array type of the input."""
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
-            return like((kept if self.batched else kept[:, 0]).astype(self.start.dtype, copy=False), self.tokens)
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # numbers beyond the dtype become infinite
+            return like(
+                (kept if self.batched else kept[:, 0]).astype(
+                    self.start.dtype, copy=False
+                ),
+                self.tokens,
+            )
 
-    def smooth(self, tokens: Array, method: str, stats: dict[str, Any], **more: Any) -> SmoothTrajectory:
+    def smooth(
+        self, tokens: Array, method: str, stats: dict[str, Any], **more: Any
+    ) -> SmoothTrajectory:
         dtype = str(tokens.dtype).removeprefix("torch.")
         stats = {"method": method, "dtype": dtype, "adaptive": False} | stats
-        return SmoothTrajectory(tokens, self.rule, self.saved, self.batched, stats, self.real, self.start, **more)
+        return SmoothTrajectory(
+            tokens,
+            self.rule,
+            self.saved,
+            self.batched,
+            stats,
+            self.real,
+            self.start,
+            **more,
+        )
 
 
 def _report_head(progress: Progress, h: int, heads: int, done: int, total: int) -> None:
@@ -295,16 +390,33 @@ def _run(job: _Job) -> Trajectory:
         return _run_heads(job)
     if job.method is None:
         return _run_layers(job)
-    return _run_adaptive(job, job.method) if job.method.is_adaptive else _run_fixed(job, job.method)
+    return (
+        _run_adaptive(job, job.method)
+        if job.method.is_adaptive
+        else _run_fixed(job, job.method)
+    )
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers beyond the dtype become infinite
+@np.errstate(
+    over="ignore", invalid="ignore"
+)  # numbers beyond the dtype become infinite
 def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
     """Run all token sets in one pass where possible, and every other one by itself; exact sets in both."""
-    batch, real = job.array.reshape(-1, *job.array.shape[-2:]), np.atleast_2d(job.real)  # (batch, n, d), (batch, n)
-    layers, kept = int(job.saved[-1]), np.empty((len(job.saved), *batch.shape), job.start.dtype)
+    batch, real = (
+        job.array.reshape(-1, *job.array.shape[-2:]),
+        np.atleast_2d(job.real),
+    )  # (batch, n, d), (batch, n)
+    layers, kept = (
+        int(job.saved[-1]),
+        np.empty((len(job.saved), *batch.shape), job.start.dtype),
+    )
     kept[:] = batch  # padding stays as given; so does layer 0
-    left, each, shared, total = np.arange(len(batch)), list[dict[str, Any]](), None, len(batch) * (layers + 1)
+    left, each, shared, total = (
+        np.arange(len(batch)),
+        list[dict[str, Any]](),
+        None,
+        len(batch) * (layers + 1),
+    )
     if len(batch) > 1 and can_share_pass(rule, batch, job.kernel):
         shared, follows = Batch(rule, batch, real, job.kernel), list[IntArray]()
         for k in _choose_layers(shared, layers):
@@ -312,7 +424,10 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
                 break
             if k in job.saved:
                 if k > 0:
-                    moved, where_real = rule.grow(shared.tokens, k), real.all() or real[..., None]
+                    moved, where_real = (
+                        rule.grow(shared.tokens, k),
+                        real.all() or real[..., None],
+                    )
                     np.copyto(kept[len(follows)], moved, "same_kind", where_real)
                 follows.append(shared.follows)
             job.progress(int(shared.in_pass.sum()) * (k + 1), total)
@@ -321,11 +436,17 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
     alone, in_pass = dict[int, TokenSet](), len(batch) - len(left)
     tick = job.ticker(total, in_pass * (layers + 1))
     for b in left.tolist():
-        run, ids, sets = Run(rule, batch[b, real[b]], kernel=job.kernel), np.flatnonzero(real[b]), list[Sets]()
+        run, ids, sets = (
+            Run(rule, batch[b, real[b]], kernel=job.kernel),
+            np.flatnonzero(real[b]),
+            list[Sets](),
+        )
         for k in _choose_layers(run, layers):
             if k in job.saved:
                 if k > 0:
-                    kept[len(sets), b, ids] = rule.grow(run.tokens, k)[run.classes.labels]
+                    kept[len(sets), b, ids] = rule.grow(run.tokens, k)[
+                        run.classes.labels
+                    ]
                 sets.append(run.sets)
             tick()
         alone[b] = TokenSet(run.classes, tuple(sets), run.emerged, run.settled, ids)
@@ -333,11 +454,17 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
             shared.emerged[b, ids] = run.emerged[run.classes.labels]
             shared.settled[b, ids] = run.settled[run.classes.labels]
         each.append(run.stats)
-    stats = (merge_stats(each, in_pass) if job.batched else each[0]) | {"dtype": str(kept.dtype)}
+    stats = (merge_stats(each, in_pass) if job.batched else each[0]) | {
+        "dtype": str(kept.dtype)
+    }
     token_sets: Sequence[TokenSet] = tuple(alone.values())
     if shared is not None:
-        token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, rule.causal, alone)
-    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, token_sets)
+        token_sets = TokenSets(
+            batch, real, follows, shared.emerged, shared.settled, rule.causal, alone
+        )
+    return HardmaxTrajectory(
+        job.as_given(kept), rule, job.saved, job.batched, stats, token_sets
+    )
 
 
 def _choose_layers(run: Run | Batch, layers: int) -> Iterator[int]:
@@ -357,14 +484,23 @@ def _run_layers(job: _Job) -> SmoothTrajectory:
         keys = None if keys is None else job.real[..., None, :]
     layers = int(job.saved[-1])
     tick, kept = job.ticker(layers + 1), []
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"), share_search() as search:
+    with (
+        np.errstate(over="ignore", invalid="ignore", under="ignore"),
+        share_search() as search,
+    ):
         for k in range(layers + 1):
             if k in job.saved:
-                kept.append(like(state.astype(job.start.dtype), job.tokens) if state.dtype == object else state)
+                kept.append(
+                    like(state.astype(job.start.dtype), job.tokens)
+                    if state.dtype == object
+                    else state
+                )
             tick()
             if k < layers:
                 state = job.rule.layer(state, k, keys)
-    return job.smooth(job.with_padding(stack(kept)), "layers", {"layers": layers} | search.stats)
+    return job.smooth(
+        job.with_padding(stack(kept)), "layers", {"layers": layers} | search.stats
+    )
 
 
 def _run_fixed(job: _Job, method: Method) -> SmoothTrajectory:
@@ -373,26 +509,45 @@ def _run_fixed(job: _Job, method: Method) -> SmoothTrajectory:
     state, keys = job.floats()
     coordinates = choose_coordinates(job.rule, state, keys, steps=method)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        found = integrate.integrate_fixed(coordinates, state, job.saved, method, job.ticker(len(job.saved)))
+        found = integrate.integrate_fixed(
+            coordinates, state, job.saved, method, job.ticker(len(job.saved))
+        )
     tokens, rescaled = job.with_padding(found.tokens), job.with_padding(found.rescaled)
     stats = {"dt": method.dt, "steps": found.steps}
-    return job.smooth(tokens, method.name, stats, rescaled=rescaled, powers=found.powers)
+    return job.smooth(
+        tokens, method.name, stats, rescaled=rescaled, powers=found.powers
+    )
 
 
 def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
     """Run the token sets in float64 with error control, each with its own steps."""
     assert isinstance(job.rule, Flow | MultiHead)
-    if is_tensor(job.tokens) and (needs_gradient(job.tokens, job.times) or depends_on_gradients(job.rule)):
+    if is_tensor(job.tokens) and (
+        needs_gradient(job.tokens, job.times) or depends_on_gradients(job.rule)
+    ):
         return _run_with_gradients(job, method)
     if depends_on_gradients(job.rule):
-        raise ParameterError("tokens", "be a tensor where a weight requires gradients", "an array", "Use torch.tensor.")
-    batch = job.array.reshape(-1, *job.array.shape[-2:]).astype(np.float64)  # (batch, n, d)
+        raise ParameterError(
+            "tokens",
+            "be a tensor where a weight requires gradients",
+            "an array",
+            "Use torch.tensor.",
+        )
+    batch = job.array.reshape(-1, *job.array.shape[-2:]).astype(
+        np.float64
+    )  # (batch, n, d)
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled, tick = kept.copy(), job.ticker(len(batch) * len(job.saved))
-    sets = [tokens[real] for tokens, real in zip(batch, np.atleast_2d(job.real), strict=True)]
+    sets = [
+        tokens[real]
+        for tokens, real in zip(batch, np.atleast_2d(job.real), strict=True)
+    ]
     on_device = is_tensor(job.tokens) and runs_on_device(job.rule, job.tokens, method)
     if on_device:
-        found = [integrate_on_device(job.rule, tokens, job.tokens, job.saved, method, tick) for tokens in sets]
+        found = [
+            integrate_on_device(job.rule, tokens, job.tokens, job.saved, method, tick)
+            for tokens in sets
+        ]
     else:
         coordinates = [choose_coordinates(job.rule, tokens) for tokens in sets]
         found = integrate_adaptive(coordinates, sets, job.saved, method, tick)
@@ -428,24 +583,47 @@ def _run_with_gradients(job: _Job, method: Method) -> SmoothTrajectory:
     assert isinstance(job.rule, Flow | MultiHead)
     if method.name not in PAIRS:
         must = f"be one of {', '.join((*PAIRS, *FIXED))} where gradients are needed"
-        raise ParameterError("method", must, f"{method.name!r}, which runs outside torch", "Leave it out.")
+        raise ParameterError(
+            "method",
+            must,
+            f"{method.name!r}, which runs outside torch",
+            "Leave it out.",
+        )
     state, _ = job.floats()
-    batch, real = (state if job.batched else state[None]), np.atleast_2d(job.real)  # (batch, n, d)
+    batch, real = (
+        (state if job.batched else state[None]),
+        np.atleast_2d(job.real),
+    )  # (batch, n, d)
     found = [
-        integrate_with_gradients(job.rule, tokens[as_mask(mask, tokens)], job.saved, job.times, method)
+        integrate_with_gradients(
+            job.rule, tokens[as_mask(mask, tokens)], job.saved, job.times, method
+        )
         for tokens, mask in zip(batch, real, strict=True)
     ]
     tick = job.ticker(1)
-    kept = [batch.expand(len(job.saved), *batch.shape).clone() for _ in range(1 if found[0].rescaled is None else 2)]
+    kept = [
+        batch.expand(len(job.saved), *batch.shape).clone()
+        for _ in range(1 if found[0].rescaled is None else 2)
+    ]
     for b, (mask, one) in enumerate(zip(real, found, strict=True)):
         for whole, part in zip(kept, (one.tokens, one.rescaled), strict=False):
             whole[:, b, as_mask(mask, whole)] = part
     tick()
     x, *z = [job.with_padding(each if job.batched else each[:, 0]) for each in kept]
-    counts = {name: sum(getattr(one, name) for one in found) for name in ("steps", "evaluations", "rejected")}
-    stats = {"rtol": method.rtol, "atol": method.atol, "adaptive": True, "held_from": None}
+    counts = {
+        name: sum(getattr(one, name) for one in found)
+        for name in ("steps", "evaluations", "rejected")
+    }
+    stats = {
+        "rtol": method.rtol,
+        "atol": method.atol,
+        "adaptive": True,
+        "held_from": None,
+    }
     stats |= counts | {"rtol_reached": method.rtol}
-    return job.smooth(x, method.name, stats, rescaled=z[0] if z else None, problems=("",) * len(found))
+    return job.smooth(
+        x, method.name, stats, rescaled=z[0] if z else None, problems=("",) * len(found)
+    )
 
 
 def _run_heads(job: _Job) -> SmoothTrajectory:
@@ -454,10 +632,22 @@ def _run_heads(job: _Job) -> SmoothTrajectory:
     stats: dict[str, Any] = {"heads": [head.stats for head in heads]}
     searched = [head.stats for head in heads if "kernel" in head.stats]
     if searched:
-        kernels = dict.fromkeys(name for own in searched for name in own["kernel"].split(", "))
+        kernels = dict.fromkeys(
+            name for own in searched for name in own["kernel"].split(", ")
+        )
         reasons = dict.fromkeys(own["why"] for own in searched)
         queries = sum(own["queries"] for own in searched)
-        stats |= {"kernel": ", ".join(kernels), "why": " ".join(reasons), "queries": queries}
+        stats |= {
+            "kernel": ", ".join(kernels),
+            "why": " ".join(reasons),
+            "queries": queries,
+        }
     by_head = [head.problems for head in heads if isinstance(head, SmoothTrajectory)]
     problems = tuple(" ".join(filter(None, own)) for own in zip(*by_head, strict=True))
-    return job.smooth(join([head.tokens for head in heads]), "heads", stats, heads=heads, problems=problems)
+    return job.smooth(
+        join([head.tokens for head in heads]),
+        "heads",
+        stats,
+        heads=heads,
+        problems=problems,
+    )

@@ -32,7 +32,9 @@ def circle_clusters(beta: float) -> int:
     >>> [hm.circle_clusters(beta) for beta in (5, 9, 64, 100)]
     [3, 4, 11, 14]
     """
-    beta = _validation.check_positive(beta, "beta", "Values between 1 and 1000 are usual.")
+    beta = _validation.check_positive(
+        beta, "beta", "Values between 1 and 1000 are usual."
+    )
     k = np.arange(1, 10 + int(3 * beta**0.5))
     return int(k[np.argmax(k**2 * scipy.special.ive(k, beta))])
 
@@ -62,16 +64,22 @@ def common_angle(beta: float, n: int, times: Sequence[float]) -> FloatArray:
     >>> hm.common_angle(1, 10, [0, 1, 5]).round(3)
     array([0.   , 0.324, 0.999])
     """
-    beta = _validation.check_positive(beta, "beta", "Values up to 10 are usual.", zero=True)
+    beta = _validation.check_positive(
+        beta, "beta", "Values up to 10 are usual.", zero=True
+    )
     n, at = _validation.check_count(n, "n", least=2), np.asarray(times, np.float64)
     if at.ndim != 1 or not len(at) or at[0] < 0 or (np.diff(at) <= 0).any():
         raise ParameterError("times", "be increasing numbers, 0 or larger", repr(times))
 
     def velocity(t: float, gamma: FloatArray) -> FloatArray:
         weight = np.exp(beta * (gamma - 1))  # e^{beta gamma}/e^beta
-        return np.asarray(2 * weight * (1 - gamma) * ((n - 1) * gamma + 1) / (1 + (n - 1) * weight))
+        return np.asarray(
+            2 * weight * (1 - gamma) * ((n - 1) * gamma + 1) / (1 + (n - 1) * weight)
+        )
 
-    found = scipy.integrate.solve_ivp(velocity, (0, at[-1] or 1.0), [0.0], t_eval=at, rtol=1e-10, atol=1e-12)
+    found = scipy.integrate.solve_ivp(
+        velocity, (0, at[-1] or 1.0), [0.0], t_eval=at, rtol=1e-10, atol=1e-12
+    )
     return np.asarray(found.y[0])
 
 
@@ -104,10 +112,14 @@ def renyi_centres(tokens: Any, delta: float, *, strong: bool = False) -> IntArra
     array([0, 3])
     """
     x = _validation.check_tokens(tokens)[0].astype(np.float64)
-    delta = _validation.check_range(delta, "delta", 1e-12, np.pi, "Try c / sqrt(beta) with c = 2.")
+    delta = _validation.check_range(
+        delta, "delta", 1e-12, np.pi, "Try c / sqrt(beta) with c = 2."
+    )
     lengths = np.linalg.norm(x, axis=-1, keepdims=True)
     if x.ndim != 2 or not lengths.all():
-        raise ParameterError("tokens", "be one token set of nonzero tokens", f"shape {x.shape}")
+        raise ParameterError(
+            "tokens", "be one token set of nonzero tokens", f"shape {x.shape}"
+        )
     angles = np.arccos(np.clip(x @ x.T / lengths / lengths.T, -1, 1))
     centres = list[int]()
     for i in range(len(x)):

@@ -60,9 +60,16 @@ class TemperatureCertificate:
 
     def __repr__(self) -> str:
         if not np.isfinite(self.beta):
-            why = "a token has several targets" if self.tied else "a lead or beta is beyond the precision of floats"
+            why = (
+                "a token has several targets"
+                if self.tied
+                else "a lead or beta is beyond the precision of floats"
+            )
             return f"No beta is certified for {count(self.layers, 'layer')}: {why}."
-        ran, distance = count(self.layers, "layer"), format_up(float(self.distances[-1]), 2)
+        ran, distance = (
+            count(self.layers, "layer"),
+            format_up(float(self.distances[-1]), 2),
+        )
         beta = format_up(self.beta, 3)
         return f"From beta = {beta} on softmax follows hardmax for {ran}, at a distance of at most {distance}."
 
@@ -73,23 +80,51 @@ class _Layers:
     def __init__(self, tokens: Any, rule: Hardmax, layers: int) -> None:
         if not isinstance(rule, Hardmax) or rule.causal or not rule.normalize:
             must = "be a hm.Hardmax with normalisation and without a causal mask"
-            raise ParameterError("rule", must, repr(rule), "Softmax is compared with it.")
-        run = simulate(tokens, rule, layers=_validation.check_count(layers, "layers", least=1))
+            raise ParameterError(
+                "rule", must, repr(rule), "Softmax is compared with it."
+            )
+        run = simulate(
+            tokens, rule, layers=_validation.check_count(layers, "layers", least=1)
+        )
         run.refuse_batch("hm.temperature for each token set")
         z, n = run.array.astype(np.float64), run.array.shape[1]
-        A = np.eye(z.shape[2]) if rule.matrix is None else rule.matrix.astype(np.float64)
+        A = (
+            np.eye(z.shape[2])
+            if rule.matrix is None
+            else rule.matrix.astype(np.float64)
+        )
         self.exponent, shift = (int(np.frexp(np.abs(x).max())[1]) for x in (z[0], A))
         self.tokens, self.A = z, A = np.ldexp(z, -self.exponent), np.ldexp(A, -shift)
-        self.power = 2 * self.exponent + shift  # products are 2^power times those of `tokens` and `A`
-        self.norm, self.radius = 1.01 * float(np.linalg.norm(A, 2)), float(np.linalg.norm(z[0], axis=1).max())
-        self.steps, self.parts, self.gap, self.tied = [], list[tuple[FloatArray, FloatArray]](), np.inf, False
+        self.power = (
+            2 * self.exponent + shift
+        )  # products are 2^power times those of `tokens` and `A`
+        self.norm, self.radius = (
+            1.01 * float(np.linalg.norm(A, 2)),
+            float(np.linalg.norm(z[0], axis=1).max()),
+        )
+        self.steps, self.parts, self.gap, self.tied = (
+            [],
+            list[tuple[FloatArray, FloatArray]](),
+            np.inf,
+            False,
+        )
         self.rounding = 4 * (n + 16) * UNIT * self.radius  # of one layer of both runs
-        eps = 64 * z.shape[2] ** 2 * np.finfo(float).eps * self.norm * self.radius**2 * (layers + 1)
+        eps = (
+            64
+            * z.shape[2] ** 2
+            * np.finfo(float).eps
+            * self.norm
+            * self.radius**2
+            * (layers + 1)
+        )
         for k in range(layers):
             alpha = float(rule.step(k))
             self.steps.append(alpha / (1 + alpha))
             P = run.attention(k)
-            targets, self.tied = P.argmax(axis=1), self.tied or bool(((P > 0).sum(axis=1) > 1).any())
+            targets, self.tied = (
+                P.argmax(axis=1),
+                self.tied or bool(((P > 0).sum(axis=1) > 1).any()),
+            )
             others = ~np.eye(len(z[k]), dtype=bool)[targets]
             products = z[k] @ A.T @ z[k].T
             leads = products[np.arange(len(z[k])), targets][:, None] - products - eps
@@ -105,7 +140,11 @@ class _Layers:
             eta = self.norm * (2 * self.radius * e + e * e)
             certified = certified and bool(2 * eta < leads.min())
             weights = np.exp(-beta * np.maximum(leads - 2 * eta, 0.0))
-            step = float(np.where(np.isfinite(leads), (far + 2 * e) * weights, 0.0).sum(axis=1).max())
+            step = float(
+                np.where(np.isfinite(leads), (far + 2 * e) * weights, 0.0)
+                .sum(axis=1)
+                .max()
+            )
             bounds.append(min(SAFETY * (e + b * step) + self.rounding, 2 * self.radius))
         return np.array(bounds), certified
 
@@ -148,11 +187,15 @@ def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
         low, high = (low, middle) if run.bounds(middle)[1] else (middle, high)
     bounds, certified = run.bounds(high)
     with np.errstate(over="ignore", under="ignore"):
-        beta = np.maximum(np.ldexp(high, -run.power), 1e-300) if certified else np.inf  # exact above 1e-300
+        beta = (
+            np.maximum(np.ldexp(high, -run.power), 1e-300) if certified else np.inf
+        )  # exact above 1e-300
     return TemperatureCertificate(float(beta), run.unscale(bounds), layers, run.tied)
 
 
-def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+def compare(
+    tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]
+) -> tuple[FloatArray, FloatArray]:
     """Measure the distance of softmax from hardmax over beta and depth, beside the proved bound.
 
     Parameters
@@ -177,13 +220,24 @@ def compare(tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]) -> 
     """
     run = _Layers(tokens, rule, layers)
     if not np.iterable(betas):
-        raise ParameterError("betas", "be a sequence of positive numbers", repr(betas), "Pass [10, 100, 1000].")
+        raise ParameterError(
+            "betas",
+            "be a sequence of positive numbers",
+            repr(betas),
+            "Pass [10, 100, 1000].",
+        )
     measured, bounds = [], []
     for beta in betas:
-        beta = _validation.check_positive(beta, "betas", "Values between 1 and 1000 are usual.")
+        beta = _validation.check_positive(
+            beta, "betas", "Values between 1 and 1000 are usual."
+        )
         with np.errstate(over="ignore", under="ignore"):
             scaled = float(np.clip(np.ldexp(beta, run.power), 1e-300, 1e300))
-        soft = simulate(run.tokens[0], Softmax(rule.steps, run.A, temperature=1 / scaled), layers=layers).array
+        soft = simulate(
+            run.tokens[0],
+            Softmax(rule.steps, run.A, temperature=1 / scaled),
+            layers=layers,
+        ).array
         measured.append(np.linalg.norm(soft - run.tokens, axis=2).max(axis=1))
         bounds.append(run.bounds(scaled)[0])
     return run.unscale(measured), run.unscale(bounds)

@@ -63,9 +63,18 @@ def test_an_invalid_csv_is_refused_with_the_place(run, text: str, place: str) ->
         ("limit triangle --batch-index 1", "`--batch-index` must go with a batch"),
         ("verify batch.npy --batch-index 7", "`--batch-index` must"),
         ("simulate batch.npy --out a.npz --out b.png", "`--batch-index` must"),
-        ("simulate gaussian --rule sphere --alpha 3", "`--alpha` must go with --rule hardmax or softmax"),
-        ("simulate gaussian --rule sphere --no-normalize", "`--no-normalize` must go with --rule hardmax or softmax"),
-        ("simulate gaussian --rule self-attention --V paper-3d", "`--V` must have the size of the tokens"),
+        (
+            "simulate gaussian --rule sphere --alpha 3",
+            "`--alpha` must go with --rule hardmax or softmax",
+        ),
+        (
+            "simulate gaussian --rule sphere --no-normalize",
+            "`--no-normalize` must go with --rule hardmax or softmax",
+        ),
+        (
+            "simulate gaussian --rule self-attention --V paper-3d",
+            "`--V` must have the size of the tokens",
+        ),
         ("simulate gaussian --rule self-attention --method rk4", "needs `--dt`"),
         ("simulate 1,0;0,0 --rule sphere", "`TOKENS` must"),
         ("simulate 1,2;3", "Got 1 in row 2, 2 before it."),
@@ -74,15 +83,29 @@ def test_an_invalid_csv_is_refused_with_the_place(run, text: str, place: str) ->
         ("control ball --leaders 0,x", "`--leaders` must"),
         ("control ball --followers 7:0", "`--leaders` must be given for --followers"),
         ("control ball --leaders 0 --followers 7", "`--followers` must be pairs"),
-        ("control ball --leaders 0,3 --followers 7:0,7:3", "`--followers` must give each token one leader"),
-        ("control ball --leaders 0 --limit --only", "`--limit` must go without --only, --prefer and --margin"),
+        (
+            "control ball --leaders 0,3 --followers 7:0,7:3",
+            "`--followers` must give each token one leader",
+        ),
+        (
+            "control ball --leaders 0 --limit --only",
+            "`--limit` must go without --only, --prefer and --margin",
+        ),
         ("control ball --leaders 0 --alpha 0.1,0.5", "`--alpha` must be one step size"),
         ("control ball --attempts 4", "`--attempts` must go with --only"),
-        ("control ball --leaders 3 --evaluations 4", "`--evaluations` must go with --limit"),
-        ("control ball --leaders 3 --margin 0.1", "`--margin` must go with --prefer identity"),
+        (
+            "control ball --leaders 3 --evaluations 4",
+            "`--evaluations` must go with --limit",
+        ),
+        (
+            "control ball --leaders 3 --margin 0.1",
+            "`--margin` must go with --prefer identity",
+        ),
     ],
 )
-def test_invalid_input_names_the_option_and_writes_nothing(run, arguments: str, named: str) -> None:
+def test_invalid_input_names_the_option_and_writes_nothing(
+    run, arguments: str, named: str
+) -> None:
     Path("saddle.csv").write_text("1,2\n2,1\n")
     Path("junk.npy").write_bytes(b"\x93NUMPY but not really")
     Path("bytes.csv").write_bytes(b"\xff\xfe\x00")
@@ -100,7 +123,9 @@ NUMBERS = [
     for command in (simulate, limit, control, cluster)
     for parameter in inspect.signature(command, eval_str=True).parameters.values()
     for kind, *settings in [get_args(parameter.annotation) or (None,)]
-    if settings and hasattr(settings[0], "param_decls") and kind in (int, float, int | None, float | None)
+    if settings
+    and hasattr(settings[0], "param_decls")
+    and kind in (int, float, int | None, float | None)
 ]
 
 
@@ -109,23 +134,41 @@ def test_an_invalid_number_names_its_option(run, command: str, option: str) -> N
     rules = {"--temperature": "softmax", "--beta": "sphere"}
     of_flows = ("--time", "--dt", "--rtol", "--max-steps")
     rule = rules.get(option, "self-attention" if option in of_flows else "hardmax")
-    more = ["--rule", rule] if command == "simulate" else ["--leaders", "3"] if command == "control" else []
+    more = (
+        ["--rule", rule]
+        if command == "simulate"
+        else ["--leaders", "3"]
+        if command == "control"
+        else []
+    )
     code, _, err = run(command, "ball", *more, option, "-1e400")
     assert code == 2
     assert option in err
 
 
 COMMANDS = ("limit triangle", "verify triangle", "control ball --only")
-UNWRITABLE = [(command, name, "file") for command in COMMANDS for name in ("file/x.png", "folder.png")]
-UNWRITABLE += [("demo", "file", "folder"), ("reproduce", "file", "folder"), ("reproduce", "file/more", "folder")]
+UNWRITABLE = [
+    (command, name, "file")
+    for command in COMMANDS
+    for name in ("file/x.png", "folder.png")
+]
+UNWRITABLE += [
+    ("demo", "file", "folder"),
+    ("reproduce", "file", "folder"),
+    ("reproduce", "file/more", "folder"),
+]
 
 
 @pytest.mark.parametrize(("command", "name", "kind"), UNWRITABLE)
-def test_output_that_cannot_be_written_is_refused_before_the_work(run, monkeypatch, command, name, kind) -> None:
+def test_output_that_cannot_be_written_is_refused_before_the_work(
+    run, monkeypatch, command, name, kind
+) -> None:
     Path("file").touch()
     Path("folder.png").mkdir()
     for work in ("cli.options.TokenOptions.read_tokens", "figures.demo.demo"):
-        monkeypatch.setattr(f"hardmax.{work}", lambda *_, **__: pytest.fail("work was done"))
+        monkeypatch.setattr(
+            f"hardmax.{work}", lambda *_, **__: pytest.fail("work was done")
+        )
     code, out, err = run(*command.split(), "--out", name)
     assert (code, out) == (2, "")
     assert f"`{name}` must be a {kind} that can be written" in err
@@ -140,7 +183,9 @@ def test_the_input_file_is_not_replaced(run, command) -> None:
     assert Path("in.csv").read_text() == "0,1\n1,0\n"
 
 
-@pytest.mark.parametrize("arguments", ["dance", "simulate", "simulate triangle --speed 9"])
+@pytest.mark.parametrize(
+    "arguments", ["dance", "simulate", "simulate triangle --speed 9"]
+)
 def test_unknown_commands_and_options_have_exit_code_2(run, arguments: str) -> None:
     assert run(*arguments.split())[0] == 2
 
@@ -152,7 +197,9 @@ def fail_with(monkeypatch, error: BaseException) -> None:
     monkeypatch.setattr("hardmax.cli.options.simulate", fail)
 
 
-@pytest.mark.parametrize("bug", [ValueError("Unseen."), AssertionError(), ImportError("Unseen.")])
+@pytest.mark.parametrize(
+    "bug", [ValueError("Unseen."), AssertionError(), ImportError("Unseen.")]
+)
 def test_a_bug_has_exit_code_70_and_a_traceback(run, monkeypatch, bug) -> None:
     fail_with(monkeypatch, bug)
     code, out, err = run("simulate", "triangle", "--alpha", "1/2")
@@ -166,15 +213,26 @@ def test_a_bug_has_exit_code_70_and_a_traceback(run, monkeypatch, bug) -> None:
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        (hm.InputError("Tokens must move. Use `alpha=1`."), "Tokens must move. Use `--alpha 1`."),
-        (hm.MissingExtra("`exact=True`", "python-flint", "exact"), "`--exact` needs python-flint: pip install"),
-        (PermissionError(13, "Permission denied", "a.csv"), "Permission denied: 'a.csv'"),
+        (
+            hm.InputError("Tokens must move. Use `alpha=1`."),
+            "Tokens must move. Use `--alpha 1`.",
+        ),
+        (
+            hm.MissingExtra("`exact=True`", "python-flint", "exact"),
+            "`--exact` needs python-flint: pip install",
+        ),
+        (
+            PermissionError(13, "Permission denied", "a.csv"),
+            "Permission denied: 'a.csv'",
+        ),
         (MemoryError("Unable to allocate 8 TiB."), "Unable to allocate 8 TiB."),
         (MemoryError(), "Not enough memory."),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_expected_error_is_one_message_with_exit_code_2(run, monkeypatch, problem, message) -> None:
+def test_an_expected_error_is_one_message_with_exit_code_2(
+    run, monkeypatch, problem, message
+) -> None:
     fail_with(monkeypatch, problem)
     code, out, err = run("simulate", "triangle")
     assert (code, out) == (2, "")
@@ -189,15 +247,29 @@ def test_an_interrupted_command_has_exit_code_130(run, monkeypatch) -> None:
 
 
 def test_a_closed_output_pipe_has_exit_code_141() -> None:
-    command = ["-m", "hardmax.cli.main", "simulate", "gaussian", "--n", "2000", "--layers", "3", "--json"]
-    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [
+        "-m",
+        "hardmax.cli.main",
+        "simulate",
+        "gaussian",
+        "--n",
+        "2000",
+        "--layers",
+        "3",
+        "--json",
+    ]
+    with subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         process.stdout.read(10)
         process.stdout.close()
         assert process.wait() == 141
         assert process.stderr.read() == b""
 
 
-def test_characters_that_a_terminal_cannot_encode_become_question_marks(tmp_path, monkeypatch) -> None:
+def test_characters_that_a_terminal_cannot_encode_become_question_marks(
+    tmp_path, monkeypatch
+) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     assert main(["limit", "triangle", "--out", str(tmp_path / "caf\u00e9.csv")]) == 0
@@ -211,9 +283,15 @@ def test_characters_that_a_terminal_cannot_encode_become_question_marks(tmp_path
 def test_a_removed_command_or_option_names_its_replacement(run, key: str) -> None:
     command, *flags = key.split()
     kind, name = ("option", flags[0]) if flags else ("command", f"hardmax {command}")
-    expected = (2, "", f"Error: The {kind} `{name}` was removed. {removed.REMOVED[key]}\n")
+    expected = (
+        2,
+        "",
+        f"Error: The {kind} `{name}` was removed. {removed.REMOVED[key]}\n",
+    )
     assert run(*key.split(), "x") == expected
     assert not flags or run(command, "x", f"{flags[0]}=x") == expected
     known = get_command(app).commands.get(command)
     assert (known is not None) == bool(flags)
-    assert known is None or not any(flags[0] in parameter.opts for parameter in known.params)
+    assert known is None or not any(
+        flags[0] in parameter.opts for parameter in known.params
+    )

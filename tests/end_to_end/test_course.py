@@ -14,13 +14,18 @@ from tests import browser
 
 ROOT = Path(__file__).parents[2]
 COURSE = ROOT / "docs" / "course"
-PICTURES = sorted(path.stem for path in (COURSE / "pictures").glob("*.py") if path.stem != "shared")
+PICTURES = sorted(
+    path.stem for path in (COURSE / "pictures").glob("*.py") if path.stem != "shared"
+)
 MAX_BYTES = 500_000  # of a page
 
 
 def test_every_picture_is_shown_once() -> None:
     pages = [path.read_text(encoding="utf-8") for path in COURSE.glob("[0-9]-*.md")]
-    assert sorted(re.findall(r"```\{live\} (\w+)\n:title: .{40}", "".join(pages))) == PICTURES  # a title to read aloud
+    assert (
+        sorted(re.findall(r"```\{live\} (\w+)\n:title: .{40}", "".join(pages)))
+        == PICTURES
+    )  # a title to read aloud
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,9 @@ def docs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs"))
         yield
-    for name in [name for name in sys.modules if name.split(".")[0] in ("course", "extensions")]:
+    for name in [
+        name for name in sys.modules if name.split(".")[0] in ("course", "extensions")
+    ]:
         del sys.modules[name]
 
 
@@ -49,18 +56,28 @@ def test_a_picture_moves_in_a_browser(name: str, chromium: Any, tmp_path: Path) 
         player, slider = page.locator(".hm-player"), page.get_by_role("slider")
         first = page.screenshot()
         slider.focus()
-        page.keyboard.press("Home" if int(player.get_attribute("data-frame")) else "End")
+        page.keyboard.press(
+            "Home" if int(player.get_attribute("data-frame")) else "End"
+        )
         assert page.screenshot() != first
         page.keyboard.press("Home")
         page.get_by_role("button", name="Play").click()
-        page.wait_for_function("() => document.querySelector('.hm-player').dataset.frame > 0")
+        page.wait_for_function(
+            "() => document.querySelector('.hm-player').dataset.frame > 0"
+        )
         assert not page.problems
 
 
 @pytest.mark.usefixtures("docs")
 def test_a_picture_of_the_site_begins_with_its_mark(tmp_path: Path) -> None:
-    pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install '.[docs]'")
+    pytest.importorskip(
+        "sphinx", reason="Sphinx is not installed: pip install '.[docs]'"
+    )
     from extensions import live
 
     live.write(_page("three_tokens"), tmp_path / "live.html", "<!-- mark -->\n")
-    assert (tmp_path / "live.html").read_text(encoding="utf-8").startswith("<!-- mark -->\n<!doctype html>")
+    assert (
+        (tmp_path / "live.html")
+        .read_text(encoding="utf-8")
+        .startswith("<!-- mark -->\n<!doctype html>")
+    )

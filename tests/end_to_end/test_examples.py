@@ -20,7 +20,10 @@ from tests.processes import occupied_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
-ARGUMENTS = {"control_leaders": ["1"], "outside_the_hypotheses": ["2"]}  # a small number of tasks, of runs
+ARGUMENTS = {
+    "control_leaders": ["1"],
+    "outside_the_hypotheses": ["2"],
+}  # a small number of tasks, of runs
 SLOW = {
     "corpus_in_parts",
     "cylinder_flow",
@@ -30,7 +33,10 @@ SLOW = {
     "reviews_evolution",
     "topics_of_comments",
 }
-GALLERY = [pytest.mark.slow, pytest.mark.exhaustive]  # `make docs` runs every example, these included
+GALLERY = [
+    pytest.mark.slow,
+    pytest.mark.exhaustive,
+]  # `make docs` runs every example, these included
 
 
 def _name(path: Path) -> str:
@@ -41,7 +47,9 @@ def _name(path: Path) -> str:
 def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
     """One example names the command that writes the figure, and draws it by the same functions."""
     command = rf"hardmax\s+reproduce\s+(# )?{figure}\b"  # may contain a line break
-    (source,) = [text for text in map(Path.read_text, EXAMPLES) if re.search(command, text)]
+    (source,) = [
+        text for text in map(Path.read_text, EXAMPLES) if re.search(command, text)
+    ]
     compute, draw = FIGURES[figure].compute, FIGURES[figure].draw
     assert f"from {draw.__module__} import" in source
     assert f" {compute.__name__}(" in source
@@ -49,9 +57,16 @@ def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=GALLERY if path.stem in SLOW else []) for path in EXAMPLES], ids=_name
+    "path",
+    [
+        pytest.param(path, marks=GALLERY if path.stem in SLOW else [])
+        for path in EXAMPLES
+    ],
+    ids=_name,
 )
-def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_an_example_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
     """Run an example in this process, where torch and Matplotlib are loaded; check the certificates of its limits."""
     mpl.use("Agg")
     limits = certificates.collect_limits(monkeypatch)
@@ -73,22 +88,46 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_example_runs_as_a_script(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "Agg"}
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "see_it" / "figure1_half_space.py")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "DISPLAY"
+    } | {"MPLBACKEND": "Agg"}
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROOT / "examples" / "see_it" / "figure1_half_space.py"),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
 
-def test_a_page_is_shown_once_and_promises_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_shown_once_and_promises_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the scraper of the site: a page stays under its name while later blocks run."""
     pytest.importorskip("sphinx_gallery")
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     gallery = importlib.import_module("extensions.gallery")
     images = iter(())  # asking for the name of one would end the test
     names = {"page": Page("<p>tokens</p>")}
-    block = {"example_globals": names, "src_file": "examples/see_it/some.py", "image_path_iterator": images}
+    block = {
+        "example_globals": names,
+        "src_file": "examples/see_it/some.py",
+        "image_path_iterator": images,
+    }
     shown = [gallery.shown(None, block, {"src_dir": str(tmp_path)}) for _ in range(2)]
     assert shown[0].count("<iframe") == 1
     assert shown[1] == ""
-    assert [path for path in (tmp_path / "static" / "live").iterdir() if "see_it-some" in path.name]
+    assert [
+        path
+        for path in (tmp_path / "static" / "live").iterdir()
+        if "see_it-some" in path.name
+    ]

@@ -36,19 +36,29 @@ def list_commands(command=None, path=()):
         yield from list_commands(inner, (*path, name))
 
 
-EPILOGS = [(command.epilog or "").removeprefix("Try: ") for _, command in list_commands()]
+EPILOGS = [
+    (command.epilog or "").removeprefix("Try: ") for _, command in list_commands()
+]
 LINES = sorted({line for text in EPILOGS for line in text.split(", then ") if line})
 
 
 @pytest.fixture
 def _files(run):
     """The files that the examples name, in the current folder."""
-    draw, pools = random.Random(0), (["awful", "dull", "poor"], ["great", "lovely", "fine"])
-    rows = [f"The plot number {i} was {draw.choice(pools[i % 2])},{('neg', 'pos')[i % 2]}" for i in range(60)]
+    draw, pools = (
+        random.Random(0),
+        (["awful", "dull", "poor"], ["great", "lovely", "fine"]),
+    )
+    rows = [
+        f"The plot number {i} was {draw.choice(pools[i % 2])},{('neg', 'pos')[i % 2]}"
+        for i in range(60)
+    ]
     Path("reviews.csv").write_text("\n".join(["review,sentiment", *rows]))
     points = [f"{5 * (i % 3) + draw.gauss(0, 1)},{draw.gauss(0, 1)}" for i in range(60)]
     Path("points.csv").write_text("\n".join(["x,y", *points]))
-    Path("my_cells.py").write_text("def cell(params, rng):\n    return {'sum': params['x'] + params['y']}\n")
+    Path("my_cells.py").write_text(
+        "def cell(params, rng):\n    return {'sum': params['x'] + params['y']}\n"
+    )
 
 
 def test_version_and_help_without_arguments(run):
@@ -58,20 +68,33 @@ def test_version_and_help_without_arguments(run):
 
 def test_help_is_that_of_the_snapshot(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("typer.rich_utils.FORCE_TERMINAL", None)  # no colours, also in continuous integration
+    monkeypatch.setattr(
+        "typer.rich_utils.FORCE_TERMINAL", None
+    )  # no colours, also in continuous integration
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", None)
     parts = [f"Typer {typer.__version__}"]
     for arguments, _ in list_commands():
         code, out, err = run(*arguments, "--help")
         assert (code, err) == (0, "")
-        lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()]
-        parts.append("\n".join([f"$ {' '.join(['hardmax', *arguments, '--help'])}", *filter(None, lines)]))
+        lines = [
+            line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
+        ]
+        parts.append(
+            "\n".join(
+                [
+                    f"$ {' '.join(['hardmax', *arguments, '--help'])}",
+                    *filter(None, lines),
+                ]
+            )
+        )
     text = "\n\n".join(parts) + "\n"
     if os.environ.get("HARDMAX_WRITE_HELP"):
         SNAPSHOT.write_text(text, encoding="utf-8")
     written = SNAPSHOT.read_text(encoding="utf-8")
     if written.split("\n", 1)[0] != parts[0]:
-        pytest.skip(f"help.txt was written with {written.splitlines()[0]}, whose layout may differ")
+        pytest.skip(
+            f"help.txt was written with {written.splitlines()[0]}, whose layout may differ"
+        )
     assert text == written
 
 
@@ -84,7 +107,9 @@ def test_every_command_has_an_example():
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(line, marks=[pytest.mark.slow] if line[8:].startswith(SLOW) else [])
+        pytest.param(
+            line, marks=[pytest.mark.slow] if line[8:].startswith(SLOW) else []
+        )
         for line in LINES
         if not line.startswith("hardmax app")  # which does not end by itself
     ],

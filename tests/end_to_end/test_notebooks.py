@@ -46,13 +46,20 @@ def shown(value: object) -> str:
 
 
 def words(card: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", card, flags=re.DOTALL)).split())
+    return " ".join(
+        html.unescape(
+            re.sub(r"<style>.*?</style>|<[^>]*>", " ", card, flags=re.DOTALL)
+        ).split()
+    )
 
 
 def test_the_card_of_a_trajectory(trajectory):
     said = words(shown(trajectory))
     assert trajectory.status in said
-    assert "rule Hardmax(alpha=0.5) saved 4, layer 0 to layer 3 tokens 6 by 2 leaders 0, 1, 2, 3" in said
+    assert (
+        "rule Hardmax(alpha=0.5) saved 4, layer 0 to layer 3 tokens 6 by 2 leaders 0, 1, 2, 3"
+        in said
+    )
     flow = hm.simulate(SQUARE, hm.SelfAttention(V=np.eye(2)), times=[0, 1])
     assert "V=[[1.0, 0.0], [0.0, 1.0]]" in words(shown(flow))
     assert "saved 2, t = 0 to t = 1" in words(shown(flow))
@@ -75,7 +82,9 @@ def test_verdicts_are_a_table(trajectory):
     assert all(verdict.name in words(shown(verdicts)) for verdict in verdicts)
     assert "F1 hull holds" in words(shown(verdicts[0]))
     assert "Theorem 1" not in words(shown(verdicts[0]))
-    flow = hm.simulate(hm.configuration("sphere", n=4, d=3), hm.Sphere(1.0), times=[0, 1])
+    flow = hm.simulate(
+        hm.configuration("sphere", n=4, d=3), hm.Sphere(1.0), times=[0, 1]
+    )
     assert "energy" in words(shown(hm.theorems.check(flow))).lower()
 
 
@@ -92,7 +101,9 @@ def test_the_card_of_a_classifier_is_above_its_diagram(classifier):
     card = shown(classifier)
     said = words(card)
     assert said.index("classes neg, pos vocabulary") < card.index("sk-top-container")
-    assert f"{len(classifier.model_.vocabulary):,} tokens heads 1 of 2 coordinates" in said
+    assert (
+        f"{len(classifier.model_.vocabulary):,} tokens heads 1 of 2 coordinates" in said
+    )
     assert shown(hm.HardmaxClassifier()).count("hardmax-card") == 0
     assert classifier._repr_html_().count('class="hardmax-card"') == 1
     with sklearn.config_context(display="text"):
@@ -100,11 +111,19 @@ def test_the_card_of_a_classifier_is_above_its_diagram(classifier):
 
 
 def test_words_on_the_card_lead_in_every_text(classifier):
-    leading = re.findall(r"<tr><td>(.+?)</td><td>(?:neg|pos)</td></tr>", shown(classifier))
+    leading = re.findall(
+        r"<tr><td>(.+?)</td><td>(?:neg|pos)</td></tr>", shown(classifier)
+    )
     assert leading
     for word in leading:
-        found = classifier.explain(f"{word} was a film that the good and the bad saw , not much more").leaders
-        assert any(leader.word == html.unescape(word) and leader.since == 0 for head in found for leader in head)
+        found = classifier.explain(
+            f"{word} was a film that the good and the bad saw , not much more"
+        ).leaders
+        assert any(
+            leader.word == html.unescape(word) and leader.since == 0
+            for head in found
+            for leader in head
+        )
 
 
 def test_the_card_has_the_accuracy_if_texts_were_held_out():
@@ -113,7 +132,9 @@ def test_the_card_has_the_accuracy_if_texts_were_held_out():
 
     corpus = reviews(200, seed=1)
     known, unknown = (
-        hm.HardmaxClassifier(n_heads=2, groups=1, epochs=2, validation=part).fit(corpus.texts, corpus.labels)
+        hm.HardmaxClassifier(n_heads=2, groups=1, epochs=2, validation=part).fit(
+            corpus.texts, corpus.labels
+        )
         for part in (0.2, 0.0)
     )
     kept = next(epoch for epoch in known.history_ if epoch.kept)
@@ -125,12 +146,18 @@ def test_pages_are_strings_that_notebooks_show(trajectory, tmp_path: Path):
     page = hm.interactive(trajectory, tmp_path / "page.html")
     assert isinstance(page, Page)
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == str(page) == page
-    assert re.fullmatch(r"<Page of \d+ kB: page.save\('page.html'\) writes it>", repr(page))
+    assert re.fullmatch(
+        r"<Page of \d+ kB: page.save\('page.html'\) writes it>", repr(page)
+    )
     source = re.fullmatch(r'<iframe .* srcdoc="(.*)"></iframe>', shown(page), re.DOTALL)
     assert html.unescape(source[1]) == page
-    assert "allow-same-origin" not in shown(page)  # its scripts do not reach the notebook
+    assert "allow-same-origin" not in shown(
+        page
+    )  # its scripts do not reach the notebook
     page.save(tmp_path / "again.htm")
-    assert (tmp_path / "again.htm").read_bytes() == (tmp_path / "page.html").read_bytes()
+    assert (tmp_path / "again.htm").read_bytes() == (
+        tmp_path / "page.html"
+    ).read_bytes()
     with pytest.raises(hm.ParameterError, match=r"must end in \.html"):
         page.save(tmp_path / "page.pdf")
 
@@ -145,7 +172,9 @@ def test_movies_play_in_notebooks(trajectory, tmp_path: Path):
     assert (tmp_path / "film.gif").read_bytes() == film.data
     other = hm.draw.movie(trajectory, tmp_path / "other.gif", steps=1, fps=2)
     assert other == Movie((tmp_path / "other.gif").read_bytes(), ".gif")
-    video = '<video controls autoplay loop muted src="data:video/mp4;base64,MA=="></video>'
+    video = (
+        '<video controls autoplay loop muted src="data:video/mp4;base64,MA=="></video>'
+    )
     assert shown(Movie(b"0", ".mp4")) == video
     with pytest.raises(hm.ParameterError, match="`path`"):
         film.save(tmp_path / "film.mp4")
@@ -156,19 +185,25 @@ PLOTS = {
     "layer": lambda trajectory, classifier: trajectory.plot(2),
     "limit": lambda trajectory, classifier: hm.limit(SQUARE, RULE).plot(),
     "function": lambda trajectory, classifier: hm.draw.plot_layers(trajectory),
-    "explanation": lambda trajectory, classifier: classifier.explain("a good film").plot(kind="words"),
+    "explanation": lambda trajectory, classifier: classifier.explain(
+        "a good film"
+    ).plot(kind="words"),
 }
 
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
-def test_a_figure_is_shown_once(plot, trajectory, classifier, monkeypatch, tmp_path: Path):
+def test_a_figure_is_shown_once(
+    plot, trajectory, classifier, monkeypatch, tmp_path: Path
+):
     """A notebook first shows the value of a cell, and then the figures that Matplotlib has open."""
     figure, seen = plot(trajectory, classifier), []
     monkeypatch.setattr("IPython.display.display", lambda value: seen.append(value))
     figure._ipython_display_()
     assert seen == [figure]
     assert plt.fignum_exists(figure.number)  # in a window it stays open
-    monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    monkeypatch.setattr(
+        plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline"
+    )
     figure._ipython_display_()
     assert seen == [figure] * 2
     assert not plt.fignum_exists(figure.number)
@@ -182,7 +217,9 @@ TOKENS = [[1.0, 0.2], [0.1, 0.9], [-0.8, -0.6], [0.3, 0.1]]
 def exchange(widget, message):
     """Return the reply to a message of the page, and its bytes."""
     replies = []
-    widget.send = lambda content, buffers=(b"",): replies.append((content, bytes(buffers[0])))
+    widget.send = lambda content, buffers=(b"",): replies.append(
+        (content, bytes(buffers[0]))
+    )
     widget._receive(widget, message, [])
     (reply,) = replies
     assert reply[0]["id"] == message["id"]
@@ -192,21 +229,36 @@ def exchange(widget, message):
 def receive(widget, path, body):
     """Return the header of the answer to a request, or the error."""
     content, data = exchange(widget, {"id": 7, "path": path, "body": body})
-    return content.get("error") or json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+    return content.get("error") or json.loads(
+        data[4 : 4 + int.from_bytes(data[:4], "little")]
+    )
 
 
 def test_the_playground_replies_to_messages():
     widget = hm.playground(TOKENS, hm.Hardmax(0.7), layers=5)
     assert isinstance(widget, PlaygroundWidget)
-    assert repr(widget) == "Playground of 4 tokens of dimension 2; .tokens holds the tokens after all edits."
+    assert (
+        repr(widget)
+        == "Playground of 4 tokens of dimension 2; .tokens holds the tokens after all edits."
+    )
     assert "triangle" in receive(widget, "options", {})["configurations"]
     found = receive(widget, "scene", {"scene": widget.scene})
     assert (found["leaders"], len(found["layers"])) == ([0, 1, 2], 6)
-    assert {"name": "positions", "kind": "f4", "shape": [6, 4, 2], "at": 0} in found["arrays"]
+    assert {"name": "positions", "kind": "f4", "shape": [6, 4, 2], "at": 0} in found[
+        "arrays"
+    ]
     request = {"scene": widget.scene, "kind": "csv"}
     content, file = exchange(widget, {"id": 8, "path": "export", "body": request})
-    assert (content["file"], content["type"], file[:6]) == (True, "text/csv", b"x1,x2\n")
-    for path, body in (("scene", {"scene": {"tokens": []}}), ("scene", None), ("files", {})):
+    assert (content["file"], content["type"], file[:6]) == (
+        True,
+        "text/csv",
+        b"x1,x2\n",
+    )
+    for path, body in (
+        ("scene", {"scene": {"tokens": []}}),
+        ("scene", None),
+        ("files", {}),
+    ):
         assert " must " in receive(widget, path, body)
 
 
@@ -259,9 +311,13 @@ def test_the_explanation_of_a_text_replies_to_messages(classifier):
     found = receive(widget, "explain", body)
     assert found["logit"] == pytest.approx(explanation.logits[0])
     word = next(piece for piece in found["pieces"] if piece["text"] == "wonderful")
-    edited = receive(widget, "explain", body | {"edits": [[word["start"], word["end"], ""]]})
+    edited = receive(
+        widget, "explain", body | {"edits": [[word["start"], word["end"], ""]]}
+    )
     assert edited["change"].startswith("1 word removed or replaced")
-    assert edited["logit"] == pytest.approx(classifier.explain("A <b></b> film with a dull end.").logits[0])
+    assert edited["logit"] == pytest.approx(
+        classifier.explain("A <b></b> film with a dull end.").logits[0]
+    )
     assert "must be" in receive(widget, "explain", body | {"model": "imdb"})
     with pytest.raises(hm.InputError):
         classifier.explain(" ").show()
@@ -294,9 +350,14 @@ def render(page, widget, *names):
         return content, base64.b64encode(data).decode()
 
     page.expose_function("reply", reply)
-    page.expose_function("save", lambda values: [setattr(widget, name, values[name]) for name in names] and None)
+    page.expose_function(
+        "save",
+        lambda values: [setattr(widget, name, values[name]) for name in names] and None,
+    )
     page.set_content(PAGE.format(style=widget._css))
-    page.evaluate(RENDER, [str(widget._esm), {name: getattr(widget, name) for name in names}])
+    page.evaluate(
+        RENDER, [str(widget._esm), {name: getattr(widget, name) for name in names}]
+    )
 
 
 @browser.needed
@@ -333,13 +394,19 @@ CELLS = [
 def notebook(tmp_path: Path, monkeypatch) -> Path:
     """A notebook that shows both widgets, in a folder with the settings of Jupyter."""
     nbformat = pytest.importorskip("nbformat")
-    for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+    for variable in (
+        "JUPYTER_CONFIG_DIR",
+        "JUPYTER_DATA_DIR",
+        "JUPYTER_RUNTIME_DIR",
+        "IPYTHONDIR",
+    ):
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
     path = tmp_path / "work" / "widgets.ipynb"
     path.parent.mkdir()
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     content = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS], metadata={"kernelspec": kernel}
+        cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS],
+        metadata={"kernelspec": kernel},
     )
     nbformat.write(content, path)
     return path
@@ -349,10 +416,18 @@ def notebook(tmp_path: Path, monkeypatch) -> Path:
 @pytest.mark.slow
 def test_python_gets_the_edits_made_in_jupyterlab(notebook: Path):
     pytest.importorskip("jupyterlab")
-    with browser.jupyter(notebook.parent) as address, browser.started() as chromium, browser.opened(chromium) as page:
+    with (
+        browser.jupyter(notebook.parent) as address,
+        browser.started() as chromium,
+        browser.opened(chromium) as page,
+    ):
         page.goto(f"{address}/lab/tree/{notebook.name}")
-        page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady")
-        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.wait_for_function(
+            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady"
+        )
+        page.evaluate(
+            "() => window.jupyterapp.commands.execute('notebook:run-all-cells')"
+        )
         page.locator(".hm-playground canvas").first.focus()
         page.get_by_role("heading", name="Proved").wait_for()
         page.keyboard.press("n")

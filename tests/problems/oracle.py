@@ -30,7 +30,11 @@ def choose(tokens, A=None, *, keys=None, causal=False, mask=None):
     A, sets = None if A is None else fractions(A), []
     for i, z in enumerate(tokens):
         query = z if A is None else tuple(dot(row, z) for row in A)
-        seen = range(i + 1 if causal else len(keys)) if mask is None else np.flatnonzero(mask[i]).tolist()
+        seen = (
+            range(i + 1 if causal else len(keys))
+            if mask is None
+            else np.flatnonzero(mask[i]).tolist()
+        )
         products = {j: dot(query, keys[j]) for j in seen}
         best = max(products.values())
         sets.append([j for j, product in products.items() if product == best])
@@ -46,7 +50,9 @@ def layer(tokens, sets, alpha):
     b = alpha / (1 + alpha)
     moved = []
     for z, members in zip(tokens, sets, strict=True):
-        mean = [sum(tokens[j][r] for j in members) / len(members) for r in range(len(z))]
+        mean = [
+            sum(tokens[j][r] for j in members) / len(members) for r in range(len(z))
+        ]
         moved.append(tuple(x + b * (m - x) for x, m in zip(z, mean, strict=True)))
     return moved
 
@@ -63,7 +69,11 @@ class Truth:
     def leaders(self):
         """Return tokens that lead, the first of each set of equal inputs."""
         start = self.positions[0]
-        return [i for i, k in enumerate(self.emerged) if k >= 0 and start.index(start[i]) == i]
+        return [
+            i
+            for i, k in enumerate(self.emerged)
+            if k >= 0 and start.index(start[i]) == i
+        ]
 
 
 def definition(tokens, alpha, *, layers, A=None, causal=False, mask=None):

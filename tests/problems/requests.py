@@ -21,9 +21,14 @@ def planted(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return tokens, np.flatnonzero(products.argmax(axis=1) == np.arange(n))
 
 
-def check_decision(tokens: np.ndarray, leaders: np.ndarray, followers: dict[int, int], tries: int = 100) -> None:
+def check_decision(
+    tokens: np.ndarray, leaders: np.ndarray, followers: dict[int, int], tries: int = 100
+) -> None:
     """Assert that a request is met by the definition, or refuted by Farkas weights and met by no random A."""
-    result, rng = hm.control.choose_A(tokens, leaders=leaders, followers=followers), np.random.default_rng(0)
+    result, rng = (
+        hm.control.choose_A(tokens, leaders=leaders, followers=followers),
+        np.random.default_rng(0),
+    )
     targets = {int(i): int(i) for i in leaders} | followers
     assert result.found != result.proved, result.status
     if result.found:
@@ -33,8 +38,14 @@ def check_decision(tokens: np.ndarray, leaders: np.ndarray, followers: dict[int,
     S = np.zeros((tokens.shape[1],) * 2)
     for clash in result.conflict:
         z, ahead = tokens[clash.token], tokens[clash.target] - tokens[clash.rival]
-        S += clash.weight * np.outer(z, ahead) / (np.linalg.norm(z) * np.linalg.norm(ahead))
-    assert np.linalg.eigvalsh(S + S.T)[-1] < 1e-2  # Farkas weights but those below a thousandth
+        S += (
+            clash.weight
+            * np.outer(z, ahead)
+            / (np.linalg.norm(z) * np.linalg.norm(ahead))
+        )
+    assert (
+        np.linalg.eigvalsh(S + S.T)[-1] < 1e-2
+    )  # Farkas weights but those below a thousandth
     assert result.conflict
     for _ in range(tries):
         B = rng.normal(size=(tokens.shape[1],) * 2)

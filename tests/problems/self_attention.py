@@ -7,14 +7,22 @@ from tests.problems.softmax import weights as attention
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))
-Q, K, V = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(2, 2)) * 0.8
+Q, K, V = (
+    RNG.normal(size=(3, 2)),
+    RNG.normal(size=(3, 2)),
+    RNG.normal(size=(2, 2)) * 0.8,
+)
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 JORDAN = np.array([[0.5, 1.0], [0.0, 0.5]])
 TURN = np.array([[0.3, -1.0], [1.0, 0.3]])
 
 
 def at(weight, t, d=2):
-    return np.eye(d) if weight is None else np.asarray(weight(t) if callable(weight) else weight)
+    return (
+        np.eye(d)
+        if weight is None
+        else np.asarray(weight(t) if callable(weight) else weight)
+    )
 
 
 def velocity(x, t, Q=None, K=None, V=None, causal=False):
@@ -29,7 +37,9 @@ def reference(tokens, times, **weights):
     def rate(t, y):
         return velocity(y.reshape(tokens.shape), t, **weights).ravel()
 
-    return solve_ivp(rate, (0, times[-1]), tokens.ravel(), **options).y.T.reshape(-1, *tokens.shape)
+    return solve_ivp(rate, (0, times[-1]), tokens.ravel(), **options).y.T.reshape(
+        -1, *tokens.shape
+    )
 
 
 def waves(t):
@@ -61,4 +71,8 @@ RULES = {
 def product_problem(seed):
     rng = np.random.default_rng(seed)
     tokens, S = rng.uniform(-1, 1, (20, 4)), rng.normal(size=(4, 4))
-    return tokens, S @ np.diag([1, 1, 0.3, -0.5]) @ np.linalg.inv(S), np.linalg.inv(S)[:2].T
+    return (
+        tokens,
+        S @ np.diag([1, 1, 0.3, -0.5]) @ np.linalg.inv(S),
+        np.linalg.inv(S)[:2].T,
+    )

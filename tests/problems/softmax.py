@@ -19,11 +19,15 @@ def weights(tokens, A=None, temperature=1.0, causal=False):
         seen = range(i + 1) if causal else range(n)
         scores = [float(np.dot(images[i], tokens[j])) / temperature for j in seen]
         powers = [math.exp(score - max(scores)) for score in scores]
-        rows.append([power / sum(powers) for power in powers] + [0.0] * (n - len(powers)))
+        rows.append(
+            [power / sum(powers) for power in powers] + [0.0] * (n - len(powers))
+        )
     return np.array(rows)
 
 
-def softmax_layer(tokens, alpha, A=None, temperature=1.0, normalize="rescaling", causal=False):
+def softmax_layer(
+    tokens, alpha, A=None, temperature=1.0, normalize="rescaling", causal=False
+):
     P, moved = weights(tokens, A, temperature, causal), []
     for i, z in enumerate(tokens):
         mean = sum(P[i, j] * tokens[j] for j in range(len(tokens)))

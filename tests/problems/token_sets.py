@@ -26,14 +26,19 @@ def duplicates(rng, n=14, d=3):
     few[0, 0] = 0.0
     tokens = few[rng.integers(len(few), size=n)]
     tokens[rng.uniform(size=n) < 0.5] += -0.0
-    return np.where((tokens == 0) & (rng.uniform(size=tokens.shape) < 0.5), -0.0, tokens)
+    return np.where(
+        (tokens == 0) & (rng.uniform(size=tokens.shape) < 0.5), -0.0, tokens
+    )
 
 
 def mirrored(rng, n=12, d=3, reach=3):
     """A lattice, its mirror image x -> -x, and tokens on the mirror: tied by symmetry at every layer."""
     half = lattice(rng, n // 3 + 1, d, reach)
     image = half * np.r_[-1, np.ones(d - 1, int)]
-    on_mirror = lattice(rng, max(1, n - 2 * len(half)), d, reach) * np.r_[0, np.ones(d - 1, int)]
+    on_mirror = (
+        lattice(rng, max(1, n - 2 * len(half)), d, reach)
+        * np.r_[0, np.ones(d - 1, int)]
+    )
     return np.vstack([half, image, on_mirror])
 
 
@@ -53,7 +58,9 @@ def mixed(rng, n=10, d=3):
 def rational(rng, n=10, d=2):
     """Fractions that no float holds."""
     tokens = np.empty((n, d), object)
-    tokens[:] = [[Fraction(int(x), 3) for x in row] for row in lattice(rng, n, d, reach=4)]
+    tokens[:] = [
+        [Fraction(int(x), 3) for x in row] for row in lattice(rng, n, d, reach=4)
+    ]
     tokens[0, 0] = Fraction(1, 7)
     return tokens
 
@@ -91,7 +98,9 @@ def sphere(rng, n, d):
 
 
 def clusters(rng, n, d, width=1e-15):
-    return rng.normal(size=(4, d))[rng.integers(4, size=n)] + width * rng.normal(size=(n, d))
+    return rng.normal(size=(4, d))[rng.integers(4, size=n)] + width * rng.normal(
+        size=(n, d)
+    )
 
 
 SHAPES = {  # of any size, for searches
@@ -105,22 +114,37 @@ SHAPES = {  # of any size, for searches
     "lattice": lattice,
     "mirrored": lambda rng, n, d: mirrored(rng, n, d)[:n],
     "collinear": collinear,
-    "nearly collinear": lambda rng, n, d: rng.normal(size=(n, 1)) * np.linspace(1, 1 / 3, d),
+    "nearly collinear": lambda rng, n, d: (
+        rng.normal(size=(n, 1)) * np.linspace(1, 1 / 3, d)
+    ),
     "all equal": lambda rng, n, d: np.tile(rng.normal(size=d), (n, 1)),
     "duplicates": duplicates,
-    "nearly duplicates": lambda rng, n, d: duplicates(rng, n, d) + 1e-6 * rng.normal(size=(n, d)),
+    "nearly duplicates": lambda rng, n, d: (
+        duplicates(rng, n, d) + 1e-6 * rng.normal(size=(n, d))
+    ),
     "zero": lambda rng, n, d: np.zeros((n, d)),
-    "some zero": lambda rng, n, d: rng.normal(size=(n, d)) * (rng.uniform(size=(n, 1)) < 0.5),
+    "some zero": lambda rng, n, d: (
+        rng.normal(size=(n, d)) * (rng.uniform(size=(n, 1)) < 0.5)
+    ),
     "clusters": clusters,
     "wide clusters": lambda rng, n, d: clusters(rng, n, d, 1e-9),
     "almost tied": lambda rng, n, d: (
-        np.r_[rng.normal(size=(n - n // 2, d)), np.ones((n // 2, d))] + 2.0**-52 * rng.integers(-2, 3, (n, d))
+        np.r_[rng.normal(size=(n - n // 2, d)), np.ones((n // 2, d))]
+        + 2.0**-52 * rng.integers(-2, 3, (n, d))
     ),
-    "one far key": lambda rng, n, d: rng.normal(size=(n, d)) * np.r_[1e9, np.ones(n - 1)][:, None],
-    "shrinking": lambda rng, n, d: rng.normal(size=(n, d)) * 0.5 ** np.arange(n)[:, None],
+    "one far key": lambda rng, n, d: (
+        rng.normal(size=(n, d)) * np.r_[1e9, np.ones(n - 1)][:, None]
+    ),
+    "shrinking": lambda rng, n, d: (
+        rng.normal(size=(n, d)) * 0.5 ** np.arange(n)[:, None]
+    ),
     "mixed": mixed,
-    "mixed scales": lambda rng, n, d: rng.normal(size=(n, d)) * 2.0 ** rng.integers(-300, 300, size=(n, 1)),
-    "tiny": lambda rng, n, d: rng.normal(size=(n, d)) * 2.0 ** rng.integers(-1070, -400, size=(n, 1)),
+    "mixed scales": lambda rng, n, d: (
+        rng.normal(size=(n, d)) * 2.0 ** rng.integers(-300, 300, size=(n, 1))
+    ),
+    "tiny": lambda rng, n, d: (
+        rng.normal(size=(n, d)) * 2.0 ** rng.integers(-1070, -400, size=(n, 1))
+    ),
     "denormal": denormal,
     "underflow": lambda rng, n, d: rng.normal(size=(n, d)) * 1e-160,
     "1e150": lambda rng, n, d: rng.normal(size=(n, d)) * 1e150,
@@ -131,7 +155,9 @@ SHAPES = {  # of any size, for searches
 def make(kind, n, d, dtype=np.float64, seed=0):
     """Return tokens of a kind from `SHAPES`; a lattice where they are not finite in the dtype."""
     with np.errstate(over="ignore", under="ignore"):
-        tokens = np.asarray(SHAPES[kind](np.random.default_rng(seed), n, d)).astype(dtype)
+        tokens = np.asarray(SHAPES[kind](np.random.default_rng(seed), n, d)).astype(
+            dtype
+        )
     return tokens if np.isfinite(tokens).all() else make("lattice", n, d, dtype, seed)
 
 

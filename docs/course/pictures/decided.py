@@ -22,13 +22,20 @@ def page() -> Page:
         done = (trajectory.decided >= 0) & (trajectory.decided <= k)
         leads = np.flatnonzero((trajectory.emerged >= 0) & (trajectory.emerged <= k))
         said = f"Layer {k}: {len(leads)} leaders; the limit of {done.sum()} of {len(tokens)} tokens is proved."
-        texts = [f"token {i}: decided at layer {layer}" for i, layer in enumerate(trajectory.decided)]
+        texts = [
+            f"token {i}: decided at layer {layer}"
+            for i, layer in enumerate(trajectory.decided)
+        ]
         Z = trajectory.array[k]
         left = np.flatnonzero(~done)
         tails = lines(trajectory.array[max(0, k - 4) : k + 1].swapaxes(0, 1))
-        faces, edges = np.where(done, [colours, ["ink"] * len(done)], [["paper"] * len(done), colours]).tolist()
+        faces, edges = np.where(
+            done, [colours, ["ink"] * len(done)], [["paper"] * len(done), colours]
+        ).tolist()
         rings = dots(Z, colours=faces, edges=edges, stars=leads, texts=texts)
-        paths = lines([[Z[i], limit.tokens[i]] for i in np.flatnonzero(done)], "line", alpha=1)
+        paths = lines(
+            [[Z[i], limit.tokens[i]] for i in np.flatnonzero(done)], "line", alpha=1
+        )
         frames.append(
             Frame(
                 str(k),

@@ -19,16 +19,24 @@ def page() -> Page:
     frames = []
     for end in ends:
         why = classifier.explain(TEXT[:end])
-        values = [part.contribution for part in why.highlights] + [0.0] * (len(whole) - len(why.highlights))
+        values = [part.contribution for part in why.highlights] + [0.0] * (
+            len(whole) - len(why.highlights)
+        )
         top = [leading.word for leading in why.leading()[:3]]
-        said = (
-            f"“{TEXT[:end]}”\nLogit {why.logit:+.2f} = bias {why.bias:+.2f} and the bars {why.logit - why.bias:+.2f}: "
+        said = f"“{TEXT[:end]}”\nLogit {why.logit:+.2f} = bias {why.bias:+.2f} and the bars {why.logit - why.bias:+.2f}: "
+        said += f"{why.prediction}, {why.probability:.0%}. Lead in most heads: {', '.join(f'“{word}”' for word in top)}."
+        frames.append(
+            Frame(
+                str(len(why.highlights)), said, [[round(value, 4) for value in values]]
+            )
         )
-        said += (
-            f"{why.prediction}, {why.probability:.0%}. Lead in most heads: {', '.join(f'“{word}”' for word in top)}."
-        )
-        frames.append(Frame(str(len(why.highlights)), said, [[round(value, 4) for value in values]]))
-    bars = {"kind": "bars", "names": names, "low": -4.5, "high": 5.5, "label": "contribution to the logit"}
+    bars = {
+        "kind": "bars",
+        "names": names,
+        "low": -4.5,
+        "high": 5.5,
+        "label": "contribution to the logit",
+    }
     return paged(
         frames,
         bars | {"positive": BLUE, "negative": ORANGE},

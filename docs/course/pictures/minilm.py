@@ -11,7 +11,9 @@ from hardmax.draw.pages import Page
 from hardmax.draw.style import BLUE
 from hardmax.transformers.inspection import compute_cosines
 
-SENTENCE = "The acting was wonderful, but the plot could not have been more predictable."
+SENTENCE = (
+    "The acting was wonderful, but the plot could not have been more predictable."
+)
 
 
 def page() -> Page:
@@ -33,8 +35,22 @@ def page() -> Page:
         frames.append(Frame(str(layer), said, [C[layer].round(3).tolist(), shares]))
     names = list(found.pieces)
     colours = [to_hex(colour) for colour in colormaps["viridis"](np.linspace(0, 1, 33))]
-    matrix = {"kind": "matrix", "names": names, "low": -0.2, "high": 1, "label": "cosine", "colours": colours}
-    bars = {"kind": "bars", "names": names, "low": 0, "high": 0.6, "label": "share of all attention", "percent": True}
+    matrix = {
+        "kind": "matrix",
+        "names": names,
+        "low": -0.2,
+        "high": 1,
+        "label": "cosine",
+        "colours": colours,
+    }
+    bars = {
+        "kind": "bars",
+        "names": names,
+        "low": 0,
+        "high": 0.6,
+        "label": "share of all attention",
+        "percent": True,
+    }
     return paged(
         frames,
         matrix,

@@ -37,7 +37,14 @@ class Frame(NamedTuple):
     panels: list[Any]  # shapes of a picture, values of a chart
 
 
-def page(frames: list[Frame], *panels: Shape, title: str, slider: str, legend: str, start: int = 0) -> Page:
+def page(
+    frames: list[Frame],
+    *panels: Shape,
+    title: str,
+    slider: str,
+    legend: str,
+    start: int = 0,
+) -> Page:
     """Return a page with panels, a play button and a slider; the text `slider` precedes the label of a frame."""
     data = {
         "panels": list(panels),
@@ -48,34 +55,64 @@ def page(frames: list[Frame], *panels: Shape, title: str, slider: str, legend: s
     }
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    body = f'<h1>{escape(title)}</h1>{embed(data)}<p class="legend">{escape(legend)}</p>'
-    return Page(f'<!doctype html><html lang="en"><head>{head}{view}</head><body>{body}</body></html>')
+    body = (
+        f'<h1>{escape(title)}</h1>{embed(data)}<p class="legend">{escape(legend)}</p>'
+    )
+    return Page(
+        f'<!doctype html><html lang="en"><head>{head}{view}</head><body>{body}</body></html>'
+    )
 
 
 def plane(low: Any, high: Any, *, label: str, hidden: bool = False) -> Shape:
     """Return a panel with two axes of one scale."""
     names = ("", "") if hidden else ("z₁", "z₂")
     ranges = zip(names, np.ravel(low).tolist(), np.ravel(high).tolist(), strict=True)
-    axes = [{"label": name, "low": a, "high": b, "hidden": hidden} for name, a, b in ranges]
+    axes = [
+        {"label": name, "low": a, "high": b, "hidden": hidden} for name, a, b in ranges
+    ]
     return {"kind": "picture", "axes": axes, "label": label}
 
 
-def dots(points: Any, *, colours: Any = COLOURS[0], stars: Any = (), texts: Any = None, **more: Any) -> Shape:
+def dots(
+    points: Any,
+    *,
+    colours: Any = COLOURS[0],
+    stars: Any = (),
+    texts: Any = None,
+    **more: Any,
+) -> Shape:
     """Return tokens as circles, and leaders as stars."""
     points = np.asarray(points, np.float64).reshape(-1, 2)
     leads = np.isin(np.arange(len(points)), list(stars)).astype(int).tolist()
     named = {} if texts is None else {"texts": list(texts)}
-    return {"kind": "points", "points": rounded(points), "colours": colours, "stars": leads, **named, **more}
+    return {
+        "kind": "points",
+        "points": rounded(points),
+        "colours": colours,
+        "stars": leads,
+        **named,
+        **more,
+    }
 
 
 def lines(paths: Any, colour: str = "muted", **more: Any) -> Shape:
     """Return polylines, each an array of points (m, 2)."""
-    return {"kind": "lines", "paths": [rounded(path) for path in paths], "colour": colour, **more}
+    return {
+        "kind": "lines",
+        "paths": [rounded(path) for path in paths],
+        "colour": colour,
+        **more,
+    }
 
 
 def arrow(start: Any, end: Any, colour: str) -> Shape:
     """Return an arrow; one without length is not drawn."""
-    return {"kind": "arrow", "from": rounded([start])[0], "to": rounded([end])[0], "colour": colour}
+    return {
+        "kind": "arrow",
+        "from": rounded([start])[0],
+        "to": rounded([end])[0],
+        "colour": colour,
+    }
 
 
 def polygon(points: Any) -> Shape:

@@ -20,13 +20,23 @@ def page() -> Page:
     frames = []
     for mu in MU:
         V = np.diag([1.0, mu])
-        trajectory = hm.simulate(tokens, hm.SelfAttention(V=V), times=np.linspace(0, UNTIL, 61))
+        trajectory = hm.simulate(
+            tokens, hm.SelfAttention(V=V), times=np.linspace(0, UNTIL, 61)
+        )
         Z = np.asarray(trajectory.rescaled)
         said = f"Eigenvalues 1 and {mu:g}. {hm.classify(V=V)}"
         beyond = int((np.abs(Z[-1, :, 1]) > HIGH).sum())
-        said += f" {beyond} of 30 tokens are above or below the picture." if beyond else ""
+        said += (
+            f" {beyond} of 30 tokens are above or below the picture." if beyond else ""
+        )
         colours = cluster_colours(rank_clusters(trajectory))
-        frames.append(Frame(f"{mu:g}", said, [[lines(Z.swapaxes(0, 1)), dots(Z[-1], colours=colours)]]))
+        frames.append(
+            Frame(
+                f"{mu:g}",
+                said,
+                [[lines(Z.swapaxes(0, 1)), dots(Z[-1], colours=colours)]],
+            )
+        )
     return paged(
         frames,
         plane([-5, -HIGH], [5, HIGH], label="rescaled tokens"),

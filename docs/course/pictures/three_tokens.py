@@ -14,7 +14,9 @@ LOW, HIGH = np.array([-2.6, -1.9]), np.array([3.1, 2.1])
 
 def path(t: float) -> np.ndarray:
     """Return the position of the third token, on a closed curve for t from 0 to 1."""
-    return np.array([0.5 + 1.5 * np.cos(2 * np.pi * t), -0.2 + 1.4 * np.sin(2 * np.pi * t)]).round(3)
+    return np.array(
+        [0.5 + 1.5 * np.cos(2 * np.pi * t), -0.2 + 1.4 * np.sin(2 * np.pi * t)]
+    ).round(3)
 
 
 def frame(t: float) -> Frame:
@@ -30,14 +32,35 @@ def frame(t: float) -> Frame:
     others = [i for i in range(3) if i not in leaders]
     said += "".join(f" Token {i} follows {listed(sets[i])}." for i in others)
     unit = third / np.linalg.norm(third)
-    reach = unit * (tokens @ unit).max()  # the farthest that a token reaches in the direction of the third
+    reach = (
+        unit * (tokens @ unit).max()
+    )  # the farthest that a token reaches in the direction of the third
     across = np.array([-unit[1], unit[0]])
-    guides = lines([[0 * unit, 4 * unit], [reach - 4 * across, reach + 4 * across]], dash=[3, 5], alpha=1)
+    guides = lines(
+        [[0 * unit, 4 * unit], [reach - 4 * across, reach + 4 * across]],
+        dash=[3, 5],
+        alpha=1,
+    )
     colours = [COLOURS[sets[i][0]] if len(sets[i]) == 1 else "paper" for i in range(3)]
     arrows = [
-        arrow(tokens[i], tokens[i] + 0.93 * (tokens[sets[i]].mean(axis=0) - tokens[i]), COLOURS[i]) for i in range(3)
+        arrow(
+            tokens[i],
+            tokens[i] + 0.93 * (tokens[sets[i]].mean(axis=0) - tokens[i]),
+            COLOURS[i],
+        )
+        for i in range(3)
     ]
-    return Frame(f"{t:.0%}", said, [[guides, *arrows, dots(tokens, colours=colours, stars=leaders, names=list("012"))]])
+    return Frame(
+        f"{t:.0%}",
+        said,
+        [
+            [
+                guides,
+                *arrows,
+                dots(tokens, colours=colours, stars=leaders, names=list("012")),
+            ]
+        ],
+    )
 
 
 def page() -> Page:

@@ -17,7 +17,9 @@ def by_equality(Z: list[list[float]]) -> list[list[int]]:
     sets = []
     for z in Z:
         products = [z[0] * x[0] + z[1] * x[1] for x in Z]
-        sets.append([j for j, product in enumerate(products) if product == max(products)])
+        sets.append(
+            [j for j, product in enumerate(products) if product == max(products)]
+        )
     return sets
 
 
@@ -29,7 +31,10 @@ def float_run() -> tuple[list[np.ndarray], list[list[list[int]]]]:
         positions.append(np.array(Z))
         history.append(sets)
         means = [[sum(Z[j][r] for j in C) / len(C) for r in range(2)] for C in sets]
-        Z = [[x + (m - x) / 3 for x, m in zip(z, mean, strict=True)] for z, mean in zip(Z, means, strict=True)]
+        Z = [
+            [x + (m - x) / 3 for x, m in zip(z, mean, strict=True)]
+            for z, mean in zip(Z, means, strict=True)
+        ]
     return positions, history
 
 
@@ -38,8 +43,16 @@ def panel(ways: np.ndarray, C: list[int], shift: float) -> list[dict]:
     off = np.array([shift, 0.0])
     last = ways[-1]
     colours = [*COLOURS[:4], "paper" if len(C) > 1 else COLOURS[C[0]]]
-    arrows = [arrow(last[4] + off, last[4] + 0.9 * (last[j] - last[4]) + off, COLOURS[j]) for j in C if j < 4][:2]
-    return [lines([ways[:, 4] + off], "ink"), *arrows, dots(last + off, colours=colours, stars=range(4))]
+    arrows = [
+        arrow(last[4] + off, last[4] + 0.9 * (last[j] - last[4]) + off, COLOURS[j])
+        for j in C
+        if j < 4
+    ][:2]
+    return [
+        lines([ways[:, 4] + off], "ink"),
+        *arrows,
+        dots(last + off, colours=colours, stars=range(4)),
+    ]
 
 
 def page() -> Page:
@@ -54,7 +67,13 @@ def page() -> Page:
         said = f"Layer {k}: the middle token follows {listed(right)} (exact), and {listed(wrong)} by comparing "
         said += "floats with ==."
         left = panel(exact.array[: k + 1], right, -4.0)
-        frames.append(Frame(str(k), said, [[*notes, *left, *panel(np.array(positions[: k + 1]), wrong, 4.0)]]))
+        frames.append(
+            Frame(
+                str(k),
+                said,
+                [[*notes, *left, *panel(np.array(positions[: k + 1]), wrong, 4.0)]],
+            )
+        )
     return paged(
         frames,
         plane([-7.6, -3.6], [7.6, 4.1], label="two runs of five tokens", hidden=True),

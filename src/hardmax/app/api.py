@@ -15,7 +15,15 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
 from hardmax.app import exports, playground
 from hardmax.app.playground import Cancelled, Stopped
-from hardmax.app.scene import MAX_COORDINATE, OVERLAYS, RULES, Scene, check_number, check_tokens, make_value_matrix
+from hardmax.app.scene import (
+    MAX_COORDINATE,
+    OVERLAYS,
+    RULES,
+    Scene,
+    check_number,
+    check_tokens,
+    make_value_matrix,
+)
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 from hardmax.draw.text_page import EXAMPLES
 from hardmax.text.storage import shipped_models
@@ -24,7 +32,9 @@ TEXT_PATHS = ("explain", "flip", "compare", "table", "export-table", "export-tex
 KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
 MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
 MAX_FILE_BYTES = 20_000_000  # of a table of texts
-MAX_QUICK_TEXT = 5_000  # characters of a text that is explained within about a tenth of a second
+MAX_QUICK_TEXT = (
+    5_000  # characters of a text that is explained within about a tenth of a second
+)
 
 
 class Reply(NamedTuple):
@@ -41,10 +51,19 @@ class Reply(NamedTuple):
         parts, listed, at = [], [], 0
         for name, array in self.arrays.items():
             data = np.ascontiguousarray(array).tobytes()
-            listed.append({"name": name, "kind": KINDS[array.dtype.name], "shape": array.shape, "at": at})
+            listed.append(
+                {
+                    "name": name,
+                    "kind": KINDS[array.dtype.name],
+                    "shape": array.shape,
+                    "at": at,
+                }
+            )
             parts.append(data)
             at += len(data)
-        text = json.dumps({**self.header, "arrays": listed}, separators=(",", ":"), allow_nan=False).encode()
+        text = json.dumps(
+            {**self.header, "arrays": listed}, separators=(",", ":"), allow_nan=False
+        ).encode()
         text += b" " * (-len(text) % 4)
         return b"".join([len(text).to_bytes(4, "little"), text, *parts])
 
@@ -62,8 +81,12 @@ class Context(NamedTuple):
 
         name = body.get("model", self.models[0])
         if name not in self.models:
-            raise ParameterError("model", f"be one of {', '.join(self.models)}", repr(name)[:60])
-        return name, name_classes(self.loaded[name]) if name in self.loaded else load(name)
+            raise ParameterError(
+                "model", f"be one of {', '.join(self.models)}", repr(name)[:60]
+            )
+        return name, name_classes(self.loaded[name]) if name in self.loaded else load(
+            name
+        )
 
 
 Handler = Callable[[Mapping[str, Any], Context], Reply]
@@ -74,9 +97,13 @@ def handle(path: str, body: Any, context: Context) -> Reply:
     if context.stopped():  # while the request waited
         raise Cancelled
     if path not in HANDLERS:
-        raise ParameterError("path", f"be one of {', '.join(HANDLERS)}", repr(path)[:60])
+        raise ParameterError(
+            "path", f"be one of {', '.join(HANDLERS)}", repr(path)[:60]
+        )
     if not isinstance(body, Mapping):
-        raise InputError("A request must be a JSON object. Got something else. Load the page again.")
+        raise InputError(
+            "A request must be a JSON object. Got something else. Load the page again."
+        )
     return HANDLERS[path](body, context)
 
 
@@ -90,20 +117,36 @@ def choose_pool(path: str, body: Any) -> str:
 def _takes_long(path: str, body: Any) -> bool:
     if path == "explain" and isinstance(body, Mapping):
         return len(str(body.get("text"))) > MAX_QUICK_TEXT
-    if path != "scene" or not isinstance(body, Mapping) or not isinstance(body.get("scene"), Mapping):
+    if (
+        path != "scene"
+        or not isinstance(body, Mapping)
+        or not isinstance(body.get("scene"), Mapping)
+    ):
         return path not in ("scene", "options", "configuration", "explain")
     scene = body["scene"]
     tokens, layers = scene.get("tokens"), scene.get("layers", 30)
     n = len(tokens) if isinstance(tokens, list) else 0
-    quick = body.get("quick") is True and scene.get("rule", "hardmax") in ("hardmax", "softmax")
+    quick = body.get("quick") is True and scene.get("rule", "hardmax") in (
+        "hardmax",
+        "softmax",
+    )
     overlays = scene["overlays"] if isinstance(scene.get("overlays"), list) else []
     slow = scene.get("rule") == "softmax" or "cells" in overlays or "hulls" in overlays
-    return not quick or not isinstance(layers, int) or n * layers > 60_000 or (n > 300 and slow)
+    return (
+        not quick
+        or not isinstance(layers, int)
+        or n * layers > 60_000
+        or (n > 300 and slow)
+    )
 
 
 def _scene(body: Mapping[str, Any], context: Context) -> Reply:
     scene = Scene.from_data(body.get("scene"))
-    return Reply(*playground.answer(scene, quick=body.get("quick") is True, stopped=context.stopped))
+    return Reply(
+        *playground.answer(
+            scene, quick=body.get("quick") is True, stopped=context.stopped
+        )
+    )
 
 
 def _options(body: Mapping[str, Any], context: Context) -> Reply:
@@ -121,7 +164,13 @@ def _options(body: Mapping[str, Any], context: Context) -> Reply:
 
 def _configuration(body: Mapping[str, Any], context: Context) -> Reply:
     values = {name: body[name] for name in ("n", "d", "seed") if name in body}
-    return Reply({"tokens": Scene.of_configuration(body.get("name", ""), **values).tokens.tolist()})
+    return Reply(
+        {
+            "tokens": Scene.of_configuration(
+                body.get("name", ""), **values
+            ).tokens.tolist()
+        }
+    )
 
 
 def _tokens(body: Mapping[str, Any], context: Context) -> Reply:
@@ -147,41 +196,64 @@ def _pull(body: Mapping[str, Any], context: Context) -> Reply:
 
 def _values(body: Mapping[str, Any], context: Context) -> Reply:
     most = MAX_COORDINATE
-    given = {name: check_number(body.get(name), name, -most, most) for name in ("first", "second", "degrees")}
+    given = {
+        name: check_number(body.get(name), name, -most, most)
+        for name in ("first", "second", "degrees")
+    }
     return Reply({"V": make_value_matrix(**given).tolist()})
 
 
 def _control(body: Mapping[str, Any], context: Context) -> Reply:
-    return Reply(playground.choose_matrix(Scene.from_data(body.get("scene")), context.stopped))
+    return Reply(
+        playground.choose_matrix(Scene.from_data(body.get("scene")), context.stopped)
+    )
 
 
 def _multiples(body: Mapping[str, Any], context: Context) -> Reply:
-    return Reply(playground.make_multiples(Scene.from_data(body.get("scene")), context.stopped))
+    return Reply(
+        playground.make_multiples(Scene.from_data(body.get("scene")), context.stopped)
+    )
 
 
 def _check_kind(body: Mapping[str, Any]) -> str:
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in exports.MEDIA_TYPES:
-        raise ParameterError("kind", f"be one of {', '.join(exports.MEDIA_TYPES)}", repr(kind)[:40])
+        raise ParameterError(
+            "kind", f"be one of {', '.join(exports.MEDIA_TYPES)}", repr(kind)[:40]
+        )
     return kind
 
 
 def _export(body: Mapping[str, Any], context: Context) -> Reply:
     kind = _check_kind(body)
-    data = exports.to_file(Scene.from_data(body.get("scene")), kind, playground.watch(context.stopped))
-    return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"hardmax.{kind}")
+    data = exports.to_file(
+        Scene.from_data(body.get("scene")), kind, playground.watch(context.stopped)
+    )
+    return Reply(
+        {}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"hardmax.{kind}"
+    )
 
 
 def _answer_text(path: str, body: Mapping[str, Any], context: Context) -> Reply:
     """Return the reply to a request about texts; its module loads the classifier, so it is imported here."""
     from hardmax.app import texts
 
-    (name, model), progress = context.find_model(body), playground.watch(context.stopped)
+    (name, model), progress = (
+        context.find_model(body),
+        playground.watch(context.stopped),
+    )
     progress(0, 1)
     if path == "compare":
-        return Reply(texts.compare(model, *(texts.Text.from_data(body.get(key)) for key in ("first", "second"))))
+        return Reply(
+            texts.compare(
+                model,
+                *(texts.Text.from_data(body.get(key)) for key in ("first", "second")),
+            )
+        )
     if path == "table":
-        return Reply(texts.read_table(name, model, *_read_file(body), progress=progress))
+        return Reply(
+            texts.read_table(name, model, *_read_file(body), progress=progress)
+        )
     if path == "export-table":
         data = texts.write_table(model, body.get("rows"), progress)
         return Reply({}, file=data, media_type="text/csv", name="predictions.csv")
@@ -193,21 +265,36 @@ def _answer_text(path: str, body: Mapping[str, Any], context: Context) -> Reply:
         return Reply(texts.answer(name, model, text, head))
     kind = _check_kind(body)
     data = texts.to_file(name, model, text, head, kind, progress)
-    return Reply({}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"explanation.{kind}")
+    return Reply(
+        {}, file=data, media_type=exports.MEDIA_TYPES[kind], name=f"explanation.{kind}"
+    )
 
 
 def _read_file(body: Mapping[str, Any]) -> tuple[str, bytes, str | None]:
     """Return name, content and column of texts of a table."""
-    name, data, column = body.get("name", "texts.txt"), body.get("data"), body.get("column")
-    if not isinstance(name, str) or not isinstance(data, str) or not isinstance(column, str | None):
+    name, data, column = (
+        body.get("name", "texts.txt"),
+        body.get("data"),
+        body.get("column"),
+    )
+    if (
+        not isinstance(name, str)
+        or not isinstance(data, str)
+        or not isinstance(column, str | None)
+    ):
         raise ParameterError("file", "have a name and data", "something else")
     try:
         content = base64.b64decode(data, validate=True)
     except ValueError:
         raise ParameterError("data", "be base64", "something else") from None
     if len(content) > MAX_FILE_BYTES:
-        must, got = f"have at most {MAX_FILE_BYTES // 10**6} MB", f"{len(content) / 1e6:.1f} MB"
-        raise ParameterError("file", must, got, "Split it, or use the command hardmax predict.")
+        must, got = (
+            f"have at most {MAX_FILE_BYTES // 10**6} MB",
+            f"{len(content) / 1e6:.1f} MB",
+        )
+        raise ParameterError(
+            "file", must, got, "Split it, or use the command hardmax predict."
+        )
     return name, content, column
 
 

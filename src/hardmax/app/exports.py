@@ -46,7 +46,14 @@ def to_python(scene: Scene) -> str:
     lines += [f"trajectory = hm.simulate(tokens, rule, {how})", "print(trajectory)"]
     if isinstance(rule, hm.Hardmax | hm.Localmax | hm.FrankWolfe):
         lines.append("print(hm.limit(tokens, rule))")
-    return "\n".join([*lines, "for verdict in hm.theorems.check(trajectory):", "    print(verdict)", ""])
+    return "\n".join(
+        [
+            *lines,
+            "for verdict in hm.theorems.check(trajectory):",
+            "    print(verdict)",
+            "",
+        ]
+    )
 
 
 def _write_rule(rule: Any) -> str:
@@ -56,7 +63,9 @@ def _write_rule(rule: Any) -> str:
         value = getattr(rule, each.name)
         if value is not each.default:
             value = value.tolist() if isinstance(value, np.ndarray) else value
-            parts.append(f"{each.name}={float(value) if isinstance(value, Fraction) else value!r}")
+            parts.append(
+                f"{each.name}={float(value) if isinstance(value, Fraction) else value!r}"
+            )
     return f"hm.{type(rule).__name__}({', '.join(parts)})"
 
 
@@ -73,13 +82,20 @@ def to_file(scene: Scene, kind: str, progress: Progress | None = None) -> bytes:
         return _write_rows(scene.tokens)
     trajectory = run(scene, progress)
     if kind == "csv":
-        return _write_rows(trajectory.array[min(scene.shown, len(trajectory.saved) - 1)])
+        return _write_rows(
+            trajectory.array[min(scene.shown, len(trajectory.saved) - 1)]
+        )
     if kind == "json":
         return bytes(trajectory.to_json().encode())
-    palette, steps = choose_palette(scene, trajectory), max(1, min(4, MAX_FRAMES // len(trajectory.saved)))
+    palette, steps = (
+        choose_palette(scene, trajectory),
+        max(1, min(4, MAX_FRAMES // len(trajectory.saved))),
+    )
     with DRAWING:
         if kind == "html":
-            return trajectory_page(trajectory, "Tokens and their leaders", palette=palette).encode()
+            return trajectory_page(
+                trajectory, "Tokens and their leaders", palette=palette
+            ).encode()
         return movie(trajectory, steps=steps, progress=progress, palette=palette).data
 
 
@@ -87,12 +103,19 @@ def choose_palette(scene: Scene, trajectory: Any) -> Any:
     """Return the colours of the tokens on the screen, for movies and pages."""
     header, arrays = dict[str, Any](), dict[str, AnyArray]()
     add_colours(scene, trajectory, header, arrays)
-    colours = [header["palette"][k] if k >= 0 else None for k in arrays["token_colours"].tolist()]
+    colours = [
+        header["palette"][k] if k >= 0 else None
+        for k in arrays["token_colours"].tolist()
+    ]
     if not isinstance(trajectory, hm.HardmaxTrajectory):
         return np.array(colours)
-    return Palette(trajectory, chosen={i: colour for i, colour in enumerate(colours) if colour})
+    return Palette(
+        trajectory, chosen={i: colour for i, colour in enumerate(colours) if colour}
+    )
 
 
 def _write_rows(tokens: AnyArray) -> bytes:
     head = ",".join(f"x{r + 1}" for r in range(tokens.shape[1]))
-    return "\n".join([head, *(",".join(map(repr, row)) for row in tokens.tolist()), ""]).encode()
+    return "\n".join(
+        [head, *(",".join(map(repr, row)) for row in tokens.tolist()), ""]
+    ).encode()

@@ -23,8 +23,23 @@ with needed_for("A widget in a notebook", "anywidget", "notebook"):
     import anywidget
     import traitlets
 
-DRAWING = ("data", "dom", "picture", "tokens", "messages")  # modules, each importing only from those before it
-PLAYGROUND = (*DRAWING, "svg", "scene", "shapes", "panels", "controls", "playground", "notebook-playground")
+DRAWING = (
+    "data",
+    "dom",
+    "picture",
+    "tokens",
+    "messages",
+)  # modules, each importing only from those before it
+PLAYGROUND = (
+    *DRAWING,
+    "svg",
+    "scene",
+    "shapes",
+    "panels",
+    "controls",
+    "playground",
+    "notebook-playground",
+)
 EXPLANATION = (*DRAWING, "charts", "player", "words", "reviews", "notebook-explanation")
 STYLE = "\n".join(read_viewer(name) for name in ("viewer.css", "components.css"))
 
@@ -47,7 +62,10 @@ class Widget(anywidget.AnyWidget):
             self.send({"id": number, "error": describe_problem(problem)})
             return
         data = reply.to_bytes() if reply.file is None else reply.file
-        self.send({"id": number, "file": reply.file is not None, "type": reply.media_type}, [data])
+        self.send(
+            {"id": number, "file": reply.file is not None, "type": reply.media_type},
+            [data],
+        )
 
 
 class PlaygroundWidget(Widget):
@@ -92,7 +110,9 @@ class ExplanationWidget(Widget):
         return f"<Explanation of a text of {len(self.text)} characters>"
 
 
-def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *, layers: int = 30) -> PlaygroundWidget:
+def playground(
+    tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *, layers: int = 30
+) -> PlaygroundWidget:
     """Show tokens that can be dragged in a notebook, with their leaders and limits.
 
     Parameters
@@ -118,7 +138,11 @@ def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *
     """
     if isinstance(tokens, str):
         tokens = hm.configuration(tokens)
-    data = {"tokens": np.asarray(tokens, np.float64).tolist(), "layers": layers, **_describe_rule(rule)}
+    data = {
+        "tokens": np.asarray(tokens, np.float64).tolist(),
+        "layers": layers,
+        **_describe_rule(rule),
+    }
     Scene.from_data(data)
     return PlaygroundWidget(scene=data)
 
@@ -129,26 +153,53 @@ def _describe_rule(rule: Rule | None) -> dict[str, Any]:
         return {}
     if isinstance(rule, hm.Softmax | hm.Hardmax | hm.Localmax):
         if isinstance(rule.alpha, Sequence):
-            raise ParameterError("rule", "have one step size for all layers", f"{len(rule.alpha)} step sizes")
-        values = {"rule": type(rule).__name__.lower(), "alpha": float(rule.alpha), "A": _list_matrix(rule.A)}
+            raise ParameterError(
+                "rule",
+                "have one step size for all layers",
+                f"{len(rule.alpha)} step sizes",
+            )
+        values = {
+            "rule": type(rule).__name__.lower(),
+            "alpha": float(rule.alpha),
+            "A": _list_matrix(rule.A),
+        }
         if isinstance(rule, hm.Softmax):
             return values | {"causal": rule.causal, "temperature": rule.temperature}
         if isinstance(rule, hm.Hardmax):
             return values | {"causal": rule.causal}
         if rule.decay == 1 and not rule.relative:
             return values | {"eps": float(rule.eps)}
-    if isinstance(rule, hm.FrankWolfe) and isinstance(rule.steps, float | int | Fraction) and rule.steps < 1:
+    if (
+        isinstance(rule, hm.FrankWolfe)
+        and isinstance(rule.steps, float | int | Fraction)
+        and rule.steps < 1
+    ):
         gamma = Fraction(rule.steps)
-        return {"rule": "frank-wolfe", "alpha": float(gamma / (1 - gamma)), "A": _list_matrix(rule.B)}
+        return {
+            "rule": "frank-wolfe",
+            "alpha": float(gamma / (1 - gamma)),
+            "A": _list_matrix(rule.B),
+        }
     if isinstance(rule, hm.Sphere) and rule.normalized and rule.has_constant_beta:
         return {"rule": "sphere", "beta": rule.beta, "causal": rule.causal}
-    if isinstance(rule, hm.SelfAttention) and rule.Q is None and rule.K is None and not callable(rule.V):
-        return {"rule": "self-attention", "V": _list_matrix(rule.V), "causal": rule.causal}
+    if (
+        isinstance(rule, hm.SelfAttention)
+        and rule.Q is None
+        and rule.K is None
+        and not callable(rule.V)
+    ):
+        return {
+            "rule": "self-attention",
+            "V": _list_matrix(rule.V),
+            "causal": rule.causal,
+        }
     must = (
         "be Hardmax, Softmax, Localmax with a constant absolute tolerance, FrankWolfe with one step below 1, "
         "SelfAttention with V only, or a normalised Sphere with a constant beta"
     )
-    raise ParameterError("rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others.")
+    raise ParameterError(
+        "rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others."
+    )
 
 
 def _list_matrix(matrix: ArrayLike | None) -> list[list[float]] | None:
@@ -158,7 +209,9 @@ def _list_matrix(matrix: ArrayLike | None) -> list[list[float]] | None:
 def explanation_widget(explanation: Explanation) -> ExplanationWidget:
     """Return the widget of an explanation."""
     if not explanation.text.strip():
-        raise InputError("An explanation must have a text to be shown. Got an empty text.")
+        raise InputError(
+            "An explanation must have a text to be shown. Got an empty text."
+        )
     if isinstance(explanation.text, RowText | VectorText):
         must = "An explanation must be that of a text alone, as words of the widget are edited."
         raise InputError(f"{must} Got vectors, or a row with columns. Use `to_html`.")

@@ -50,7 +50,9 @@ def watch(stopped: Stopped) -> Progress:
             raise Cancelled
         if time.monotonic() - began > MAX_SECONDS:
             must = f"An answer must take at most {MAX_SECONDS:g} seconds."
-            raise InputError(f"{must} This one takes longer. Use fewer tokens, or less time.")
+            raise InputError(
+                f"{must} This one takes longer. Use fewer tokens, or less time."
+            )
 
     return progress
 
@@ -64,33 +66,44 @@ def run(scene: Scene, progress: Progress | None = None) -> Any:
     return hm.simulate(scene.start, rule, layers=scene.layers, progress=progress)  # type: ignore[call-overload]
 
 
-def answer(scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: False) -> Answer:
+def answer(
+    scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: False
+) -> Answer:
     """Return header and arrays for the viewer; `quick` leaves out verdicts, for use during a drag."""
     progress = watch(stopped)
     trajectory = run(scene, progress)
     shown = min(scene.shown, len(trajectory.saved) - 1)
     view = Projection.of_trajectory(trajectory)
-    arrays: dict[str, AnyArray] = {"positions": view(trajectory.drawn.astype(np.float64)).astype(np.float32)}
+    arrays: dict[str, AnyArray] = {
+        "positions": view(trajectory.drawn.astype(np.float64)).astype(np.float32)
+    }
     header: dict[str, Any] = {
         "layers": [trajectory.label(at) for at in range(len(trajectory.saved))],
         "shown": shown,
         "dimension": view.dimension,
         "axes": describe_axes(view),
         "equal": view.equal,
-        "movable": scene.d <= 2 and view.basis is None and view.unit == 1 and view.log_beyond is None,
+        "movable": scene.d <= 2
+        and view.basis is None
+        and view.unit == 1
+        and view.log_beyond is None,
         "many": scene.n > MANY_TOKENS,
         "notes": [],
         "sphere": describe_sphere(scene.d) if scene.rule == "sphere" else [],
     }
     if view.basis is not None:
-        header["notes"].append(f"The axes are {' and '.join(axis['label'] for axis in header['axes'])}.")
+        header["notes"].append(
+            f"The axes are {' and '.join(axis['label'] for axis in header['axes'])}."
+        )
     add_colours(scene, trajectory, header, arrays)
     if isinstance(trajectory, hm.HardmaxTrajectory):
         _add_limit(scene, trajectory, header, arrays, progress)
     else:
         _add_simulation(trajectory, header)
     _add_overlays(scene, trajectory, shown, header, arrays)
-    if 0 <= scene.selected < scene.n and (scores := score_token(scene, trajectory, shown)):
+    if 0 <= scene.selected < scene.n and (
+        scores := score_token(scene, trajectory, shown)
+    ):
         ends = view(np.array([[scores["from"]], [scores["to"]]]))[:, 0].tolist()
         header["scores"] = scores | {"from": ends[0], "to": ends[1]}
     if scene.V is not None and scene.d == 2:
@@ -98,78 +111,156 @@ def answer(scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: Fals
     if quick:
         return header, arrays
     if scene.n * len(trajectory.saved) > MAX_CHECKED:
-        header["notes"].append("Theorems are not checked for this many tokens and layers.")
+        header["notes"].append(
+            "Theorems are not checked for this many tokens and layers."
+        )
     else:
         found = hm.theorems.check(trajectory, progress=progress)
-        header["verdicts"] = [{"name": v.name, "outcome": v.outcome, "reason": v.reason} for v in found if v.applies]
+        header["verdicts"] = [
+            {"name": v.name, "outcome": v.outcome, "reason": v.reason}
+            for v in found
+            if v.applies
+        ]
     return header, arrays
 
 
-def add_colours(scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
+def add_colours(
+    scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]
+) -> None:
     """Add leaders and colours: under hardmax that of the followed token, else that of the cluster at the end."""
     leaders = header["leaders"] = np.asarray(trajectory.leaders).tolist()
     if isinstance(trajectory, hm.HardmaxTrajectory):
         token_set = trajectory.token_sets[0]
         labels, first = token_set.classes.labels, token_set.classes.first
-        follows = np.stack([np.where(sets.sizes == 1, first[sets.targets], -1) for sets in token_set.sets])[:, labels]
-        arrays["follows"] = follows.astype(np.int32)  # (layers, n); -1 for several tokens
+        follows = np.stack(
+            [
+                np.where(sets.sizes == 1, first[sets.targets], -1)
+                for sets in token_set.sets
+            ]
+        )[:, labels]
+        arrays["follows"] = follows.astype(
+            np.int32
+        )  # (layers, n); -1 for several tokens
         arrays["emerged"] = trajectory.emerged.astype(np.int32)
-        group, order = np.arange(scene.n), [*leaders, *np.setdiff1d(follows[follows >= 0], leaders).tolist()]
+        group, order = (
+            np.arange(scene.n),
+            [*leaders, *np.setdiff1d(follows[follows >= 0], leaders).tolist()],
+        )
     else:  # the first token of a cluster represents it
-        arrays["emerged"] = np.where(np.isin(np.arange(scene.n), leaders), 0, -1).astype(np.int32)
-        _, first, inverse = np.unique(trajectory.clusters, return_index=True, return_inverse=True)
-        group, order = first[inverse], first[np.argsort(-np.bincount(inverse), kind="stable")].tolist()
+        arrays["emerged"] = np.where(
+            np.isin(np.arange(scene.n), leaders), 0, -1
+        ).astype(np.int32)
+        _, first, inverse = np.unique(
+            trajectory.clusters, return_index=True, return_inverse=True
+        )
+        group, order = (
+            first[inverse],
+            first[np.argsort(-np.bincount(inverse), kind="stable")].tolist(),
+        )
     _add_palette(scene, order, group, header, arrays)
 
 
 def _add_limit(
-    scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray], progress: Progress
+    scene: Scene,
+    trajectory: Any,
+    header: dict[str, Any],
+    arrays: dict[str, AnyArray],
+    progress: Progress,
 ) -> None:
     """Add the limit of hardmax and the polytope."""
     leaders, points = trajectory.leaders, list[dict[str, Any]]()
     result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
     first, _, why = result.status.partition(". ")
-    sentence = f"{first}, by {why.rpartition('Proved by ')[2]}" if result.certified else f"{first}. {result.reason}"
-    header |= {"sentence": sentence, "details": [result.status], "certified": bool(result.certified)}
-    header |= {"columns": ["leader", "coordinates", "since", "tokens"], "points": points}
+    sentence = (
+        f"{first}, by {why.rpartition('Proved by ')[2]}"
+        if result.certified
+        else f"{first}. {result.reason}"
+    )
+    header |= {
+        "sentence": sentence,
+        "details": [result.status],
+        "certified": bool(result.certified),
+    }
+    header |= {
+        "columns": ["leader", "coordinates", "since", "tokens"],
+        "points": points,
+    }
     written = _write_points(result.points[:MAX_ROWS])
     for p, (at, name, since, tokens) in enumerate(list_limit_points(result, MAX_ROWS)):
-        is_point = p < len(written)  # later rows are remarks: the number of further points, and undecided tokens
-        leader = int(result.leaders[p]) if is_point and p < len(result.leaders) else None
-        members = np.flatnonzero(result.clusters == (p if is_point else -2 if at else -1))[:MAX_MEMBERS].tolist()
-        name = f"■ {name}" if is_point and leader is None else name.removeprefix("leader ")
+        is_point = p < len(
+            written
+        )  # later rows are remarks: the number of further points, and undecided tokens
+        leader = (
+            int(result.leaders[p]) if is_point and p < len(result.leaders) else None
+        )
+        members = np.flatnonzero(
+            result.clusters == (p if is_point else -2 if at else -1)
+        )[:MAX_MEMBERS].tolist()
+        name = (
+            f"■ {name}" if is_point and leader is None else name.removeprefix("leader ")
+        )
         cells = [name, written[p] if is_point else "", since, tokens]
         points.append({"leader": leader, "cells": cells, "members": members})
     if "limit" in scene.overlays and scene.d <= 3:
         view = np.asarray(result.tokens, np.float64)
-        arrays["limit"] = (view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))).astype(np.float32)
+        arrays["limit"] = (
+            view if scene.d > 1 else np.pad(view, ((0, 0), (0, 1)))
+        ).astype(np.float32)
     if len(leaders) and scene.d in (2, 3):
-        header["polytope"] = describe_hull(trajectory.array[-1, leaders].astype(np.float64))
+        header["polytope"] = describe_hull(
+            trajectory.array[-1, leaders].astype(np.float64)
+        )
 
 
 def _write_points(points: AnyArray) -> list[str]:
     """Write coordinates with two or three digits of the largest one; of more than three coordinates the first."""
-    digits = int(np.clip(2 - np.round(np.log10(float(np.abs(points).max(initial=0.0)) or 1.0)), 0, 12))
-    shown = [", ".join(f"{round(x, digits) + 0.0:.{digits}f}" for x in point[:3]) for point in points.tolist()]
-    return [text.replace("-", "\N{MINUS SIGN}") + (", …" if points.shape[1] > 3 else "") for text in shown]
+    digits = int(
+        np.clip(
+            2 - np.round(np.log10(float(np.abs(points).max(initial=0.0)) or 1.0)), 0, 12
+        )
+    )
+    shown = [
+        ", ".join(f"{round(x, digits) + 0.0:.{digits}f}" for x in point[:3])
+        for point in points.tolist()
+    ]
+    return [
+        text.replace("-", "\N{MINUS SIGN}") + (", …" if points.shape[1] > 3 else "")
+        for text in shown
+    ]
 
 
 def _add_simulation(trajectory: Any, header: dict[str, Any]) -> None:
     """Add the leaders at the end of a rule whose limit is not proved."""
     _, _, found = trajectory.status.partition(". ")
-    header |= {"sentence": f"A simulation, not a proof: {found.partition('.')[0]}.", "details": [trajectory.status]}
-    labels, end = np.asarray(trajectory.clusters), trajectory.drawn[trajectory.reached - 1]
-    header["columns"], header["points"], leaders = ["leader", "at the end", "tokens"], [], header["leaders"][:MAX_ROWS]
+    header |= {
+        "sentence": f"A simulation, not a proof: {found.partition('.')[0]}.",
+        "details": [trajectory.status],
+    }
+    labels, end = (
+        np.asarray(trajectory.clusters),
+        trajectory.drawn[trajectory.reached - 1],
+    )
+    header["columns"], header["points"], leaders = (
+        ["leader", "at the end", "tokens"],
+        [],
+        header["leaders"][:MAX_ROWS],
+    )
     for i, place in zip(leaders, _write_points(end[leaders]), strict=True):
         members = np.flatnonzero(labels == labels[i]).tolist()
         cells = [str(i), place, str(len(members))]
-        header["points"].append({"leader": i, "cells": cells, "members": members[:MAX_MEMBERS]})
+        header["points"].append(
+            {"leader": i, "cells": cells, "members": members[:MAX_MEMBERS]}
+        )
     if isinstance(trajectory.rule, hm.SelfAttention):
         header["details"].append(repr(classify_rule(trajectory.rule, end.shape[1])))
 
 
 def _add_palette(
-    scene: Scene, tokens: list[int], group: IntArray, header: dict[str, Any], arrays: dict[str, AnyArray]
+    scene: Scene,
+    tokens: list[int],
+    group: IntArray,
+    header: dict[str, Any],
+    arrays: dict[str, AnyArray],
 ) -> None:
     """Add a palette and the index of each token's colour; -1 for tokens without one.
 
@@ -178,14 +269,24 @@ def _add_palette(
     degrees, so that they stay, too.
     """
     number, wanted = len(COLOURS), set(tokens)
-    kept = {token: colour for token, colour in scene.colours if token < scene.n and colour < number + 360}
-    former = [token for token, colour in kept.items() if token not in wanted and colour < number]
+    kept = {
+        token: colour
+        for token, colour in scene.colours
+        if token < scene.n and colour < number + 360
+    }
+    former = [
+        token
+        for token, colour in kept.items()
+        if token not in wanted and colour < number
+    ]
     free = [colour for colour in range(number) if colour not in kept.values()]
     palette, of_token = list(COLOURS), np.full(scene.n, -1, np.int32)
     for token in tokens:
         if token not in kept:
             hue = number + find_hue(scene.tokens[token].tolist())
-            kept[token] = free.pop(0) if free else kept.pop(former.pop(0)) if former else hue
+            kept[token] = (
+                free.pop(0) if free else kept.pop(former.pop(0)) if former else hue
+            )
         of_token[token] = kept[token]
         if kept[token] >= number:
             of_token[token] = len(palette)
@@ -196,30 +297,51 @@ def _add_palette(
 
 
 def _add_overlays(
-    scene: Scene, trajectory: Any, shown: int, header: dict[str, Any], arrays: dict[str, AnyArray]
+    scene: Scene,
+    trajectory: Any,
+    shown: int,
+    header: dict[str, Any],
+    arrays: dict[str, AnyArray],
 ) -> None:
     """Add hulls, half-space, cells, ellipse and attention where the scene has them and they exist."""
     wanted, plane = scene.overlays, scene.d == 2
     is_hardmax = isinstance(trajectory, hm.HardmaxTrajectory)
     if "hulls" in wanted:
         if plane and scene.n <= MAX_HULLS:
-            outlines = [describe_hull(points) for points in trajectory.array.astype(np.float64)]
+            outlines = [
+                describe_hull(points) for points in trajectory.array.astype(np.float64)
+            ]
             header["hulls"] = [outline and outline["points"] for outline in outlines]
         else:
-            header["notes"].append(f"Hulls are drawn in the plane, for up to {MAX_HULLS:,} tokens.")
+            header["notes"].append(
+                f"Hulls are drawn in the plane, for up to {MAX_HULLS:,} tokens."
+            )
     if "half-space" in wanted:
         if plane and is_hardmax and 0 <= scene.selected < scene.n:
-            path = trajectory.array[:, scene.selected].astype(np.float64)  # a half-space in every layer
-            arrays["normals"] = (path if scene.A is None else path @ scene.A.T).astype(np.float32)
+            path = trajectory.array[:, scene.selected].astype(
+                np.float64
+            )  # a half-space in every layer
+            arrays["normals"] = (path if scene.A is None else path @ scene.A.T).astype(
+                np.float32
+            )
         else:
-            header["notes"].append("The half-space is that of a selected token under hardmax in the plane.")
+            header["notes"].append(
+                "The half-space is that of a selected token under hardmax in the plane."
+            )
     if "cells" in wanted:
         if plane and is_hardmax and scene.n <= MAX_CELLS:
-            radius = 4 * float(np.abs(trajectory.array).max() or 1.0)  # outside of the picture
+            radius = 4 * float(
+                np.abs(trajectory.array).max() or 1.0
+            )  # outside of the picture
             cells = hm.cells(trajectory.array[shown].astype(np.float64), scene.A)
-            header["cells"] = [{"token": i, "points": cells.polygon(i, radius).tolist()} for i in cells.owners]
+            header["cells"] = [
+                {"token": i, "points": cells.polygon(i, radius).tolist()}
+                for i in cells.owners
+            ]
         else:
-            header["notes"].append(f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens.")
+            header["notes"].append(
+                f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens."
+            )
     if "ellipse" in wanted and plane and not trajectory.rule.continuous:
         header["ellipse"] = describe_ellipse(scene)
     if "attention" in wanted:
@@ -227,7 +349,9 @@ def _add_overlays(
             at = shown if trajectory.rule.continuous else int(trajectory.saved[shown])
             arrays["attention"] = np.asarray(trajectory.attention(at), np.float32)
         else:
-            header["notes"].append(f"The attention matrix is shown for up to {MAX_MATRIX} tokens.")
+            header["notes"].append(
+                f"The attention matrix is shown for up to {MAX_MATRIX} tokens."
+            )
 
 
 def describe_ellipse(scene: Scene) -> dict[str, Any] | None:
@@ -247,7 +371,9 @@ def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
     radius = 0.5 * float(np.abs(scene.tokens).max() or 1.0)
     length = float(np.linalg.norm(end))
     if not 1e-3 * radius <= length <= 1e3 * radius:
-        raise InputError("The handle must stay near the ellipse. Got a point too near or too far. Drag it less.")
+        raise InputError(
+            "The handle must stay near the ellipse. Got a point too near or too far. Drag it less."
+        )
     direction = end / length
     frame = np.stack([direction, [-direction[1], direction[0]]], axis=1)
     A = frame @ np.diag([(radius / length) ** 2, float(values[1 - axis])]) @ frame.T
@@ -268,7 +394,11 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
 
     Scores are ⟨A z_i, z_j⟩, for flows ⟨x_i, x_j⟩. The step of a flow is that to the next saved time.
     """
-    i, Z, flow = scene.selected, trajectory.array[shown].astype(np.float64), trajectory.rule.continuous
+    i, Z, flow = (
+        scene.selected,
+        trajectory.array[shown].astype(np.float64),
+        trajectory.rule.continuous,
+    )
     query = Z[i] if flow or scene.A is None else scene.A @ Z[i]
     visible = i + 1 if scene.causal else scene.n
     with np.errstate(all="ignore"):
@@ -280,10 +410,16 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
     others = np.setdiff1d(np.arange(visible), followed)
     next_, parts = int(others[scores[others].argmax()]) if len(others) else -1, []
     if len(others) and not flow and scene.d <= MAX_PARTS:
-        split = hm.split_margin(Z[[i, followed[0], next_]], token=0, leader=1, other=2, A=scene.A)
+        split = hm.split_margin(
+            Z[[i, followed[0], next_]], token=0, leader=1, other=2, A=scene.A
+        )
         parts = [float(part) for part in split]
     path = trajectory.drawn[shown : shown + 2, i].astype(np.float64)
-    end = path[-1] if flow else Z[i] + scene.alpha / (1 + scene.alpha) * (weights @ Z[:visible] - Z[i])
+    end = (
+        path[-1]
+        if flow
+        else Z[i] + scene.alpha / (1 + scene.alpha) * (weights @ Z[:visible] - Z[i])
+    )
     return {
         "token": i,
         "bars": [
@@ -302,7 +438,10 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
 
 def _weigh_keys(scene: Scene, trajectory: Any, shown: int) -> FloatArray:
     """Return the attention weights of the selected token."""
-    i, at = scene.selected, shown if trajectory.rule.continuous else int(trajectory.saved[shown])
+    i, at = (
+        scene.selected,
+        shown if trajectory.rule.continuous else int(trajectory.saved[shown]),
+    )
     if not isinstance(trajectory, hm.HardmaxTrajectory):
         return np.asarray(trajectory.attention(at), np.float64)[i]
     token_set = trajectory.token_sets[0]
@@ -314,30 +453,56 @@ def _weigh_keys(scene: Scene, trajectory: Any, shown: int) -> FloatArray:
 def choose_matrix(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, Any]:
     """Return an A under which the wanted tokens lead, or the reason why there is none."""
     if not scene.wanted:
-        raise InputError("At least one token must be chosen to lead. Got none. Select a token and press the button.")
+        raise InputError(
+            "At least one token must be chosen to lead. Got none. Select a token and press the button."
+        )
     if scene.n > MAX_CONTROLLED:
-        raise InputError(f"A is chosen for up to {MAX_CONTROLLED} tokens. Got {scene.n:,}. Use fewer tokens.")
-    result = hm.control.choose_A(scene.tokens, leaders=list(scene.wanted), progress=watch(stopped))
+        raise InputError(
+            f"A is chosen for up to {MAX_CONTROLLED} tokens. Got {scene.n:,}. Use fewer tokens."
+        )
+    result = hm.control.choose_A(
+        scene.tokens, leaders=list(scene.wanted), progress=watch(stopped)
+    )
     clashes = result.conflict[:MAX_CLASHES]
-    tokens = {*result.cannot_lead, *(i for clash in clashes for i in (clash.token, clash.target, clash.rival))}
+    tokens = {
+        *result.cannot_lead,
+        *(i for clash in clashes for i in (clash.token, clash.target, clash.rival)),
+    }
     A = None if result.A is None else np.asarray(result.A).tolist()
-    return {"status": result.status, "A": A, "clashes": list(map(str, clashes)), "tokens": sorted(map(int, tokens))}
+    return {
+        "status": result.status,
+        "A": A,
+        "clashes": list(map(str, clashes)),
+        "tokens": sorted(map(int, tokens)),
+    }
 
 
 def make_multiples(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, Any]:
     """Return tokens at some layers and temperatures, for the view of small multiples."""
     if scene.n > MAX_PAIRED_TOKENS:
-        must, got = f"be at most {MAX_PAIRED_TOKENS:,} under the rule softmax", f"{scene.n:,}"
+        must, got = (
+            f"be at most {MAX_PAIRED_TOKENS:,} under the rule softmax",
+            f"{scene.n:,}",
+        )
         raise ParameterError("tokens", must, got, "Use fewer tokens.")
     progress, panels = watch(stopped), []
     for temperature in TEMPERATURES:
-        trajectory = run(replace(scene, rule="softmax", temperature=temperature), progress)
+        trajectory = run(
+            replace(scene, rule="softmax", temperature=temperature), progress
+        )
         last = len(trajectory.saved) - 1
         at = sorted({0, min(1, last), min(3, last), last // 2, last})
         view = Projection.of_trajectory(trajectory)
         leaders = np.asarray(trajectory.leaders).tolist()
         points = view(trajectory.drawn.astype(np.float64))[at, :, :2].round(4)
-        panels.append({"temperature": temperature, "layers": at, "points": points.tolist(), "leaders": leaders})
+        panels.append(
+            {
+                "temperature": temperature,
+                "layers": at,
+                "points": points.tolist(),
+                "leaders": leaders,
+            }
+        )
     return {"panels": panels}
 
 
@@ -374,7 +539,11 @@ def list_tour() -> list[dict[str, Any]]:
             "title": "Softmax becomes hardmax",
             "text": "With softmax each token attends to all tokens a little. Decrease the temperature to 0: the tokens "
             "separate, because softmax at temperature 0 is hardmax.",
-            "scene": {"tokens": hm.configuration("square").tolist(), "rule": "softmax", "temperature": 0.6},
+            "scene": {
+                "tokens": hm.configuration("square").tolist(),
+                "rule": "softmax",
+                "temperature": 0.6,
+            },
             "control": "temperature",
         },
         {

@@ -12,7 +12,9 @@ Spell = Callable[[str, str | None], str | None]
 MENTION = re.compile(r"`(?:([A-Za-z_]\w*)(?:=([^`]*))?|[^`]*)`")  # a parameter, or code
 BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
 LOGGER = logging.getLogger(__name__)
-BUG = "This failed because of a bug in the app. Change the input, or load the page again."
+BUG = (
+    "This failed because of a bug in the app. Change the input, or load the page again."
+)
 
 
 def describe_problem(problem: Exception) -> str:
@@ -41,7 +43,11 @@ def respell(text: str, spell: Spell) -> str:
 def keep_followable(text: str, spell: Spell) -> str:
     """Return the sentences of a text in which `spell` writes every mention."""
     sentences = BETWEEN_SENTENCES.split(text)
-    kept = [one for one in sentences if all(_spelled(mention, spell) for mention in MENTION.finditer(one))]
+    kept = [
+        one
+        for one in sentences
+        if all(_spelled(mention, spell) for mention in MENTION.finditer(one))
+    ]
     return respell(" ".join(kept), spell)
 
 

@@ -66,7 +66,9 @@ class Scene:
     selected: int = -1  # a token, or -1
     wanted: tuple[int, ...] = ()  # tokens that shall lead
     overlays: tuple[str, ...] = ("trails", "polytope")
-    colours: tuple[tuple[int, int], ...] = ()  # (token, index of its colour), so that colours survive edits
+    colours: tuple[
+        tuple[int, int], ...
+    ] = ()  # (token, index of its colour), so that colours survive edits
 
     @property
     def n(self) -> int:
@@ -77,50 +79,95 @@ class Scene:
         return self.tokens.shape[1]
 
     @classmethod
-    def of_configuration(cls, name: str, n: int = 40, d: int = 2, seed: int = 0) -> "Scene":
+    def of_configuration(
+        cls, name: str, n: int = 40, d: int = 2, seed: int = 0
+    ) -> "Scene":
         """Return a named configuration, or random tokens."""
         if name not in tuple(RANDOM_CONFIGURATIONS):  # anything else is checked there
             return cls(check_tokens(hm.configuration(name)))
-        n, d = check_number(n, "n", 1, MAX_TOKENS), check_number(d, "d", 1, MAX_DIMENSION)
+        n, d = (
+            check_number(n, "n", 1, MAX_TOKENS),
+            check_number(d, "d", 1, MAX_DIMENSION),
+        )
         seed = check_number(seed, "seed", 0, 2**31)
-        return cls(check_tokens(np.round(hm.configuration(name, n=n, d=d, seed=seed), DIGITS)))
+        return cls(
+            check_tokens(np.round(hm.configuration(name, n=n, d=d, seed=seed), DIGITS))
+        )
 
     @classmethod
     def from_data(cls, data: Any) -> "Scene":
         """Return the scene of plain data from a request; raise an error that names the first invalid entry."""
         if not isinstance(data, Mapping):
-            raise InputError("A scene must be a JSON object. Got something else. Load the page again.")
-        usual: dict[str, Any] = {each.name: each.default for each in fields(cls)} | {"tokens": None}
+            raise InputError(
+                "A scene must be a JSON object. Got something else. Load the page again."
+            )
+        usual: dict[str, Any] = {each.name: each.default for each in fields(cls)} | {
+            "tokens": None
+        }
         if unknown := [name for name in data if name not in usual]:
-            raise ParameterError("scene", f"have the entries {', '.join(usual)} only", repr(unknown[0])[:40])
-        values = usual | {name: value for name, value in data.items() if value is not None}
+            raise ParameterError(
+                "scene",
+                f"have the entries {', '.join(usual)} only",
+                repr(unknown[0])[:40],
+            )
+        values = usual | {
+            name: value for name, value in data.items() if value is not None
+        }
         tokens, rule = check_tokens(values["tokens"]), values["rule"]
         for name in ("A", "V"):
-            values[name] = None if values[name] is None else _check_matrix(values[name], name, tokens.shape[1])
+            values[name] = (
+                None
+                if values[name] is None
+                else _check_matrix(values[name], name, tokens.shape[1])
+            )
         if rule not in RULES:
-            raise ParameterError("rule", f"be one of {', '.join(RULES)}", repr(rule)[:40])
-        values |= {name: check_number(values[name], name, *bounds) for name, bounds in BOUNDS.items()}
-        layers, causal, overlays, pairs = (values[name] for name in ("layers", "causal", "overlays", "colours"))
+            raise ParameterError(
+                "rule", f"be one of {', '.join(RULES)}", repr(rule)[:40]
+            )
+        values |= {
+            name: check_number(values[name], name, *bounds)
+            for name, bounds in BOUNDS.items()
+        }
+        layers, causal, overlays, pairs = (
+            values[name] for name in ("layers", "causal", "overlays", "colours")
+        )
         if rule != "hardmax" and len(tokens) > MAX_PAIRED_TOKENS:
             must = f"be at most {MAX_PAIRED_TOKENS:,} under the rule {rule}"
-            raise ParameterError("tokens", must, f"{len(tokens):,}", "Use fewer tokens, or hardmax.")
+            raise ParameterError(
+                "tokens", must, f"{len(tokens):,}", "Use fewer tokens, or hardmax."
+            )
         if tokens.size * (layers + 1) > MAX_VALUES:
             must = f"have at most {MAX_VALUES:,.0f} coordinates in all layers"
-            raise ParameterError("tokens", must, f"{tokens.size * (layers + 1):,}", "Use fewer tokens or layers.")
+            raise ParameterError(
+                "tokens",
+                must,
+                f"{tokens.size * (layers + 1):,}",
+                "Use fewer tokens or layers.",
+            )
         if values["selected"] >= len(tokens):
             values["selected"] = -1
         if not isinstance(causal, bool):
             raise ParameterError("causal", "be true or false", repr(causal)[:40])
         if causal and rule in UNMASKED:
             raise ParameterError("causal", f"be false under the rule {rule}", "true")
-        if not isinstance(overlays, list | tuple) or not all(isinstance(name, str) for name in overlays):
+        if not isinstance(overlays, list | tuple) or not all(
+            isinstance(name, str) for name in overlays
+        ):
             raise ParameterError("overlays", "be a list of names", repr(overlays)[:40])
-        wanted = {i for i in _check_indices(values["wanted"], "wanted") if i < len(tokens)}
-        if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs):
+        wanted = {
+            i for i in _check_indices(values["wanted"], "wanted") if i < len(tokens)
+        }
+        if not isinstance(pairs, list | tuple) or not all(
+            isinstance(p, list | tuple) and len(p) == 2 for p in pairs
+        ):
             raise ParameterError("colours", "be a list of pairs", repr(pairs)[:40])
         values |= {"tokens": tokens, "wanted": tuple(sorted(wanted))}
         values["overlays"] = tuple(name for name in OVERLAYS if name in overlays)
-        values["colours"] = tuple(tuple(_check_indices(pair, "colours")) for pair in pairs if len(pairs) <= MAX_TOKENS)
+        values["colours"] = tuple(
+            tuple(_check_indices(pair, "colours"))
+            for pair in pairs
+            if len(pairs) <= MAX_TOKENS
+        )
         return cls(**values)
 
     def make_rule(self) -> Rule:
@@ -128,7 +175,9 @@ class Scene:
         if self.rule == "hardmax" or (self.rule == "softmax" and self.temperature == 0):
             return hm.Hardmax(self.alpha, self.A, causal=self.causal)
         if self.rule == "softmax":
-            return hm.Softmax(self.alpha, self.A, temperature=self.temperature, causal=self.causal)
+            return hm.Softmax(
+                self.alpha, self.A, temperature=self.temperature, causal=self.causal
+            )
         if self.rule == "localmax":
             return hm.Localmax(self.alpha, self.eps, self.A)
         if self.rule == "frank-wolfe":
@@ -144,7 +193,9 @@ class Scene:
             return self.tokens
         norms = np.linalg.norm(self.tokens, axis=1, keepdims=True)
         if not norms.all():
-            raise InputError("A token on the sphere must not be 0. Got a token that is 0. Move it.")
+            raise InputError(
+                "A token on the sphere must not be 0. Got a token that is 0. Move it."
+            )
         return np.asarray(self.tokens / norms)
 
 
@@ -158,12 +209,26 @@ def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray
 def check_tokens(value: Any) -> FloatArray:
     """Return tokens as floats of a shape, size and number that the app accepts."""
     tokens = _validation.check_tokens(value)[0].astype(np.float64)
-    if tokens.ndim != 2 or not 1 <= len(tokens) <= MAX_TOKENS or not 1 <= tokens.shape[1] <= MAX_DIMENSION:
+    if (
+        tokens.ndim != 2
+        or not 1 <= len(tokens) <= MAX_TOKENS
+        or not 1 <= tokens.shape[1] <= MAX_DIMENSION
+    ):
         must = f"be 1 to {MAX_TOKENS:,} rows of 1 to {MAX_DIMENSION} numbers"
-        raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more tokens use the command hardmax limit.")
+        raise ParameterError(
+            "tokens",
+            must,
+            f"shape {tokens.shape}",
+            "For more tokens use the command hardmax limit.",
+        )
     if np.abs(tokens).max() > MAX_COORDINATE:
         got = f"{np.abs(tokens).max():g}"
-        raise ParameterError("tokens", f"be at most {MAX_COORDINATE:,.0f} in absolute value", got, "Rescale them.")
+        raise ParameterError(
+            "tokens",
+            f"be at most {MAX_COORDINATE:,.0f} in absolute value",
+            got,
+            "Rescale them.",
+        )
     return tokens
 
 
@@ -180,14 +245,25 @@ def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
 
 def _check_indices(value: Any, name: str) -> list[int]:
     plain = isinstance(value, list | tuple) and len(value) <= MAX_TOKENS
-    if not plain or not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < MAX_TOKENS for i in value):
+    if not plain or not all(
+        isinstance(i, int) and not isinstance(i, bool) and 0 <= i < MAX_TOKENS
+        for i in value
+    ):
         raise ParameterError(name, "be a list of indices", repr(value)[:40])
     return list(value)
 
 
 def check_number(value: Any, name: str, least: float, most: float) -> Any:
     """Return a float, or an integer if the bounds are integers, within bounds."""
-    kind, kinds = ("an integer", int) if isinstance(most, int) else ("a number", int | float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-        raise ParameterError(name, f"be {kind} from {least:,g} to {most:,g}", repr(value)[:40])
+    kind, kinds = (
+        ("an integer", int) if isinstance(most, int) else ("a number", int | float)
+    )
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, kinds)
+        or not least <= value <= most
+    ):
+        raise ParameterError(
+            name, f"be {kind} from {least:,g} to {most:,g}", repr(value)[:40]
+        )
     return value if kinds is int else float(value)

@@ -18,7 +18,12 @@ import matplotlib
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,7 +36,11 @@ from hardmax.text.storage import shipped_models
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
-THREADS = {"quick": 1, "long": 2, "files": 1}  # Python computes in one thread at a time: more only take turns
+THREADS = {
+    "quick": 1,
+    "long": 2,
+    "files": 1,
+}  # Python computes in one thread at a time: more only take turns
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -76,7 +85,11 @@ class Guard:
             await send(message)
 
         refused = self._find_problem(scope["method"], Headers(scope=scope))
-        app = self.app if refused is None else PlainTextResponse(refused[1] + "\n", refused[0])
+        app = (
+            self.app
+            if refused is None
+            else PlainTextResponse(refused[1] + "\n", refused[0])
+        )
         await app(scope, receive, send_secured)
 
     def _find_problem(self, method: str, headers: Headers) -> tuple[int, str] | None:
@@ -87,9 +100,15 @@ class Guard:
             return None
         if method != "POST":
             return 405, "Only GET, HEAD and POST are allowed."
-        if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        if (
+            headers.get("content-type", "").split(";")[0].strip().lower()
+            != "application/json"
+        ):
             return 415, "The content type must be application/json."
-        if headers.get("origin", "").lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+        if headers.get("origin", "").lower() not in (
+            f"http://{host}".lower(),
+            f"https://{host}".lower(),
+        ):
             return 403, "The request must come from a page of this server."
         length = headers.get("content-length", "")
         if not length.isdecimal():
@@ -113,7 +132,10 @@ class Server:
 
     def __init__(self, models: tuple[str, ...], loaded: Mapping[str, Any]) -> None:
         self.models, self.loaded = models, loaded
-        self.pools = {name: ThreadPoolExecutor(number, f"hardmax-{name}") for name, number in THREADS.items()}
+        self.pools = {
+            name: ThreadPoolExecutor(number, f"hardmax-{name}")
+            for name, number in THREADS.items()
+        }
 
     async def answer(self, request: Request) -> Response:
         """Answer a request of the API off the event loop; stop its work if the client disconnects."""
@@ -124,7 +146,9 @@ class Server:
             return _send_problem(problem)
         context = Context(self.models, gone.is_set, self.loaded)
         pool = self.pools[choose_pool(path, body)]
-        work = asyncio.get_running_loop().run_in_executor(pool, handle, path, body, context)
+        work = asyncio.get_running_loop().run_in_executor(
+            pool, handle, path, body, context
+        )
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
         try:
             reply = await work
@@ -136,7 +160,9 @@ class Server:
             watcher.cancel()
         headers = {"Cache-Control": "no-store"}
         if reply.file is None:
-            return Response(reply.to_bytes(), media_type="application/octet-stream", headers=headers)
+            return Response(
+                reply.to_bytes(), media_type="application/octet-stream", headers=headers
+            )
         headers["Content-Disposition"] = f'attachment; filename="{reply.name}"'
         return Response(reply.file, media_type=reply.media_type, headers=headers)
 
@@ -159,8 +185,12 @@ def _parse_json(data: bytes) -> Any:
 
     try:
         body = json.loads(data, parse_constant=refuse)
-        if b"\\ud" in data.lower():  # half of a character, which cannot be written to a file
-            text = json.dumps(body, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        if (
+            b"\\ud" in data.lower()
+        ):  # half of a character, which cannot be written to a file
+            text = json.dumps(body, ensure_ascii=False).encode(
+                "utf-16", "surrogatepass"
+            )
             body = json.loads(text.decode("utf-16", "replace"))
         return body
     except (ValueError, RecursionError):
@@ -168,13 +198,19 @@ def _parse_json(data: bytes) -> Any:
         raise InputError(f"{must} Got something else. Load the page again.") from None
 
 
-def make_app(*, hosts: Iterable[str] = (), model: str = "imdb", encoder: str | None = None) -> ASGIApp:
+def make_app(
+    *, hosts: Iterable[str] = (), model: str = "imdb", encoder: str | None = None
+) -> ASGIApp:
     """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts.
 
     `encoder` is the folder of the encoder that this model was trained with, if it is not found by its name.
     """
-    matplotlib.use("Agg")  # exports are drawn without a window, outside of the main thread
-    mimetypes.add_type("text/javascript", ".js")  # the registry of Windows may have another one
+    matplotlib.use(
+        "Agg"
+    )  # exports are drawn without a window, outside of the main thread
+    mimetypes.add_type(
+        "text/javascript", ".js"
+    )  # the registry of Windows may have another one
     loaded = {}
     if encoder is not None:
         from hardmax.app.texts import load
@@ -191,7 +227,9 @@ def make_app(*, hosts: Iterable[str] = (), model: str = "imdb", encoder: str | N
     return Guard(Starlette(routes=routes), hosts)
 
 
-def serve(app: ASGIApp, *, address: str, port: int, started: Callable[[], object]) -> None:
+def serve(
+    app: ASGIApp, *, address: str, port: int, started: Callable[[], object]
+) -> None:
     """Serve an application until Ctrl-C; `started` is called when the port is open."""
     import uvicorn
 
@@ -202,4 +240,8 @@ def serve(app: ASGIApp, *, address: str, port: int, started: Callable[[], object
                 started()
 
     quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
-    Announced(uvicorn.Config(app, host=address, port=port, timeout_graceful_shutdown=1, **quiet)).run()
+    Announced(
+        uvicorn.Config(
+            app, host=address, port=port, timeout_graceful_shutdown=1, **quiet
+        )
+    ).run()

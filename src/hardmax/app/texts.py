@@ -45,16 +45,25 @@ def load(name: str, encoder: str | None = None) -> Model:
     """Return a model by name or folder; it is read once."""
     model = HardmaxClassifier.load(name, encoder=encoder).model_
     if model.multilabel:
-        raise ParameterError("model", "have one label per text", name, "Use hardmax explain --label.")
+        raise ParameterError(
+            "model", "have one label per text", name, "Use hardmax explain --label."
+        )
     if len(model.columns):
         got = f"{name}, which reads the columns {', '.join(model.columns.names)}"
-        raise ParameterError("model", "read texts alone", got, "Use hardmax predict --file.")
+        raise ParameterError(
+            "model", "read texts alone", got, "Use hardmax predict --file."
+        )
     return name_classes(model)
 
 
 def name_classes(model: Model) -> Model:
     """Return the model with class names that people read in place of its labels."""
-    return replace(model, classes=np.array([READABLE.get(str(label), str(label)) for label in model.classes.tolist()]))
+    return replace(
+        model,
+        classes=np.array(
+            [READABLE.get(str(label), str(label)) for label in model.classes.tolist()]
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,9 @@ class Text:
     """A text as typed, and edits of its words, in the order of the text."""
 
     typed: str
-    edits: tuple[tuple[int, int, str], ...] = ()  # of typed[start:end]; the replacement of a removed word is empty
+    edits: tuple[
+        tuple[int, int, str], ...
+    ] = ()  # of typed[start:end]; the replacement of a removed word is empty
 
     @classmethod
     def from_data(cls, data: Any) -> "Text":
@@ -73,15 +84,33 @@ class Text:
         typed, edits, at = data["text"], data.get("edits") or [], 0
         if len(typed) > MAX_CHARACTERS:
             must = f"have at most {MAX_CHARACTERS:,} characters"
-            raise ParameterError("text", must, f"{len(typed):,}", "Shorten it, or use the command hardmax predict.")
-        if not isinstance(edits, list) or len(edits) > MAX_EDITS or not all(map(_is_edit, edits)):
-            raise ParameterError("edits", "be a list of [start, end, replacement]", repr(edits)[:40])
+            raise ParameterError(
+                "text",
+                must,
+                f"{len(typed):,}",
+                "Shorten it, or use the command hardmax predict.",
+            )
+        if (
+            not isinstance(edits, list)
+            or len(edits) > MAX_EDITS
+            or not all(map(_is_edit, edits))
+        ):
+            raise ParameterError(
+                "edits", "be a list of [start, end, replacement]", repr(edits)[:40]
+            )
         for start, end, _ in edits:
             if not at <= start < end <= len(typed):
                 got = f"{start} to {end} in {len(typed)} characters"
-                raise ParameterError("edits", "lie in the text, in its order, without overlap", got)
+                raise ParameterError(
+                    "edits", "lie in the text, in its order, without overlap", got
+                )
             at = end
-        return cls(typed, tuple((start, end, replacement.strip()) for start, end, replacement in edits))
+        return cls(
+            typed,
+            tuple(
+                (start, end, replacement.strip()) for start, end, replacement in edits
+            ),
+        )
 
     def segments(self) -> Iterator[tuple[int, int, str, str | None]]:
         """Yield (start, end, text that the model reads, replacement); replacements are surrounded by spaces."""
@@ -95,27 +124,45 @@ class Text:
     @property
     def read(self) -> str:
         """The text that the model reads."""
-        return "".join(read for _, _, read, _ in self.segments()) if self.edits else self.typed
+        return (
+            "".join(read for _, _, read, _ in self.segments())
+            if self.edits
+            else self.typed
+        )
 
     def find_typed(self, start: int, end: int) -> tuple[int, int]:
         """Return the offsets in `typed` of a word of `read`; of a replacement, those of the replaced word."""
         at = 0
         for first, last, read, replacement in self.segments():
             if start < at + len(read):
-                return (start + first - at, end + first - at) if replacement is None else (first, last)
+                return (
+                    (start + first - at, end + first - at)
+                    if replacement is None
+                    else (first, last)
+                )
             at += len(read)
         raise ParameterError("start", f"lie in a text of {at} characters", start)
 
 
 def _is_edit(edit: Any) -> bool:
-    shaped = isinstance(edit, list) and len(edit) == 3 and isinstance(edit[2], str) and len(edit[2]) <= MAX_REPLACEMENT
-    return shaped and all(isinstance(i, int) and not isinstance(i, bool) for i in edit[:2])
+    shaped = (
+        isinstance(edit, list)
+        and len(edit) == 3
+        and isinstance(edit[2], str)
+        and len(edit[2]) <= MAX_REPLACEMENT
+    )
+    return shaped and all(
+        isinstance(i, int) and not isinstance(i, bool) for i in edit[:2]
+    )
 
 
 def describe_model(name: str, model: Model) -> dict[str, Any]:
     """Return the classes of a model with their colours, and its number of heads."""
     labels = model.classes.tolist()
-    classes = [{"name": label, "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]} for k, label in enumerate(labels)]
+    classes = [
+        {"name": label, "colour": CLASS_COLOURS[k % len(CLASS_COLOURS)]}
+        for k, label in enumerate(labels)
+    ]
     return {"model": name, "classes": classes, "heads": model.heads}
 
 
@@ -142,10 +189,19 @@ def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]
         "waterfall": list_steps(found),
         "sentences": [{"name": title, **_value(found, value)} for title, value in rows],
         "leading": [
-            {"word": written[one.word], "heads": one.heads, "share": one.share, "followers": one.followers}
+            {
+                "word": written[one.word],
+                "heads": one.heads,
+                "share": one.share,
+                "followers": one.followers,
+            }
             for one in found.leading()[:MAX_LEADERS]
         ],
-        "head": {"index": head, "leaders": list_leaders(found, head), "plane": describe_plane(found, head)},
+        "head": {
+            "index": head,
+            "leaders": list_leaders(found, head),
+            "plane": describe_plane(found, head),
+        },
     }
 
 
@@ -170,7 +226,9 @@ def describe_change(model: Model, text: Text) -> str:
 
 def _along(explanation: Explanation, value: Any) -> float:
     """Return a part of the logits as one number; with more than two classes that of the predicted class."""
-    return float(np.ravel(value)[0 if len(explanation.logits) == 1 else explanation._best[0]])
+    return float(
+        np.ravel(value)[0 if len(explanation.logits) == 1 else explanation._best[0]]
+    )
 
 
 def _value(explanation: Explanation, value: Any) -> dict[str, Any]:
@@ -180,7 +238,10 @@ def _value(explanation: Explanation, value: Any) -> dict[str, Any]:
     """
     favoured, other = (1, 0) if len(explanation.logits) == 1 else explanation._best
     supports = explanation.as_shown(value).item() > 0
-    return {"value": round(_along(explanation, value), 4), "class": favoured if supports else other}
+    return {
+        "value": round(_along(explanation, value), 4),
+        "class": favoured if supports else other,
+    }
 
 
 def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
@@ -193,7 +254,9 @@ def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
     def weigh(first: int, last: int) -> dict[str, Any]:
         strength = sum(sizes[first:last]) / largest
         shown = round(min(strength, 1.0), 3) if strength >= MIN_STRENGTH else 0
-        return _value(explanation, sum_contributions(explanation, marks[first:last])) | {"strength": shown}
+        return _value(
+            explanation, sum_contributions(explanation, marks[first:last])
+        ) | {"strength": shown}
 
     for first, last, read, replacement in text.segments():
         end, inside = at + len(read), at
@@ -205,7 +268,11 @@ def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
             for k in own:
                 mark = marks[k]
                 place = {"start": first + mark.start - at, "end": first + mark.end - at}
-                word = {"text": text.read[mark.start : mark.end], **place, **weigh(k, k + 1)}
+                word = {
+                    "text": text.read[mark.start : mark.end],
+                    **place,
+                    **weigh(k, k + 1),
+                }
                 pieces += [{"text": text.read[inside : mark.start]}, word]
                 inside = mark.end
             pieces.append({"text": text.read[inside:end]})
@@ -216,9 +283,17 @@ def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
 def list_steps(explanation: Explanation) -> list[dict[str, Any]]:
     """Return the steps from the bias over the strongest words to the logit; other words are one step."""
     words = explanation.by_word()
-    parts = [("bias", explanation.bias), *((part.named, part.value) for part in words[:STEPS])]
+    parts = [
+        ("bias", explanation.bias),
+        *((part.named, part.value) for part in words[:STEPS]),
+    ]
     if rest := words[STEPS:]:
-        parts.append((f"{len(rest)} other{'s' if len(rest) > 1 else ''}", sum(part.value for part in rest)))
+        parts.append(
+            (
+                f"{len(rest)} other{'s' if len(rest) > 1 else ''}",
+                sum(part.value for part in rest),
+            )
+        )
     steps, at = [], 0.0
     for name, value in parts:
         steps.append({"name": name, "start": at, **_value(explanation, value)})
@@ -247,13 +322,21 @@ def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None
     The contribution of the other heads is in the offset, so that the side of the mean is the prediction.
     """
     weights = explanation.model.weights
-    if weights.d != 2 or weights.outputs != 1 or not explanation.model.reads_ngrams_alone:
+    if (
+        weights.d != 2
+        or weights.outputs != 1
+        or not explanation.model.reads_ngrams_alone
+    ):
         return None
     run = simulate_head(weights, explanation.ids, explanation.counts, head)
-    first = np.cumsum(explanation.counts) - explanation.counts  # equal tokens stay together
+    first = (
+        np.cumsum(explanation.counts) - explanation.counts
+    )  # equal tokens stay together
     found = explanation.followers.find_leaders()
     factor = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
-    own = float(explanation.shares[head] @ weights.tokens(explanation.ids)[:, head] @ factor)
+    own = float(
+        explanation.shares[head] @ weights.tokens(explanation.ids)[:, head] @ factor
+    )
     return {
         "layers": [f"layer {k}" for k in range(len(run.array))],
         "positions": run.array[:, first].round(4).tolist(),
@@ -280,38 +363,73 @@ def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
     changes = found.changes.replace({"token": other.as_written | one.as_written})
     rows, rest = changes[:MAX_CHANGES].to_dict("records"), changes[MAX_CHANGES:]
     if len(rest):
-        rows.append({"token": f"{len(rest)} others", "where": "", **rest[["before", "after", "change"]].sum()})
+        rows.append(
+            {
+                "token": f"{len(rest)} others",
+                "where": "",
+                **rest[["before", "after", "change"]].sum(),
+            }
+        )
     label, total = str(one.prediction), float(one.signed(found.change))
-    verb = "Both texts are" if one.prediction == other.prediction else f"The first text is {label}, the second"
+    verb = (
+        "Both texts are"
+        if one.prediction == other.prediction
+        else f"The first text is {label}, the second"
+    )
     change = f"From the first to the second, the logit for {label} changes by {total:+.2f}: the sum of the last column."
-    return {"sentence": f"{verb} {other.prediction}. {change}", "rows": rows, "towards": label}
+    return {
+        "sentence": f"{verb} {other.prediction}. {change}",
+        "rows": rows,
+        "towards": label,
+    }
 
 
 def read_table(
-    name: str, model: Model, file: str, data: bytes, column: str | None = None, *, progress: Progress
+    name: str,
+    model: Model,
+    file: str,
+    data: bytes,
+    column: str | None = None,
+    *,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Return the predictions for all texts of a file: row, text, class, probability and strongest words."""
     shown, ending = Path(file).name or "The file", Path(file).suffix.lower()
     if ending not in TABLE_ENDINGS:
-        raise ParameterError("file", f"end in {', '.join(TABLE_ENDINGS)}", repr(shown), "Save it as CSV.")
+        raise ParameterError(
+            "file", f"end in {', '.join(TABLE_ENDINGS)}", repr(shown), "Save it as CSV."
+        )
     if ending == ".xlsx":
         _check_unpacked_size(shown, data)
     with TemporaryDirectory() as folder:
         path = Path(folder, f"texts{ending}")
         path.write_bytes(data)
         try:
-            table = read_texts(path, text=(column or "").strip() or None, labelled=False)
+            table = read_texts(
+                path, text=(column or "").strip() or None, labelled=False
+            )
         except (InputError, MissingExtra) as problem:
-            raise InputError(describe_problem(problem).replace(str(path), shown)) from None
+            raise InputError(
+                describe_problem(problem).replace(str(path), shown)
+            ) from None
     if len(table.texts) > MAX_ROWS:
         advice = "Split it, or use the command hardmax predict."
-        raise ParameterError("file", f"hold at most {MAX_ROWS:,} texts", f"{len(table.texts):,}", advice)
-    rows = [_describe_row(number, found) for number, found in enumerate(_explain(model, table.texts, progress), 1)]
-    note = keep_followable(table.note.replace(str(path), shown), lambda name, value: None).replace("`", "")
+        raise ParameterError(
+            "file", f"hold at most {MAX_ROWS:,} texts", f"{len(table.texts):,}", advice
+        )
+    rows = [
+        _describe_row(number, found)
+        for number, found in enumerate(_explain(model, table.texts, progress), 1)
+    ]
+    note = keep_followable(
+        table.note.replace(str(path), shown), lambda name, value: None
+    ).replace("`", "")
     return {"name": shown, "rows": rows, "note": note, **describe_model(name, model)}
 
 
-def _explain(model: Model, texts: Sequence[str], progress: Progress) -> Iterator[Explanation]:
+def _explain(
+    model: Model, texts: Sequence[str], progress: Progress
+) -> Iterator[Explanation]:
     for at in range(0, len(texts), ROWS_AT_ONCE):
         progress(at, len(texts))
         yield from explain_many(model, texts[at : at + ROWS_AT_ONCE])
@@ -333,10 +451,14 @@ def _check_unpacked_size(shown: str, data: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             size = sum(part.file_size for part in packed.infolist())
     except zipfile.BadZipFile:
-        raise InputError(f"{shown} must be an Excel file. Got something else. Save it again as .xlsx.") from None
+        raise InputError(
+            f"{shown} must be an Excel file. Got something else. Save it again as .xlsx."
+        ) from None
     if size > MAX_UNPACKED_BYTES:
         must = f"have at most {MAX_UNPACKED_BYTES // 10**6} MB when unpacked"
-        raise ParameterError("file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files.")
+        raise ParameterError(
+            "file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files."
+        )
 
 
 def write_table(model: Model, rows: Any, progress: Progress) -> bytes:
@@ -350,8 +472,17 @@ def write_table(model: Model, rows: Any, progress: Progress) -> bytes:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", "text", "prediction", "probability", "strongest words"])
     for number, found in enumerate(_explain(model, texts, progress), 1):
-        words = ", ".join(f"{part.text} {_along(found, part.value):+.2f}" for part in found.by_word()[:STRONGEST_WORDS])
-        cells = (number, found.text, str(found.prediction), f"{found.probability:.6f}", words)
+        words = ", ".join(
+            f"{part.text} {_along(found, part.value):+.2f}"
+            for part in found.by_word()[:STRONGEST_WORDS]
+        )
+        cells = (
+            number,
+            found.text,
+            str(found.prediction),
+            f"{found.probability:.6f}",
+            words,
+        )
         writer.writerow(map(escape_formula, cells))
     return out.getvalue().encode()
 
@@ -360,11 +491,20 @@ def to_python(name: str, text: str) -> str:
     """Return lines of Python that compute the explanation of a text."""
     own = (Path(name) / FILE).is_file() and name not in shipped_models()
     made = f"hm.HardmaxClassifier.load({name!r})" if own else f"hm.pretrained({name!r})"
-    lines = ["import hardmax as hm", "", f"classifier = {made}", f"explanation = classifier.explain({text!r})"]
-    return "\n".join([*lines, "print(explanation)", "print(explanation.to_frame())", ""])
+    lines = [
+        "import hardmax as hm",
+        "",
+        f"classifier = {made}",
+        f"explanation = classifier.explain({text!r})",
+    ]
+    return "\n".join(
+        [*lines, "print(explanation)", "print(explanation.to_frame())", ""]
+    )
 
 
-def to_file(name: str, model: Model, text: Text, head: int, kind: str, progress: Progress) -> bytes:
+def to_file(
+    name: str, model: Model, text: Text, head: int, kind: str, progress: Progress
+) -> bytes:
     """Return the explanation as a page, a picture, a movie of one head, a table of words, JSON, or Python."""
     if kind == "py":
         return to_python(name, text.read).encode()

@@ -122,19 +122,31 @@ def hardmax_attention(
         if seen.ndim == 3 and causal:
             seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
     with_softmax = gradient != "none" and torch.is_grad_enabled()
-    if seen is not None and (with_softmax or tolerance is not None):  # a weight of 0 times NaN is NaN
-        v = v.masked_fill(~(seen if seen.ndim == 2 else seen.any(1)).view(*v.shape[:-1], 1), 0.0)
+    if seen is not None and (
+        with_softmax or tolerance is not None
+    ):  # a weight of 0 times NaN is NaN
+        v = v.masked_fill(
+            ~(seen if seen.ndim == 2 else seen.any(1)).view(*v.shape[:-1], 1), 0.0
+        )
     fixed = v.detach() if gradient == "softmax" else v
     if tolerance is not None:
-        out = _attend_with_tolerance(q, k, fixed, _as_matrix(seen, q, k, causal), tolerance)
+        out = _attend_with_tolerance(
+            q, k, fixed, _as_matrix(seen, q, k, causal), tolerance
+        )
     else:
-        attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
+        attend = (
+            torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
+        )
         out = attend(q, k, fixed, seen, causal)[0]
     if with_softmax:
         factor = (q.shape[-1] ** -0.5 if scale is None else scale) / temperature
-        soft = _soften(q, k, v if gradient == "softmax" else v.detach(), seen, causal, factor).to(out.dtype)
+        soft = _soften(
+            q, k, v if gradient == "softmax" else v.detach(), seen, causal, factor
+        ).to(out.dtype)
         soft = soft.nan_to_num(0.0, 0.0, 0.0)  # products may overflow
-        out = out - (soft.detach() - soft)  # the output, to the last bit, with the gradient of the softmax
+        out = out - (
+            soft.detach() - soft
+        )  # the output, to the last bit, with the gradient of the softmax
     return out if leading else out[0]
 
 
@@ -159,14 +171,21 @@ class HardmaxAttention(torch.nn.Module):
             [3., 1.]])
     """
 
-    def __init__(self, *, causal: bool = False, gradient: str = "none", temperature: float = 1.0) -> None:
+    def __init__(
+        self, *, causal: bool = False, gradient: str = "none", temperature: float = 1.0
+    ) -> None:
         super().__init__()
         _check_options(None, gradient, temperature, None)
         self.causal, self.gradient, self.temperature = causal, gradient, temperature
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
         """Return `hardmax_attention(q, k, v, mask)`, causal if this module is."""
-        options: dict[str, Any] = {"gradient": self.gradient, "temperature": self.temperature}
+        options: dict[str, Any] = {
+            "gradient": self.gradient,
+            "temperature": self.temperature,
+        }
         return hardmax_attention(q, k, v, mask, causal=self.causal, **options)
 
     def extra_repr(self) -> str:
@@ -180,17 +199,35 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
-    fits = [isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
-    return tuple(x.to(dtype) if fit else x for x, fit in zip(tensors, fits, strict=True))
+    fits = [
+        isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64
+        for x in tensors
+    ]
+    return tuple(
+        x.to(dtype) if fit else x for x, fit in zip(tensors, fits, strict=True)
+    )
 
 
-def _check_options(scale: float | None, gradient: str, temperature: float, tolerance: float | None) -> None:
+def _check_options(
+    scale: float | None, gradient: str, temperature: float, tolerance: float | None
+) -> None:
     if gradient not in GRADIENTS:
-        raise ParameterError("gradient", f"be one of {', '.join(map(repr, GRADIENTS))}", repr(gradient))
+        raise ParameterError(
+            "gradient", f"be one of {', '.join(map(repr, GRADIENTS))}", repr(gradient)
+        )
     for name, value in (("scale", scale), ("temperature", temperature)):
-        if value is not None and not (isinstance(value, Real | Tensor) and 0.0 < value < math.inf):
-            raise ParameterError(name, "be a positive number", repr(value), "For the smallest products, negate `q`.")
-    if tolerance is not None and not (isinstance(tolerance, Real) and 0.0 <= tolerance < math.inf):
+        if value is not None and not (
+            isinstance(value, Real | Tensor) and 0.0 < value < math.inf
+        ):
+            raise ParameterError(
+                name,
+                "be a positive number",
+                repr(value),
+                "For the smallest products, negate `q`.",
+            )
+    if tolerance is not None and not (
+        isinstance(tolerance, Real) and 0.0 <= tolerance < math.inf
+    ):
         raise ParameterError("tolerance", "be a number of at least 0", repr(tolerance))
 
 
@@ -198,42 +235,73 @@ def _repeat_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
     """Return keys or values (..., heads, m, d) with each head repeated for its group of heads of the queries."""
     heads = [y.shape[-3] if isinstance(y, Tensor) and y.ndim > 2 else 0 for y in (q, x)]
     if not heads[1] or not heads[0] or heads[0] % heads[1]:
-        raise ParameterError(name, f"have heads, axis -3, that divide those of `q`, {heads[0]}", describe(x))
+        raise ParameterError(
+            name,
+            f"have heads, axis -3, that divide those of `q`, {heads[0]}",
+            describe(x),
+        )
     return x.repeat_interleave(heads[0] // heads[1], -3)
 
 
-def _as_matrix(seen: Tensor | None, q: Tensor, k: Tensor, causal: bool) -> Tensor | None:
+def _as_matrix(
+    seen: Tensor | None, q: Tensor, k: Tensor, causal: bool
+) -> Tensor | None:
     """Return which keys each query sees, so that it broadcasts to (..., n, m); None for all."""
     if seen is not None:
         seen = seen.view(*q.shape[:-2], -1, k.shape[-2])
     if not causal:
         return seen
-    below = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    below = torch.ones(
+        q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device
+    ).tril()
     return below if seen is None else seen & below
 
 
-def _soften(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, causal: bool, factor: float) -> Tensor:
+def _soften(
+    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, causal: bool, factor: float
+) -> Tensor:
     """Return softmax attention; 0 for a query that sees no key."""
-    q4, k4, v4 = (x.flatten(0, -3)[:, None] for x in (q, k, v.to(q.dtype)))  # torch avoids n by m for 4 axes alone
-    attend = partial(torch.nn.functional.scaled_dot_product_attention, q4, k4, v4, scale=factor)
+    q4, k4, v4 = (
+        x.flatten(0, -3)[:, None] for x in (q, k, v.to(q.dtype))
+    )  # torch avoids n by m for 4 axes alone
+    attend = partial(
+        torch.nn.functional.scaled_dot_product_attention, q4, k4, v4, scale=factor
+    )
     matrix = None if seen is None else _as_matrix(seen, q4, k4, causal)
     if matrix is None:
         return attend(is_causal=causal)[:, 0].view(*q.shape[:-1], v.shape[-1])
     blind = ~matrix.any(-1, keepdim=True)
-    return attend(attn_mask=matrix | blind).masked_fill(blind, 0.0)[:, 0].view(*q.shape[:-1], v.shape[-1])
+    return (
+        attend(attn_mask=matrix | blind)
+        .masked_fill(blind, 0.0)[:, 0]
+        .view(*q.shape[:-1], v.shape[-1])
+    )
 
 
-def _attend_with_tolerance(q: Tensor, k: Tensor, v: Tensor, matrix: Tensor | None, tolerance: float) -> Tensor:
+def _attend_with_tolerance(
+    q: Tensor, k: Tensor, v: Tensor, matrix: Tensor | None, tolerance: float
+) -> Tensor:
     """Return means of the values whose products are near the largest: in float32, or in float64 for float64."""
     if not k.shape[-2]:
         return v.new_zeros(*q.shape[:-1], v.shape[-1])
-    kind, (q, k, wide) = q.device.type, (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
+    kind, (q, k, wide) = (
+        q.device.type,
+        (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v)),
+    )
     q, k = q.detach(), k.detach()
-    with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
+    with (
+        torch.autocast(kind, enabled=False)
+        if torch.is_autocast_enabled(kind)
+        else nullcontext()
+    ):
         scores = q @ k.mT
         if matrix is not None:
             scores = scores.masked_fill(~matrix, -torch.inf)
-        reach = tolerance * q.norm(dim=-1, keepdim=True) * k.norm(dim=-1).amax(-1)[..., None, None]
+        reach = (
+            tolerance
+            * q.norm(dim=-1, keepdim=True)
+            * k.norm(dim=-1).amax(-1)[..., None, None]
+        )
         near = (scores >= scores.amax(-1, keepdim=True) - reach) & (scores > -torch.inf)
         chosen = near.to(wide.dtype)
         return (chosen @ wide / chosen.sum(-1, keepdim=True).clamp(min=1)).to(v.dtype)
@@ -247,23 +315,39 @@ def describe(x: object) -> str:
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor) or x.ndim < 2:
-            raise ParameterError(name, "be a tensor of at least 2 axes, (..., tokens, columns)", describe(x))
+            raise ParameterError(
+                name,
+                "be a tensor of at least 2 axes, (..., tokens, columns)",
+                describe(x),
+            )
         if x.device != q.device:
-            raise ParameterError(name, f"be on the device of `q`, {q.device}", x.device, "Move it there.")
+            raise ParameterError(
+                name, f"be on the device of `q`, {q.device}", x.device, "Move it there."
+            )
         types = CPU_TYPES if x.device.type == "cpu" else GPU_TYPES
         if x.dtype not in types:
             names = ", ".join(str(t).removeprefix("torch.") for t in types)
-            raise ParameterError(name, f"be one of {names} on {x.device.type}", x.dtype, "Convert it.")
+            raise ParameterError(
+                name, f"be one of {names} on {x.device.type}", x.dtype, "Convert it."
+            )
     if q.device.type not in ("cpu", "cuda"):
-        raise ParameterError("q", "be on the CPU or a CUDA device", q.device, "Move it there.")
+        raise ParameterError(
+            "q", "be on the CPU or a CUDA device", q.device, "Move it there."
+        )
     if k.dtype != q.dtype:
-        raise ParameterError("k", f"have the type of `q`, {q.dtype}", k.dtype, "Convert one of them.")
+        raise ParameterError(
+            "k", f"have the type of `q`, {q.dtype}", k.dtype, "Convert one of them."
+        )
     if q.shape[-1] == 0:
         raise ParameterError("q", "have at least one column", describe(q))
     if k.shape[-1] != q.shape[-1]:
-        raise ParameterError("k", f"have the last axis of `q`, {q.shape[-1]}", describe(k))
+        raise ParameterError(
+            "k", f"have the last axis of `q`, {q.shape[-1]}", describe(k)
+        )
     if v.shape[-2] != k.shape[-2]:
-        raise ParameterError("v", f"have one row for each row of `k`, {k.shape[-2]}", describe(v))
+        raise ParameterError(
+            "v", f"have one row for each row of `k`, {k.shape[-2]}", describe(v)
+        )
     if causal and q.shape[-2] != k.shape[-2]:
         raise InputError(
             f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
@@ -286,15 +370,21 @@ class Attend(torch.autograd.Function):
         return _attend(*inputs)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]
+    ) -> None:
         q, k, _, mask, ctx.causal = inputs
         ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)  # else torch fills a tensor of zeros as the gradient of the record
+        ctx.set_materialize_grads(
+            False
+        )  # else torch fills a tensor of zeros as the gradient of the record
         ctx.save_for_backward(q, k, mask, output[1])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-        return _attend_backward(Spread.apply if torch.is_grad_enabled() else _spread, ctx, g, _)  # `create_graph=True`
+        return _attend_backward(
+            Spread.apply if torch.is_grad_enabled() else _spread, ctx, g, _
+        )  # `create_graph=True`
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -329,43 +419,68 @@ class Spread(torch.autograd.Function):
         return _map_batches(Spread.apply, info, in_dims, *inputs)
 
 
-def _attend_backward(spread: Callable[..., Tensor], ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+def _attend_backward(
+    spread: Callable[..., Tensor], ctx: Any, g: Tensor | None, _: None
+) -> tuple[Tensor | None, ...]:
     q, k, mask, found = ctx.saved_tensors
     wanted = ctx.needs_input_grad[2] and g is not None
-    return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
+    return (
+        None,
+        None,
+        spread(g, q, k, mask, ctx.causal, found) if wanted else None,
+        None,
+        None,
+    )
 
 
-def _spread_backward(attend: Callable[..., Any], ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
+def _spread_backward(
+    attend: Callable[..., Any], ctx: Any, h: Tensor
+) -> tuple[Tensor | None, ...]:
     q, k, mask = ctx.saved_tensors
     return attend(q, k, h, mask, ctx.causal)[0], None, None, None, None, None
 
 
-def _map_batches(function: Callable[..., Any], info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
+def _map_batches(
+    function: Callable[..., Any], info: Any, in_dims: Sequence[int | None], *inputs: Any
+) -> Any:
     """Apply a function to tensors whose axis of `torch.vmap` is joined to the batch, and return the axis of results."""
     joined, size = [], info.batch_size
     for x, dim in zip(inputs, in_dims, strict=True):
         if isinstance(x, Tensor):
-            x = (x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
+            x = (
+                x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+            ).flatten(0, 1)
         joined.append(x)
     out = function(*joined)
     if isinstance(out, Tensor):
         return out.view(size, len(out) // size, *out.shape[1:]), 0
-    return tuple(x.view(size, len(x) // size, *x.shape[1:]) for x in out), (0,) * len(out)
+    return tuple(x.view(size, len(x) // size, *x.shape[1:]) for x in out), (0,) * len(
+        out
+    )
 
 
 def new_record(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Return an empty record of the sets: see `gpu.attend`; on the CPU it has lowest members and sizes alone."""
-    n, common = q.shape[-2], not causal and (mask is None or mask.ndim == 2)  # all queries see the same keys
+    n, common = (
+        q.shape[-2],
+        not causal and (mask is None or mask.ndim == 2),
+    )  # all queries see the same keys
     size = 4 * n + (2 * k.shape[-2] + 1 if common else 0) if q.is_cuda else 2 * n
     return q.new_empty(math.prod(q.shape[:-2]), size, dtype=torch.int32)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
     if not v.shape[-1]:
         return v.new_empty(*q.shape[:-1], 0), new_record(q, k, mask, causal).zero_()
     if not q.is_cuda:
-        out, found = cpu.attend(q.flatten(0, -3), k.flatten(0, -3), v.flatten(0, -3), mask, causal)
-        return out.resize_(*q.shape[:-1], v.shape[-1]), found  # not a view, which autograd would not let users change
+        out, found = cpu.attend(
+            q.flatten(0, -3), k.flatten(0, -3), v.flatten(0, -3), mask, causal
+        )
+        return out.resize_(
+            *q.shape[:-1], v.shape[-1]
+        ), found  # not a view, which autograd would not let users change
     from hardmax.attention import gpu
 
     found = new_record(q, k, mask, causal)
@@ -373,11 +488,15 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
         return gpu.attend(q, k, v, mask, causal, found), found
 
 
-def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+def _spread(
+    g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor
+) -> Tensor:
     if not g.shape[-1]:
         return g.new_empty(*k.shape[:-1], 0)
     if not g.is_cuda:
-        out = cpu.spread(g.flatten(0, -3), q.flatten(0, -3), k.flatten(0, -3), mask, causal, found)
+        out = cpu.spread(
+            g.flatten(0, -3), q.flatten(0, -3), k.flatten(0, -3), mask, causal, found
+        )
         return out.resize_(*k.shape[:-1], g.shape[-1])
     from hardmax.attention import gpu
 
@@ -385,66 +504,118 @@ def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, 
         return gpu.spread(g, q, k, mask, causal, found)
 
 
-def _fake_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+def _fake_attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
     return v.new_empty(*q.shape[:-1], v.shape[-1]), new_record(q, k, mask, causal)
 
 
-def _fake_spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+def _fake_spread(
+    g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor
+) -> Tensor:
     return g.new_empty(*k.shape[:-1], g.shape[-1])
 
 
-for _class in (Attend, Spread):  # torch binds arguments in every call; this saves finding the signature again
+for _class in (
+    Attend,
+    Spread,
+):  # torch binds arguments in every call; this saves finding the signature again
     _class.forward.__signature__ = signature(_class.forward)  # type: ignore[union-attr]
 
-torch.library.define("hardmax::attend", "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)")
 torch.library.define(
-    "hardmax::spread", "(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor"
+    "hardmax::attend",
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)",
+)
+torch.library.define(
+    "hardmax::spread",
+    "(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor",
 )
 for _name, _run, _fake, _backward, _differentiable in (
-    ("hardmax::attend", _attend, _fake_attend, partial(_attend_backward, torch.ops.hardmax.spread), Attend),
-    ("hardmax::spread", _spread, _fake_spread, partial(_spread_backward, torch.ops.hardmax.attend), Spread),
+    (
+        "hardmax::attend",
+        _attend,
+        _fake_attend,
+        partial(_attend_backward, torch.ops.hardmax.spread),
+        Attend,
+    ),
+    (
+        "hardmax::spread",
+        _spread,
+        _fake_spread,
+        partial(_spread_backward, torch.ops.hardmax.attend),
+        Spread,
+    ),
 ):
     torch.library.impl(_name, ("cpu", "cuda"), _run)
     torch.library.register_fake(_name, _fake)
-    torch.library.register_autograd(_name, _backward, setup_context=_differentiable.setup_context)
-torch.library.register_vmap("hardmax::spread", partial(_map_batches, torch.ops.hardmax.spread))
+    torch.library.register_autograd(
+        _name, _backward, setup_context=_differentiable.setup_context
+    )
+torch.library.register_vmap(
+    "hardmax::spread", partial(_map_batches, torch.ops.hardmax.spread)
+)
 
 
-def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tuple[int, ...], n: int) -> Tensor:
+def _find_seen(
+    mask: Tensor | None,
+    attn_mask: Tensor | None,
+    k: Tensor,
+    leading: tuple[int, ...],
+    n: int,
+) -> Tensor:
     """Return which of the (..., m, d) keys are seen: (B, m) by all queries of a batch element, or (B, n, m) by each."""
     batch, m = math.prod(leading), k.shape[-2]
     if mask is not None and attn_mask is not None:
-        raise ParameterError("attn_mask", "not go with `mask`", "both", "Join them with &.")
+        raise ParameterError(
+            "attn_mask", "not go with `mask`", "both", "Join them with &."
+        )
     name, given = ("attn_mask", attn_mask) if mask is None else ("mask", mask)
     if isinstance(given, Tensor) and given.is_floating_point():
         given = _as_boolean(given, name)
     if not isinstance(given, Tensor) or given.dtype != torch.bool or given.ndim < 1:
         got = str(given.dtype) if isinstance(given, Tensor) else type(given).__name__
-        raise ParameterError(name, "be a boolean tensor, (..., m) or (..., n, m), True for keys that are seen", got)
+        raise ParameterError(
+            name,
+            "be a boolean tensor, (..., m) or (..., n, m), True for keys that are seen",
+            got,
+        )
     if given.device != k.device:
-        raise ParameterError(name, f"be on the device of `k`, {k.device}", given.device, "Move it there.")
+        raise ParameterError(
+            name, f"be on the device of `k`, {k.device}", given.device, "Move it there."
+        )
     if given.shape[-1] not in (1, m):
         raise ParameterError(name, f"end in the number of keys, {m}", describe(given))
     if mask is not None and _can_broadcast(tuple(given.shape[:-1]), leading):
         return given.expand(*leading, m).reshape(batch, m)
     given = given[None] if given.ndim == 1 else given
-    if given.shape[-2] not in (1, n) or not _can_broadcast(tuple(given.shape[:-2]), leading):
+    if given.shape[-2] not in (1, n) or not _can_broadcast(
+        tuple(given.shape[:-2]), leading
+    ):
         axes = ", ".join(map(str, (*leading, n, "m")))
         alone = "" if mask is None else f", or without that of the {n} queries"
-        raise ParameterError(name, f"have axes that broadcast to ({axes}){alone}", describe(given))
+        raise ParameterError(
+            name, f"have axes that broadcast to ({axes}){alone}", describe(given)
+        )
     seen = given.expand(*leading, given.shape[-2], m).reshape(batch, given.shape[-2], m)
     return seen[:, 0] if given.shape[-2] == 1 else seen
 
 
 def _as_boolean(mask: Tensor, name: str) -> Tensor:
     """Return where a mask of 0 and -inf is 0; other values are refused, unless a graph is being recorded."""
-    recording = torch.compiler.is_compiling() or (mask.is_cuda and torch.cuda.is_current_stream_capturing())
+    recording = torch.compiler.is_compiling() or (
+        mask.is_cuda and torch.cuda.is_current_stream_capturing()
+    )
     if not recording and not ((mask == 0) | (mask == -math.inf)).all():
         advice = "For a bias, append a column to `q` and `k`."
-        raise ParameterError(name, "be boolean, or hold 0 and -inf alone", "other numbers", advice)
+        raise ParameterError(
+            name, "be boolean, or hold 0 and -inf alone", "other numbers", advice
+        )
     return mask == 0
 
 
 def _can_broadcast(shape: tuple[int, ...], leading: tuple[int, ...]) -> bool:
-    fits = all(size in (1, wanted) for size, wanted in zip(shape[::-1], leading[::-1], strict=False))
+    fits = all(
+        size in (1, wanted)
+        for size, wanted in zip(shape[::-1], leading[::-1], strict=False)
+    )
     return fits and len(shape) <= len(leading)

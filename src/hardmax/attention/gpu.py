@@ -51,13 +51,22 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from hardmax.attention import gpu_duplicates, gpu_exact, gpu_gradient, gpu_search
 
-WIDTHS = (32, 64, 128, 256)  # columns of queries and keys that a search holds at once; each is compiled for
-MAX_TOTALS = 1 << 23  # 64-bit integers that collect the gradients of tied rows at a time: 64 MB
+WIDTHS = (
+    32,
+    64,
+    128,
+    256,
+)  # columns of queries and keys that a search holds at once; each is compiled for
+MAX_TOTALS = (
+    1 << 23
+)  # 64-bit integers that collect the gradients of tied rows at a time: 64 MB
 TILE = gpu_search.TILE.value
 _compiled: dict[Any, Any] = {}  # kernels by name and case
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, found: Tensor
+) -> Tensor:
     """Return hardmax attention of (..., n, d) queries on (..., m, d) keys and (..., m, dv) values, and fill `found`.
 
     The mask is (B, m) or (B, n, m) for B batch elements. Each row of `found` describes the sets of one for `spread`:
@@ -77,20 +86,46 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, f
     mask = None if mask is None else _align(mask).view(torch.uint8)
     mask_rows = 1 if mask is None or mask.ndim == 2 else n
     common = mask if mask_rows == 1 else None
-    rows, units, slots, stride = batch * n, d * q.dtype.itemsize // 16, 1 << (2 * m - 1).bit_length(), 2
+    rows, units, slots, stride = (
+        batch * n,
+        d * q.dtype.itemsize // 16,
+        1 << (2 * m - 1).bit_length(),
+        2,
+    )
     short, has_list = None, record > 4 * n
     if has_list:
         short, mask, stride = torch.empty_like(k), None, 2 + 5 * m + slots
     work = found.new_empty(1 + rows + batch * stride)
-    block, tf32 = 512 if m <= 512 else 1024 if m <= 1024 else 2048, q.dtype == torch.float32
-    case = q.device, q.dtype, v.dtype, d, dv, block, common is None, mask is None, has_list
+    block, tf32 = (
+        512 if m <= 512 else 1024 if m <= 1024 else 2048,
+        q.dtype == torch.float32,
+    )
+    case = (
+        q.device,
+        q.dtype,
+        v.dtype,
+        d,
+        dv,
+        block,
+        common is None,
+        mask is None,
+        has_list,
+    )
     _launch(gpu_duplicates.prepare_keys, batch, case, k, common, found, work, short, n, m, rows, units, record, stride,
             slots, m.bit_length(), block, tf32, num_warps=block // 128, maxnreg=128)  # fmt: skip
-    width = next((w for w in WIDTHS if w >= d and w * q.dtype.itemsize <= 512), 512 // q.dtype.itemsize)
+    width = next(
+        (w for w in WIDTHS if w >= d and w * q.dtype.itemsize <= 512),
+        512 // q.dtype.itemsize,
+    )
     parts, is_short = _count_blocks(d, width), width * q.dtype.itemsize <= 256
-    stages = 3 if is_short else 2 if parts == 1 else 1  # these and the number of registers were fastest on Hopper
+    stages = (
+        3 if is_short else 2 if parts == 1 else 1
+    )  # these and the number of registers were fastest on Hopper
     layout = [d, 1], [TILE, width]
-    tiles = [x if x is None else TensorDescriptor(x, [x.numel() // d, d], *layout) for x in (q, k, short)]
+    tiles = [
+        x if x is None else TensorDescriptor(x, [x.numel() // d, d], *layout)
+        for x in (q, k, short)
+    ]
     keep = -(1 << (_count_blocks(m, TILE) - 1).bit_length())
     _launch(gpu_search.search, batch * _count_blocks(n, TILE), case, *tiles, v, mask, out, found, work, n, m, rows,
             d, int(causal), mask_rows, record, stride, keep, dv, width, parts, stages, tf32,
@@ -100,7 +135,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, f
     return out
 
 
-def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+def spread(
+    g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor
+) -> Tensor:
     """Return the gradient of the values: each g_i / |C_i| goes to the members of C_i. The same bits on every run."""
     q, k, g, found = _pad(q), _pad(k), _align(g), _align(found)
     (n, d), m, dv, (batch, record) = q.shape[-2:], k.shape[-2], g.shape[-1], found.shape
@@ -112,7 +149,10 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
     mask = None if mask is None or has_list else _align(mask).view(torch.uint8)
     mask_rows = 1 if mask is None or mask.ndim == 2 else n
     count = min(batch, max(1, MAX_TOTALS // (m * dv)))  # batch elements at a time
-    totals, begins = found.new_empty(count, m + 1, dv, dtype=torch.int64), found.new_empty(batch, m + 2)
+    totals, begins = (
+        found.new_empty(count, m + 1, dv, dtype=torch.int64),
+        found.new_empty(batch, m + 2),
+    )
     each, block, index_block = max(1, _count_programs(q.device) // count), 16, 1024
     case = q.device, q.dtype, g.dtype, dv, mask is None, has_list
     for first in range(0, batch, count):
@@ -125,18 +165,33 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
                 n, m, record, bits, dv, block, num_warps=4, maxnreg=64)  # fmt: skip
     if has_list:
         programs = batch * _count_blocks(m, gpu_gradient.ROWS.value)
-        _launch(gpu_gradient.copy_to_duplicates, programs, case, out, found, n, m, record, dv, num_warps=4)
+        _launch(
+            gpu_gradient.copy_to_duplicates,
+            programs,
+            case,
+            out,
+            found,
+            n,
+            m,
+            record,
+            dv,
+            num_warps=4,
+        )
     return out
 
 
-def _launch(kernel: Any, programs: int, case: tuple[Any, ...], *arguments: Any, **options: Any) -> None:
+def _launch(
+    kernel: Any, programs: int, case: tuple[Any, ...], *arguments: Any, **options: Any
+) -> None:
     """Launch a kernel that is compiled once per case, which holds all that Triton specializes on but alignment.
 
     `kernel[grid]` classifies all arguments at every call and takes twice as long: most of an eager call at small n.
     """
     compiled = _compiled.get((kernel.__name__, case))
     if compiled is None:
-        compiled = _compiled[kernel.__name__, case] = kernel.warmup(*arguments, grid=(1,), **options)
+        compiled = _compiled[kernel.__name__, case] = kernel.warmup(
+            *arguments, grid=(1,), **options
+        )
     compiled[programs, 1, 1](*arguments)
 
 

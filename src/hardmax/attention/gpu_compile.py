@@ -22,4 +22,6 @@ def compile_ahead(progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    compile_ahead(lambda done, runs: print(f"GPU kernels: {done} of {runs}", flush=True))
+    compile_ahead(
+        lambda done, runs: print(f"GPU kernels: {done} of {runs}", flush=True)
+    )

@@ -39,7 +39,19 @@ def _slot(hashes, factor, slots):
 
 
 @triton.jit
-def _measure(k, mask, norms, hashes, table, b, m, slots, D, KEYS: tl.constexpr, TF32: tl.constexpr):
+def _measure(
+    k,
+    mask,
+    norms,
+    hashes,
+    table,
+    b,
+    m,
+    slots,
+    D,
+    KEYS: tl.constexpr,
+    TF32: tl.constexpr,
+):
     """Write the largest |k|^2 and, for TF32, that of the dropped parts; write hashes, and enter keys in the table."""
     largest = tl.zeros([KEYS], tl.float32)
     largest_rest = tl.zeros([KEYS], tl.float32)
@@ -52,17 +64,23 @@ def _measure(k, mask, norms, hashes, table, b, m, slots, D, KEYS: tl.constexpr, 
         for begin in range(0, D, KEY_COLUMNS):
             columns = begin + tl.arange(0, KEY_COLUMNS)
             at = k + (b * m + keys[:, None]) * D + columns[None, :]
-            x = tl.load(at, mask=seen[:, None] & (columns < D)[None, :], other=0.0).to(tl.float32)
+            x = tl.load(at, mask=seen[:, None] & (columns < D)[None, :], other=0.0).to(
+                tl.float32
+            )
             norm += tl.sum(x * x, 1)
             if TF32:
                 rest += tl.sum(drop_tf32(x) * drop_tf32(x), 1)
             if table is not None:
                 weight = (((columns * 1640531527) >> 9) & 0x7FFFFF) | 0x3F800000
-                hashed += tl.sum(x * (weight.to(tl.float32, bitcast=True) - 1.5)[None, :], 1)
+                hashed += tl.sum(
+                    x * (weight.to(tl.float32, bitcast=True) - 1.5)[None, :], 1
+                )
         largest = tl.maximum(largest, norm)
         largest_rest = tl.maximum(largest_rest, rest)
         if table is not None:
-            bits = (hashed + 0.0).to(tl.int32, bitcast=True)  # -0 and 0 have the same hash
+            bits = (hashed + 0.0).to(
+                tl.int32, bitcast=True
+            )  # -0 and 0 have the same hash
             bits = (bits ^ ((bits >> 15) & 0x1FFFF)) * 739982445
             bits = bits ^ ((bits >> 12) & 0xFFFFF)
             tl.store(hashes + keys, bits, mask=seen)
@@ -78,14 +96,20 @@ def _equal(k, b, m, keys, others, asked, D, CHUNK: tl.constexpr):
     for start in range(0, D, CHUNK):
         columns = start + tl.arange(0, CHUNK)
         inside = same[:, None] & (columns < D)[None, :]
-        x = tl.load(k + (b * m + keys[:, None]) * D + columns[None, :], mask=inside, other=0.0)
-        y = tl.load(k + (b * m + others[:, None]) * D + columns[None, :], mask=inside, other=0.0)
+        x = tl.load(
+            k + (b * m + keys[:, None]) * D + columns[None, :], mask=inside, other=0.0
+        )
+        y = tl.load(
+            k + (b * m + others[:, None]) * D + columns[None, :], mask=inside, other=0.0
+        )
         same &= tl.max((x.to(tl.float32) != y.to(tl.float32)).to(tl.int32), 1) == 0
     return same
 
 
 @triton.jit
-def _find_duplicates(k, mask, hashes, table, chosen, b, m, slots, D, BLOCK: tl.constexpr):
+def _find_duplicates(
+    k, mask, hashes, table, chosen, b, m, slots, D, BLOCK: tl.constexpr
+):
     """Write one of its duplicates for every seen key, the same for all of them; return the number of duplicates.
 
     Duplicates write to one slot and read the same index there. Keys that read the index of another vector try again in
@@ -100,12 +124,16 @@ def _find_duplicates(k, mask, hashes, table, chosen, b, m, slots, D, BLOCK: tl.c
         for start in range(0, m, BLOCK):
             keys = start + tl.arange(0, BLOCK)
             asked = _is_seen(mask, b, keys, m)
-            asked &= (factor == 1) | (tl.load(chosen + keys, mask=asked, other=0) == OPEN)
+            asked &= (factor == 1) | (
+                tl.load(chosen + keys, mask=asked, other=0) == OPEN
+            )
             own = tl.load(hashes + keys, mask=asked, other=0)
             others = tl.load(table + _slot(own, factor, slots), mask=asked, other=0)
             same = asked & (tl.load(hashes + others, mask=asked, other=0) == own)
             if tl.max((same & (others != keys)).to(tl.int32), 0) > 0:
-                same = (asked & (others == keys)) | _equal(k, b, m, keys, others, same, D, 16)  # a NaN equals itself
+                same = (asked & (others == keys)) | _equal(
+                    k, b, m, keys, others, same, D, 16
+                )  # a NaN equals itself
             duplicates += tl.sum((same & (others != keys)).to(tl.int32), 0)
             tl.store(chosen + keys, tl.where(same, others, OPEN), mask=asked)
             left += tl.sum((asked & (same == 0)).to(tl.int32), 0)
@@ -136,13 +164,20 @@ def _name_lowest(mask, reps, weights, members, lowest, b, m, BLOCK: tl.constexpr
         keys = start + tl.arange(0, BLOCK)
         seen = _is_seen(mask, b, keys, m)
         chosen = tl.load(reps + keys, mask=seen, other=0)
-        tl.atomic_min(lowest + tl.where(chosen == OPEN, keys, chosen), keys, mask=seen, sem="relaxed")
+        tl.atomic_min(
+            lowest + tl.where(chosen == OPEN, keys, chosen),
+            keys,
+            mask=seen,
+            sem="relaxed",
+        )
     tl.debug_barrier()
     for start in range(0, m, BLOCK):
         keys = start + tl.arange(0, BLOCK)
         seen = _is_seen(mask, b, keys, m)
         chosen = tl.load(reps + keys, mask=seen, other=0)
-        rep = tl.load(lowest + tl.where(chosen == OPEN, keys, chosen), mask=seen, other=m)
+        rep = tl.load(
+            lowest + tl.where(chosen == OPEN, keys, chosen), mask=seen, other=m
+        )
         tl.store(reps + keys, rep, mask=keys < m)
         tl.atomic_add(weights + rep, 1, mask=seen, sem="relaxed")
     tl.debug_barrier()
@@ -171,7 +206,19 @@ def _sort_by_bit(source, target, reps, bit, m, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _list_keys(k, short, kept, used, weights, starts, b, m, D, BLOCK: tl.constexpr, KEYS: tl.constexpr):
+def _list_keys(
+    k,
+    short,
+    kept,
+    used,
+    weights,
+    starts,
+    b,
+    m,
+    D,
+    BLOCK: tl.constexpr,
+    KEYS: tl.constexpr,
+):
     """List the representatives, copy their vectors, and write where the duplicates of each begin in `members`."""
     placed = 0
     listed = 0
@@ -191,11 +238,19 @@ def _list_keys(k, short, kept, used, weights, starts, b, m, D, BLOCK: tl.constex
         for begin in range(0, D, KEY_COLUMNS):
             columns = begin + tl.arange(0, KEY_COLUMNS)
             inside = (index < listed)[:, None] & (columns < D)[None, :]
-            x = tl.load(k + (b * m + keys[:, None]) * D + columns[None, :], mask=inside, other=0.0)
-            tl.store(short + (b * m + index[:, None]) * D + columns[None, :], x, mask=inside)
+            x = tl.load(
+                k + (b * m + keys[:, None]) * D + columns[None, :],
+                mask=inside,
+                other=0.0,
+            )
+            tl.store(
+                short + (b * m + index[:, None]) * D + columns[None, :], x, mask=inside
+            )
 
 
-@triton.jit(do_not_specialize=["n", "m", "rows", "units", "record", "stride", "slots", "bits"])
+@triton.jit(
+    do_not_specialize=["n", "m", "rows", "units", "record", "stride", "slots", "bits"]
+)
 def prepare_keys(
     k, mask, found, work, short, n, m, rows, units, record, stride, slots, bits,
     BLOCK: tl.constexpr, TF32: tl.constexpr
@@ -221,13 +276,17 @@ def prepare_keys(
         kept, used = reps + m, reps + 2 * m
         _measure(k, mask, norms, hashes, table, b, m, slots, D, BLOCK // 4, TF32)
         tl.debug_barrier()
-        duplicates = _find_duplicates(k, mask, hashes, table, reps, b, m, slots, D, BLOCK)
+        duplicates = _find_duplicates(
+            k, mask, hashes, table, reps, b, m, slots, D, BLOCK
+        )
         if (duplicates > 0) | (mask is not None):
             _name_lowest(mask, reps, weights, members, spare, b, m, BLOCK)
             if duplicates > 0:
                 for bit in range(0, bits, 2):  # a radix sort, which is stable
                     _sort_by_bit(members, spare, reps, bit, m, BLOCK)
                     _sort_by_bit(spare, members, reps, bit + 1, m, BLOCK)
-            _list_keys(k, short, kept, used, weights, starts, b, m, D, BLOCK, BLOCK // 4)
+            _list_keys(
+                k, short, kept, used, weights, starts, b, m, D, BLOCK, BLOCK // 4
+            )
         else:
             tl.store(used, -1)

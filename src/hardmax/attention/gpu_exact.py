@@ -7,7 +7,9 @@ import triton.language as tl
 
 from hardmax.attention.gpu_search import CHUNK, LANES, TILE
 
-MIN_EXPONENT: tl.constexpr = tl.constexpr(-298)  # limbs of 32 bits from 2^-298 on hold every product of two float32
+MIN_EXPONENT: tl.constexpr = tl.constexpr(
+    -298
+)  # limbs of 32 bits from 2^-298 on hold every product of two float32
 BLOCK: tl.constexpr = tl.constexpr(32)  # keys compared at a time
 PART: tl.constexpr = tl.constexpr(32)  # columns of queries and keys held at a time
 NONE: tl.constexpr = tl.constexpr(1024)  # exponent of a bit that does not exist
@@ -20,7 +22,9 @@ def _load_columns(q, k, q_row, k_rows, pivot_row, asked, start, D):
     x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
     z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
     inside = asked[:, None] & (columns < D)[None, :]
-    y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
+    y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(
+        tl.float64
+    )
     return x, y, z, inside
 
 
@@ -45,7 +49,9 @@ def _find_limbs(q, k, q_row, k_rows, pivot_row, asked, D):
         x, y, z, inside = _load_columns(q, k, q_row, k_rows, pivot_row, asked, start, D)
         for product in tl.static_range(2):
             term = x[None, :] * (y if product == 0 else z[None, :])
-            exponent = ((term.to(tl.int64, bitcast=True) >> 52) & 2047).to(tl.int32) - 1023
+            exponent = ((term.to(tl.int64, bitcast=True) >> 52) & 2047).to(
+                tl.int32
+            ) - 1023
             there = inside & (exponent > -1023)
             lowest = tl.minimum(lowest, tl.min(tl.where(there, exponent, NONE), 1))
             highest = tl.maximum(highest, tl.max(tl.where(there, exponent, -NONE), 1))
@@ -62,10 +68,18 @@ def _compare_integers(q, k, q_row, k_rows, pivot_row, asked, D):
     scale = tl.zeros([1], tl.int32) + (1023 - MIN_EXPONENT) - 32 * first
     scale = (scale.to(tl.int64) << 52).to(tl.float64, bitcast=True)
     for _ in range(first, last + 1):
-        total = tl.zeros([BLOCK], tl.float64)  # integers below 2^33 each, so exact for D up to 2^19
+        total = tl.zeros(
+            [BLOCK], tl.float64
+        )  # integers below 2^33 each, so exact for D up to 2^19
         for start in range(0, D, PART):
-            x, y, z, _there = _load_columns(q, k, q_row, k_rows, pivot_row, asked, start, D)
-            total += tl.sum(_extract_limb(x[None, :] * y, scale[:, None]) - _extract_limb(x * z, scale)[None, :], 1)
+            x, y, z, _there = _load_columns(
+                q, k, q_row, k_rows, pivot_row, asked, start, D
+            )
+            total += tl.sum(
+                _extract_limb(x[None, :] * y, scale[:, None])
+                - _extract_limb(x * z, scale)[None, :],
+                1,
+            )
         number = total.to(tl.int64) + carry
         carry = number >> 32
         rest |= (number - (carry << 32) != 0).to(tl.int32)
@@ -79,8 +93,12 @@ def _find_last_bit(x):
     bits = x.to(tl.int32, bitcast=True)
     mantissa = bits & 0x7FFFFF | 0x800000  # |x| = mantissa 2^(exponent - 150)
     exponent = (bits >> 23) & 255
-    zeros = ((mantissa & -mantissa).to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
-    return tl.where(x == 0, NONE, tl.where(exponent == 0, -NONE, exponent - 150 + zeros))
+    zeros = (
+        (mantissa & -mantissa).to(tl.float32).to(tl.int32, bitcast=True) >> 23
+    ) - 127
+    return tl.where(
+        x == 0, NONE, tl.where(exponent == 0, -NONE, exponent - 150 + zeros)
+    )
 
 
 @triton.jit
@@ -93,7 +111,9 @@ def _score(q, k, q_row, k_rows, real, D, N: tl.constexpr):
         columns = start + tl.arange(0, PART)
         x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
         inside = real[:, None] & (columns < D)[None, :]
-        y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
+        y = tl.load(
+            k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0
+        ).to(tl.float64)
         product += tl.sum(x[None, :] * y, 1)
         k_square += tl.sum(y * y, 1)
         q_square += x * x
@@ -105,7 +125,9 @@ def score_one(q, k, q_row, k_row, D):
     """Return the score of one key and the bound of its error."""
     alone = tl.arange(0, 2) == 0
     score, error = _score(q, k, q_row, k_row + tl.zeros([2], tl.int64), alone, D, 2)
-    return tl.sum(tl.where(alone, score, 0.0), 0), tl.sum(tl.where(alone, error, 0.0), 0)
+    return tl.sum(tl.where(alone, score, 0.0), 0), tl.sum(
+        tl.where(alone, error, 0.0), 0
+    )
 
 
 @triton.jit
@@ -120,7 +142,9 @@ def _inspect(q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D):
     k_last = tl.full([BLOCK], NONE, tl.int32)
     for start in range(0, D, PART):
         x, y, z, inside = _load_columns(q, k, q_row, k_rows, pivot_row, asked, start, D)
-        differs |= tl.max(((y != z[None, :]) & (x != 0)[None, :] & inside).to(tl.int32), 1)
+        differs |= tl.max(
+            ((y != z[None, :]) & (x != 0)[None, :] & inside).to(tl.int32), 1
+        )
         q_last = tl.minimum(q_last, _find_last_bit(x.to(tl.float32)))
         k_last = tl.minimum(k_last, tl.min(_find_last_bit(y.to(tl.float32)), 1))
         k_last = tl.minimum(k_last, tl.min(_find_last_bit(z.to(tl.float32)), 0))
@@ -139,11 +163,15 @@ def compare(q, k, q_row, k_rows, real, pivot_row, pivot, pivot_error, D):
     sign = tl.where(close, 0, by_score)
     asked = close & (k_rows != pivot_row)
     if tl.max(asked.to(tl.int32), 0) > 0:
-        differs, exact = _inspect(q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D)
+        differs, exact = _inspect(
+            q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D
+        )
         sign = tl.where(asked & differs, by_score, sign)
         asked &= differs & (exact == 0)
         if tl.max(asked.to(tl.int32), 0) > 0:
-            sign = tl.where(asked, _compare_integers(q, k, q_row, k_rows, pivot_row, asked, D), sign)
+            sign = tl.where(
+                asked, _compare_integers(q, k, q_row, k_rows, pivot_row, asked, D), sign
+            )
     return tl.where(real, sign, -1), score, error
 
 
@@ -173,10 +201,14 @@ def count_candidates(amount, bits, pair):
 
 
 @triton.jit
-def find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_rows, record):
+def find_candidates(
+    found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_rows, record
+):
     """Return the keys number `start` on in the lanes and tiles of a row, and which of them exist and are seen."""
     each = _count_in_lane(amount, pair)
-    until = tl.cumsum((bits >> tl.arange(0, LANES)) & 1, 0)  # (LANES,) how many of these lanes end here
+    until = tl.cumsum(
+        (bits >> tl.arange(0, LANES)) & 1, 0
+    )  # (LANES,) how many of these lanes end here
     number = start + tl.arange(0, BLOCK)
     lane = tl.sum((until[None, :] <= (number // each)[:, None]).to(tl.int32), 1)
     row, low, high = number % each, pair & 0xFFFF, pair >> 16
@@ -185,9 +217,20 @@ def find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, 
     key = lane + LANES * row
     real = (lane < LANES) & (key < limit) & ((again & (low == high)) == 0)
     if mask is not None:
-        real &= tl.load(mask + (b * mask_rows + tl.minimum(i, mask_rows - 1)) * m + key, mask=real, other=0) != 0
+        real &= (
+            tl.load(
+                mask + (b * mask_rows + tl.minimum(i, mask_rows - 1)) * m + key,
+                mask=real,
+                other=0,
+            )
+            != 0
+        )
     else:
-        key = tl.where(listed, tl.load(found + b * record + 4 * n + m + key, mask=real & listed, other=0), key)
+        key = tl.where(
+            listed,
+            tl.load(found + b * record + 4 * n + m + key, mask=real & listed, other=0),
+            key,
+        )
     return key, real
 
 
@@ -204,7 +247,9 @@ def _find_best(
         keys, real = find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_rows,
                                      record)  # fmt: skip
         score, error = _score(q, k, row, b * m + keys, real, D, BLOCK)
-        score = tl.where(real & (tl.abs(score) + error < float("inf")), score, float("-inf"))
+        score = tl.where(
+            real & (tl.abs(score) + error < float("inf")), score, float("-inf")
+        )
         higher = score > best
         others = tl.maximum(others, tl.where(higher, best + best_error, score + error))
         best_error = tl.where(higher, error, best_error)
@@ -213,7 +258,9 @@ def _find_best(
     top = tl.max(best, 0)
     key = tl.min(tl.where(best == top, best_key, 2147483647), 0)
     own = best_key == key
-    others = tl.maximum(tl.max(others, 0), tl.max(tl.where(own, float("-inf"), best + best_error), 0))
+    others = tl.maximum(
+        tl.max(others, 0), tl.max(tl.where(own, float("-inf"), best + best_error), 0)
+    )
     return key, top, tl.sum(tl.where(own, best_error, 0.0), 0), others
 
 
@@ -228,7 +275,9 @@ def _highest(keys, sign, score, error):
 
 
 @triton.jit
-def _add_duplicates(v, starts, members, keys, member, weight, b, m, columns, within, DV):
+def _add_duplicates(
+    v, starts, members, keys, member, weight, b, m, columns, within, DV
+):
     """Return the sum of the values of all duplicates of keys but the first."""
     total = tl.zeros([CHUNK], tl.float32)
     begin = tl.load(starts + keys, mask=member, other=0)
@@ -236,7 +285,10 @@ def _add_duplicates(v, starts, members, keys, member, weight, b, m, columns, wit
         more = member & (index < weight)
         other = tl.load(members + begin + index, mask=more, other=0)
         at = v + (b * m + other[:, None]) * DV + columns[None, :]
-        total += tl.sum(tl.load(at, mask=more[:, None] & within[None, :], other=0.0).to(tl.float32), 0)
+        total += tl.sum(
+            tl.load(at, mask=more[:, None] & within[None, :], other=0.0).to(tl.float32),
+            0,
+        )
     return total
 
 
@@ -257,7 +309,9 @@ def decide(
         row = tl.load(work + 1 + slot).to(tl.int64)
         b = row // n
         i = (row % n).to(tl.int32)
-        bits, pair, amount, limit, listed = load_row(found, b, i, n, m, causal, record, HAS_LIST)
+        bits, pair, amount, limit, listed = load_row(
+            found, b, i, n, m, causal, record, HAS_LIST
+        )
         count = count_candidates(amount, bits, pair)
         weights = work + 1 + rows + b * stride + 2
         pivot, pivot_score, pivot_error, others = _find_best(
@@ -272,7 +326,11 @@ def decide(
         while start_v < DV or unclear:
             columns = start_v + tl.arange(0, CHUNK)
             within = columns < DV
-            total = tl.load(v + (b * m + lowest) * DV + columns, mask=within & (size == 1), other=0.0).to(tl.float32)
+            total = tl.load(
+                v + (b * m + lowest) * DV + columns,
+                mask=within & (size == 1),
+                other=0.0,
+            ).to(tl.float32)
             above = 0
             if (size > 1) | unclear:
                 total = tl.zeros([CHUNK], tl.float32)
@@ -281,10 +339,20 @@ def decide(
                     keys, real = find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start,
                                                  mask_rows, record)  # fmt: skip
                     sign, score, error = compare(
-                        q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D
+                        q,
+                        k,
+                        row,
+                        b * m + keys,
+                        real,
+                        b * m + pivot,
+                        pivot_score,
+                        pivot_error,
+                        D,
                     )
                     if tl.max(sign, 0) > 0:
-                        pivot, pivot_score, pivot_error = _highest(keys, sign, score, error)
+                        pivot, pivot_score, pivot_error = _highest(
+                            keys, sign, score, error
+                        )
                         above = 1
                     member = sign == 0
                     weight = member.to(tl.int32)
@@ -300,7 +368,9 @@ def decide(
                     lowest = tl.minimum(lowest, tl.min(tl.where(member, keys, m), 0))
                 total /= tl.maximum(size, 1) * 1.0
                 unclear = above > 0
-            tl.store(out + row * DV + columns, total.to(out.dtype.element_ty), mask=within)
+            tl.store(
+                out + row * DV + columns, total.to(out.dtype.element_ty), mask=within
+            )
             start_v += tl.where(above > 0, 0, CHUNK)
         lowest = tl.where(kinds > 1, -2 - lowest, lowest)
         tl.store(found + b * record + i, tl.where(size > 0, lowest, -1))

@@ -9,10 +9,19 @@ keys, the tied rows, come first: they add their share to 64-bit integers, for wh
 import triton
 import triton.language as tl
 
-from hardmax.attention.gpu_exact import BLOCK, compare, count_candidates, find_candidates, load_row, score_one
+from hardmax.attention.gpu_exact import (
+    BLOCK,
+    compare,
+    count_candidates,
+    find_candidates,
+    load_row,
+    score_one,
+)
 from hardmax.attention.gpu_search import CHUNK
 
-FEW: tl.constexpr = tl.constexpr(16)  # rows of a key up to which its block of keys adds one row each at a time
+FEW: tl.constexpr = tl.constexpr(
+    16
+)  # rows of a key up to which its block of keys adds one row each at a time
 ROWS: tl.constexpr = tl.constexpr(64)  # rows read at a time
 
 
@@ -22,15 +31,21 @@ def _load_units(totals, part, m, columns, bits, DV):
 
     A unit is infinite in a column with a gradient that is not finite.
     """
-    most = tl.load(totals + (part * (m + 1) + m) * DV + columns, mask=columns < DV, other=0)
-    unit = (((most >> 23) - 126 + bits - 61 + 1023) << 52).to(tl.float64, bitcast=True)  # most < 2^(exponent - 126)
+    most = tl.load(
+        totals + (part * (m + 1) + m) * DV + columns, mask=columns < DV, other=0
+    )
+    unit = (((most >> 23) - 126 + bits - 61 + 1023) << 52).to(
+        tl.float64, bitcast=True
+    )  # most < 2^(exponent - 126)
     return tl.where(most < 255 << 23, unit, float("inf"))
 
 
 @triton.jit
 def _load_rows(g, b, n, i, there, columns, DV):
     at = g + (b * n + i)[:, None] * DV + columns[None, :]
-    return tl.load(at, mask=there[:, None] & (columns < DV)[None, :], other=0.0).to(tl.float32)
+    return tl.load(at, mask=there[:, None] & (columns < DV)[None, :], other=0.0).to(
+        tl.float32
+    )
 
 
 @triton.jit
@@ -40,7 +55,9 @@ def _sum_rows(g, order, count, b, n, columns, DV):
     for start in range(0, count, ROWS):
         index = start + tl.arange(0, ROWS)
         i = tl.load(order + index, mask=index < count, other=0)
-        total += tl.sum(_load_rows(g, b, n, i, index < count, columns, DV), 0).to(tl.float64)
+        total += tl.sum(_load_rows(g, b, n, i, index < count, columns, DV), 0).to(
+            tl.float64
+        )
     return total
 
 
@@ -72,7 +89,11 @@ def index_rows(g, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl.constexp
                 x = tl.abs(_load_rows(g, b, n, i, i < n, columns, DV))
                 most = tl.maximum(most, tl.where(x < float("inf"), x, float("inf")))
             bits_of_most = tl.max(most, 0).to(tl.int32, bitcast=True).to(tl.int64)
-            tl.store(totals + (part * (m + 1) + m) * DV + columns, bits_of_most, mask=columns < DV)
+            tl.store(
+                totals + (part * (m + 1) + m) * DV + columns,
+                bits_of_most,
+                mask=columns < DV,
+            )
         totals += (part * (m + 1) + block * KEYS) * DV
         end = tl.minimum(m - block * KEYS, KEYS) * DV
         for start in range(0, end, KEYS):
@@ -94,21 +115,42 @@ def scatter_ties(
     for slot in range(tl.program_id(0) % each, tl.load(begins + b * (m + 2)), each):
         i = tl.load(order + b * n + slot).to(tl.int32)
         row = b * n + i
-        lanes, pair, amount, limit, listed = load_row(found, b, i, n, m, causal, record, HAS_LIST)
+        lanes, pair, amount, limit, listed = load_row(
+            found, b, i, n, m, causal, record, HAS_LIST
+        )
         pivot = -2 - tl.load(found + b * record + i)
         size = tl.load(found + b * record + n + i).to(tl.float64)
         pivot_score, pivot_error = score_one(q, k, row, b * m + pivot, D)
         for start in range(0, count_candidates(amount, lanes, pair), BLOCK):
             keys, real = find_candidates(found, mask, b, i, n, m, lanes, pair, amount, limit, listed, start, mask_rows,
                                          record)  # fmt: skip
-            sign, _score, _error = compare(q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D)
+            sign, _score, _error = compare(
+                q,
+                k,
+                row,
+                b * m + keys,
+                real,
+                b * m + pivot,
+                pivot_score,
+                pivot_error,
+                D,
+            )
             for begin in range(0, DV, CHUNK):
                 columns = begin + tl.arange(0, CHUNK)
                 unit = _load_units(totals, part, m, columns, bits, DV)
-                x = tl.load(g + row * DV + columns, mask=columns < DV, other=0.0).to(tl.float64)
-                number = (x / size * (1.0 / unit)).to(tl.int64)[None, :] + tl.zeros([BLOCK, 1], tl.int64)
+                x = tl.load(g + row * DV + columns, mask=columns < DV, other=0.0).to(
+                    tl.float64
+                )
+                number = (x / size * (1.0 / unit)).to(tl.int64)[None, :] + tl.zeros(
+                    [BLOCK, 1], tl.int64
+                )
                 at = totals + (part * (m + 1) + keys[:, None]) * DV + columns[None, :]
-                tl.atomic_add(at, number, mask=(sign == 0)[:, None] & (columns < DV)[None, :], sem="relaxed")
+                tl.atomic_add(
+                    at,
+                    number,
+                    mask=(sign == 0)[:, None] & (columns < DV)[None, :],
+                    sem="relaxed",
+                )
 
 
 @triton.jit(do_not_specialize=["batch", "n", "m", "record", "bits"])
@@ -126,18 +168,25 @@ def collect(
     count = tl.load(begins + key + 2, mask=key < m, other=0) - begin
     few = tl.where(count > FEW, 0, count)
     lowest = tl.load(order + begin, mask=count > 0, other=0)
-    size = tl.load(found + b * record + n + lowest, mask=count > 0, other=1).to(tl.float32)  # of all rows of a key
+    size = tl.load(found + b * record + n + lowest, mask=count > 0, other=1).to(
+        tl.float32
+    )  # of all rows of a key
     for start in range(0, DV, CHUNK):
         columns = start + tl.arange(0, CHUNK)
         total = tl.zeros([KEYS, CHUNK], tl.float32)
         for index in range(0, tl.max(few, 0), 4):
             for step in tl.static_range(4):
-                i = tl.load(order + begin + index + step, mask=index + step < few, other=0)
+                i = tl.load(
+                    order + begin + index + step, mask=index + step < few, other=0
+                )
                 total += _load_rows(g, b, n, i, index + step < few, columns, DV)
         if tl.max(count, 0) > FEW:
             for place in range(KEYS):
                 this = tl.arange(0, KEYS) == place
-                first, rows = tl.sum(tl.where(this, begin, 0), 0), tl.sum(tl.where(this, count, 0), 0)
+                first, rows = (
+                    tl.sum(tl.where(this, begin, 0), 0),
+                    tl.sum(tl.where(this, count, 0), 0),
+                )
                 if rows > FEW:
                     sums = _sum_rows(g, order + first, rows, b, n, columns, DV)
                     total = tl.where(this[:, None], sums.to(tl.float32)[None, :], total)
@@ -147,8 +196,15 @@ def collect(
             unit = _load_units(totals, part, m, columns, bits, DV)[None, :]
             at = totals + (part * (m + 1) + key[:, None]) * DV + columns[None, :]
             share = tl.load(at, mask=inside, other=0).to(tl.float64) * unit
-            total = (total.to(tl.float64) + tl.where(unit < float("inf"), share, float("nan"))).to(tl.float32)
-        tl.store(out + (b * m + key[:, None]) * DV + columns[None, :], total.to(out.dtype.element_ty), mask=inside)
+            total = (
+                total.to(tl.float64)
+                + tl.where(unit < float("inf"), share, float("nan"))
+            ).to(tl.float32)
+        tl.store(
+            out + (b * m + key[:, None]) * DV + columns[None, :],
+            total.to(out.dtype.element_ty),
+            mask=inside,
+        )
 
 
 @triton.jit(do_not_specialize=["n", "m", "record"])
@@ -163,5 +219,11 @@ def copy_to_duplicates(out, found, n, m, record, DV):
         for start in range(0, DV, CHUNK):
             columns = start + tl.arange(0, CHUNK)
             inside = ((rep < m) & (rep != key))[:, None] & (columns < DV)[None, :]
-            x = tl.load(out + (b * m + rep[:, None]) * DV + columns[None, :], mask=inside, other=0.0)
-            tl.store(out + (b * m + key[:, None]) * DV + columns[None, :], x, mask=inside)
+            x = tl.load(
+                out + (b * m + rep[:, None]) * DV + columns[None, :],
+                mask=inside,
+                other=0.0,
+            )
+            tl.store(
+                out + (b * m + key[:, None]) * DV + columns[None, :], x, mask=inside
+            )

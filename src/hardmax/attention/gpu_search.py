@@ -7,12 +7,24 @@ import triton.language as tl
 
 from hardmax.attention.gpu_duplicates import drop_tf32
 
-TILE: tl.constexpr = tl.constexpr(64)  # queries, and keys, of a product on the tensor cores
-NOTHING: tl.constexpr = tl.constexpr(-3.0e38)  # score of a hidden key: finite, so that a tile index never makes a NaN
-MAX_SCORE: tl.constexpr = tl.constexpr(1.0e37)  # scores up to here cannot overflow, nor come near NOTHING
-EPSILON: tl.constexpr = tl.constexpr(2.0**-50)  # added to norms; exceeds every underflow
-COLUMNS: tl.constexpr = tl.constexpr(8)  # lanes that are COLUMNS apart form a column: one thread holds all of it
-ONE: tl.constexpr = tl.constexpr(1 << 20)  # counts lanes and tiles, above the bits of their indices
+TILE: tl.constexpr = tl.constexpr(
+    64
+)  # queries, and keys, of a product on the tensor cores
+NOTHING: tl.constexpr = tl.constexpr(
+    -3.0e38
+)  # score of a hidden key: finite, so that a tile index never makes a NaN
+MAX_SCORE: tl.constexpr = tl.constexpr(
+    1.0e37
+)  # scores up to here cannot overflow, nor come near NOTHING
+EPSILON: tl.constexpr = tl.constexpr(
+    2.0**-50
+)  # added to norms; exceeds every underflow
+COLUMNS: tl.constexpr = tl.constexpr(
+    8
+)  # lanes that are COLUMNS apart form a column: one thread holds all of it
+ONE: tl.constexpr = tl.constexpr(
+    1 << 20
+)  # counts lanes and tiles, above the bits of their indices
 LANES: tl.constexpr = tl.constexpr(32)  # lanes that the bits of an int32 select
 CHUNK: tl.constexpr = tl.constexpr(64)  # columns of values held at a time
 
@@ -31,7 +43,9 @@ def _round_norm_up(square):
 
 
 @triton.jit
-def _score(q0, q_tiles, k_tiles, q_row, k_row, WIDTH: tl.constexpr, PARTS: tl.constexpr):
+def _score(
+    q0, q_tiles, k_tiles, q_row, k_row, WIDTH: tl.constexpr, PARTS: tl.constexpr
+):
     """Multiply a tile of queries with a tile of keys, long vectors in parts."""
     s = tl.dot(q0, k_tiles.load([k_row, 0]).T, input_precision="tf32")
     for part in tl.static_range(1, PARTS):
@@ -45,7 +59,11 @@ def _merge(lanes, best, second, s, t, keep):
     """Merge the scores of tile t into the largest of each lane, and into the two best tiles of each column."""
     x = tl.max(tl.reshape(s, (TILE, TILE // COLUMNS, COLUMNS)), 1)
     x = ((x.to(tl.int32, bitcast=True) & keep) | t).to(tl.float32, bitcast=True)
-    return tl.maximum(lanes, s), tl.maximum(best, x), tl.maximum(second, tl.minimum(best, x))
+    return (
+        tl.maximum(lanes, s),
+        tl.maximum(best, x),
+        tl.maximum(second, tl.minimum(best, x)),
+    )
 
 
 @triton.jit
@@ -65,17 +83,33 @@ def _scan(
         if seen is not None:
             s = tl.where(tl.load(seen + t * TILE) != 0, s, NOTHING)
         lanes, best, second = _merge(lanes, best, second, s, t, keep)
-    for t in tl.range(whole, tiles, num_stages=1):  # at most two tiles: not worth a pipeline
+    for t in tl.range(
+        whole, tiles, num_stages=1
+    ):  # at most two tiles: not worth a pipeline
         s = _score(q0, q_tiles, k_tiles, q_row, k_row + t * TILE, WIDTH, PARTS)
         keys = (t * TILE + tl.arange(0, TILE))[None, :]
         s = tl.where(keys < limit[:, None], s, NOTHING)
         if seen is not None:
-            s = tl.where(tl.load(seen + t * TILE, mask=keys < m, other=0) != 0, s, NOTHING)
+            s = tl.where(
+                tl.load(seen + t * TILE, mask=keys < m, other=0) != 0, s, NOTHING
+            )
         lanes, best, second = _merge(lanes, best, second, s, t, keep)
     return lanes, best, second
 
 
-@triton.jit(do_not_specialize=["n", "m", "rows", "d", "causal", "mask_rows", "record", "stride", "keep"])
+@triton.jit(
+    do_not_specialize=[
+        "n",
+        "m",
+        "rows",
+        "d",
+        "causal",
+        "mask_rows",
+        "record",
+        "stride",
+        "keep",
+    ]
+)
 def search(
     q_tiles, k_tiles, short_tiles, v, mask, out, found, work, n, m, rows, d, causal, mask_rows, record, stride, keep,
     DV, WIDTH: tl.constexpr, PARTS: tl.constexpr, STAGES: tl.constexpr, TF32: tl.constexpr
@@ -98,7 +132,9 @@ def search(
         more, more_rest = _square(q_tiles.load([q_row, part * WIDTH]), TF32)
         square += more
         rest += more_rest
-    used = tl.load(found + b * record + 4 * n + 2 * m) if short_tiles is not None else -1
+    used = (
+        tl.load(found + b * record + 4 * n + 2 * m) if short_tiles is not None else -1
+    )
     if short_tiles is not None and used >= 0:
         limit = tl.zeros([TILE], tl.int32) + used
         lanes, best, second = _scan(q0, q_tiles, short_tiles, None, q_row, k_row, used // TILE, tl.cdiv(used, TILE),
@@ -141,18 +177,31 @@ def search(
     bits = tl.zeros([TILE], tl.int32)
     pair = tl.zeros([TILE], tl.int32)
     if tl.max(unsure.to(tl.int32), 0) > 0:
-        folded = tl.max(tl.reshape(near_lane.to(tl.int32), (TILE, TILE // LANES, LANES)), 1)
+        folded = tl.max(
+            tl.reshape(near_lane.to(tl.int32), (TILE, TILE // LANES, LANES)), 1
+        )
         bits = tl.where(bounded, tl.sum(folded << tl.arange(0, LANES)[None, :], 1), -1)
         low = tl.min(tl.where(near_tile, number, ONE), 1)
         high = tl.max(tl.where(near_tile, number, 0), 1)
-        others = tl.max((near_tile & (number != low[:, None]) & (number != high[:, None])).to(tl.int32), 1)
-        pair = tl.where(bounded & apart & (others == 0) & (high < 1 << 15), low | (high << 16), -1)
-        slot = tl.atomic_add(work + tl.zeros([TILE], tl.int32), 1, mask=unsure, sem="relaxed")
+        others = tl.max(
+            (near_tile & (number != low[:, None]) & (number != high[:, None])).to(
+                tl.int32
+            ),
+            1,
+        )
+        pair = tl.where(
+            bounded & apart & (others == 0) & (high < 1 << 15), low | (high << 16), -1
+        )
+        slot = tl.atomic_add(
+            work + tl.zeros([TILE], tl.int32), 1, mask=unsure, sem="relaxed"
+        )
         tl.store(work + 1 + slot, row.to(tl.int32), mask=unsure)
     weight = tl.where(winner < 0, 0, 1)
     begin = tl.zeros([TILE], tl.int32)
     if short_tiles is not None and used >= 0:
-        winner = tl.load(found + b * record + 4 * n + m + winner, mask=winner >= 0, other=-1)
+        winner = tl.load(
+            found + b * record + 4 * n + m + winner, mask=winner >= 0, other=-1
+        )
         weight = tl.load(norms + 2 + winner, mask=winner >= 0, other=0)
         begin = tl.load(norms + 2 + m + winner, mask=winner >= 0, other=0)
     tl.store(at_row, winner, mask=inside)
@@ -163,12 +212,22 @@ def search(
         columns = start + tl.arange(0, CHUNK)
         within = inside[:, None] & (columns < DV)[None, :]
         chosen = within & (winner >= 0)[:, None]
-        value = tl.load(v + (b * m + winner)[:, None] * DV + columns[None, :], mask=chosen, other=0.0)
+        value = tl.load(
+            v + (b * m + winner)[:, None] * DV + columns[None, :],
+            mask=chosen,
+            other=0.0,
+        )
         if short_tiles is not None and used >= 0:
             total = value.to(tl.float32)
             for index in range(1, tl.max(weight, 0)):
-                other = tl.load(norms + 2 + 2 * m + begin + index, mask=index < weight, other=0)
+                other = tl.load(
+                    norms + 2 + 2 * m + begin + index, mask=index < weight, other=0
+                )
                 at = v + (b * m + other)[:, None] * DV + columns[None, :]
-                total += tl.load(at, mask=chosen & (index < weight)[:, None], other=0.0).to(tl.float32)
-            value = (total / tl.maximum(weight, 1).to(tl.float32)[:, None]).to(value.dtype)
+                total += tl.load(
+                    at, mask=chosen & (index < weight)[:, None], other=0.0
+                ).to(tl.float32)
+            value = (total / tl.maximum(weight, 1).to(tl.float32)[:, None]).to(
+                value.dtype
+            )
         tl.store(out + row[:, None] * DV + columns[None, :], value, mask=within)

@@ -25,7 +25,9 @@ from hardmax.search.threads import entry, share
 LEFT_OUT = -1  # in place of a size: of a batch element that is left to exact arithmetic
 PLANE_WORK = 60.0  # multiplications per token of a plane and layer, about
 SPREAD_WORK = 8.0  # multiplications in the time of one number of a gradient, which waits for memory
-Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # token ids, where texts start, and multiplicities
+Encoded: TypeAlias = tuple[
+    IntArray, IntArray, IntArray
+]  # token ids, where texts start, and multiplicities
 
 
 @entry()
@@ -46,8 +48,13 @@ def _attend(
         count = list_seen(mask, element, m, seen)
         if not count:
             argmax[:n], argmax[n:], out[element] = -1, 0, 0
-        elif find_argmax(own, known, seen[:count], 0.0, known[:0], space, argmax, clear)[1]:
-            given, rows = values[element].reshape(-1), out[element].reshape(-1)  # faster than two axes
+        elif find_argmax(
+            own, known, seen[:count], 0.0, known[:0], space, argmax, clear
+        )[1]:
+            given, rows = (
+                values[element].reshape(-1),
+                out[element].reshape(-1),
+            )  # faster than two axes
             argmax[n:] = 1
             for i in range(n):
                 source, target = argmax[i] * dv, i * dv
@@ -62,7 +69,10 @@ def _spread(g: AnyArray, found: AnyArray, out: AnyArray, elements: IntArray) -> 
     """Add (batch, n, dv) gradients to the keys that queries followed, (batch, m, dv), where none followed several."""
     n, dv = g.shape[1:]
     for element in elements:
-        rows, gradients = out[element].reshape(-1), g[element].reshape(-1)  # four times as fast as two axes
+        rows, gradients = (
+            out[element].reshape(-1),
+            g[element].reshape(-1),
+        )  # four times as fast as two axes
         argmax, single = found[element], True
         for i in range(n):
             single &= argmax[n + i] < 2
@@ -75,12 +85,21 @@ def _spread(g: AnyArray, found: AnyArray, out: AnyArray, elements: IntArray) -> 
 
 
 def attend(
-    queries: AnyArray, keys: AnyArray, values: AnyArray, mask: BoolArray | None, out: AnyArray, found: AnyArray
+    queries: AnyArray,
+    keys: AnyArray,
+    values: AnyArray,
+    mask: BoolArray | None,
+    out: AnyArray,
+    found: AnyArray,
 ) -> IntArray:
     """Write the outputs of one layer, and lowest members and sizes (batch, 2 n); return the elements left out."""
     (batch, n, _), m = queries.shape, keys.shape[1]
     seen = np.empty((0, 0), np.bool_) if mask is None else as_plain(mask)
-    share(partial(_attend, queries, keys, values, seen, out, found), batch, float(queries.size * m))
+    share(
+        partial(_attend, queries, keys, values, seen, out, found),
+        batch,
+        float(queries.size * m),
+    )
     return np.flatnonzero(found[:, n] == LEFT_OUT)
 
 
@@ -101,7 +120,11 @@ class CompiledLayers(NamedTuple):
     def back(self, total: AnyArray, step: AnyArray) -> AnyArray:
         """Turn gradients of (batch, n, d) outputs into those of the inputs, in place; return those of the steps."""
         slope, effort = np.zeros(len(total)), 4.0 * self.follows.size * total.shape[2]
-        share(lambda elements: _backward(elements, total, step, self, slope), len(total), effort)
+        share(
+            lambda elements: _backward(elements, total, step, self, slope),
+            len(total),
+            effort,
+        )
         return slope
 
 
@@ -115,7 +138,11 @@ def _follow_on_line(z: AnyArray, error: float, follows: AnyArray) -> bool:
     clear, most, least = True, z[high, 0], z[low, 0]
     for j in range(len(z)):
         x = z[j, 0]
-        clear &= (most - x > 2 * error or j == high) and (x - least > 2 * error or j == low) and abs(x) > error
+        clear &= (
+            (most - x > 2 * error or j == high)
+            and (x - least > 2 * error or j == low)
+            and abs(x) > error
+        )
         follows[j] = high if x > 0.0 else low
     return clear
 
@@ -195,7 +222,9 @@ def _run_layers(
 
 
 @njit(fastmath=False)
-def _transpose_layer(g: AnyArray, follows: AnyArray, b: float, given: FloatArray) -> None:
+def _transpose_layer(
+    g: AnyArray, follows: AnyArray, b: float, given: FloatArray
+) -> None:
     """Apply the transpose of one layer in place: b g_i goes to the token that i followed. `given` (n, d) is zero."""
     n, d = g.shape
     for i in range(n):
@@ -219,42 +248,87 @@ def _copy(source: AnyArray, target: AnyArray) -> None:
 
 @entry(fastmath=FLAGS)
 def _forward(
-    elements: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArray, forms: AnyArray, layers: CompiledLayers
+    elements: IntArray,
+    tokens: AnyArray,
+    step: AnyArray,
+    counts: AnyArray,
+    forms: AnyArray,
+    layers: CompiledLayers,
 ) -> None:
     """Run some batch elements through all layers in place. Those that are left out stay where they were."""
     n, d = tokens.shape[1:]
-    ids, z, space = np.empty(n, np.intp), np.empty((n, d), tokens.dtype), allocate(n, n, d)
+    ids, z, space = (
+        np.empty(n, np.intp),
+        np.empty((n, d), tokens.dtype),
+        allocate(n, n, d),
+    )
     for element in elements:
         count, ran = list_seen(counts, element, n, ids), -1
         _copy(tokens[element], z)
         if count:
-            follows, steps, pulls = layers.follows[element], layers.steps[element], layers.pulls[element]
+            follows, steps, pulls = (
+                layers.follows[element],
+                layers.steps[element],
+                layers.pulls[element],
+            )
             form = forms[element] if len(forms) else z[:0]
-            ran = _run_layers(z, ids[:count], np.float64(step[element]), False, form, space, follows, steps, pulls)
+            ran = _run_layers(
+                z,
+                ids[:count],
+                np.float64(step[element]),
+                False,
+                form,
+                space,
+                follows,
+                steps,
+                pulls,
+            )
         layers.ran[element] = ran
         if ran >= 0:
             _copy(z, tokens[element])
 
 
 @entry(fastmath=FLAGS)
-def _backward(elements: IntArray, total: AnyArray, step: AnyArray, layers: CompiledLayers, slope: FloatArray) -> None:
+def _backward(
+    elements: IntArray,
+    total: AnyArray,
+    step: AnyArray,
+    layers: CompiledLayers,
+    slope: FloatArray,
+) -> None:
     """Apply the transpose of `_forward` in place, and add d/db of the steps if all pulls are known."""
     n, d = total.shape[1:]
-    given, all_pulls = np.zeros((n, d)), layers.pulls.shape[1] == layers.follows.shape[1]
+    given, all_pulls = (
+        np.zeros((n, d)),
+        layers.pulls.shape[1] == layers.follows.shape[1],
+    )
     for element in elements:
         g, last = total[element], layers.ran[element] - 1
         for k in range(last, -1, -1):
             if all_pulls:
-                pull, numbers, along = layers.pulls[element, k].reshape(-1), g.reshape(-1), 0.0
+                pull, numbers, along = (
+                    layers.pulls[element, k].reshape(-1),
+                    g.reshape(-1),
+                    0.0,
+                )
                 for i in range(n * d):
                     along += np.float64(numbers[i]) * np.float64(pull[i])
                 ahead = layers.follows.shape[1] - k if k == last else 1
-                slope[element] += ahead * (1 - np.float64(step[element])) ** (ahead - 1) * along
-            _transpose_layer(g, layers.follows[element, k], layers.steps[element, k], given)
+                slope[element] += (
+                    ahead * (1 - np.float64(step[element])) ** (ahead - 1) * along
+                )
+            _transpose_layer(
+                g, layers.follows[element, k], layers.steps[element, k], given
+            )
 
 
 def run_layers(
-    tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None, counts: IntArray | None, slopes: bool
+    tokens: AnyArray,
+    step: AnyArray,
+    count: int,
+    A: AnyArray | None,
+    counts: IntArray | None,
+    slopes: bool,
 ) -> CompiledLayers:
     """Move (batch, n, d) tokens, which `dispatch.is_small`, in place through `count` layers.
 
@@ -267,10 +341,20 @@ def run_layers(
         np.empty((batch, count), tokens.dtype),
         np.empty(batch, np.intp),
     )
-    seen = np.empty((0, 0), np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
+    seen = (
+        np.empty((0, 0), np.int64)
+        if counts is None
+        else np.require(counts, np.int64, ["C", "W"])
+    )
     forms = np.empty((0, d, d), tokens.dtype) if A is None else as_plain(A)
-    effort = float(count * tokens.size) * (PLANE_WORK if d == 2 else n)  # at most: decided elements leave
-    share(lambda elements: _forward(elements, tokens, step, seen, forms, layers), batch, effort)
+    effort = float(count * tokens.size) * (
+        PLANE_WORK if d == 2 else n
+    )  # at most: decided elements leave
+    share(
+        lambda elements: _forward(elements, tokens, step, seen, forms, layers),
+        batch,
+        effort,
+    )
     return layers
 
 
@@ -286,15 +370,24 @@ class TextSpace(NamedTuple):
 
 
 @njit(fastmath=False)
-def _pull_back(z: FloatArray, step: float, layers: int, space: TextSpace, weights: FloatArray) -> bool:
+def _pull_back(
+    z: FloatArray, step: float, layers: int, space: TextSpace, weights: FloatArray
+) -> bool:
     """Run tokens z through all layers in place, and turn `weights` (n,) of the outputs into those of the inputs.
 
     Returns False for a near-tie; then nothing is decided.
     """
     (n, d), given = z.shape, space.given
-    follows, pulls = space.follows[: layers * n].reshape((layers, n)), space.pulls[: n * d].reshape((1, n, d))
-    ran = _run_layers(z, space.ids[:n], step, True, z[:0], space.search, follows, space.steps, pulls)
-    for k in range(ran - 1, -1, -1):  # the transpose of a layer: b w_i goes to the token that i followed
+    follows, pulls = (
+        space.follows[: layers * n].reshape((layers, n)),
+        space.pulls[: n * d].reshape((1, n, d)),
+    )
+    ran = _run_layers(
+        z, space.ids[:n], step, True, z[:0], space.search, follows, space.steps, pulls
+    )
+    for k in range(
+        ran - 1, -1, -1
+    ):  # the transpose of a layer: b w_i goes to the token that i followed
         follow, b = follows[k], space.steps[k]
         for i in range(n):
             given[follow[i]] += weights[i]
@@ -305,11 +398,17 @@ def _pull_back(z: FloatArray, step: float, layers: int, space: TextSpace, weight
 
 
 @njit
-def _group_equal(z: FloatArray, counts: IntArray, member: IntArray, size: IntArray) -> int:
+def _group_equal(
+    z: FloatArray, counts: IntArray, member: IntArray, size: IntArray
+) -> int:
     """Move one of each class of equal tokens to the front; write the class of each token and the size of each class."""
     m, d = 0, z.shape[1]
     for i in range(len(z)):
-        at, x, y = 0, z[i, 0], z[i, d - 1]  # the only coordinates on a line and in the plane
+        at, x, y = (
+            0,
+            z[i, 0],
+            z[i, d - 1],
+        )  # the only coordinates on a line and in the plane
         while at < m and (z[at, 0] != x or z[at, d - 1] != y):
             at += 1
         if at == m:
@@ -336,12 +435,20 @@ def _contributions(
     longest, (heads, d) = 1, embedding.shape[1:]
     for t in texts:
         longest = max(longest, starts[t + 1] - starts[t])
-    embedded, z = np.empty((heads, longest, d)), np.empty((longest, d))  # tokens of all heads, and of one
+    embedded, z = (
+        np.empty((heads, longest, d)),
+        np.empty((longest, d)),
+    )  # tokens of all heads, and of one
     weights, of_classes = np.empty(longest), np.empty(longest)
     member, size = np.empty(longest, np.intp), np.empty(longest, np.intp)
     follows, pulls = np.empty(layers * longest, np.int32), np.empty(longest * d)
     space = TextSpace(
-        allocate(longest, longest, d), np.arange(longest), follows, np.empty(layers), pulls, np.zeros(longest)
+        allocate(longest, longest, d),
+        np.arange(longest),
+        follows,
+        np.empty(layers),
+        pulls,
+        np.zeros(longest),
     )
     for t in texts:
         clear[t] = True
@@ -367,11 +474,17 @@ def _contributions(
             for c in range(len(decoder)):
                 for r in range(d):
                     for i in range(n):
-                        result[i, c] += weights[i] * (decoder[c, h, r] * embedded[h, i, r])
+                        result[i, c] += weights[i] * (
+                            decoder[c, h, r] * embedded[h, i, r]
+                        )
 
 
 def contributions_of_texts(
-    encoded: Encoded, embedding: AnyArray, step: FloatArray, decoder: FloatArray, layers: int
+    encoded: Encoded,
+    embedding: AnyArray,
+    step: FloatArray,
+    decoder: FloatArray,
+    layers: int,
 ) -> tuple[FloatArray, BoolArray]:
     """Return (tokens, outputs) contributions of every text, and (texts,) which are decided; others are undefined.
 
@@ -381,7 +494,16 @@ def contributions_of_texts(
     ids, starts, counts = encoded
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)
     embedding, decoder = _as_readonly(embedding), _as_readonly(decoder)
-    work = partial(_contributions, (ids, starts, counts), embedding, step, decoder, layers, out, clear)
+    work = partial(
+        _contributions,
+        (ids, starts, counts),
+        embedding,
+        step,
+        decoder,
+        layers,
+        out,
+        clear,
+    )
     share(work, len(clear), PLANE_WORK * len(ids) * len(step) * max(1, layers))
     return out, clear
 

@@ -12,7 +12,12 @@ import numpy as np
 
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact.argmax import compare_open_rows, exact_sets_of_batch, near_maxima_of_batch, slack_of
+from hardmax.exact.argmax import (
+    compare_open_rows,
+    exact_sets_of_batch,
+    near_maxima_of_batch,
+    slack_of,
+)
 from hardmax.search.sets import Sets
 
 
@@ -30,7 +35,9 @@ class Layer(NamedTuple):
     elements: IntArray  # (a,) which batch elements
     sets: Sets  # C_i, a * n of them
     counts: IntArray  # (a * n,) multiplicity of each token
-    decided: BoolArray  # (a,) whether every token has a single leader, which follows itself
+    decided: (
+        BoolArray  # (a,) whether every token has a single leader, which follows itself
+    )
     step: AnyArray  # (a,) b, or that of all remaining layers for elements that are decided now
     ahead: IntArray  # (a,) number of layers in the step
     pull: AnyArray  # (a, n, d) c_i - z_i, which moved the tokens
@@ -69,21 +76,40 @@ def layers_of(
         z = tokens[active]  # (a, n, d)
         if not z.size:
             return
-        forms, seen = None if A is None else A[active], None if counts is None else counts[active] > 0
+        forms, seen = (
+            None if A is None else A[active],
+            None if counts is None else counts[active] > 0,
+        )
         if sure is None or k == 0:  # positions of the first layer are exact
-            sets = exact_sets_of_batch(z, z, seen) if forms is None else _sets_under(z, forms, seen)
+            sets = (
+                exact_sets_of_batch(z, z, seen)
+                if forms is None
+                else _sets_under(z, forms, seen)
+            )
         else:
             queries = z if forms is None else z @ forms
-            sets, same = near_maxima_of_batch(queries, z, _slack(z, forms, seen, error[active]).reshape(-1), seen)
+            sets, same = near_maxima_of_batch(
+                queries, z, _slack(z, forms, seen, error[active]).reshape(-1), seen
+            )
             good = (same.reshape(len(z), n) | (many[active] == 0)).all(axis=1)
             sure[active[~good]] = False
-            sets, z, active = sets.take(np.flatnonzero(np.repeat(good, n))), z[good], active[good]
+            sets, z, active = (
+                sets.take(np.flatnonzero(np.repeat(good, n))),
+                z[good],
+                active[good],
+            )
             if not len(z):
                 return
-        error[active] += (8 + 2 * sets.sizes.reshape(-1, n).max(axis=1)) * UNIT * reach[active]
+        error[active] += (
+            (8 + 2 * sets.sizes.reshape(-1, n).max(axis=1)) * UNIT * reach[active]
+        )
         flat, everywhere = many[active].reshape(-1), sets.flatten(n, n)
         places, alone = everywhere.targets, everywhere.sizes == 1
-        decided = (alone & alone[places] & (places[places] == places)).reshape(-1, n).all(axis=1)
+        decided = (
+            (alone & alone[places] & (places[places] == places))
+            .reshape(-1, n)
+            .all(axis=1)
+        )
         ahead = np.where(decided, count - k, 1)
         b = join_steps(step[active], ahead).astype(tokens.dtype)
         pull = everywhere.mean(z.reshape(-1, z.shape[2]), flat).reshape(z.shape) - z
@@ -100,7 +126,9 @@ def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
     total = (counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))[..., None]
     for layer in reversed(list(layers)):
         some = total[layer.elements]
-        total[layer.elements] = some + layer.step[:, None, None] * (layer.scatter(some) - some)  # as compiled code does
+        total[layer.elements] = some + layer.step[:, None, None] * (
+            layer.scatter(some) - some
+        )  # as compiled code does
     return np.asarray(total[..., 0])
 
 
@@ -111,15 +139,25 @@ def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
     return compare_open_rows(near, same, z, z, A)
 
 
-def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArray) -> FloatArray:
+def _slack(
+    z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArray
+) -> FloatArray:
     """Return `exact.argmax.slack_of` for positions that are off by up to e, shape (batch,): (batch, n).
 
     Where only keys at one place have products within it of the largest, exact positions have the same sets: keys at
     one place are equal tokens, which stay equal.
     """
-    points, error = (z if seen is None else np.where(seen[..., None], z, 0)).astype(np.float64), e[:, None]
+    points, error = (
+        (z if seen is None else np.where(seen[..., None], z, 0)).astype(np.float64),
+        e[:, None],
+    )
     if A is None:
         return slack_of(points, error, points, error)
     d, highest = z.shape[2], np.abs(points).max(axis=(1, 2))[:, None]
     row_sum = np.abs(A).sum(axis=1).max(axis=1)[:, None]
-    return slack_of(points @ A, row_sum * (error + (d + 1) * UNIT * highest) + d * TINY, points, error)
+    return slack_of(
+        points @ A,
+        row_sum * (error + (d + 1) * UNIT * highest) + d * TINY,
+        points,
+        error,
+    )

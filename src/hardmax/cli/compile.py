@@ -22,7 +22,9 @@ from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
 def compile(
-    workers: Annotated[int | None, option("--workers", "Processes. Default: one per core.", min=1)] = None,
+    workers: Annotated[
+        int | None, option("--workers", "Processes. Default: one per core.", min=1)
+    ] = None,
 ) -> None:
     """Compile the numba and Triton kernels ahead of time, once per machine.
 
@@ -43,7 +45,9 @@ def _compile_for_cpu(processes: int) -> None:
     """Compile in several processes, because numba compiles in one thread at a time."""
     with (
         output.progress_bar("Kernels") as progress,
-        ProcessPoolExecutor(processes, get_context("spawn"), signal, (SIGINT, SIG_IGN)) as pool,
+        ProcessPoolExecutor(
+            processes, get_context("spawn"), signal, (SIGINT, SIG_IGN)
+        ) as pool,
     ):
         runs = [pool.submit(_compile_one, kernel) for kernel in RUNS]
         try:
@@ -72,7 +76,9 @@ def _compile_for_gpu() -> None:
     try:
         from hardmax.attention.gpu_compile import compile_ahead
     except ImportError as problem:
-        output.say(f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})")
+        output.say(
+            f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})"
+        )
         return
     with output.progress_bar("GPU kernels") as progress:
         compile_ahead(progress)
@@ -140,7 +146,9 @@ def _flows(batch: int, n: int) -> None:
     from hardmax.rules.self_attention import SelfAttention
     from hardmax.simulate import simulate
 
-    simulate(_tokens(batch, n, 2), SelfAttention(), times=[1e-6], method="RK45", rtol=0.1)  # enough for compiled code
+    simulate(
+        _tokens(batch, n, 2), SelfAttention(), times=[1e-6], method="RK45", rtol=0.1
+    )  # enough for compiled code
 
 
 def _contributions() -> None:
@@ -149,10 +157,14 @@ def _contributions() -> None:
     ids, starts, counts = np.arange(20), np.array([0, 10, 20]), np.ones(20, np.intp)
     for number in (np.float32, np.float64):
         embedding = _tokens(20, 3, 2).astype(number)
-        contributions_of_texts((ids, starts, counts), embedding, np.full(3, 0.5), np.ones((1, 3, 2)), 2)
+        contributions_of_texts(
+            (ids, starts, counts), embedding, np.full(3, 0.5), np.ones((1, 3, 2)), 2
+        )
 
 
-def _tokens(batch: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+def _tokens(
+    batch: int, n: int, d: int
+) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
     return np.random.default_rng(0).normal(size=(batch, n, d)).astype(np.float32)
 
 

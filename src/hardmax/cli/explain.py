@@ -19,11 +19,20 @@ MIN_COLOURED, MIN_FILLED = 0.15, 0.5  # fractions of the largest contribution
 
 
 def explain(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text in quotes; - reads standard input.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help="A text in quotes; - reads standard input."
+        ),
+    ],
     model: texts.Model = "imdb",
     encoder: texts.Encoder = None,
     label: Annotated[
-        str | None, option("--label", "Label to explain, of several per text; the most probable if left out.")
+        str | None,
+        option(
+            "--label",
+            "Label to explain, of several per text; the most probable if left out.",
+        ),
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -36,9 +45,16 @@ def explain(
     files = output.check_files(out, ENDINGS)
     text = sys.stdin.read() if text == "-" else text
     if not text.strip():
-        raise ParameterError("text", "contain a word", "an empty text", 'Pass a text in quotes, such as "A fine film."')
+        raise ParameterError(
+            "text",
+            "contain a word",
+            "an empty text",
+            'Pass a text in quotes, such as "A fine film."',
+        )
     classifier = texts.load(model, encoder)
-    chosen = {str(each): each for each in classifier.classes_.tolist()}.get(label or "", label)
+    chosen = {str(each): each for each in classifier.classes_.tolist()}.get(
+        label or "", label
+    )
     explanation = classifier.explain(text, chosen)
     output.write(files, explanation)
     if json:
@@ -57,7 +73,9 @@ def _print(view: ExplanationView) -> None:
     if view.sentences:
         _print_bars("Sentences", "sentence", view.sentences, view)
     if not view.leading:
-        output.say("No leaders: no head is kept, as none helped in cross-validation. The mean of vectors decides.")
+        output.say(
+            "No leaders: no head is kept, as none helped in cross-validation. The mean of vectors decides."
+        )
         return
     title = "Leaders" if view.heads == 1 else f"Leaders, over {view.heads} heads"
     rows = [[escape(str(cell)) for cell in row] for row in view.leading]
@@ -71,8 +89,14 @@ def _colour_text(view: ExplanationView) -> Text:
     for piece in view.pieces:
         style = ""
         if piece.strength >= MIN_COLOURED:
-            colour = _rgb(view.for_colour if (piece.value or 0) > 0 else view.against_colour)
-            style = f"bold white on {colour}" if piece.strength >= MIN_FILLED else f"bold {colour}"
+            colour = _rgb(
+                view.for_colour if (piece.value or 0) > 0 else view.against_colour
+            )
+            style = (
+                f"bold white on {colour}"
+                if piece.strength >= MIN_FILLED
+                else f"bold {colour}"
+            )
         text.append(piece.text, style)
     return text
 
@@ -83,9 +107,17 @@ def _print_bars(title: str, kind: str, bars: list[Bar], view: ExplanationView) -
     rows = []
     for bar in bars:
         blocks = block * round(MAX_BAR * abs(bar.value) / largest)
-        drawn = f"[{_rgb(view.for_colour if bar.value > 0 else view.against_colour)}]{blocks}[/]" if blocks else ""
-        rows.append([escape(output.shorten(bar.name, MAX_EXCERPT)), f"{bar.value:+.4f}", drawn])
-    output.show_table(title, kind, f"+ {escape(view.favoured)}, - {escape(view.other)}", "", rows=rows)
+        drawn = (
+            f"[{_rgb(view.for_colour if bar.value > 0 else view.against_colour)}]{blocks}[/]"
+            if blocks
+            else ""
+        )
+        rows.append(
+            [escape(output.shorten(bar.name, MAX_EXCERPT)), f"{bar.value:+.4f}", drawn]
+        )
+    output.show_table(
+        title, kind, f"+ {escape(view.favoured)}, - {escape(view.other)}", "", rows=rows
+    )
 
 
 def _rgb(colour: str) -> str:

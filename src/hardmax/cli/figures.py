@@ -12,13 +12,17 @@ from hardmax.cli.options import option
 
 
 def demo(
-    out: Annotated[Path, option("--out", "Folder for the report, or a file that ends in .html.")] = Path("demo"),
+    out: Annotated[
+        Path, option("--out", "Folder for the report, or a file that ends in .html.")
+    ] = Path("demo"),
 ) -> None:
     """Write a report of the main results: one HTML file that needs no network."""
     from hardmax.figures.demo import demo as make_report
 
     path = out
-    if out.suffix[1:].isalpha() and not out.is_dir():  # a name such as x.csv is not meant as a folder
+    if (
+        out.suffix[1:].isalpha() and not out.is_dir()
+    ):  # a name such as x.csv is not meant as a folder
         check_ending(out, [".html"], "out")
     else:
         check_writable(out, folder=True)
@@ -31,9 +35,13 @@ def demo(
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="FIGURE", help='A name from --list, or "all".')] = "all",
+    name: Annotated[
+        str, typer.Argument(metavar="FIGURE", help='A name from --list, or "all".')
+    ] = "all",
     out: Annotated[Path, option("--out", "Folder for the files.")] = Path("figures"),
-    file_format: Annotated[str, option("--format", "File format: png, svg or pdf.")] = "png",
+    file_format: Annotated[
+        str, option("--format", "File format: png, svg or pdf.")
+    ] = "png",
     show_list: Annotated[bool, option("--list", "List the figures and exit.")] = False,
 ) -> None:
     """Compute and draw the figures of the papers."""
@@ -46,10 +54,17 @@ def reproduce(
         return
     if name not in (*FIGURES, "all"):
         must = f"be one of {', '.join(FIGURES)}, or all"
-        raise ParameterError("name", must, f"{name!r}", did_you_mean(name, FIGURES, "See hardmax reproduce --list."))
+        raise ParameterError(
+            "name",
+            must,
+            f"{name!r}",
+            did_you_mean(name, FIGURES, "See hardmax reproduce --list."),
+        )
     if f".{file_format}" not in output.PICTURES:
         advice = "For a movie or a page, use hardmax simulate with --out FILE.gif, FILE.mp4 or FILE.html."
-        raise ParameterError("file_format", "be png, svg or pdf", f"{file_format!r}", advice)
+        raise ParameterError(
+            "file_format", "be png, svg or pdf", f"{file_format!r}", advice
+        )
     check_writable(out, folder=True)
     for key in FIGURES if name == "all" else [name]:
         figure = FIGURES[key]

@@ -67,7 +67,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Simulate attention as a dynamical system, prove where tokens converge, and train text classifiers built on it.
@@ -96,15 +99,22 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
     mpl.use("Agg")  # files only: no window, no display needed
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
+            stream.reconfigure(
+                errors="replace"
+            )  # characters that the terminal cannot encode become question marks
     # A list of numbers may begin with a minus, which would make it an option.
-    arguments = [f" {one}" if one.startswith("-") and NUMBERS.match(one) else one for one in arguments]
+    arguments = [
+        f" {one}" if one.startswith("-") and NUMBERS.match(one) else one
+        for one in arguments
+    ]
     root = typer.main.get_command(app)
     with output.use_options(_find_command(root, arguments).params):
         try:
             root(args=arguments, prog_name=program)
         except SystemExit as stop:
-            if isinstance(stop.__context__, BrokenPipeError):  # as in `hardmax ... | head`
+            if isinstance(
+                stop.__context__, BrokenPipeError
+            ):  # as in `hardmax ... | head`
                 return CLOSED_PIPE
             return int(stop.code or 0)
         except KeyboardInterrupt:

@@ -16,12 +16,26 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, configuration, simulate
+from hardmax import (
+    Hardmax,
+    SelfAttention,
+    Softmax,
+    Sphere,
+    Trajectory,
+    configuration,
+    simulate,
+)
 from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import AnyArray, Progress
 from hardmax._validation import check_positive
 from hardmax.cli import output
-from hardmax.configurations import CONFIGURATIONS, MATRICES, PAPER_MATRICES, RANDOM_CONFIGURATIONS, matrix
+from hardmax.configurations import (
+    CONFIGURATIONS,
+    MATRICES,
+    PAPER_MATRICES,
+    RANDOM_CONFIGURATIONS,
+    matrix,
+)
 from hardmax.flows.classify import classify_values
 from hardmax.rules.base import Rule
 from hardmax.search.dispatch import KERNELS
@@ -36,7 +50,12 @@ def option(flag: str, about: str, panel: str | None = None, **more: Any) -> Any:
 
 Json = Annotated[bool, option("--json", "Print the result as JSON.")]
 Out = Annotated[
-    list[Path] | None, option("--out", "Output file; its ending chooses the format. May be repeated.", metavar="FILE")
+    list[Path] | None,
+    option(
+        "--out",
+        "Output file; its ending chooses the format. May be repeated.",
+        metavar="FILE",
+    ),
 ]
 
 
@@ -56,16 +75,27 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         for part in parameter.annotation.__mro__:
             for name, annotation in inspect.get_annotations(part).items():
                 default = getattr(kind, name, parameter.empty)
-                flat.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, annotation=annotation, default=default))
+                flat.append(
+                    inspect.Parameter(
+                        name,
+                        parameter.KEYWORD_ONLY,
+                        annotation=annotation,
+                        default=default,
+                    )
+                )
 
     @wraps(command)
     def flattened(**values: Any) -> None:
         for name, kind in nested.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            values[name] = kind(
+                **{field.name: values.pop(field.name) for field in fields(kind)}
+            )
         command(**values)
 
     flattened.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    flattened.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    flattened.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in flat
+    }
     return flattened
 
 
@@ -75,7 +105,11 @@ def was_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def check_needs(context: typer.Context, needs: Mapping[str, tuple[str, bool]], got: str = "it without") -> None:
+def check_needs(
+    context: typer.Context,
+    needs: Mapping[str, tuple[str, bool]],
+    got: str = "it without",
+) -> None:
     """Raise an error for an option without effect; `needs` has what each option needs, and whether this is given."""
     for name, (needed, is_met) in needs.items():
         if was_given(context, name) and not is_met:
@@ -95,24 +129,39 @@ def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
     path = Path(source)
     if source == "-":
         return _parse(sys.stdin.read(), source)
-    if NUMBERS.match(source) and path.suffix.lower() not in READABLE and not path.exists():
+    if (
+        NUMBERS.match(source)
+        and path.suffix.lower() not in READABLE
+        and not path.exists()
+    ):
         return _parse(source.replace(";", "\n"), source, unit="row")
     if path.suffix.lower() not in READABLE:
         must = f"be a .csv or .npy file, or one of {', '.join(names)}"
-        advice = did_you_mean(source, names, "Check the spelling, or save the numbers as CSV.")
+        advice = did_you_mean(
+            source, names, "Check the spelling, or save the numbers as CSV."
+        )
         raise ParameterError(parameter, must, f"{source!r}", advice)
     if not path.is_file():
-        raise ParameterError(path, "be a file", "a folder" if path.is_dir() else "none by that name", "Check the path.")
+        raise ParameterError(
+            path,
+            "be a file",
+            "a folder" if path.is_dir() else "none by that name",
+            "Check the path.",
+        )
     if path.suffix.lower() == ".npy":
         try:
             return np.asarray(np.load(path, allow_pickle=False))
         except (ValueError, EOFError, OSError):
             got = "a broken file, or one with Python objects, which are never loaded"
-            raise ParameterError(path, "be a NumPy array of numbers", got, "Save it again with np.save.") from None
+            raise ParameterError(
+                path, "be a NumPy array of numbers", got, "Save it again with np.save."
+            ) from None
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ParameterError(path, "be text in UTF-8", "other bytes", "Save it as CSV in UTF-8.") from None
+        raise ParameterError(
+            path, "be text in UTF-8", "other bytes", "Save it as CSV in UTF-8."
+        ) from None
     return _parse(text, source)
 
 
@@ -138,7 +187,9 @@ def parse_steps(alpha: str) -> list[float | Fraction]:
     try:
         return [exact_number(part) for part in alpha.split(",")]
     except ValueError:
-        raise ParameterError("alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5.") from None
+        raise ParameterError(
+            "alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5."
+        ) from None
 
 
 # Tokens
@@ -154,10 +205,19 @@ class TokenOptions:
     """The tokens of a command."""
 
     tokens: Annotated[str, typer.Argument(metavar="TOKENS", help=SOURCES)]
-    n: Annotated[int | None, option("--n", "Number of tokens of gaussian, ball and sphere. Default: 100.")] = None
-    d: Annotated[int | None, option("--d", "Dimension of gaussian, ball and sphere. Default: 2.")] = None
-    seed: Annotated[int, option("--seed", "Seed of random tokens and random matrices.")] = 0
-    batch_index: Annotated[int | None, option("--batch-index", "Index of a token set in a .npy batch.")] = None
+    n: Annotated[
+        int | None,
+        option("--n", "Number of tokens of gaussian, ball and sphere. Default: 100."),
+    ] = None
+    d: Annotated[
+        int | None, option("--d", "Dimension of gaussian, ball and sphere. Default: 2.")
+    ] = None
+    seed: Annotated[
+        int, option("--seed", "Seed of random tokens and random matrices.")
+    ] = 0
+    batch_index: Annotated[
+        int | None, option("--batch-index", "Index of a token set in a .npy batch.")
+    ] = None
 
     def read_tokens(self, *, single: bool = True) -> AnyArray:
         """Read tokens from a file, standard input or a named configuration; `single` refuses a whole batch."""
@@ -172,10 +232,20 @@ class TokenOptions:
             return tokens
         if tokens.ndim != 3:
             must = "go with a batch, a .npy file of shape (batch, n, d)"
-            raise ParameterError("batch_index", must, f"{self.tokens}, one token set", "Leave it out.")
+            raise ParameterError(
+                "batch_index", must, f"{self.tokens}, one token set", "Leave it out."
+            )
         if self.batch_index is None or not 0 <= self.batch_index < len(tokens):
-            must, last = f"be the index of one of the {len(tokens)} token sets in {self.tokens}", len(tokens) - 1
-            raise ParameterError("batch_index", must, self.batch_index or "none", f"Pass a number from 0 to {last}.")
+            must, last = (
+                f"be the index of one of the {len(tokens)} token sets in {self.tokens}",
+                len(tokens) - 1,
+            )
+            raise ParameterError(
+                "batch_index",
+                must,
+                self.batch_index or "none",
+                f"Pass a number from 0 to {last}.",
+            )
         return np.asarray(tokens[self.batch_index])
 
 
@@ -197,17 +267,50 @@ RULES |= {"self-attention": (FLOWS, SELF_ATTENTION), "sphere": (FLOWS, SPHERE)}
 class HardmaxOptions(TokenOptions):
     """Tokens and the hardmax rule."""
 
-    alpha: Annotated[str, option("--alpha", "Step size, such as 0.5 or 1/2; a list has one per layer.", LAYERS)] = "0.5"
-    A: Annotated[str | None, option("--A", f"Matrix A: {MATRIX}", LAYERS, metavar="MATRIX")] = None
-    any_A: Annotated[bool, option("--any-A", "Allow an A that is not symmetric positive definite.", HARDMAX)] = False
-    kernel: Annotated[str, option("--kernel", f"Search method, same result: {', '.join(KERNELS)}.", HARDMAX)] = "auto"
-    exact: Annotated[bool, option("--exact", "Use rational arithmetic.", HARDMAX)] = False
-    causal: Annotated[bool, option("--causal", "Causal mask: each token attends to itself and earlier tokens.")] = False
+    alpha: Annotated[
+        str,
+        option(
+            "--alpha",
+            "Step size, such as 0.5 or 1/2; a list has one per layer.",
+            LAYERS,
+        ),
+    ] = "0.5"
+    A: Annotated[
+        str | None, option("--A", f"Matrix A: {MATRIX}", LAYERS, metavar="MATRIX")
+    ] = None
+    any_A: Annotated[
+        bool,
+        option(
+            "--any-A", "Allow an A that is not symmetric positive definite.", HARDMAX
+        ),
+    ] = False
+    kernel: Annotated[
+        str,
+        option(
+            "--kernel", f"Search method, same result: {', '.join(KERNELS)}.", HARDMAX
+        ),
+    ] = "auto"
+    exact: Annotated[bool, option("--exact", "Use rational arithmetic.", HARDMAX)] = (
+        False
+    )
+    causal: Annotated[
+        bool,
+        option(
+            "--causal", "Causal mask: each token attends to itself and earlier tokens."
+        ),
+    ] = False
 
     def make_hardmax(self, d: int, **more: bool) -> Hardmax:
         """Return the hardmax rule for tokens of dimension d."""
         A = self.read_weight("A", d)
-        return Hardmax(self.steps, A, exact=self.exact, any_A=self.any_A, causal=self.causal, **more)
+        return Hardmax(
+            self.steps,
+            A,
+            exact=self.exact,
+            any_A=self.any_A,
+            causal=self.causal,
+            **more,
+        )
 
     @property
     def steps(self) -> float | Fraction | list[float | Fraction]:
@@ -224,9 +327,14 @@ class HardmaxOptions(TokenOptions):
             return read_matrix(source, name, MATRICES)
         size = len(PAPER_MATRICES[source]) if source in PAPER_MATRICES else d
         if size != d:
-            got, advice = f"{source}, of size {size}", f"Use tokens of dimension {size}."
+            got, advice = (
+                f"{source}, of size {size}",
+                f"Use tokens of dimension {size}.",
+            )
             raise ParameterError(name, f"have the size of the tokens, {d}", got, advice)
-        return matrix(source, d=d, seed=self.seed + "AQKV".index(name))  # so that two random matrices differ
+        return matrix(
+            source, d=d, seed=self.seed + "AQKV".index(name)
+        )  # so that two random matrices differ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,57 +342,131 @@ class RunOptions(HardmaxOptions):
     """Tokens, a rule, and the number of layers or the time."""
 
     context: typer.Context
-    rule: Annotated[str, option("--rule", f"Rule that moves the tokens: {', '.join(RULES)}.")] = "hardmax"
+    rule: Annotated[
+        str, option("--rule", f"Rule that moves the tokens: {', '.join(RULES)}.")
+    ] = "hardmax"
     layers: Annotated[int, option("--layers", "Number of layers.", LAYERS)] = 30
     normalize: Annotated[
-        bool, option("--normalize/--no-normalize", "Divide by 1 + alpha after each layer.", LAYERS)
+        bool,
+        option(
+            "--normalize/--no-normalize",
+            "Divide by 1 + alpha after each layer.",
+            LAYERS,
+        ),
     ] = True
-    temperature: Annotated[float, option("--temperature", "Temperature; hardmax is the limit at 0.", SOFTMAX)] = 1.0
-    Q: Annotated[str | None, option("--Q", "Query matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX")] = None
-    K: Annotated[str | None, option("--K", "Key matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX")] = None
-    V: Annotated[str | None, option("--V", "Value matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX")] = None
+    temperature: Annotated[
+        float,
+        option("--temperature", "Temperature; hardmax is the limit at 0.", SOFTMAX),
+    ] = 1.0
+    Q: Annotated[
+        str | None,
+        option(
+            "--Q", "Query matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX"
+        ),
+    ] = None
+    K: Annotated[
+        str | None,
+        option("--K", "Key matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX"),
+    ] = None
+    V: Annotated[
+        str | None,
+        option(
+            "--V", "Value matrix, given like --A.", SELF_ATTENTION, metavar="MATRIX"
+        ),
+    ] = None
     beta: Annotated[float, option("--beta", "Inverse temperature.", SPHERE)] = 9.0
     normalized: Annotated[
-        bool, option(" /--unnormalized", "Omit the denominator of softmax.", SPHERE, show_default=False)
+        bool,
+        option(
+            " /--unnormalized",
+            "Omit the denominator of softmax.",
+            SPHERE,
+            show_default=False,
+        ),
     ] = True
     times: Annotated[
-        float | None, option("--time", "Final time. Default: 15 divided by the leading eigenvalue of V, or 15.", FLOWS)
+        float | None,
+        option(
+            "--time",
+            "Final time. Default: 15 divided by the leading eigenvalue of V, or 15.",
+            FLOWS,
+        ),
     ] = None
     method: Annotated[
-        str, option("--method", "Integrator: DOP853 or another one of SciPy, or euler or rk4 with --dt.", FLOWS)
+        str,
+        option(
+            "--method",
+            "Integrator: DOP853 or another one of SciPy, or euler or rk4 with --dt.",
+            FLOWS,
+        ),
     ] = "DOP853"
-    dt: Annotated[float | None, option("--dt", "Step length of euler and rk4.", FLOWS)] = None
-    rtol: Annotated[float | None, option("--rtol", "Relative error of a step. Default: 1e-8.", FLOWS)] = None
-    max_steps: Annotated[int | None, option("--max-steps", "Maximum number of steps.", FLOWS)] = None
+    dt: Annotated[
+        float | None, option("--dt", "Step length of euler and rk4.", FLOWS)
+    ] = None
+    rtol: Annotated[
+        float | None,
+        option("--rtol", "Relative error of a step. Default: 1e-8.", FLOWS),
+    ] = None
+    max_steps: Annotated[
+        int | None, option("--max-steps", "Maximum number of steps.", FLOWS)
+    ] = None
 
     def read_rule(self, d: int) -> Rule:
         """Return the rule for tokens of dimension d."""
         if self.rule not in RULES:
-            must, advice = f"be one of {', '.join(RULES)}", did_you_mean(self.rule, RULES)
+            must, advice = (
+                f"be one of {', '.join(RULES)}",
+                did_you_mean(self.rule, RULES),
+            )
             raise ParameterError("rule", must, repr(self.rule), advice)
         needs = {}
         for parameter in self.context.command.params:
-            owners = [rule for rule, panels in RULES.items() if getattr(parameter, "rich_help_panel", None) in panels]
-            needs[str(parameter.name)] = (f"--rule {' or '.join(owners)}", not owners or self.rule in owners)
+            owners = [
+                rule
+                for rule, panels in RULES.items()
+                if getattr(parameter, "rich_help_panel", None) in panels
+            ]
+            needs[str(parameter.name)] = (
+                f"--rule {' or '.join(owners)}",
+                not owners or self.rule in owners,
+            )
         check_needs(self.context, needs, f"--rule {self.rule}")
         if self.rule == "sphere":
             return Sphere(self.beta, normalized=self.normalized, causal=self.causal)
         if self.rule == "self-attention":
-            return SelfAttention(*(self.read_weight(letter, d) for letter in "QKV"), causal=self.causal)
+            return SelfAttention(
+                *(self.read_weight(letter, d) for letter in "QKV"), causal=self.causal
+            )
         if self.rule == "hardmax":
             return self.make_hardmax(d, normalize=self.normalize)
-        A, layered = self.read_weight("A", d), {"normalize": self.normalize, "causal": self.causal}
+        A, layered = (
+            self.read_weight("A", d),
+            {"normalize": self.normalize, "causal": self.causal},
+        )
         return Softmax(self.steps, A, temperature=self.temperature, **layered)
 
-    def simulate(self, tokens: AnyArray, rule: Any, progress: Progress | None = None, **more: Any) -> Trajectory:
+    def simulate(
+        self, tokens: AnyArray, rule: Any, progress: Progress | None = None, **more: Any
+    ) -> Trajectory:
         """Simulate tokens for the layers or the time, and by the method, of the options."""
         if not rule.continuous:
-            return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress, **more)
+            return simulate(
+                tokens,
+                rule,
+                layers=self.layers,
+                kernel=self.kernel,
+                progress=progress,
+                **more,
+            )
         if isinstance(rule, Sphere):
             tokens = _divide_by_norms(tokens)
-        settings: dict[str, Any] = {name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")}
+        settings: dict[str, Any] = {
+            name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")
+        }
         times = self._find_end(rule, tokens.shape[-1])
-        return simulate(tokens, rule, times=times, progress=progress, **settings, **more)
+        return simulate(
+            tokens, rule, times=times, progress=progress, **settings, **more
+        )
 
     def _find_end(self, rule: Rule, d: int) -> float:
         """Return the final time; the default is a multiple of `dt`."""
@@ -292,7 +474,11 @@ class RunOptions(HardmaxOptions):
             check_positive(self.dt, "dt", "Try 0.1.")
         if self.times is not None:
             return float(check_positive(self.times, "times", "Try 15."))
-        rate = float(classify_values(rule, d).eigenvalues[0].real) if isinstance(rule, SelfAttention) else 1.0
+        rate = (
+            float(classify_values(rule, d).eigenvalues[0].real)
+            if isinstance(rule, SelfAttention)
+            else 1.0
+        )
         end = HORIZON / (rate if rate > 0 else 1.0)
         return end if self.dt is None else self.dt * max(1, round(end / self.dt))
 
@@ -302,7 +488,10 @@ def _divide_by_norms(tokens: AnyArray) -> AnyArray:
     floats = np.asarray(tokens, np.float64)
     norms = np.linalg.norm(floats, axis=-1, keepdims=True)
     if not np.isfinite(norms).all() or not norms.all():
-        must, got = "be finite and not 0 to lie on the unit sphere", "one that is 0 or not finite"
+        must, got = (
+            "be finite and not 0 to lie on the unit sphere",
+            "one that is 0 or not finite",
+        )
         raise ParameterError("tokens", must, got, "Remove it.")
     if np.abs(norms - 1).max() > MAX_ROUNDING:
         output.note("Tokens were divided by their norms, to lie on the unit sphere.")

@@ -24,12 +24,21 @@ from hardmax.app.problems import keep_followable, respell, spell_problem
 
 PICTURES = (".png", ".svg", ".pdf")
 # The method of a result that makes files of each ending; pictures are made by `plot`.
-METHODS = {".gif": "movie", ".mp4": "movie", ".npz": "to_npz", ".json": "to_json", ".csv": "to_csv", ".html": "to_html"}
+METHODS = {
+    ".gif": "movie",
+    ".mp4": "movie",
+    ".npz": "to_npz",
+    ".json": "to_json",
+    ".csv": "to_csv",
+    ".html": "to_html",
+}
 MAX_ROWS = 20  # of a printed table
 INTERRUPTED = 130  # the exit code of Ctrl-C, as shells count
 MAX_WIDTH = 10_000  # characters; every table is narrower
 
-_options: ContextVar[Mapping[str | None, typer.CallbackParam]] = ContextVar("options of the running command")
+_options: ContextVar[Mapping[str | None, typer.CallbackParam]] = ContextVar(
+    "options of the running command"
+)
 
 
 @contextmanager
@@ -98,7 +107,9 @@ def say_status(status: str) -> None:
 def note(sentence: str) -> None:
     """Print a sentence, if any, to standard error, with parameters named as options of the command."""
     if sentence:
-        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(respell(sentence, spell))
+        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(
+            respell(sentence, spell)
+        )
 
 
 @contextmanager
@@ -116,11 +127,17 @@ def warnings_as_notes() -> Iterator[None]:
 
 def error(problem: Exception) -> None:
     """Print an error to standard error, with parameters named as options of the command."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    note(spell_problem(problem, spell) or "Not enough memory.")  # a MemoryError may have no message
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        "[bold red]Error:[/]", end=" "
+    )
+    note(
+        spell_problem(problem, spell) or "Not enough memory."
+    )  # a MemoryError may have no message
 
 
-def show_table(title: str, *columns: str, rows: Iterable[Sequence[str]], total: int = 0) -> None:
+def show_table(
+    title: str, *columns: str, rows: Iterable[Sequence[str]], total: int = 0
+) -> None:
     """Print a table, with a last line "and ... more" if `total` exceeds its rows.
 
     A terminal too narrow for its words gets one line per cell.
@@ -128,13 +145,23 @@ def show_table(title: str, *columns: str, rows: Iterable[Sequence[str]], total: 
     shown = list(rows)
     if total > len(shown):
         shown.append(("...", f"and {total - len(shown)} more"))
-    grid = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    grid = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 3, 0, 0),
+    )
     for name in columns:
         grid.add_column(name, overflow="fold")
     for row in shown:
         grid.add_row(*row)
     screen = console()
-    if Measurement.get(screen, screen.options.update_width(MAX_WIDTH), grid).minimum <= screen.width:
+    if (
+        Measurement.get(screen, screen.options.update_width(MAX_WIDTH), grid).minimum
+        <= screen.width
+    ):
         screen.print(grid)
         return
     screen.print(title, style="bold")
@@ -142,7 +169,9 @@ def show_table(title: str, *columns: str, rows: Iterable[Sequence[str]], total: 
         screen.print(f"{columns[0]} {first}".strip())
         for name, cell in zip(columns[1:], cells, strict=False):
             if cell:
-                screen.print(Padding(f"{name}: {cell}".removeprefix(": "), (0, 0, 0, 2)))
+                screen.print(
+                    Padding(f"{name}: {cell}".removeprefix(": "), (0, 0, 0, 2))
+                )
 
 
 def check_files(
@@ -156,8 +185,17 @@ def check_files(
     for path in paths or []:
         check_ending(path, tuple(endings), name)
         check_writable(path)
-        if read is not None and path.exists() and path.resolve() == Path(read).resolve():
-            raise ParameterError(name, "differ from the input file", f"{str(path)!r}", "Choose another name.")
+        if (
+            read is not None
+            and path.exists()
+            and path.resolve() == Path(read).resolve()
+        ):
+            raise ParameterError(
+                name,
+                "differ from the input file",
+                f"{str(path)!r}",
+                "Choose another name.",
+            )
     return list(paths or [])
 
 
@@ -196,6 +234,9 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure to a file atomically, and close it."""
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     # The same bytes on every run, and embedded TrueType fonts, as journals require.
-    with plt.rc_context({"svg.hashsalt": "hardmax", "pdf.fonttype": 42}), written_whole(path) as temporary:
+    with (
+        plt.rc_context({"svg.hashsalt": "hardmax", "pdf.fonttype": 42}),
+        written_whole(path) as temporary,
+    ):
         figure.savefig(temporary, dpi=150, metadata=undated.get(path.suffix.lower()))
     plt.close(figure)

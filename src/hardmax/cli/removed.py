@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 STUDY = "Run `python -m studies explanations{}` in a clone of the repository."
 REMOVED: dict[str, str] = {
-    **{f"{name} --cloud": "Use --batch-index." for name in ("cluster", "control", "limit", "simulate", "verify")},
+    **{
+        f"{name} --cloud": "Use --batch-index."
+        for name in ("cluster", "control", "limit", "simulate", "verify")
+    },
     **{
         f"{name} --ties": "Leave it out for exact sets; for a tolerance use `hm.Localmax(alpha, eps)` in Python."
         for name in ("limit", "simulate", "verify")
@@ -34,8 +37,17 @@ REMOVED: dict[str, str] = {
 def find_removed(arguments: Sequence[str]) -> str | None:
     """Return an error message if the arguments name a removed command or option, else None."""
     command, *words = arguments or [""]
-    flags = [word.partition("=")[0] for word in words[: words.index("--") if "--" in words else None]]
+    flags = [
+        word.partition("=")[0]
+        for word in words[: words.index("--") if "--" in words else None]
+    ]
     if command in REMOVED:
         return f"The command `hardmax {command}` was removed. {REMOVED[command]}"
     found = (flag for flag in flags if f"{command} {flag}" in REMOVED)
-    return next((f"The option `{flag}` was removed. {REMOVED[f'{command} {flag}']}" for flag in found), None)
+    return next(
+        (
+            f"The option `{flag}` was removed. {REMOVED[f'{command} {flag}']}"
+            for flag in found
+        ),
+        None,
+    )

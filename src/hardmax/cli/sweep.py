@@ -29,13 +29,23 @@ from hardmax.scale.store import FILE
 OWN = "FILE.py:CELL"
 SPACINGS: dict[str, Callable[..., Any]] = {"log": np.geomspace, "lin": np.linspace}
 WORDS = {"true": True, "false": False, "none": None}
-FORMAT = (
-    "Write 1,2,5 for a list, 0.05:5:log:20 or 0:1:lin:11 for a range with a number of values, 0.05:5:log to sample."
-)
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)]
-Engine = Annotated[str, option("--engine", "local, or the address of a Dask scheduler, such as tcp://host:8786.")]
+FORMAT = "Write 1,2,5 for a list, 0.05:5:log:20 or 0:1:lin:11 for a range with a number of values, 0.05:5:log to sample."
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)
+]
+Engine = Annotated[
+    str,
+    option(
+        "--engine",
+        "local, or the address of a Dask scheduler, such as tcp://host:8786.",
+    ),
+]
 Workers = Annotated[
-    int | None, option("--workers", "Number of worker processes on this machine. Default: one per core.")
+    int | None,
+    option(
+        "--workers",
+        "Number of worker processes on this machine. Default: one per core.",
+    ),
 ]
 
 
@@ -54,22 +64,38 @@ app = typer.Typer(
 )
 
 
-def _run(cell: Cell | str, grid: Any, out: Path, engine: str, workers: int | None, json: bool, **known: Any) -> None:
+def _run(
+    cell: Cell | str,
+    grid: Any,
+    out: Path,
+    engine: str,
+    workers: int | None,
+    json: bool,
+    **known: Any,
+) -> None:
     """Run a sweep with a progress bar, and print its status."""
     try:
         with output.progress_bar("Cells") as moved:
-            known |= {"progress": output.with_speed(moved, "cells"), "started": note_cluster}
+            known |= {
+                "progress": output.with_speed(moved, "cells"),
+                "started": note_cluster,
+            }
             result = sweep(cell, grid, out=out, engine=engine, workers=workers, **known)
     except KeyboardInterrupt:
         if (out / FILE).exists():
-            output.note(f"Stopped. Finished cells are kept. Continue with: {_resume_command(SweepTable.open(out))}")
+            output.note(
+                f"Stopped. Finished cells are kept. Continue with: {_resume_command(SweepTable.open(out))}"
+            )
         raise
     _print(result, json)
 
 
 def note_cluster(client: Any) -> None:
     """Print the address of Dask's dashboard, if there is one, and a note if there are no workers."""
-    if importlib.util.find_spec("bokeh") and "dashboard" in client.scheduler_info()["services"]:
+    if (
+        importlib.util.find_spec("bokeh")
+        and "dashboard" in client.scheduler_info()["services"]
+    ):
         output.note(f"Dask's dashboard is at {client.dashboard_link}")
     if not client.nthreads():
         start = f"dask worker {client.scheduler.address} --nthreads 1"
@@ -78,7 +104,10 @@ def note_cluster(client: Any) -> None:
 
 def _resume_command(stopped: SweepTable) -> str:
     """Return the command that resumes a sweep, or the call for functions that are not in a file."""
-    name, command = stopped.manifest.configuration.cell, f"hardmax sweep resume {stopped.out}"
+    name, command = (
+        stopped.manifest.configuration.cell,
+        f"hardmax sweep resume {stopped.out}",
+    )
     if name in CELLS:
         return command
     return f"{command} --cell {name}" if ".py:" in name else "the same call of hm.sweep"
@@ -87,12 +116,25 @@ def _resume_command(stopped: SweepTable) -> str:
 def _print(result: SweepTable, json: bool) -> None:
     errors = result.error_counts()
     if json:
-        known = {"out": str(result.out), "cells": result.cells, "rows": result.rows, "errors": errors}
-        print(json_format.dumps(known | {"complete": result.complete, "parts": len(result.manifest.parts)}))
+        known = {
+            "out": str(result.out),
+            "cells": result.cells,
+            "rows": result.rows,
+            "errors": errors,
+        }
+        print(
+            json_format.dumps(
+                known
+                | {"complete": result.complete, "parts": len(result.manifest.parts)}
+            )
+        )
         return
     output.say(result.status)
     if errors:
-        rows = [(str(number), error) for error, number in list(errors.items())[: output.MAX_ROWS]]
+        rows = [
+            (str(number), error)
+            for error, number in list(errors.items())[: output.MAX_ROWS]
+        ]
         output.show_table("Errors", "cells", "error", rows=rows, total=len(errors))
     if result.complete:
         output.say(f"Plot it with: hardmax sweep plot {result.out}")
@@ -117,19 +159,38 @@ def run_sweep(
     *,
     values: Annotated[
         list[str] | None,
-        option("--set", f"Values of a parameter. {FORMAT} Repeat it for more.", metavar="NAME=VALUES"),
+        option(
+            "--set",
+            f"Values of a parameter. {FORMAT} Repeat it for more.",
+            metavar="NAME=VALUES",
+        ),
     ] = None,
     out: Annotated[
-        Path, option("--out", "Folder for the table. An unfinished sweep in it is continued.", metavar="DIR")
+        Path,
+        option(
+            "--out",
+            "Folder for the table. An unfinished sweep in it is continued.",
+            metavar="DIR",
+        ),
     ],
     seeds: Annotated[
-        int, option("--seeds", "Number of repetitions of every cell, with different random numbers.", min=1)
+        int,
+        option(
+            "--seeds",
+            "Number of repetitions of every cell, with different random numbers.",
+            min=1,
+        ),
     ] = 1,
     samples: Annotated[
-        int | None, option("--samples", "Number of cells to draw at random, not every combination.")
+        int | None,
+        option(
+            "--samples", "Number of cells to draw at random, not every combination."
+        ),
     ] = None,
     seed: Annotated[int, option("--seed", "Seed of all random numbers.")] = 0,
-    time_limit: Annotated[float | None, option("--time-limit", "Seconds after which a cell is stopped.")] = None,
+    time_limit: Annotated[
+        float | None, option("--time-limit", "Seconds after which a cell is stopped.")
+    ] = None,
     engine: Engine = "local",
     workers: Workers = None,
     json: options.Json = False,
@@ -144,12 +205,24 @@ def run_sweep(
     # Cells that are drawn at random have independent random numbers, unless repetitions are requested.
     if samples is None or seeds > 1:
         grid |= {REPEAT: list(range(seeds))}
-    _run(cell, grid, out, engine, workers, json, samples=samples, seed=seed, time_limit=time_limit)
+    _run(
+        cell,
+        grid,
+        out,
+        engine,
+        workers,
+        json,
+        samples=samples,
+        seed=seed,
+        time_limit=time_limit,
+    )
 
 
 def _help_of(name: str) -> str:
     """Return the help of a built-in cell: its docstring and the defaults of its parameters."""
-    defaults = ", ".join(f"{key}={value}" for key, value in CELLS[name].defaults.items() if key != REPEAT)
+    defaults = ", ".join(
+        f"{key}={value}" for key, value in CELLS[name].defaults.items() if key != REPEAT
+    )
     return f"{inspect.getdoc(CELLS[name].function)}\n\nParameters and defaults: {defaults}."
 
 
@@ -165,7 +238,9 @@ for _name in (*CELLS, OWN):
 @app.command(epilog="Try: hardmax sweep resume runs/leaders")
 def resume(
     folder: Folder,
-    cell: Annotated[str | None, option("--cell", "File and function of your own cell.", metavar=OWN)] = None,
+    cell: Annotated[
+        str | None, option("--cell", "File and function of your own cell.", metavar=OWN)
+    ] = None,
     engine: Engine = "local",
     workers: Workers = None,
     json: options.Json = False,
@@ -173,7 +248,9 @@ def resume(
     """Continue a sweep that was stopped."""
     found = SweepTable.open(folder).manifest.configuration
     if cell is None and found.cell not in CELLS:
-        advice = f"Add --cell {found.cell}: code that a folder names is not run by itself."
+        advice = (
+            f"Add --cell {found.cell}: code that a folder names is not run by itself."
+        )
         raise ParameterError("cell", "be given for your own cell", "none", advice)
     function: Cell | str = found.cell if cell is None else load_cell(cell)
     known = {"seed": found.seed, "time_limit": found.time_limit}
@@ -189,26 +266,48 @@ def status(folder: Folder, json: options.Json = False) -> None:
 @app.command(epilog="Try: hardmax sweep plot runs/leaders --x alpha --out leaders.png")
 def plot(
     folder: Folder,
-    x: Annotated[str | None, option("--x", "Parameter on the x axis. Default: the one with the most values.")] = None,
-    y: Annotated[str | None, option("--y", "Column on the y axis. Default: the main result of the cell.")] = None,
-    by: Annotated[str | None, option("--by", "Parameter with one curve per value.")] = None,
-    out: Annotated[Path | None, option("--out", "Image file. Default: DIR/plot.png.", metavar="FILE")] = None,
+    x: Annotated[
+        str | None,
+        option(
+            "--x", "Parameter on the x axis. Default: the one with the most values."
+        ),
+    ] = None,
+    y: Annotated[
+        str | None,
+        option("--y", "Column on the y axis. Default: the main result of the cell."),
+    ] = None,
+    by: Annotated[
+        str | None, option("--by", "Parameter with one curve per value.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option("--out", "Image file. Default: DIR/plot.png.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Plot a column of the table against a parameter: means and quartiles."""
     result = SweepTable.open(folder)
     path = output.check_files([out or folder / "plot.png"], output.PICTURES)[0]
     frame, configuration = result.to_frame(), result.manifest.configuration
     names = list(configuration.design[0])
-    varied = sorted((name for name in names if name != REPEAT), key=lambda name: -frame[name].nunique())
+    varied = sorted(
+        (name for name in names if name != REPEAT),
+        key=lambda name: -frame[name].nunique(),
+    )
     x = x or (varied or names)[0]
     results = [name for name in frame.columns if name not in (*names, *RESERVED)]
-    y = y or (CELLS[configuration.cell].plotted if configuration.cell in CELLS else (results or ["seconds"])[0])
+    y = y or (
+        CELLS[configuration.cell].plotted
+        if configuration.cell in CELLS
+        else (results or ["seconds"])[0]
+    )
     others = [name for name in varied if name != x and frame[name].nunique() > 1]
     by = by or (others[0] if others else None)
     output.save_figure(draw.plot_sweep(frame, x=x, y=y, by=by), path)
     output.say_written([path])
     if averaged := [name for name in others if name not in (by, REPEAT)]:
-        output.say(f"Each point is also a mean over {' and '.join(averaged)}. Choose parameters with --x and --by.")
+        output.say(
+            f"Each point is also a mean over {' and '.join(averaged)}. Choose parameters with --x and --by."
+        )
 
 
 def parse_grid(settings: Sequence[str], defaults: dict[str, Any]) -> dict[str, Any]:
@@ -218,10 +317,16 @@ def parse_grid(settings: Sequence[str], defaults: dict[str, Any]) -> dict[str, A
         name, equals, text = setting.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name or not text.strip():
-            raise ParameterError("values", "be written as NAME=VALUES", repr(setting), FORMAT)
+            raise ParameterError(
+                "values", "be written as NAME=VALUES", repr(setting), FORMAT
+            )
         if name in grid:
-            raise ParameterError(name, "be set once", "two settings", "Write all values in one: 1,2,5.")
-        grid[name] = parse_values(text, name, is_integer=isinstance(defaults.get(name), int))
+            raise ParameterError(
+                name, "be set once", "two settings", "Write all values in one: 1,2,5."
+            )
+        grid[name] = parse_values(
+            text, name, is_integer=isinstance(defaults.get(name), int)
+        )
     return grid
 
 
@@ -241,11 +346,19 @@ def parse_values(text: str, name: str, *, is_integer: bool = False) -> Any:
         from scipy.stats import loguniform, uniform
 
         found = loguniform(low, high) if parts[2] == "log" else uniform(low, high - low)
-        return SimpleNamespace(rvs=lambda **how: np.rint(found.rvs(**how)).astype(int)) if is_integer else found
+        return (
+            SimpleNamespace(rvs=lambda **how: np.rint(found.rvs(**how)).astype(int))
+            if is_integer
+            else found
+        )
     if not parts[3].isdecimal() or int(parts[3]) < 2:
-        raise ParameterError(name, "end in the number of values, at least 2", repr(text), FORMAT)
+        raise ParameterError(
+            name, "end in the number of values, at least 2", repr(text), FORMAT
+        )
     values = SPACINGS[parts[2]](low, high, int(parts[3])).tolist()
-    return list(dict.fromkeys(round(value) for value in values)) if is_integer else values
+    return (
+        list(dict.fromkeys(round(value) for value in values)) if is_integer else values
+    )
 
 
 def _parse_value(text: str) -> Any:
@@ -269,15 +382,31 @@ def load_cell(where: str) -> Cell:
     path = Path(file)
     if path.suffix != ".py" or not path.is_file():
         advice = "For example my_cells.py:cell, or a name of `hardmax sweep --help`."
-        raise ParameterError("cell", "be an existing Python file, a colon, and a function", repr(where), advice)
+        raise ParameterError(
+            "cell",
+            "be an existing Python file, a colon, and a function",
+            repr(where),
+            advice,
+        )
     folder = path.resolve().parent
     sys.path.insert(0, str(folder))  # for modules in the same folder
     found = runpy.run_path(str(path.resolve()), run_name=path.name)
     function = found.get(name)
     if not callable(function):
-        known = [key for key, value in found.items() if callable(value) and not key.startswith("_")]
-        raise ParameterError("cell", f"name a function of {path}", repr(name), f"It has {', '.join(known) or 'none'}.")
+        known = [
+            key
+            for key, value in found.items()
+            if callable(value) and not key.startswith("_")
+        ]
+        raise ParameterError(
+            "cell",
+            f"name a function of {path}",
+            repr(name),
+            f"It has {', '.join(known) or 'none'}.",
+        )
     for each in list(sys.modules.values()):
-        if (source := getattr(each, "__file__", None)) and Path(source).parent == folder:
+        if (source := getattr(each, "__file__", None)) and Path(
+            source
+        ).parent == folder:
             cloudpickle.register_pickle_by_value(each)
     return function

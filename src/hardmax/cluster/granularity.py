@@ -17,7 +17,9 @@ from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.limits import Limit
 
-MIN_LENGTH = 1e-140  # in units of the longest token: squares of shorter ones would underflow
+MIN_LENGTH = (
+    1e-140  # in units of the longest token: squares of shorter ones would underflow
+)
 ABOVE = 1.01  # factor to a tau above a threshold, beyond the rounding of powers
 MAX_FEWER = 8  # leaders fewer at layer 0 that are tried, as more can emerge later
 MAX_HALVINGS = 8  # of the interval between too many and too few clusters
@@ -25,9 +27,14 @@ OPEN_RATIO = 16.0  # assumed ratio of the ends of an unbounded interval
 MIN_FINEST = 200  # leaders of the finest clusters of a tree, if there are as many
 
 
-def scale_radii(features: FloatArray, tau: float, fitted: FloatArray | None = None) -> FloatArray:
+def scale_radii(
+    features: FloatArray, tau: float, fitted: FloatArray | None = None
+) -> FloatArray:
     """Return tokens f_i (r_i / r_max)^(tau - 1), (n, m), with r_max of the `fitted` features if these are others."""
-    r, all_r = (np.linalg.norm(f, axis=1) for f in (features, features if fitted is None else fitted))
+    r, all_r = (
+        np.linalg.norm(f, axis=1)
+        for f in (features, features if fitted is None else fitted)
+    )
     return features * ((r / all_r.max()) ** (tau - 1))[:, None]
 
 
@@ -45,7 +52,9 @@ def find_first_leaders(features: FloatArray, tau: float) -> IntArray:
     return np.sort(run.classes.first[run.emerged == 0])
 
 
-def compute_thresholds(features: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:
+def compute_thresholds(
+    features: FloatArray, rows: IntArray
+) -> tuple[FloatArray, IntArray]:
     """Return thresholds of these rows, and the tokens that set them: i leads at layer 0 iff tau < tau_i."""
     r = np.linalg.norm(features, axis=1)
     u, log_r = features / r[:, None], np.log(r)
@@ -55,7 +64,9 @@ def compute_thresholds(features: FloatArray, rows: IntArray) -> tuple[FloatArray
         longer = log_r - log_r[rows[part], None]
         valid = (longer > 0) & (cosines > 0)
         np.log(np.minimum(cosines, 1.0, out=cosines), out=cosines, where=valid)
-        ratio = np.divide(-cosines, longer, out=np.full(cosines.shape, np.inf), where=valid)
+        ratio = np.divide(
+            -cosines, longer, out=np.full(cosines.shape, np.inf), where=valid
+        )
         rivals[part], thresholds[part] = ratio.argmin(axis=1), ratio.min(axis=1)
     return thresholds, rivals
 
@@ -69,7 +80,10 @@ def find_largest_thresholds(features: FloatArray, at_least: int) -> FloatArray:
 def _find_fine_tau(features: FloatArray, at_least: int) -> tuple[float, IntArray]:
     """Return the first tau of 1, 1/4, 1/16, ..., 0 at which `at_least` tokens lead, if any, and its leaders."""
     tau = 1.0
-    while len(rows := find_first_leaders(features, tau)) < min(at_least, len(features)) and tau > 0:
+    while (
+        len(rows := find_first_leaders(features, tau)) < min(at_least, len(features))
+        and tau > 0
+    ):
         tau = tau / 4 if tau > 1e-3 else 0.0
     return tau, rows
 
@@ -92,10 +106,18 @@ class TauResult(NamedTuple):
     limit: Limit
 
     @classmethod
-    def of(cls, features: FloatArray, tau: float, alpha: float, progress: Progress | None = None) -> "TauResult":
+    def of(
+        cls,
+        features: FloatArray,
+        tau: float,
+        alpha: float,
+        progress: Progress | None = None,
+    ) -> "TauResult":
         tau = limit_tau(features, tau)
         tokens = scale_radii(features, tau)
-        return cls(features, tau, tokens, limit(tokens, Hardmax(alpha), progress=progress))
+        return cls(
+            features, tau, tokens, limit(tokens, Hardmax(alpha), progress=progress)
+        )
 
     @property
     def n_clusters(self) -> int:
@@ -103,23 +125,39 @@ class TauResult(NamedTuple):
 
     def distance(self, n_clusters: int) -> tuple[int, float]:
         """Return the difference from the wanted number of clusters, then |log tau|."""
-        return abs(self.n_clusters - n_clusters), float(abs(np.log(max(self.tau, 1e-9))))
+        return abs(self.n_clusters - n_clusters), float(
+            abs(np.log(max(self.tau, 1e-9)))
+        )
 
 
-def choose_tau(features: FloatArray, n_clusters: int, alpha: float, progress: Progress | None = None) -> TauResult:
+def choose_tau(
+    features: FloatArray,
+    n_clusters: int,
+    alpha: float,
+    progress: Progress | None = None,
+) -> TauResult:
     """Return the tau nearest to 1 with `n_clusters` clusters, or with the nearest number that was found."""
     tried = [TauResult.of(features, 1.0, alpha, progress)]
     if tried[0].n_clusters != n_clusters:
-        for tau in _propose_tau(find_largest_thresholds(features, n_clusters + 1), n_clusters):
+        for tau in _propose_tau(
+            find_largest_thresholds(features, n_clusters + 1), n_clusters
+        ):
             tried.append(TauResult.of(features, tau, alpha, progress))
             if tried[-1].n_clusters <= n_clusters:
                 break
     for _ in range(MAX_HALVINGS):
-        many = max((c.tau for c in tried if c.n_clusters > n_clusters), default=0.0)  # the largest tau with too many
-        few = min((c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many), default=0.0)  # next: too few
+        many = max(
+            (c.tau for c in tried if c.n_clusters > n_clusters), default=0.0
+        )  # the largest tau with too many
+        few = min(
+            (c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many),
+            default=0.0,
+        )  # next: too few
         if any(c.n_clusters == n_clusters for c in tried) or not many * few:
             break
-        tried.append(TauResult.of(features, float(np.sqrt(many * few)), alpha, progress))
+        tried.append(
+            TauResult.of(features, float(np.sqrt(many * few)), alpha, progress)
+        )
     return min(tried, key=lambda result: result.distance(n_clusters))
 
 
@@ -127,7 +165,10 @@ def _propose_tau(falling: FloatArray, n_clusters: int) -> Iterator[float]:
     """Yield a tau with n_clusters leaders at layer 0, then with fewer: c lead between thresholds c and c + 1."""
     top = min(n_clusters, len(falling))
     for c in range(top, max(0, top - MAX_FEWER), -1):
-        high, low = float(falling[c - 1]), float(falling[c]) if c < len(falling) else 0.0
+        high, low = (
+            float(falling[c - 1]),
+            float(falling[c]) if c < len(falling) else 0.0,
+        )
         if low < high and np.isfinite(low):
             yield _choose_between(low, high)
 
@@ -136,8 +177,15 @@ def _choose_between(low: float, high: float) -> float:
     """Return 1 if it lies between, else a quarter of the way from the end nearer to 1, in the logarithm."""
     if low < 1 < high:
         return 1.0
-    low, high = max(low, min(high, 1.0) / OPEN_RATIO), min(high, max(low, 1.0) * OPEN_RATIO)
-    return float(low ** (3 / 4) * high ** (1 / 4) if low >= 1 else low ** (1 / 4) * high ** (3 / 4))
+    low, high = (
+        max(low, min(high, 1.0) / OPEN_RATIO),
+        min(high, max(low, 1.0) * OPEN_RATIO),
+    )
+    return float(
+        low ** (3 / 4) * high ** (1 / 4)
+        if low >= 1
+        else low ** (1 / 4) * high ** (3 / 4)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +232,16 @@ class ClusterTree:
         heights = heights[order]
         heights[0] = np.inf  # at every tau some token leads
         parents = np.where(np.isfinite(heights), labels[rivals[order]], -1)
-        for i in np.flatnonzero(np.isfinite(heights)):  # move up to a cluster with a larger height
+        for i in np.flatnonzero(
+            np.isfinite(heights)
+        ):  # move up to a cluster with a larger height
             passed: set[int] = set()
             while heights[parents[i]] <= heights[i] and parents[i] not in passed:
                 passed.add(int(parents[i]))
                 parents[i] = parents[parents[i]]
-            if heights[parents[i]] <= heights[i]:  # a cycle of equal heights, as of tokens on one ray
+            if (
+                heights[parents[i]] <= heights[i]
+            ):  # a cycle of equal heights, as of tokens on one ray
                 parents[i] = 0
         return cls(finest.limit.leaders[order], heights, parents, labels)
 
@@ -201,7 +253,9 @@ class ClusterTree:
         least = int(np.isinf(self.heights).sum())
         return f"<ClusterTree of {len(self.labels)} points: {least} to {len(self)} clusters>"
 
-    def cut(self, n_clusters: int | None = None, *, granularity: float | None = None) -> tuple[IntArray, IntArray]:
+    def cut(
+        self, n_clusters: int | None = None, *, granularity: float | None = None
+    ) -> tuple[IntArray, IntArray]:
         """Return labels and leaders for a number of clusters or a granularity.
 
         Parameters
@@ -219,14 +273,25 @@ class ClusterTree:
             The index of the point that leads each cluster.
         """
         if (n_clusters is None) == (granularity is None):
-            raise ParameterError("n_clusters", "be given, or `granularity`", "both or none", "Pass one of them.")
+            raise ParameterError(
+                "n_clusters",
+                "be given, or `granularity`",
+                "both or none",
+                "Pass one of them.",
+            )
         least = int(np.isinf(self.heights).sum())
         if granularity is not None:
             if not 0 < granularity <= 1:
-                raise ParameterError("granularity", "be above 0 and at most 1", granularity)
+                raise ParameterError(
+                    "granularity", "be above 0 and at most 1", granularity
+                )
             n_clusters = int((self.heights > (1 - granularity) / granularity).sum())
         elif n_clusters is None or not least <= n_clusters <= len(self):
-            raise ParameterError("n_clusters", f"be from {least} to {len(self)} for this tree", n_clusters)
+            raise ParameterError(
+                "n_clusters",
+                f"be from {least} to {len(self)} for this tree",
+                n_clusters,
+            )
         top = np.arange(len(self))
         for i in range(n_clusters, len(self)):  # parents come before their children
             top[i] = top[self.parents[i]]
@@ -237,10 +302,16 @@ class ClusterTree:
         """Return the tree in the format of SciPy, (m - 1, 4), with heights log(1 + tau); infinite ones join last."""
         m = len(self)
         finite = self.heights[np.isfinite(self.heights)]
-        heights = np.log1p(np.where(np.isfinite(self.heights), self.heights, 2 * finite.max(initial=1.0)))
+        heights = np.log1p(
+            np.where(
+                np.isfinite(self.heights), self.heights, 2 * finite.max(initial=1.0)
+            )
+        )
         sizes = np.ones(m)  # in finest clusters
         node, joined = np.arange(m), np.empty((m - 1, 4))
-        for row, i in enumerate(range(m - 1, 0, -1)):  # the lowest first; roots join the first
+        for row, i in enumerate(
+            range(m - 1, 0, -1)
+        ):  # the lowest first; roots join the first
             parent = max(int(self.parents[i]), 0)
             sizes[parent] += sizes[i]
             joined[row] = *sorted((node[i], node[parent])), heights[i], sizes[parent]

@@ -27,7 +27,9 @@ N_TRAINING = 40  # points per cell from which the centres are computed
 N_ROUNDS = 4  # of k-means
 MIN_BRIDGE_WEIGHT = 1e-5  # between components
 MIN_WEIGHT = 1e-12  # smaller ones are 0: eigenvectors could not resolve them
-MAX_EXACT_BRIDGES = 2048  # points up to which bridges are the nearest pairs of components
+MAX_EXACT_BRIDGES = (
+    2048  # points up to which bridges are the nearest pairs of components
+)
 N_BRIDGE_QUERIES = 512  # points that search for a bridge where there are more
 TILE = 4096  # points compared with at a time
 
@@ -37,8 +39,14 @@ class NeighbourSearch:
 
     def __init__(self, Y: Matrix, k: int) -> None:
         self.Y, self.k = Y, min(k, Y.shape[0] - 1)
-        is_large = Y.shape[0] > MAX_EXACT and Y.shape[1] > MAX_TREE_DIMENSION and not is_sparse(Y)
-        self._find: Callable[[Any, int], IntArray] = InvertedFile(Y).find_nearest if is_large else _exact_search(Y)
+        is_large = (
+            Y.shape[0] > MAX_EXACT
+            and Y.shape[1] > MAX_TREE_DIMENSION
+            and not is_sparse(Y)
+        )
+        self._find: Callable[[Any, int], IntArray] = (
+            InvertedFile(Y).find_nearest if is_large else _exact_search(Y)
+        )
 
     def neighbour_graph(self, transformer: Any = None) -> sparse.csr_array:
         """Return the distances of each point to its k nearest others, (n, n); those that a transformer finds."""
@@ -49,7 +57,12 @@ class NeighbourSearch:
         if not is_sparse(found) or found.shape != (self.Y.shape[0],) * 2:
             got = f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape {np.shape(found)}"
             must = "be a transformer whose `fit_transform` returns a sparse matrix of distances between the points"
-            raise ParameterError("search", must, got, "Use sklearn.neighbors.KNeighborsTransformer, or one like it.")
+            raise ParameterError(
+                "search",
+                must,
+                got,
+                "Use sklearn.neighbors.KNeighborsTransformer, or one like it.",
+            )
         return keep_nearest(found, self.k)
 
     def query(self, Z: Matrix, k: int) -> tuple[FloatArray, IntArray]:
@@ -60,10 +73,14 @@ class NeighbourSearch:
     def _distances(self, Z: Matrix, near: IntArray) -> FloatArray:
         """Return distances from differences. Those from inner products may be 0 for distinct points."""
         found, k = np.empty(near.shape), near.shape[1]
-        step = max(1, BLOCK // max(1, k * Z.size // len(near)))  # `size` of a sparse matrix is what it stores
+        step = max(
+            1, BLOCK // max(1, k * Z.size // len(near))
+        )  # `size` of a sparse matrix is what it stores
         for part in gen_batches(len(near), step):
             rows = np.repeat(np.arange(part.start, part.stop), k)
-            found[part] = np.sqrt(squared_lengths(self.Y[near[part].ravel()] - Z[rows])).reshape(-1, k)
+            found[part] = np.sqrt(
+                squared_lengths(self.Y[near[part].ravel()] - Z[rows])
+            ).reshape(-1, k)
         return np.maximum(found, MIN_DISTANCE)
 
 
@@ -77,30 +94,46 @@ class InvertedFile:
     def __init__(self, Y: AnyArray) -> None:
         self.Y = Y
         centres = _compute_centres(Y, max(N_PROBES, len(Y) // CELL_SIZE))
-        filled, labels = np.unique(pairwise_distances_argmin(Y, centres), return_inverse=True)
-        self.members = [members for _, members in group_by_label(labels)]  # of each cell
-        self.centres = NearestNeighbors(n_neighbors=min(N_PROBES, len(filled)), algorithm="brute").fit(centres[filled])
+        filled, labels = np.unique(
+            pairwise_distances_argmin(Y, centres), return_inverse=True
+        )
+        self.members = [
+            members for _, members in group_by_label(labels)
+        ]  # of each cell
+        self.centres = NearestNeighbors(
+            n_neighbors=min(N_PROBES, len(filled)), algorithm="brute"
+        ).fit(centres[filled])
 
     def find_nearest(self, Z: AnyArray | None, k: int) -> IntArray:
         """Return the k nearest points of each query, the nearest first, or of each point but itself: (queries, k)."""
         if Z is None:
             found = self.find_nearest(self.Y, k + 1)
             is_self = found == np.arange(len(found))[:, None]
-            return np.take_along_axis(found, np.argsort(is_self, axis=1, kind="stable")[:, :k], 1)
+            return np.take_along_axis(
+                found, np.argsort(is_self, axis=1, kind="stable")[:, :k], 1
+            )
         distance = np.full((len(Z), k), np.inf, np.float32)
         near = np.zeros((len(Z), k), np.intp)
-        probes = self.centres.kneighbors(Z, return_distance=False)  # (queries, N_PROBES)
+        probes = self.centres.kneighbors(
+            Z, return_distance=False
+        )  # (queries, N_PROBES)
         for cell, positions in group_by_label(probes.ravel()):
             members = self.members[cell]
             queries = positions // probes.shape[1]
-            search = NearestNeighbors(n_neighbors=min(k, len(members)), algorithm="brute").fit(self.Y[members])
+            search = NearestNeighbors(
+                n_neighbors=min(k, len(members)), algorithm="brute"
+            ).fit(self.Y[members])
             with threadpool_limits(1):  # small products, which threads would slow down
                 distances, found = search.kneighbors(Z[queries])
             both = np.concatenate([distance[queries], distances], axis=1)
             best = np.argsort(both, axis=1, kind="stable")[:, :k]
             distance[queries] = np.take_along_axis(both, best, 1)
-            near[queries] = np.take_along_axis(np.concatenate([near[queries], members[found]], axis=1), best, 1)
-        incomplete = np.flatnonzero(np.isinf(distance[:, -1]))  # the searched cells hold fewer than k points
+            near[queries] = np.take_along_axis(
+                np.concatenate([near[queries], members[found]], axis=1), best, 1
+            )
+        incomplete = np.flatnonzero(
+            np.isinf(distance[:, -1])
+        )  # the searched cells hold fewer than k points
         if len(incomplete):
             near[incomplete] = _exact_search(self.Y)(Z[incomplete], k)
         return near
@@ -127,11 +160,17 @@ def keep_nearest(distances: Matrix, k: int) -> sparse.csr_array:
     """Return the k smallest off-diagonal entries of each row; a stored zero is a point at the same position."""
     entries = sparse.coo_array(distances)
     others = (entries.row != entries.col) & np.isfinite(entries.data)
-    row, col, data = entries.row[others], entries.col[others], np.maximum(entries.data[others], MIN_DISTANCE)
+    row, col, data = (
+        entries.row[others],
+        entries.col[others],
+        np.maximum(entries.data[others], MIN_DISTANCE),
+    )
     order = np.lexsort([col, data, row])
     row, col, data = row[order], col[order], data[order]
     kept = np.arange(len(row)) - np.searchsorted(row, row) < k
-    return sparse.csr_array((data[kept].astype(np.float64), (row[kept], col[kept])), shape=distances.shape)
+    return sparse.csr_array(
+        (data[kept].astype(np.float64), (row[kept], col[kept])), shape=distances.shape
+    )
 
 
 def keep_smallest(D: AnyArray, k: int, floor: float = MIN_DISTANCE) -> sparse.csr_array:
@@ -149,7 +188,9 @@ def keep_smallest(D: AnyArray, k: int, floor: float = MIN_DISTANCE) -> sparse.cs
 
 def _as_graph(distances: FloatArray, near: IntArray) -> sparse.csr_array:
     n, k = near.shape
-    return sparse.csr_array((distances.ravel(), near.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    return sparse.csr_array(
+        (distances.ravel(), near.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +200,9 @@ class Graph:
     weights: sparse.csr_array  # (n, n) symmetric, connected
     distances: sparse.csr_array  # (n, n) of each point to its nearest ones; without entries for given similarities
     scales: FloatArray  # (n,) the largest distance of each row
-    bridges: tuple[IntArray, IntArray, FloatArray]  # pairs that connect the components, and their distances
+    bridges: tuple[
+        IntArray, IntArray, FloatArray
+    ]  # pairs that connect the components, and their distances
 
     @property
     def n_neighbors(self) -> int:
@@ -176,8 +219,12 @@ class Graph:
         if k < 3:
             return 1.0
         full = np.flatnonzero(np.diff(self.distances.indptr) == k)
-        logs = np.log(self.distances.data[self.distances.indptr[full][:, None] + np.arange(k)])  # (points, k)
-        inverse = float(np.median((logs.max(axis=1, keepdims=True) - logs).sum(axis=1) / (k - 2)))
+        logs = np.log(
+            self.distances.data[self.distances.indptr[full][:, None] + np.arange(k)]
+        )  # (points, k)
+        inverse = float(
+            np.median((logs.max(axis=1, keepdims=True) - logs).sum(axis=1) / (k - 2))
+        )
         return 1.0 / inverse if inverse > 0 else 1.0
 
     @classmethod
@@ -205,7 +252,12 @@ class Graph:
         W.eliminate_zeros()
         i, j = find_star(W)
         w = np.full(len(i), MIN_BRIDGE_WEIGHT * W.data.max(initial=0.0) or 1.0)
-        return cls(_add_edges(W, i, j, w), sparse.csr_array(W.shape), np.zeros(0), (i, j, np.full(len(i), np.inf)))
+        return cls(
+            _add_edges(W, i, j, w),
+            sparse.csr_array(W.shape),
+            np.zeros(0),
+            (i, j, np.full(len(i), np.inf)),
+        )
 
     @classmethod
     def _of_neighbours(cls, near: sparse.csr_array, metric: "Metric | None") -> "Graph":
@@ -217,10 +269,17 @@ class Graph:
         """
         n = near.shape[0]
         scales = near.max(axis=1).toarray().ravel()
-        scales[scales == 0] = scales.max(initial=MIN_DISTANCE)  # points without neighbours
+        scales[scales == 0] = scales.max(
+            initial=MIN_DISTANCE
+        )  # points without neighbours
         rows = np.repeat(np.arange(n), np.diff(near.indptr))
-        weights = np.exp(-(near.data / scales[rows]) * (near.data / scales[near.indices]))
-        W = sparse.csr_array((np.where(weights < MIN_WEIGHT, 0.0, weights), near.indices, near.indptr), shape=(n, n))
+        weights = np.exp(
+            -(near.data / scales[rows]) * (near.data / scales[near.indices])
+        )
+        W = sparse.csr_array(
+            (np.where(weights < MIN_WEIGHT, 0.0, weights), near.indices, near.indptr),
+            shape=(n, n),
+        )
         W = W.maximum(W.T)
         W.eliminate_zeros()
         if metric is None:
@@ -229,12 +288,18 @@ class Graph:
         else:
             i, j = find_bridges(W, metric)
             lengths = np.maximum(metric.lengths(i, j), MIN_DISTANCE)
-        joined = np.clip(np.sqrt(scales[i]) * np.sqrt(scales[j]) / lengths, MIN_BRIDGE_WEIGHT, 1.0)
+        joined = np.clip(
+            np.sqrt(scales[i]) * np.sqrt(scales[j]) / lengths, MIN_BRIDGE_WEIGHT, 1.0
+        )
         return cls(_add_edges(W, i, j, joined), near, scales, (i, j, lengths))
 
 
-def _add_edges(W: sparse.csr_array, i: IntArray, j: IntArray, w: FloatArray) -> sparse.csr_array:
-    return sparse.csr_array(W + sparse.csr_array((np.r_[w, w], (np.r_[i, j], np.r_[j, i])), shape=W.shape))
+def _add_edges(
+    W: sparse.csr_array, i: IntArray, j: IntArray, w: FloatArray
+) -> sparse.csr_array:
+    return sparse.csr_array(
+        W + sparse.csr_array((np.r_[w, w], (np.r_[i, j], np.r_[j, i])), shape=W.shape)
+    )
 
 
 class Metric(NamedTuple):
@@ -248,7 +313,10 @@ class Metric(NamedTuple):
         if self.halves is None:
             return np.array(self.Y[np.ix_(rows, columns)], np.float64)
         products = self.Y[rows] @ self.Y[columns].T
-        return np.asarray(self.halves[columns] - (products.toarray() if is_sparse(products) else products))
+        return np.asarray(
+            self.halves[columns]
+            - (products.toarray() if is_sparse(products) else products)
+        )
 
     def lengths(self, i: IntArray, j: IntArray) -> FloatArray:
         """Return the distances of pairs."""
@@ -286,19 +354,30 @@ def find_nearest_pairs(metric: Metric, labels: IntArray) -> set[tuple[int, int]]
     most = n if n <= MAX_EXACT_BRIDGES else max(1, N_BRIDGE_QUERIES // len(members))
     queries = np.concatenate([part[:: -(-len(part) // most)] for part in members])
     ends, lengths = _find_nearest_outside(metric, labels, queries)
-    best = np.array([part[lengths[part].argmin()] for _, part in group_by_label(labels[queries])])
+    best = np.array(
+        [part[lengths[part].argmin()] for _, part in group_by_label(labels[queries])]
+    )
     i, j, lengths = queries[best], ends[best], lengths[best]
     active = np.arange(len(members) if n > MAX_EXACT_BRIDGES else 0)
     while len(active):
-        inner = np.array([members[c][metric.scores(j[[c]], members[c])[0].argmin()] for c in active], np.intp)
+        inner = np.array(
+            [members[c][metric.scores(j[[c]], members[c])[0].argmin()] for c in active],
+            np.intp,
+        )
         outer, shorter = _find_nearest_outside(metric, labels, inner)
         better = shorter < lengths[active]
         active = active[better]
-        i[active], j[active], lengths[active] = inner[better], outer[better], shorter[better]
+        i[active], j[active], lengths[active] = (
+            inner[better],
+            outer[better],
+            shorter[better],
+        )
     return {(min(pair), max(pair)) for pair in zip(i.tolist(), j.tolist(), strict=True)}
 
 
-def _find_nearest_outside(metric: Metric, labels: IntArray, queries: IntArray) -> tuple[IntArray, FloatArray]:
+def _find_nearest_outside(
+    metric: Metric, labels: IntArray, queries: IntArray
+) -> tuple[IntArray, FloatArray]:
     """Return the nearest point of another component for each query, and its distance."""
     lowest, nearest = np.full(len(queries), np.inf), np.zeros(len(queries), np.intp)
     for part in gen_batches(len(labels), TILE):

@@ -33,7 +33,9 @@ def assign_labels(tokens: FloatArray, limit: Limit) -> IntArray:
     # The leader of largest weight; where a limit is not proved, of the largest product with the last position.
     weights = limit.sparse_weights[shared].toarray()[:, rank]
     products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
-    labels[shared] = rank[np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))]
+    labels[shared] = rank[
+        np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))
+    ]
     return labels
 
 
@@ -59,7 +61,14 @@ class FittedLayers:
         leads_from = np.full(len(classes), NEVER)
         leads_from[classes.labels[limit.leaders]] = limit.emerged
         labels = assign_labels(tokens, limit)
-        return cls(keys, np.asarray(limit.tokens), leads_from[classes.labels], labels, limit.leaders, alpha)
+        return cls(
+            keys,
+            np.asarray(limit.tokens),
+            leads_from[classes.labels],
+            labels,
+            limit.leaders,
+            alpha,
+        )
 
     def tokens_at(self, layer: int) -> FloatArray:
         """Return the tokens at a layer, (n, m). Once all are decided, distances to limits shrink by 1 + alpha."""
@@ -71,7 +80,9 @@ class FittedLayers:
     def predict(self, queries: FloatArray) -> IntArray:
         """Return the labels of new tokens: (queries,)."""
         z, labels = queries.copy(), np.full(len(queries), -1)
-        n_layers = len(self.keys) + min(int(MAX_LOG_RATIO / np.log1p(self.alpha)), MAX_LAYERS)
+        n_layers = len(self.keys) + min(
+            int(MAX_LOG_RATIO / np.log1p(self.alpha)), MAX_LAYERS
+        )
         for layer in range(n_layers):
             open_rows = np.flatnonzero(labels < 0)
             if not len(open_rows):
@@ -80,8 +91,12 @@ class FittedLayers:
             sets = argmax_sets(z[open_rows], keys)
             labels[open_rows] = self._decide(sets, layer)
             ones = np.ones(len(keys), np.intp)
-            z[open_rows] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[open_rows])
-        rest = np.flatnonzero(labels < 0)  # tied, or slow: the leader with the largest product
+            z[open_rows] += (
+                self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[open_rows])
+            )
+        rest = np.flatnonzero(
+            labels < 0
+        )  # tied, or slow: the leader with the largest product
         leaders = self.keys[0][self.leaders]
         rank = np.lexsort(leaders.T[::-1])
         labels[rest] = rank[(z[rest] @ leaders[rank].T).argmax(axis=1)]
@@ -90,20 +105,28 @@ class FittedLayers:
     def _decide(self, sets: Sets, layer: int) -> IntArray:
         """Return the label where the argmax set is one leader (and its copies) at this layer, else -1."""
         own = np.where(self.leads_from <= layer, self.labels, -1)[sets.members]
-        least, most = (f.reduceat(own, sets.starts[:-1]) for f in (np.minimum, np.maximum))
+        least, most = (
+            f.reduceat(own, sets.starts[:-1]) for f in (np.minimum, np.maximum)
+        )
         return np.where(least == most, least, -1)
 
 
-def interpolate_by_distance(distances: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
+def interpolate_by_distance(
+    distances: FloatArray, near: IntArray, values: FloatArray
+) -> FloatArray:
     """Return means of the values of the nearest points, weighted by 1 / distance^2 (Shepard 1968): (queries, m)."""
-    return interpolate((distances.min(axis=1, keepdims=True) / distances) ** 2, near, values)
+    return interpolate(
+        (distances.min(axis=1, keepdims=True) / distances) ** 2, near, values
+    )
 
 
 def interpolate(weights: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
     """Return weighted means of the values of the nearest points: (queries, m)."""
     weights = weights / weights.sum(axis=1, keepdims=True)
     mean = np.zeros((len(near), values.shape[1]))
-    for weight, neighbour in zip(weights.T, near.T, strict=True):  # no array of shape (queries, k, m)
+    for weight, neighbour in zip(
+        weights.T, near.T, strict=True
+    ):  # no array of shape (queries, k, m)
         mean += weight[:, None] * values[neighbour]
     return mean
 
@@ -115,21 +138,33 @@ def interpolate_precomputed(
     dense = np.asarray(X.toarray() if is_sparse(X) else X, np.float64)
     k = min(n_neighbors, dense.shape[1])
     if are_distances and is_sparse(X):
-        stored = sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
+        stored = (
+            sparse.csr_array(
+                (np.ones(X.nnz), X.indices, X.indptr), shape=X.shape
+            ).toarray()
+            > 0
+        )
         dense = np.where(stored, dense, np.inf)
     near = np.argpartition(dense if are_distances else -dense, k - 1, axis=1)[:, :k]
     values = np.take_along_axis(dense, near, 1)
     is_known = (np.isfinite(values) if are_distances else values > 0).any(axis=1)
     if not is_known.all():
-        must, row = "hold a distance or positive similarity to a fitted point in each row", int(is_known.argmin())
-        raise ParameterError("X", must, f"none in row {row}", "Add one, or remove the row.")
+        must, row = (
+            "hold a distance or positive similarity to a fitted point in each row",
+            int(is_known.argmin()),
+        )
+        raise ParameterError(
+            "X", must, f"none in row {row}", "Add one, or remove the row."
+        )
     if not are_distances:
         return interpolate(values, near, tokens), np.full(len(dense), np.nan)
     distances = np.maximum(values, np.finfo(np.float64).tiny ** 0.5)
     return interpolate_by_distance(distances, near, tokens), distances.max(axis=1)
 
 
-def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> FloatArray:
+def compute_strengths(
+    tokens: FloatArray, leaders: IntArray, labels: IntArray
+) -> FloatArray:
     """Return strengths 1 - p / q, (n,), with q the product with the own leader and p the largest other; 0 for noise."""
     found = np.zeros(len(tokens))
     for part in gen_batches(len(tokens), max(1, BLOCK // max(1, len(leaders)))):
@@ -143,14 +178,19 @@ def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -
     return found
 
 
-def find_exemplars(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> list[IntArray]:
+def find_exemplars(
+    tokens: FloatArray, leaders: IntArray, labels: IntArray
+) -> list[IntArray]:
     """Return each cluster's leader and the distinct points with the largest products with it, N_EXEMPLARS at most."""
     exemplars, clusters = [], dict(group_by_label(labels))
     for c, leader in enumerate(leaders):
         products = tokens[clusters[c]] @ tokens[leader]
         found = [int(leader)]
         for i in clusters[c][np.argsort(-products, kind="stable")].tolist():
-            if len(found) < N_EXEMPLARS and not (tokens[i] == tokens[found]).all(axis=1).any():
+            if (
+                len(found) < N_EXEMPLARS
+                and not (tokens[i] == tokens[found]).all(axis=1).any()
+            ):
                 found.append(i)
         exemplars.append(np.array(found))
     return exemplars
@@ -163,7 +203,9 @@ class NoiseThreshold(NamedTuple):
     floors: FloatArray  # (clusters,)
 
     @classmethod
-    def of(cls, scales: FloatArray, labels: IntArray, dimension: float, ratio: float) -> "NoiseThreshold":
+    def of(
+        cls, scales: FloatArray, labels: IntArray, dimension: float, ratio: float
+    ) -> "NoiseThreshold":
         """Set the thresholds: a `ratio` below the density that a quarter of the cluster exceeds."""
         density = -dimension * np.log(scales)
         clusters = range(labels.max(initial=0) + 1)
@@ -172,4 +214,6 @@ class NoiseThreshold(NamedTuple):
 
     def mark(self, labels: IntArray, scales: FloatArray) -> IntArray:
         """Return labels with -1 for noise; `scales` are the distances of the last neighbours."""
-        return np.where(-self.dimension * np.log(scales) < self.floors[labels], -1, labels)
+        return np.where(
+            -self.dimension * np.log(scales) < self.floors[labels], -1, labels
+        )

@@ -16,7 +16,9 @@ from hardmax.search.sets import Classes
 
 BLOCK = 1 << 22  # entries held at a time
 MAX_ASYMMETRY = 1e-8  # relative to the largest entry
-MIN_VARIANCE = 1e-10  # relative to the largest variance: "whiten" removes directions with less
+MIN_VARIANCE = (
+    1e-10  # relative to the largest variance: "whiten" removes directions with less
+)
 CONSTANT = 2.0  # constant coordinate of tokens, in units of the longest point
 
 
@@ -29,27 +31,41 @@ def check_precomputed(X: Matrix, kind: str) -> None:
     """Raise unless X is a square matrix of non-negative "distances" or "similarities", symmetric where it is dense."""
     if X.shape[0] != X.shape[1]:
         advice = "To cluster points, leave `metric` and `affinity` at their defaults."
-        raise ParameterError("X", f"be a square matrix of {kind}", f"shape {X.shape}", advice)
+        raise ParameterError(
+            "X", f"be a square matrix of {kind}", f"shape {X.shape}", advice
+        )
     smallest = float((X.data if is_sparse(X) else X).min(initial=0.0))
     if smallest < 0:
         advice = 'Pass similarities with `affinity="precomputed"`.'
         if kind == "similarities":
-            advice = 'Use np.maximum(X, 0), or pass distances with `metric="precomputed"`.'
-        raise ParameterError("X", f"hold non-negative {kind}", f"{smallest:.3g}", advice)
+            advice = (
+                'Use np.maximum(X, 0), or pass distances with `metric="precomputed"`.'
+            )
+        raise ParameterError(
+            "X", f"hold non-negative {kind}", f"{smallest:.3g}", advice
+        )
     if is_sparse(X):  # a graph of nearest neighbours need not be symmetric
         if X.shape[0] > 1 and not X.nnz:
-            raise ParameterError("X", f"store {kind} of neighbours", "a sparse matrix without entries")
+            raise ParameterError(
+                "X", f"store {kind} of neighbours", "a sparse matrix without entries"
+            )
         return
     tolerance = MAX_ASYMMETRY * float(np.abs(X).max(initial=0.0))
     for part in gen_batches(len(X), max(1, BLOCK // len(X))):
         if np.abs(X[part] - X[:, part].T).max(initial=0.0) > tolerance:
             advice = "Use (X + X.T) / 2, or pass a sparse graph of neighbours."
-            raise ParameterError("X", f"be a symmetric matrix of {kind}", "an asymmetric one", advice)
+            raise ParameterError(
+                "X", f"be a symmetric matrix of {kind}", "an asymmetric one", advice
+            )
 
 
 def squared_lengths(X: Matrix) -> FloatArray:
     """Return |x|^2 of each row, summed in float64: (n,)."""
-    squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("nd,nd->n", X, X, dtype=np.float64)
+    squares = (
+        X.multiply(X).sum(axis=1)
+        if is_sparse(X)
+        else np.einsum("nd,nd->n", X, X, dtype=np.float64)
+    )
     return np.asarray(squares, np.float64)
 
 
@@ -59,7 +75,12 @@ def normalize_rows(X: Matrix) -> Matrix:
     if not lengths.all():
         zero = int(np.flatnonzero(lengths == 0)[0])
         advice = 'Remove such points, or use `metric="euclidean"`.'
-        raise ParameterError("X", 'have no row of zeros for `metric="cosine"`', f"zeros in row {zero}", advice)
+        raise ParameterError(
+            "X",
+            'have no row of zeros for `metric="cosine"`',
+            f"zeros in row {zero}",
+            advice,
+        )
     if is_sparse(X):
         return sparse.csr_array(sparse.diags_array(1 / lengths) @ X).astype(X.dtype)
     return X / lengths[:, None].astype(X.dtype)
@@ -79,14 +100,23 @@ class Preprocessing(NamedTuple):
             return cls(_exponent(X.data), np.zeros(0), 0, None)
         exponent = _exponent(X)
         scaled = np.ldexp(X, -exponent)
-        origin = (scaled.mean(axis=0, dtype=np.float64) if center else np.zeros(X.shape[1])).astype(X.dtype)
+        origin = (
+            scaled.mean(axis=0, dtype=np.float64) if center else np.zeros(X.shape[1])
+        ).astype(X.dtype)
         unit = _exponent(scaled - origin)
-        return cls(exponent, origin, unit, None if A is None else _factor(A, np.ldexp(scaled - origin, -unit)))
+        return cls(
+            exponent,
+            origin,
+            unit,
+            None if A is None else _factor(A, np.ldexp(scaled - origin, -unit)),
+        )
 
     def transform(self, X: Matrix) -> Matrix:
         """Map points of shape (n, d) to (n, r), with the plain inner product."""
         if is_sparse(X):
-            return sparse.csr_array((np.ldexp(X.data, -self.exponent), X.indices, X.indptr), shape=X.shape)
+            return sparse.csr_array(
+                (np.ldexp(X.data, -self.exponent), X.indices, X.indptr), shape=X.shape
+            )
         Y = np.ldexp(np.ldexp(X, -self.exponent) - self.origin, -self.unit)
         return Y if self.L is None else Y @ self.L
 
@@ -109,7 +139,9 @@ def _factor(A: Any, Y: FloatArray) -> FloatArray:
     if isinstance(A, str):  # "whiten": the inverse root of the covariance
         variances, axes = np.linalg.eigh(np.cov(Y.T, bias=True).reshape(d, -1))
         kept = variances > MIN_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
-        return np.asarray(axes[:, kept] / np.sqrt(variances[kept]) if kept.any() else axes[:, -1:])
+        return np.asarray(
+            axes[:, kept] / np.sqrt(variances[kept]) if kept.any() else axes[:, -1:]
+        )
     try:
         matrix = np.asarray(A, np.float64)
         got = f"shape {matrix.shape}"
@@ -117,13 +149,26 @@ def _factor(A: Any, Y: FloatArray) -> FloatArray:
         matrix, got = np.empty(0), "rows of different lengths, or text"
     if matrix.shape != (d, d):
         must = f"be a matrix of shape ({d}, {d}), as X has {d} features"
-        raise ParameterError("A", must, got, 'Pass one number for each pair of features, or "whiten".')
-    matrix = np.ldexp(matrix, -_exponent(matrix))  # a factor changes no argmax set; A + A^T must not overflow
+        raise ParameterError(
+            "A", must, got, 'Pass one number for each pair of features, or "whiten".'
+        )
+    matrix = np.ldexp(
+        matrix, -_exponent(matrix)
+    )  # a factor changes no argmax set; A + A^T must not overflow
     symmetric = (matrix + matrix.T) / 2
     finite = np.isfinite(matrix).all()
-    if not finite or not is_positive_definite(symmetric) or not issymmetric(matrix, atol=1e-12 * np.abs(matrix).max()):
+    if (
+        not finite
+        or not is_positive_definite(symmetric)
+        or not issymmetric(matrix, atol=1e-12 * np.abs(matrix).max())
+    ):
         advice = "Use B @ B.T + eps * np.eye(d), or remove linearly dependent features."
-        raise ParameterError("A", "be symmetric positive definite", f"a {d} by {d} matrix that is not", advice)
+        raise ParameterError(
+            "A",
+            "be symmetric positive definite",
+            f"a {d} by {d} matrix that is not",
+            advice,
+        )
     return np.asarray(np.linalg.cholesky(symmetric))
 
 
@@ -132,7 +177,9 @@ def find_distinct_rows(X: Matrix) -> tuple[Matrix, IntArray]:
     if not is_sparse(X):
         classes = Classes.of(X)
         return classes.rows, classes.labels
-    _, first, labels = np.unique(np.array(row_keys(X)), return_index=True, return_inverse=True)
+    _, first, labels = np.unique(
+        np.array(row_keys(X)), return_index=True, return_inverse=True
+    )
     return X[first], labels
 
 
@@ -146,5 +193,7 @@ def row_keys(X: Matrix) -> list[bytes]:
     X.sum_duplicates()
     X.eliminate_zeros()
     indices = X.indices.astype(np.int64)
-    rows = (indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr))
+    rows = (
+        indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)
+    )
     return [blake2b(row, digest_size=16).digest() for row in rows]

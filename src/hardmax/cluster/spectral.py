@@ -35,13 +35,24 @@ class SpectralEmbedding(NamedTuple):
         if n <= MAX_DENSE or 3 * count >= n:
             values, vectors = np.linalg.eigh(S.toarray())
         else:
-            start = np.random.default_rng(0).standard_normal(n)  # fixed, so that results are reproducible
-            with threadpool_limits(1, "blas"):  # hundreds of small products, which threads would slow down
+            start = np.random.default_rng(0).standard_normal(
+                n
+            )  # fixed, so that results are reproducible
+            with threadpool_limits(
+                1, "blas"
+            ):  # hundreds of small products, which threads would slow down
                 if is_narrow(S):
                     values, vectors = _shift_invert(S, count, start)
                 else:
                     ncv = min(n, 2 * count + 20)
-                    values, vectors = eigsh(S.tocsr(), k=count, which="LA", v0=start, ncv=ncv, tol=EIGENVALUE_TOL)
+                    values, vectors = eigsh(
+                        S.tocsr(),
+                        k=count,
+                        which="LA",
+                        v0=start,
+                        ncv=ncv,
+                        tol=EIGENVALUE_TOL,
+                    )
         order = np.argsort(-values)[:count]
         return cls(values[order], vectors[:, order])
 
@@ -66,7 +77,9 @@ class SpectralEmbedding(NamedTuple):
         1 - value is the rate at which heat leaves. The plain ratio prefers small m. Without clusters, in dimension D,
         rates grow like m^(2/D) (Weyl), whose log ratio falls like 1/m: a weight m would prefer large m.
         """
-        rates = np.maximum(1 - self.values[1 : MAX_COMPONENTS + 1], MIN_GAP)  # of m = 2, ..., MAX_COMPONENTS + 1
+        rates = np.maximum(
+            1 - self.values[1 : MAX_COMPONENTS + 1], MIN_GAP
+        )  # of m = 2, ..., MAX_COMPONENTS + 1
         if len(rates) < 2:
             return len(self.values)
         m = np.arange(2, len(rates) + 1)
@@ -82,10 +95,17 @@ def is_narrow(S: sparse.csc_array) -> bool:
     return bool((np.arange(n) - first).mean() <= MAX_BAND * np.sqrt(n))
 
 
-def _shift_invert(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _shift_invert(
+    S: sparse.csc_array, count: int, start: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Apply Lanczos to the inverse of SHIFT - S: ten times as fast on narrow graphs, with eigenvalues near 1."""
     shifted = sparse.csc_array(SHIFT * sparse.eye_array(len(start)) - S)
-    factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    factors = splu(
+        shifted,
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
     inverse = LinearOperator(S.shape, matvec=factors.solve, dtype=np.float64)
     values, vectors = eigsh(inverse, k=count, which="LA", v0=start)
     return SHIFT - 1 / values, vectors
@@ -102,22 +122,30 @@ class Frame(NamedTuple):
     groups: IntArray  # (n,) no group is empty
 
     @classmethod
-    def of_groups(cls, vectors: FloatArray, roots: FloatArray, groups: IntArray) -> "Frame":
+    def of_groups(
+        cls, vectors: FloatArray, roots: FloatArray, groups: IntArray
+    ) -> "Frame":
         """Rotate eigenvectors nearest to the means of groups (Yu and Shi 2003), and multiply axis c by sqrt(v_c).
 
         `roots` are the square roots of the degrees.
         """
         members = sparse.csr_array((roots, (groups, np.arange(len(groups)))))  # (m, n)
         lengths = np.sqrt(np.bincount(groups, roots**2))  # (m,) sqrt(v_c)
-        left, _, right = np.linalg.svd((members @ vectors) / lengths[:, None], full_matrices=False)
+        left, _, right = np.linalg.svd(
+            (members @ vectors) / lengths[:, None], full_matrices=False
+        )
         return cls(vectors @ ((left @ right).T * lengths), groups)
 
     @classmethod
     def of_rays(cls, vectors: FloatArray, roots: FloatArray) -> "Frame":
         """Return a frame of m eigenvectors whose groups have their largest coordinate on their own axis."""
         m = vectors.shape[1]
-        rows = vectors[qr(vectors.T, mode="r", pivoting=True)[1][:m]]  # the most different ones, to start from
-        frame = cls.of_groups(vectors, roots, np.linalg.solve(rows.T, vectors.T).argmax(axis=0))
+        rows = vectors[
+            qr(vectors.T, mode="r", pivoting=True)[1][:m]
+        ]  # the most different ones, to start from
+        frame = cls.of_groups(
+            vectors, roots, np.linalg.solve(rows.T, vectors.T).argmax(axis=0)
+        )
         for _ in range(MAX_ROUNDS):
             groups = frame.features.argmax(axis=1)
             if (groups == frame.groups).all() or len(np.unique(groups)) < m:
@@ -133,5 +161,10 @@ def normalised_cut(W: sparse.csr_array, groups: IntArray, count: int) -> float:
     """
     own = np.repeat(groups, np.diff(W.indptr))
     outer = own != groups[W.indices]
-    volumes, leaving = np.bincount(own, W.data, count), np.bincount(own[outer], W.data[outer], count)
-    return float(f"{np.divide(leaving, volumes, out=np.ones(count), where=volumes > 0).sum():.10g}")
+    volumes, leaving = (
+        np.bincount(own, W.data, count),
+        np.bincount(own[outer], W.data[outer], count),
+    )
+    return float(
+        f"{np.divide(leaving, volumes, out=np.ones(count), where=volumes > 0).sum():.10g}"
+    )

@@ -14,9 +14,30 @@ import numpy as np
 from hardmax._errors import ParameterError
 from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
-from hardmax._validation import check_count, check_positive, check_range, is_positive_definite
-from hardmax.control.programme import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Demands, Existence, Programme, Solution
-from hardmax.control.request import Clash, ControlResult, Request, Vertices, check_request, find_direction, list_tokens
+from hardmax._validation import (
+    check_count,
+    check_positive,
+    check_range,
+    is_positive_definite,
+)
+from hardmax.control.programme import (
+    MAX_CROSS,
+    MIN_MARGIN,
+    MIN_WEIGHT,
+    Demands,
+    Existence,
+    Programme,
+    Solution,
+)
+from hardmax.control.request import (
+    Clash,
+    ControlResult,
+    Request,
+    Vertices,
+    check_request,
+    find_direction,
+    list_tokens,
+)
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
@@ -24,7 +45,9 @@ DEFAULT_CONDITIONS = (1e2, 1e6)  # bounds on the condition number, tried in turn
 MAX_CONDITION = 1e12  # floats cannot show that a matrix with a larger one is definite
 KEPT_MARGIN = 0.5  # default part of the largest margin that `prefer="identity"` keeps
 MAX_SWITCHES = 12  # changes of the targets from one start
-RANK_ONE_WEIGHT = 1e-3  # of the identity beside ppᵀ: enough for the targets that follow from it
+RANK_ONE_WEIGHT = (
+    1e-3  # of the identity beside ppᵀ: enough for the targets that follow from it
+)
 
 
 def choose_A(
@@ -105,14 +128,27 @@ def choose_A(
     if prefer not in ("margin", "identity"):
         raise ParameterError("prefer", 'be "margin" or "identity"', f"{prefer!r}")
     if margin is not None and prefer != "identity":
-        raise ParameterError("margin", 'go with `prefer="identity"`', '`prefer="margin"`, which finds the largest one')
+        raise ParameterError(
+            "margin",
+            'go with `prefer="identity"`',
+            '`prefer="margin"`, which finds the largest one',
+        )
     if margin is not None:
-        margin = float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
-    attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
+        margin = float(
+            check_positive(
+                margin, "margin", "Leave it out for half of the largest one."
+            )
+        )
+    attempts, seed = (
+        check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed"))
+    )
     zero = np.flatnonzero(~request.tokens.any(axis=1))
     if only and len(zero) and len(request.classes) > 1:
         why = "whose products are all 0 at layer 0, so that its limit depends on alpha"
-        got, advice = f"token {request.name_token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
+        got, advice = (
+            f"token {request.name_token(int(zero[0]))}, {why}",
+            "Leave it out, or use `steer`.",
+        )
         raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
     bounds = DEFAULT_CONDITIONS if condition is None else (check_condition(condition),)
     programmes = [Programme(bound, solver_options) for bound in bounds]
@@ -139,16 +175,44 @@ def choose_A(
             raise ParameterError("margin", must, f"{aim!r}", "Use a smaller one.")
         closer = programme.find_A(demands, aim, solved.pairs)
         failure = closer.failure or "its answer fails the check"
-        solved = closer if _meets_demands(request, demands, closer.A) else replace(solved, failure=failure)
+        solved = (
+            closer
+            if _meets_demands(request, demands, closer.A)
+            else replace(solved, failure=failure)
+        )
     A = np.asarray(solved.A)
-    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
-    away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
-    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
-    about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
-    return _answer(request, demands, solved, only, f"Found: {request.describe(only)}. {about}", A=A, found=True)
+    size = (
+        f"Margin {format_down(solved.margin, 3)}, c"
+        if np.isfinite(solved.margin)
+        else "C"
+    )
+    away = (
+        f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}"
+        if prefer == "identity"
+        else ""
+    )
+    away += (
+        f" (the solver gave up on a closer one: {solved.failure})"
+        if solved.failure
+        else ""
+    )
+    about = (
+        f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
+    )
+    return _answer(
+        request,
+        demands,
+        solved,
+        only,
+        f"Found: {request.describe(only)}. {about}",
+        A=A,
+        found=True,
+    )
 
 
-def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solution, bool]:
+def _solve(
+    request: Request, demands: Demands, programmes: list[Programme]
+) -> tuple[Programme, Solution, bool]:
     """Return the first programme whose A meets the demands, its solution and True; else the last one and False."""
     for programme in programmes:
         solved = programme.find_A(demands)
@@ -163,12 +227,17 @@ def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> 
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
     first, labels = request.classes.first, request.classes.labels
-    return all((labels[sets[first[i]]] == t).all() for i, t in zip(demands.chooser, demands.target, strict=True))
+    return all(
+        (labels[sets[first[i]]] == t).all()
+        for i, t in zip(demands.chooser, demands.target, strict=True)
+    )
 
 
 def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
-    return check_range(condition, "condition", 1, MAX_CONDITION, "The identity has 1; use 1e4, say.")
+    return check_range(
+        condition, "condition", 1, MAX_CONDITION, "The identity has 1; use 1e4, say."
+    )
 
 
 def alternate(
@@ -178,8 +247,12 @@ def alternate(
     tried: set[bytes] = set()
     for A in _starting_matrices(request, first, attempts, seed):
         for _ in range(MAX_SWITCHES):
-            products = request.tokens[request.free] @ A @ request.tokens[request.leading].T
-            targets = request.leading[products.argmax(axis=1)]  # of each free token the leader with the largest product
+            products = (
+                request.tokens[request.free] @ A @ request.tokens[request.leading].T
+            )
+            targets = request.leading[
+                products.argmax(axis=1)
+            ]  # of each free token the leader with the largest product
             if targets.tobytes() in tried:
                 break
             tried.add(targets.tobytes())
@@ -191,9 +264,15 @@ def alternate(
             A = solved.A
 
 
-def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
+def _starting_matrices(
+    request: Request, first: FloatArray, attempts: int, seed: int
+) -> Iterator[FloatArray]:
     """Yield those of Theorem 7 for two leaders, the A of the leaders alone, the identity, then random ones."""
-    d, rng, leading = request.tokens.shape[1], np.random.default_rng(seed), request.leading
+    d, rng, leading = (
+        request.tokens.shape[1],
+        np.random.default_rng(seed),
+        request.leading,
+    )
     for order in (leading, leading[::-1]) if len(leading) == 2 else ():
         p = _separating_direction(request, order)
         if p is not None:
@@ -207,15 +286,26 @@ def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed:
 
 def _separating_direction(request: Request, order: IntArray) -> FloatArray | None:
     """Find a p with its largest value, a positive one, at the first leader, and its smallest at the second."""
-    rows, labels, (top, bottom) = request.tokens, request.classes.labels, request.tokens[order]
+    rows, labels, (top, bottom) = (
+        request.tokens,
+        request.classes.labels,
+        request.tokens[order],
+    )
     ahead = [top - np.delete(rows, order[0], axis=0), top[None]]  # <p, each> > 0
     ahead += [np.delete(rows, order[1], axis=0) - bottom, -bottom[None]]
-    ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in request.followers.items()]
+    ahead += [
+        rows[[labels[i]]] * (1 if labels[t] == order[0] else -1)
+        for i, t in request.followers.items()
+    ]
     return find_direction(np.concatenate(ahead))
 
 
 def _explain_failure(
-    request: Request, demands: Demands, solved: Solution, programme: Programme, only: bool
+    request: Request,
+    demands: Demands,
+    solved: Solution,
+    programme: Programme,
+    only: bool,
 ) -> ControlResult:
     """Explain that the solver failed, that the condition number is too small, or that the demands conflict."""
     words = request.describe(False)
@@ -231,12 +321,25 @@ def _explain_failure(
     # Leaders that lead for no A, whatever the other demands; those within rounding of the hull are not among them
     hull, inside = Vertices(request.tokens), list[int]()
     for r, label in enumerate(request.leading):
-        if not hull.has(int(label)) and Existence.decide(demands.subset(np.array([r])), programme.options).is_refuted:
+        if (
+            not hull.has(int(label))
+            and Existence.decide(
+                demands.subset(np.array([r])), programme.options
+            ).is_refuted
+        ):
             inside.append(request.leaders[r])
     clashes, proved = _name_clashes(request, unbounded), unbounded.is_refuted
-    conflict = f"the demands on {list_tokens(sorted({clash.token for clash in clashes}))}" if clashes else ""
+    conflict = (
+        f"the demands on {list_tokens(sorted({clash.token for clash in clashes}))}"
+        if clashes
+        else ""
+    )
     if inside:
-        verb, what = ("leads", "it is no vertex") if len(inside) == 1 else ("lead", "they are no vertices")
+        verb, what = (
+            ("leads", "it is no vertex")
+            if len(inside) == 1
+            else ("lead", "they are no vertices")
+        )
         why = f"{list_tokens(inside).capitalize()} {verb} for no A: {what} of the hull of all tokens and 0 (Theorem 5)"
     elif proved:
         why = f"{conflict.capitalize()} conflict for every A, by Farkas weights"
@@ -246,22 +349,38 @@ def _explain_failure(
             why = f"There is none with a condition number up to {MAX_CROSS**2:g}"
         why += f"; {conflict} prevent it" if conflict else ""
     status = f"{'Impossible' if inside or proved else 'Not found'}: {words}. {why}."
-    more = {"proved": proved or bool(inside), "conflict": clashes, "cannot_lead": tuple(inside)}
+    more = {
+        "proved": proved or bool(inside),
+        "conflict": clashes,
+        "cannot_lead": tuple(inside),
+    }
     return _answer(request, demands, solved, only, status, **more)
 
 
-def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution, programme: Programme) -> ControlResult:
+def _explain_not_exclusive(
+    request: Request, demands: Demands, solved: Solution, programme: Programme
+) -> ControlResult:
     """With one leader the targets are forced, so that a conflict is a proof; with more it is not."""
     words = request.describe(True)
     if len(request.leaders) == 1:
-        forced = request.demands(request.free, np.repeat(request.leading, len(request.free)))
+        forced = request.demands(
+            request.free, np.repeat(request.leading, len(request.free))
+        )
         unbounded = Existence.decide(forced, programme.options)
         if unbounded.is_refuted:
             clashes = _name_clashes(request, unbounded)
             conflict = list_tokens(sorted({clash.token for clash in clashes}))
             why = f"The demands on {conflict} conflict for every A, by Farkas weights"
             status = f"Impossible at layer 0: {words}. {why}. `steer` looks for an A that does it at the limit."
-            return _answer(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
+            return _answer(
+                request,
+                forced,
+                unbounded.solved,
+                True,
+                status,
+                proved=True,
+                conflict=clashes,
+            )
     status = (
         f"Not found: {words}. {list_tokens(request.leaders).capitalize()} can lead with margin "
         f"{format_down(solved.margin, 3)}, but no targets of the others that were tried can be met; that is "
@@ -276,14 +395,28 @@ def _name_clashes(request: Request, existence: Existence) -> tuple[Clash, ...]:
     order = np.argsort(-weights, kind="stable")
     order = order[weights[order] > MIN_WEIGHT * weights.max(initial=0.0)]
     demand, rival = existence.solved.pairs[order].T
-    named = (map(request.name_token, labels) for labels in (demands.chooser[demand], demands.target[demand], rival))
+    named = (
+        map(request.name_token, labels)
+        for labels in (demands.chooser[demand], demands.target[demand], rival)
+    )
     return tuple(map(Clash, *named, weights[order].tolist()))
 
 
 def _answer(
-    request: Request, demands: Demands, solved: Solution, only: bool, status: str, **more: Any
+    request: Request,
+    demands: Demands,
+    solved: Solution,
+    only: bool,
+    status: str,
+    **more: Any,
 ) -> ControlResult:
-    stats: dict[str, Any] = {"solver": "Clarabel", "rounds": solved.rounds, "rows": len(solved.pairs)}
+    stats: dict[str, Any] = {
+        "solver": "Clarabel",
+        "rounds": solved.rounds,
+        "rows": len(solved.pairs),
+    }
     bound = float(solved.bound) if np.isfinite(solved.bound) else None
     stats |= {"rows_in_all": len(demands) * (len(request.tokens) - 1), "bound": bound}
-    return request.answer(margin=solved.margin, status=status, only=only, stats=stats, **more)
+    return request.answer(
+        margin=solved.margin, status=status, only=only, stats=stats, **more
+    )

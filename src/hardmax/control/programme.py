@@ -37,7 +37,11 @@ MAX_ROUNDS = 200
 CUT_TOL = 1e-7  # smaller violations of a row are the solver's tolerance
 MAX_CROSS = 1e3  # R
 SPAN_TOL = 1e-10  # smaller singular values, relative to the largest, belong to directions without demands
-NOISE = (1e-6, 1e-4, 1e-2)  # weights below these parts of the largest one may be the solver's noise
+NOISE = (
+    1e-6,
+    1e-4,
+    1e-2,
+)  # weights below these parts of the largest one may be the solver's noise
 MIN_MARGIN = 1e-6  # a larger margin is certainly positive
 MIN_WEIGHT = 1e-3  # relative to the largest: demands with smaller weights have no part in a conflict
 NULL_TOL = 1e-6  # smaller eigenvalues of S, relative to the largest, may be 0
@@ -66,7 +70,10 @@ class Demands:
         """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d): scaled floats, or given Fractions."""
         (demand, rival), convert = pairs.T, as_fractions if exact else np.asarray
         tokens = self.given if exact else self.tokens
-        z, target, other = (convert(tokens[i]) for i in (self.chooser[demand], self.target[demand], rival))
+        z, target, other = (
+            convert(tokens[i])
+            for i in (self.chooser[demand], self.target[demand], rival)
+        )
         return [z, target - other]
 
     def units(self, pairs: IntArray) -> list[FloatArray]:
@@ -78,14 +85,20 @@ class Demands:
         gaps, _ = self.tightest(A, 1, 1)
         return float(gaps[0]) if len(gaps) else np.inf
 
-    def tightest(self, A: FloatArray, per_demand: int, most: int) -> tuple[FloatArray, IntArray]:
+    def tightest(
+        self, A: FloatArray, per_demand: int, most: int
+    ) -> tuple[FloatArray, IntArray]:
         """Return the `per_demand` smallest gaps of each demand, of these the `most` smallest, sorted, with pairs."""
         per_demand = min(per_demand, len(self.tokens) - 1)
         if not per_demand or not len(self):
             return np.zeros(0), NO_PAIRS
         step, parts = max(1, MAX_PRODUCTS // len(self.tokens)), []
         for part in np.split(np.arange(len(self)), range(step, len(self), step)):
-            z, t, each = unit_rows(self.tokens[self.chooser[part]]), self.target[part], np.arange(len(part))
+            z, t, each = (
+                unit_rows(self.tokens[self.chooser[part]]),
+                self.target[part],
+                np.arange(len(part)),
+            )
             products = z @ A @ self.tokens.T  # (part, n)
             apart = cdist(self.tokens[t], self.tokens)  # (part, n)
             apart[each, t] = 1.0
@@ -95,7 +108,9 @@ class Demands:
             parts.append(np.column_stack([np.repeat(part, per_demand), rivals.ravel()]))
         pairs = np.concatenate(parts)
         z, ahead = self.units(pairs)
-        gaps = np.asarray(((z @ A) * ahead).sum(axis=1))  # again from differences, which cancel less than products
+        gaps = np.asarray(
+            ((z @ A) * ahead).sum(axis=1)
+        )  # again from differences, which cancel less than products
         order = np.argsort(gaps, kind="stable")[:most]
         return gaps[order], pairs[order]
 
@@ -106,7 +121,9 @@ class Solution:
 
     A: FloatArray | None  # (d, d), None if the solver failed
     bound: float = np.nan  # no A has a larger margin
-    weights: FloatArray = field(default_factory=lambda: np.zeros(0))  # dual weights of the rows, at least 0, sum 1
+    weights: FloatArray = field(
+        default_factory=lambda: np.zeros(0)
+    )  # dual weights of the rows, at least 0, sum 1
     failure: str = ""  # the solver's message, if it failed
     margin: float = np.nan  # the smallest gap of all rows at A, in NumPy
     pairs: IntArray = field(default_factory=lambda: NO_PAIRS)  # the rows
@@ -120,30 +137,57 @@ class Programme:
     condition: float
     options: Mapping[str, Any] | None = None
 
-    def find_A(self, demands: Demands, margin: float | None = None, pairs: IntArray = NO_PAIRS) -> Solution:
+    def find_A(
+        self, demands: Demands, margin: float | None = None, pairs: IntArray = NO_PAIRS
+    ) -> Solution:
         """Find the A of largest margin, or the one closest to the identity (Frobenius norm) that keeps a `margin`."""
-        return add_cuts(demands, partial(self.optimise, demands, margin), pairs, np.inf if margin is None else margin)
+        return add_cuts(
+            demands,
+            partial(self.optimise, demands, margin),
+            pairs,
+            np.inf if margin is None else margin,
+        )
 
-    def optimise(self, demands: Demands, margin: float | None, pairs: IntArray) -> Solution:
+    def optimise(
+        self, demands: Demands, margin: float | None, pairs: IntArray
+    ) -> Solution:
         """Find the A of largest margin, or the one closest to the identity with a margin, for some rows."""
         cp, d = load_cvxpy(), demands.tokens.shape[1]
         X, u = cp.Variable((d, d), symmetric=True), cp.Variable()
         m = cp.Variable() if margin is None else cp.Constant(margin)
         (z, g), (a, b) = demands.units(pairs), np.triu_indices(d)
-        rows = z[:, a] * g[:, b] + np.where(a == b, 0.0, z[:, b] * g[:, a])  # (pairs, d (d + 1) / 2)
+        rows = z[:, a] * g[:, b] + np.where(
+            a == b, 0.0, z[:, b] * g[:, a]
+        )  # (pairs, d (d + 1) / 2)
         ahead = rows @ cp.vec(X, order="C")[np.ravel_multi_index((a, b), (d, d))] >= m
-        bounded = [X - (u / self.condition) * np.eye(d) >> 0, u * np.eye(d) - X >> 0, cp.trace(X) == d]
-        goal = cp.Maximize(m) if margin is None else cp.Minimize(cp.sum_squares(X - np.eye(d)))
+        bounded = [
+            X - (u / self.condition) * np.eye(d) >> 0,
+            u * np.eye(d) - X >> 0,
+            cp.trace(X) == d,
+        ]
+        goal = (
+            cp.Maximize(m)
+            if margin is None
+            else cp.Minimize(cp.sum_squares(X - np.eye(d)))
+        )
         problem = cp.Problem(goal, [ahead, *bounded])
-        return solve(problem, m, lambda: clip_condition(X.value, self.condition), self.options)
+        return solve(
+            problem, m, lambda: clip_condition(X.value, self.condition), self.options
+        )
 
 
 def add_cuts(
-    demands: Demands, optimise: Callable[[IntArray], Solution], pairs: IntArray = NO_PAIRS, least: float = np.inf
+    demands: Demands,
+    optimise: Callable[[IntArray], Solution],
+    pairs: IntArray = NO_PAIRS,
+    least: float = np.inf,
 ) -> Solution:
     """Add the rows that an optimum violates until it violates none, or until rows show that no margin is positive."""
     number = np.array([len(demands.tokens), 1])  # of a pair
-    now, rounds = Solution(np.eye(demands.tokens.shape[1]), least), 0  # gaps below `least` are the first violations
+    now, rounds = (
+        Solution(np.eye(demands.tokens.shape[1]), least),
+        0,
+    )  # gaps below `least` are the first violations
     while True:
         if now.A is not None:
             gaps, tight = demands.tightest(now.A, MAX_CUTS_PER_DEMAND, MAX_CUTS)
@@ -156,21 +200,32 @@ def add_cuts(
         now, rounds = optimise(pairs), rounds + 1
 
 
-def solve(problem: Any, m: Any, read_A: Callable[[], FloatArray], options: Mapping[str, Any] | None) -> Solution:
+def solve(
+    problem: Any,
+    m: Any,
+    read_A: Callable[[], FloatArray],
+    options: Mapping[str, Any] | None,
+) -> Solution:
     """Solve a CVXPY problem for the margin m, whose first constraint is the rows. The caller checks A."""
     cp, options = load_cvxpy(), options or {}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "Solution may be inaccurate": every answer is checked in NumPy
+            warnings.simplefilter(
+                "ignore"
+            )  # "Solution may be inaccurate": every answer is checked in NumPy
             problem.solve(solver=cp.CLARABEL, **options)
     except cp.error.SolverError as error:
         return Solution(None, failure=str(error).split(". ")[0])
     except (TypeError, AttributeError, ValueError) as error:
         if not options:
             raise
-        raise ParameterError("solver_options", "be settings of Clarabel", f"{options!r}: {error}") from None
+        raise ParameterError(
+            "solver_options", "be settings of Clarabel", f"{options!r}: {error}"
+        ) from None
     if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        return Solution(None, failure=f"Solver 'CLARABEL' ended with the status {problem.status}")
+        return Solution(
+            None, failure=f"Solver 'CLARABEL' ended with the status {problem.status}"
+        )
     weights = np.maximum(np.atleast_1d(problem.constraints[0].dual_value), 0.0)
     return Solution(read_A(), float(m.value), weights / (weights.sum() or 1.0))
 
@@ -196,18 +251,37 @@ class Existence(NamedTuple):
 
     demands: Demands
     solved: Solution
-    is_refuted: bool  # weights near these prove that no positive definite A meets the demands
+    is_refuted: (
+        bool  # weights near these prove that no positive definite A meets the demands
+    )
 
     @classmethod
-    def decide(cls, demands: Demands, options: Mapping[str, Any] | None = None) -> "Existence":
+    def decide(
+        cls, demands: Demands, options: Mapping[str, Any] | None = None
+    ) -> "Existence":
         """Decide whether some symmetric positive definite A, of any condition number, meets the demands."""
         while True:  # if only some demands conflict, weights are vague: drop demands without weight and decide again
-            _, values, axes = np.linalg.svd(unit_rows(demands.tokens[demands.chooser]), full_matrices=False)
+            _, values, axes = np.linalg.svd(
+                unit_rows(demands.tokens[demands.chooser]), full_matrices=False
+            )
             basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
             solved = add_cuts(demands, partial(_solve, demands, basis, options))
-            refuted = solved.A is not None and solved.margin <= MIN_MARGIN and _is_refuted(demands, solved)
-            kept = np.unique(solved.pairs[solved.weights > MIN_WEIGHT * solved.weights.max(initial=0.0), 0])
-            if solved.A is None or solved.margin > MIN_MARGIN or refuted or len(kept) in (0, len(demands)):
+            refuted = (
+                solved.A is not None
+                and solved.margin <= MIN_MARGIN
+                and _is_refuted(demands, solved)
+            )
+            kept = np.unique(
+                solved.pairs[
+                    solved.weights > MIN_WEIGHT * solved.weights.max(initial=0.0), 0
+                ]
+            )
+            if (
+                solved.A is None
+                or solved.margin > MIN_MARGIN
+                or refuted
+                or len(kept) in (0, len(demands))
+            ):
                 return cls(demands, solved, refuted)
             demands = demands.subset(kept)
 
@@ -216,25 +290,45 @@ def _is_refuted(demands: Demands, solved: Solution) -> bool:
     for part in NOISE if solved.weights.any() else ():
         kept = solved.weights > part * solved.weights.max()
         pairs = solved.pairs[kept]
-        lengths = [np.hypot.reduce(np.abs(vectors), axis=1) for vectors in demands.vectors(pairs)]  # of z and g
+        lengths = [
+            np.hypot.reduce(np.abs(vectors), axis=1)
+            for vectors in demands.vectors(pairs)
+        ]  # of z and g
         z, g = demands.vectors(pairs, exact=True)
         if refutes(z, g, as_fractions(solved.weights[kept] / np.prod(lengths, axis=0))):
             return True
     return False
 
 
-def _solve(demands: Demands, basis: FloatArray, options: Mapping[str, Any] | None, pairs: IntArray) -> Solution:
+def _solve(
+    demands: Demands,
+    basis: FloatArray,
+    options: Mapping[str, Any] | None,
+    pairs: IntArray,
+) -> Solution:
     cp = load_cvxpy()
-    N = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]  # the complement of P
+    N = np.linalg.svd(basis, full_matrices=True)[0][
+        :, basis.shape[1] :
+    ]  # the complement of P
     p, k = basis.shape[1], N.shape[1]
     z, ahead = demands.units(pairs)
-    z, onto, beside = z @ basis, ahead @ basis, ahead @ N  # (rows, p), (rows, p), (rows, k)
+    z, onto, beside = (
+        z @ basis,
+        ahead @ basis,
+        ahead @ N,
+    )  # (rows, p), (rows, p), (rows, k)
     B, m = cp.Variable((p, p), symmetric=True), cp.Variable()
     gaps = np.einsum("ri,rj->rij", z, onto).reshape(-1, p * p) @ cp.vec(B, order="C")
     F = cp.Variable((p, k)) if k else None
     if F is not None:
-        gaps = gaps + np.einsum("ri,rj->rij", z, beside).reshape(-1, p * k) @ cp.vec(F, order="C")
-    limits = [B >> 0, cp.trace(B) == 1, *([cp.abs(F) <= MAX_CROSS] if F is not None else [])]
+        gaps = gaps + np.einsum("ri,rj->rij", z, beside).reshape(-1, p * k) @ cp.vec(
+            F, order="C"
+        )
+    limits = [
+        B >> 0,
+        cp.trace(B) == 1,
+        *([cp.abs(F) <= MAX_CROSS] if F is not None else []),
+    ]
 
     def read_A() -> FloatArray:
         half = basis @ F.value @ N.T if F is not None else np.zeros((len(N), len(N)))
@@ -247,7 +341,11 @@ def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
     """Return whether Fractions near `weights` prove that ⟨A z_r, g_r⟩ > 0 for all r has no positive definite A."""
     a, b = np.triu_indices(z.shape[1])
     zero = (z[:, a] * g[:, b] + z[:, b] * g[:, a]).T  # S = 0, entry by entry
-    for equations in (_orthogonal_equations(z, g), zero, _kernel_equations(z, g, weights)):
+    for equations in (
+        _orthogonal_equations(z, g),
+        zero,
+        _kernel_equations(z, g, weights),
+    ):
         exact = _solve_exactly(np.array(list(equations)).reshape(-1, len(z)), weights)
         if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):
             return True
@@ -263,15 +361,21 @@ def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
         yield from (z[:, pivots] * (g @ x)[:, None]).T
 
 
-def _kernel_equations(z: AnyArray, g: AnyArray, weights: AnyArray) -> Iterator[AnyArray]:
+def _kernel_equations(
+    z: AnyArray, g: AnyArray, weights: AnyArray
+) -> Iterator[AnyArray]:
     """Yield S x = 0 for x that S nearly maps to 0: on lattices these are simple fractions."""
     values, vectors = np.linalg.eigh(_sum(z, g, weights).astype(np.float64))
     near = vectors[:, np.abs(values) <= NULL_TOL * np.abs(values).max()].T
     if not len(near):
         return
-    columns = qr(near, mode="r", pivoting=True)[1][: len(near)]  # the same span, with the identity where that is stable
+    columns = qr(near, mode="r", pivoting=True)[1][
+        : len(near)
+    ]  # the same span, with the identity where that is stable
     for row in np.linalg.solve(near[:, columns], near).tolist():
-        x = np.array([Fraction(entry).limit_denominator(MAX_DENOMINATOR) for entry in row])
+        x = np.array(
+            [Fraction(entry).limit_denominator(MAX_DENOMINATOR) for entry in row]
+        )
         yield from (z * (g @ x)[:, None] + g * (z @ x)[:, None]).T
 
 
@@ -309,8 +413,12 @@ def rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
     except ImportError:
         return _rref(rows)
     n, columns = rows.shape
-    reduced, rank = fmpq_mat(n, columns, [fmpq(x.numerator, x.denominator) for x in rows.flat]).rref()
-    found = np.array([Fraction(int(x.p), int(x.q)) for x in reduced.entries()], object).reshape(n, columns)[:rank]
+    reduced, rank = fmpq_mat(
+        n, columns, [fmpq(x.numerator, x.denominator) for x in rows.flat]
+    ).rref()
+    found = np.array(
+        [Fraction(int(x.p), int(x.q)) for x in reduced.entries()], object
+    ).reshape(n, columns)[:rank]
     return found, [int(np.flatnonzero(row)[0]) for row in found]
 
 

@@ -155,47 +155,76 @@ class Request:
         taken = np.r_[self.leading, self.classes.labels[list(self.followers)]]
         return np.setdiff1d(np.flatnonzero(self.tokens.any(axis=1)), taken)
 
-    def demands(self, more: IntArray = NO_CLASSES, targets: IntArray = NO_CLASSES) -> Demands:
+    def demands(
+        self, more: IntArray = NO_CLASSES, targets: IntArray = NO_CLASSES
+    ) -> Demands:
         """Return the demands on layer 0, with targets for more classes if given."""
-        following, followed = (self.classes.labels[list(who)] for who in (self.followers, self.followers.values()))
-        choosers, chosen = np.r_[self.leading, following, more], np.r_[self.leading, followed, targets]
+        following, followed = (
+            self.classes.labels[list(who)]
+            for who in (self.followers, self.followers.values())
+        )
+        choosers, chosen = (
+            np.r_[self.leading, following, more],
+            np.r_[self.leading, followed, targets],
+        )
         return Demands(self.classes.rows, self.tokens, choosers, chosen)
 
     def name_token(self, label: int) -> int:
         """Return the token that stands for a class: a requested one, else the first."""
-        requested = {int(self.classes.labels[i]): i for i in (*self.followers, *self.leaders)}
+        requested = {
+            int(self.classes.labels[i]): i for i in (*self.followers, *self.leaders)
+        }
         return requested.get(int(label), int(self.classes.first[label]))
 
     def describe(self, only: bool, at: str = "") -> str:
         """Return the request in words, such as "tokens 0 and 5 lead, and no others; token 7 follows 0"."""
         verb = "leads" if len(self.leaders) == 1 else "lead"
-        words = f"{list_tokens(self.leaders)} {verb}{at}{', and no others' if only else ''}"
+        words = (
+            f"{list_tokens(self.leaders)} {verb}{at}{', and no others' if only else ''}"
+        )
         if len(self.followers) > MAX_NAMED:
             return f"{words}; {len(self.followers)} tokens follow as requested"
-        return "; ".join([words, *(f"token {i} follows {t}" for i, t in self.followers.items())])
+        return "; ".join(
+            [words, *(f"token {i} follows {t}" for i, t in self.followers.items())]
+        )
 
     def answer(self, **fields: Any) -> ControlResult:
         """Return the result with these fields; by default nothing is found."""
-        request = {"leaders": self.leaders, "followers": self.followers, "tokens": self.given}
-        return ControlResult(**{"A": None, "found": False, "proved": False} | request | fields)
+        request = {
+            "leaders": self.leaders,
+            "followers": self.followers,
+            "tokens": self.given,
+        }
+        return ControlResult(
+            **{"A": None, "found": False, "proved": False} | request | fields
+        )
 
 
 def check_token_set(tokens: Array, advice: str) -> tuple[AnyArray, Classes, FloatArray]:
     """Return one token set, its classes of equal tokens, and these as floats of at most 1: no product overflows."""
     array, _ = check_tokens(tokens)
     if array.ndim == 3:
-        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
+        raise ParameterError(
+            "tokens",
+            "be one token set of shape (n, d)",
+            f"a batch of shape {array.shape}",
+            advice,
+        )
     classes = Classes.of(array)
     floats = Scaled.of(classes.rows).values  # scaled by a power of two
     lost = (floats == 0).all(axis=1) != (classes.rows == 0).all(axis=1)
     if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
         must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
-        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
+        advice = (
+            "Leave out tokens that are equal but for rounding, or those that are tiny."
+        )
         raise ParameterError("tokens", must, "some that do not", advice)
     return array, classes, floats
 
 
-def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
+def can_lead(
+    tokens: Any, *, progress: Callable[[int, int], None] | None = None
+) -> BoolArray:
     """Find the tokens that lead at layer 0 for some symmetric positive definite A.
 
     Parameters
@@ -234,17 +263,29 @@ class Vertices:
 
     def __init__(self, tokens: FloatArray) -> None:
         self.tokens = tokens  # (m, d) distinct
-        sets = argmax_sets(tokens)  # leaders for A = I are vertices; the longest token is one of them
-        self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
+        sets = argmax_sets(
+            tokens
+        )  # leaders for A = I are vertices; the longest token is one of them
+        self.known = {
+            int(i)
+            for i in np.flatnonzero(sets.sizes == 1)
+            if sets[int(i)][0] == i and tokens[i].any()
+        }
 
     def has(self, i: int) -> bool:
         """Return whether token i is a vertex."""
         if not self.tokens[i].any():
             return False
         while i not in self.known:
-            ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
-            p = find_direction(ahead)  # in which z_i is ahead of 0 and of every known vertex
-            if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that is known
+            ahead = np.vstack(
+                [self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]]
+            )
+            p = find_direction(
+                ahead
+            )  # in which z_i is ahead of 0 and of every known vertex
+            if (
+                p is None or (vertex := self._farthest(p)) in self.known
+            ):  # none, or by rounding one that is known
                 return False
             self.known.add(vertex)
         return True
@@ -252,7 +293,9 @@ class Vertices:
     def _farthest(self, p: FloatArray) -> int:
         """Return the token farthest along p; of several on one face, a vertex of that face."""
         values = self.tokens @ p
-        face = np.flatnonzero(values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0))
+        face = np.flatnonzero(
+            values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0)
+        )
         return int(face[np.lexsort(self.tokens[face].T)[-1]])
 
 
@@ -266,7 +309,11 @@ def find_direction(vectors: FloatArray) -> FloatArray | None:
         b_ub=np.zeros(len(units)),
         bounds=[(-1, 1)] * d + [(0, None)],
     )
-    return None if found.x is None or found.x[d] <= FORWARD_TOL else np.asarray(found.x[:d])
+    return (
+        None
+        if found.x is None or found.x[d] <= FORWARD_TOL
+        else np.asarray(found.x[:d])
+    )
 
 
 def list_tokens(tokens: Iterable[int]) -> str:
@@ -274,12 +321,18 @@ def list_tokens(tokens: Iterable[int]) -> str:
     names = [str(i) for i in tokens]
     if len(names) > MAX_NAMED:
         names = [*names[:MAX_NAMED], f"{len(names) - MAX_NAMED} more"]
-    return f"token {names[0]}" if len(names) == 1 else f"tokens {', '.join(names[:-1])} and {names[-1]}"
+    return (
+        f"token {names[0]}"
+        if len(names) == 1
+        else f"tokens {', '.join(names[:-1])} and {names[-1]}"
+    )
 
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Validate the arguments of `choose_A` and `steer`."""
-    array, classes, floats = check_token_set(tokens, "Choose A for one token set at a time.")
+    array, classes, floats = check_token_set(
+        tokens, "Choose A for one token set at a time."
+    )
     leading, following = _check_roles(leaders, followers, len(array))
     request = Request(array, classes, floats, leading, following)
     for i in (*leading, *following) if len(classes) > 1 else ():
@@ -289,17 +342,27 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
                 f"Token {i} must not be zero to {role}: all its products are 0, so it attends to every token. "
                 "Got a zero row. Choose another token, or shift all tokens."
             )
-    labels, leader_of, seen = classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
+    labels, leader_of, seen = (
+        classes.labels,
+        dict[int, int](),
+        dict[tuple[Fraction, ...], int](),
+    )
     for i in leading:
         other = leader_of.setdefault(int(labels[i]), i)
         if other != i:
             got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
-            raise ParameterError("leaders", "be distinct tokens", got, "Name one of them.")
+            raise ParameterError(
+                "leaders", "be distinct tokens", got, "Name one of them."
+            )
     targets = {i: i for i in leading} | following
-    for j in sorted(targets):  # tokens on one ray have the same maximisers for every A, so they need one target
+    for j in sorted(
+        targets
+    ):  # tokens on one ray have the same maximisers for every A, so they need one target
         exact = [Fraction(x) for x in array[j].tolist()]
         size = abs(next((x for x in exact if x), Fraction(1)))
-        i = seen.setdefault(tuple(x / size for x in exact), j)  # positive multiples have the same key
+        i = seen.setdefault(
+            tuple(x / size for x in exact), j
+        )  # positive multiples have the same key
         if labels[targets[j]] != labels[targets[i]]:
             alike = "one is a positive multiple of the other, so for every A they see the same token"
             got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
@@ -309,26 +372,47 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     return request
 
 
-def _check_roles(leaders: Any, followers: Any, n: int) -> tuple[tuple[int, ...], dict[int, int]]:
+def _check_roles(
+    leaders: Any, followers: Any, n: int
+) -> tuple[tuple[int, ...], dict[int, int]]:
     if isinstance(leaders, str | Mapping) or leaders is None:
-        raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
-    numbers = tuple(_check_index(value, "leaders", n) for value in np.atleast_1d(leaders).tolist())
+        raise ParameterTypeError(
+            "leaders", "be token numbers, such as [0, 3]", f"{leaders!r}"
+        )
+    numbers = tuple(
+        _check_index(value, "leaders", n) for value in np.atleast_1d(leaders).tolist()
+    )
     if not numbers:
-        raise ParameterError("leaders", "name at least one token", "none", "Pass its number, such as [0].")
+        raise ParameterError(
+            "leaders",
+            "name at least one token",
+            "none",
+            "Pass its number, such as [0].",
+        )
     twice = sorted({i for i in numbers if numbers.count(i) > 1})
     if twice:
-        raise ParameterError("leaders", "name each token once", f"token {twice[0]} twice", "Drop one.")
+        raise ParameterError(
+            "leaders", "name each token once", f"token {twice[0]} twice", "Drop one."
+        )
     followers = {} if followers is None else followers
     if not isinstance(followers, Mapping):
         must = "map a token to the leader it shall follow, such as {5: 0}"
         raise ParameterTypeError("followers", must, f"{followers!r}")
-    found = {_check_index(i, "followers", n): _check_index(t, "followers", n) for i, t in followers.items()}
+    found = {
+        _check_index(i, "followers", n): _check_index(t, "followers", n)
+        for i, t in followers.items()
+    }
     for i, t in found.items():
         if i in numbers:
             must = "name different tokens, as a token leads or follows"
-            raise ParameterError(("leaders", "followers"), must, f"token {i} in both", "Drop one.")
+            raise ParameterError(
+                ("leaders", "followers"), must, f"token {i} in both", "Drop one."
+            )
         if t not in numbers:
-            got, advice = f"{i}: {t}, and {t} does not lead", f"Add {t} to `leaders`, or choose another target."
+            got, advice = (
+                f"{i}: {t}, and {t} does not lead",
+                f"Add {t} to `leaders`, or choose another target.",
+            )
             raise ParameterError("followers", "follow tokens in `leaders`", got, advice)
     return numbers, found
 
@@ -337,5 +421,10 @@ def _check_index(value: Any, name: str, n: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ParameterTypeError(name, "hold integers, counted from 0", f"{value!r}")
     if not 0 <= int(value) < n:
-        raise ParameterError(name, f"be tokens between 0 and {n - 1}", int(value), "The first token is 0.")
+        raise ParameterError(
+            name,
+            f"be tokens between 0 and {n - 1}",
+            int(value),
+            "The first token is 0.",
+        )
     return int(value)

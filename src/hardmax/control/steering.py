@@ -21,9 +21,15 @@ from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.limits import Limit
 
-MIN_CHANGE, MAX_CHANGE = 0.02, 1.0  # relative sizes of a change, drawn uniformly in the logarithm
+MIN_CHANGE, MAX_CHANGE = (
+    0.02,
+    1.0,
+)  # relative sizes of a change, drawn uniformly in the logarithm
 OTHER_ALPHA = 0.2  # probability that a change draws another alpha, if there are several
-ASSIGNED_STARTS, RANDOM_STARTS = 12, 8  # from targets of the other tokens, and random matrices
+ASSIGNED_STARTS, RANDOM_STARTS = (
+    12,
+    8,
+)  # from targets of the other tokens, and random matrices
 MAX_STALLED = 60  # changes without a gain after which the search restarts elsewhere
 MAX_LAYERS = 300
 
@@ -40,10 +46,19 @@ class Trial(NamedTuple):
 class Evaluator:
     """A function from A and alpha to a `Trial`, at most `most` times."""
 
-    def __init__(self, request: Request, most: int, progress: Callable[[int, int], None] | None) -> None:
-        self.request, self.most, self.left, self._progress = request, most, most, progress
+    def __init__(
+        self, request: Request, most: int, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self.request, self.most, self.left, self._progress = (
+            request,
+            most,
+            most,
+            progress,
+        )
         self._leading = set(request.leading.tolist())
-        self._targets = [(i, int(request.classes.labels[t])) for i, t in request.followers.items()]
+        self._targets = [
+            (i, int(request.classes.labels[t])) for i, t in request.followers.items()
+        ]
 
     def __call__(self, A: FloatArray, alpha: float) -> Trial:
         found = limit(self.request.given, Hardmax(alpha, A), max_layers=MAX_LAYERS)
@@ -52,12 +67,18 @@ class Evaluator:
             self._progress(self.most - self.left, self.most)
         lead = self.request.classes.labels[found.leaders].tolist()  # classes
         missing, surplus = self._leading.difference(lead), set(lead) - self._leading
-        limits = [lead[c] if 0 <= c < len(lead) else -1 for c in found.clusters.tolist()]
+        limits = [
+            lead[c] if 0 <= c < len(lead) else -1 for c in found.clusters.tolist()
+        ]
         astray = sum(limits[i] != t for i, t in self._targets)
         wrong = len(missing) + len(surplus) + astray + (not found.certified)
-        return Trial(A, alpha, found, (wrong, self._sum_wrong_gaps(A, missing, surplus)))
+        return Trial(
+            A, alpha, found, (wrong, self._sum_wrong_gaps(A, missing, surplus))
+        )
 
-    def _sum_wrong_gaps(self, A: FloatArray, missing: set[int], surplus: set[int]) -> float:
+    def _sum_wrong_gaps(
+        self, A: FloatArray, missing: set[int], surplus: set[int]
+    ) -> float:
         """Sum the scaled gaps at layer 0 with the wrong sign: a slope where the number of wrong tokens is constant."""
         each = np.array([*missing, *surplus], np.intp)
         if not len(each) or len(self.request.tokens) == 1:
@@ -66,7 +87,9 @@ class Evaluator:
         products = z @ A @ self.request.tokens.T  # (wrong, n)
         own = products[np.arange(len(each)), each].copy()
         products[np.arange(len(each)), each] = -np.inf
-        ahead = (own - products.max(axis=1)) / np.abs(self.request.tokens[each]).max(axis=1)
+        ahead = (own - products.max(axis=1)) / np.abs(self.request.tokens[each]).max(
+            axis=1
+        )
         signs = np.r_[-np.ones(len(missing)), np.ones(len(surplus))]
         return float(np.maximum(signs * ahead, 0.0).sum())
 
@@ -120,8 +143,13 @@ def steer(
     """
     request = check_request(tokens, leaders, followers)
     # For a rule a sequence is one step size per layer; here it is a choice.
-    alphas, condition = [float(step) for step in check_alpha(alpha)], check_condition(condition)
-    evaluate = Evaluator(request, check_count(evaluations, "evaluations", least=1), progress)
+    alphas, condition = (
+        [float(step) for step in check_alpha(alpha)],
+        check_condition(condition),
+    )
+    evaluate = Evaluator(
+        request, check_count(evaluations, "evaluations", least=1), progress
+    )
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
     trials: list[Trial] = []
     for A in _initial_matrices(request, condition, rng):
@@ -132,10 +160,23 @@ def steer(
     best = trials[0]
     while best.cost[0] and evaluate.left:
         if not trials:
-            trials = [evaluate(_random_matrix(len(best.A), condition, rng), alphas[rng.integers(len(alphas))])]
-        best = min(best, _descend(evaluate, trials.pop(0), alphas, condition, rng), key=lambda trial: trial.cost)
+            trials = [
+                evaluate(
+                    _random_matrix(len(best.A), condition, rng),
+                    alphas[rng.integers(len(alphas))],
+                )
+            ]
+        best = min(
+            best,
+            _descend(evaluate, trials.pop(0), alphas, condition, rng),
+            key=lambda trial: trial.cost,
+        )
     done = evaluate.most - evaluate.left
-    words, found, limits = request.describe(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
+    words, found, limits = (
+        request.describe(True, at=" at the limit"),
+        best.cost[0] == 0,
+        count(done, "limit"),
+    )
     status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
     if not found:
         status = (
@@ -144,19 +185,34 @@ def steer(
             "`alpha`."
         )
     stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
-    about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
-    return request.answer(A=best.A if found else None, found=found, status=status, **about)
+    about = {
+        "margin": request.demands().margin(best.A),
+        "only": True,
+        "alpha": best.alpha,
+        "stats": stats,
+    }
+    return request.answer(
+        A=best.A if found else None, found=found, status=status, **about
+    )
 
 
-def _initial_matrices(request: Request, condition: float, rng: np.random.Generator) -> Iterator[FloatArray]:
+def _initial_matrices(
+    request: Request, condition: float, rng: np.random.Generator
+) -> Iterator[FloatArray]:
     """Yield the identity, the A of the programme of layer 0 for the leaders alone and with targets, random ones."""
     d, programme = request.tokens.shape[1], Programme(condition)
     yield np.eye(d)
     first = programme.find_A(request.demands()).A
     if first is not None:
         yield first
-        assigned = alternate(request, programme, first, ASSIGNED_STARTS, int(rng.integers(1 << 30)))
-        yield from (solved.A for _, solved in islice(assigned, ASSIGNED_STARTS) if solved.A is not None)
+        assigned = alternate(
+            request, programme, first, ASSIGNED_STARTS, int(rng.integers(1 << 30))
+        )
+        yield from (
+            solved.A
+            for _, solved in islice(assigned, ASSIGNED_STARTS)
+            if solved.A is not None
+        )
     for _ in range(RANDOM_STARTS):
         yield _random_matrix(d, condition, rng)
 
@@ -167,7 +223,11 @@ def _random_matrix(d: int, condition: float, rng: np.random.Generator) -> FloatA
 
 
 def _descend(
-    evaluate: Evaluator, trial: Trial, alphas: list[float], condition: float, rng: np.random.Generator
+    evaluate: Evaluator,
+    trial: Trial,
+    alphas: list[float],
+    condition: float,
+    rng: np.random.Generator,
 ) -> Trial:
     """Keep changes that do not raise the cost, until it is 0 or nothing helps."""
     tokens, d, stalled = evaluate.request.tokens, len(trial.A), 0
@@ -175,7 +235,9 @@ def _descend(
         other = len(alphas) > 1 and rng.random() < OTHER_ALPHA
         alpha = alphas[rng.integers(len(alphas))] if other else trial.alpha
         size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
-        if rng.random() < 0.5:  # rotate and stretch A a little: all of it, or along a combination of a few tokens
+        if (
+            rng.random() < 0.5
+        ):  # rotate and stretch A a little: all of it, or along a combination of a few tokens
             M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
             A = M @ trial.A @ M.T
         else:

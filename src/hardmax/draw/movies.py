@@ -64,14 +64,21 @@ class Movie:
     def _repr_html_(self) -> str:
         code = b64encode(self.data).decode()
         if self.ending == ".gif":
-            return f'<img alt="{escape(repr(self))}" src="data:image/gif;base64,{code}">'
+            return (
+                f'<img alt="{escape(repr(self))}" src="data:image/gif;base64,{code}">'
+            )
         return f'<video controls autoplay loop muted src="data:video/mp4;base64,{code}"></video>'
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the movie atomically to `path`, which must have its ending."""
         if check_ending(path, ENDINGS) != self.ending:
             advice = f"Use movie(trajectory, '{Path(path).name}')."
-            raise ParameterError("path", f"end in {self.ending}, as this movie is one", repr(str(path)), advice)
+            raise ParameterError(
+                "path",
+                f"end in {self.ending}, as this movie is one",
+                repr(str(path)),
+                advice,
+            )
         with written_whole(path) as temporary:
             temporary.write_bytes(self.data)
 
@@ -133,7 +140,9 @@ def movie(
     else:
         last, frames = 1, choose_frames(find_index(trajectory, -1))
     if len(trajectory.saved) <= last:
-        raise InputError('A movie needs all layers, or several times. Got only the last. Simulate with `save="all"`.')
+        raise InputError(
+            'A movie needs all layers, or several times. Got only the last. Simulate with `save="all"`.'
+        )
     projection = Projection.of_trajectory(trajectory)
     shared, legend = share_colours(trajectory, frames, projection, palette)
     frames += frames[-1:] * (fps - 1)  # the last frame is shown for a second
@@ -142,7 +151,13 @@ def movie(
 
     def draw(frame: float) -> None:
         ax.clear()
-        plot_tokens(_interpolate(trajectory, frame), int(frame), ax=ax, projection=projection, **shared)
+        plot_tokens(
+            _interpolate(trajectory, frame),
+            int(frame),
+            ax=ax,
+            projection=projection,
+            **shared,
+        )
         if overlay is not None:
             overlay(ax)
 
@@ -156,7 +171,12 @@ def movie(
 
 
 def _write_frames(
-    figure: Figure, draw: Callable[[Any], None], frames: list[Any], path: Path, fps: int, progress: Progress | None
+    figure: Figure,
+    draw: Callable[[Any], None],
+    frames: list[Any],
+    path: Path,
+    fps: int,
+    progress: Progress | None,
 ) -> None:
     """Write a .gif or .mp4 file atomically."""
     writer: animation.AbstractMovieWriter = SharedPaletteWriter(fps=fps)
@@ -165,7 +185,9 @@ def _write_frames(
         writer = animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
     draw(frames[0])
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # one layout for all frames: it would take most of the time
+    figure.set_layout_engine(
+        "none"
+    )  # one layout for all frames: it would take most of the time
     with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
         for done, frame in enumerate(frames, 1):
             draw(frame)
@@ -176,7 +198,9 @@ def _write_frames(
 
 def choose_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
     """Return indices from 0 to `last`, at most `most` at equal distances."""
-    return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, most)).round())]
+    return [
+        int(k) for k in np.unique(np.linspace(0, last, min(last + 1, most)).round())
+    ]
 
 
 def _interpolate(trajectory: Trajectory, frame: float) -> Trajectory:
@@ -199,7 +223,9 @@ class SharedPaletteWriter(animation.PillowWriter):
     def grab_frame(self, **options: Any) -> None:
         buffer = BytesIO()
         self.fig.savefig(buffer, format="rgba", dpi=self.dpi, **options)
-        self.frames.append(Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB"))
+        self.frames.append(
+            Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB")
+        )
 
     def finish(self) -> None:
         """Quantise all frames with one palette, then write."""
@@ -207,9 +233,21 @@ class SharedPaletteWriter(animation.PillowWriter):
         both = Image.new("RGB", (2 * width, height))
         both.paste(frames[0], (0, 0))
         both.paste(frames[-1], (width, 0))
-        palette = both.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
-        first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-        first.save(self.outfile, save_all=True, append_images=rest, duration=int(1000 / self.fps), loop=0, disposal=2)
+        palette = both.quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE
+        )
+        first, *rest = [
+            frame.quantize(palette=palette, dither=Image.Dither.NONE)
+            for frame in frames
+        ]
+        first.save(
+            self.outfile,
+            save_all=True,
+            append_images=rest,
+            duration=int(1000 / self.fps),
+            loop=0,
+            disposal=2,
+        )
 
 
 def find_ffmpeg() -> str:

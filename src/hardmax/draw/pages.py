@@ -28,7 +28,14 @@ from hardmax.draw.player import embed_certificate, make_player
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
 from hardmax.draw.text_page import ExplanationView
-from hardmax.draw.tokens import Palette, check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
+from hardmax.draw.tokens import (
+    Palette,
+    check_trajectory,
+    choose_limit_colours,
+    plot_layers,
+    plot_limit,
+    plot_tokens,
+)
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
@@ -64,7 +71,9 @@ class Page(str):
         return f"<Page of {len(self) / 1e3:,.0f} kB: page.save('page.html') writes it>"
 
     def _repr_html_(self) -> str:
-        frame = f'width="100%" height="{HEIGHT}" style="border: 0" sandbox="allow-scripts"'
+        frame = (
+            f'width="100%" height="{HEIGHT}" style="border: 0" sandbox="allow-scripts"'
+        )
         return f'<iframe {frame} srcdoc="{escape(self)}"></iframe>'
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -75,13 +84,26 @@ class Page(str):
 
 @cache
 def _templates() -> Environment:
-    space: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    return Environment(loader=PackageLoader("hardmax.draw"), autoescape=True, undefined=StrictUndefined, **space)
+    space: dict[str, Any] = {
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+    }
+    return Environment(
+        loader=PackageLoader("hardmax.draw"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        **space,
+    )
 
 
 def render(template: str, *, title: str, **values: object) -> str:
     """Return a page from a template; strings are escaped unless they are `Markup`."""
-    return _templates().get_template(f"{template}.html.j2").render(title=title, version=__version__, **values)
+    return (
+        _templates()
+        .get_template(f"{template}.html.j2")
+        .render(title=title, version=__version__, **values)
+    )
 
 
 class Picture(NamedTuple):
@@ -93,10 +115,18 @@ class Picture(NamedTuple):
     width: int = 0  # in rem; 0 is the width of the page
 
     @classmethod
-    def of(cls, figure: Figure, alternative: str, caption: str, *, width: int = 0) -> "Picture":
+    def of(
+        cls, figure: Figure, alternative: str, caption: str, *, width: int = 0
+    ) -> "Picture":
         """Return a figure as SVG, with large collections as raster images, and close the figure."""
         for collection in (drawn for ax in figure.axes for drawn in ax.collections):
-            if max(len(collection.get_paths()), len(np.asarray(collection.get_offsets()))) > MAX_SHAPES:
+            if (
+                max(
+                    len(collection.get_paths()),
+                    len(np.asarray(collection.get_offsets())),
+                )
+                > MAX_SHAPES
+            ):
                 collection.set_rasterized(True)
         buffer = io.BytesIO()
         with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
@@ -106,7 +136,9 @@ class Picture(NamedTuple):
         return cls(f"data:image/svg+xml;base64,{data}", alternative, caption, width)
 
 
-def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> Page:
+def interactive(
+    trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = ""
+) -> Page:
     """Make a page that animates one trajectory in the browser.
 
     It has a play button, a slider over at most 60 saved layers or times, and the hull at the end for rules under which
@@ -187,43 +219,96 @@ def make_hardmax_section(
     """Return a section with layers, limit and verdicts; a brief one has a row of layers, and no verdicts."""
     if end is None:
         end = limit_of(trajectory) if trajectory.rule.normalize else None
-    elif trajectory.saved[0] == 0 and not np.array_equal(end.start, trajectory.array[0], equal_nan=True):
-        raise ParameterError("end", "be the limit of the trajectory", "that of other tokens", "Leave it out.")
+    elif trajectory.saved[0] == 0 and not np.array_equal(
+        end.start, trajectory.array[0], equal_nan=True
+    ):
+        raise ParameterError(
+            "end",
+            "be the limit of the trajectory",
+            "that of other tokens",
+            "Leave it out.",
+        )
     view = Projection.of_trajectory(trajectory)
-    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory, palette)
+    player = (
+        None
+        if brief or len(trajectory.saved) == 1
+        else make_player(trajectory, palette)
+    )
     pictures = []
     if player is None:
-        pictures.append(Picture.of(plot_layers(trajectory, projection=view), f"{title}: layers", ""))
+        pictures.append(
+            Picture.of(plot_layers(trajectory, projection=view), f"{title}: layers", "")
+        )
     if end is not None:
         figure = cast(Figure, plot_limit(end, projection=view, palette=palette).figure)
-        pictures.append(Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24))
+        pictures.append(
+            Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24)
+        )
     points = None if end is None else Table(POINTS, _mark_points(end, palette))
     verdicts = None if brief else check(trajectory)
     proof = None if end is None else embed_certificate(end)
-    return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts, proof)
-
-
-def make_flow_section(
-    title: str, trajectory: SmoothTrajectory, *, brief: bool = False, palette: AnyArray | None = None
-) -> Section:
-    """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
-    what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
-    player = None if brief or len(trajectory.saved) == 1 else make_player(trajectory, palette)
-    pictures = [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")] if player is None else []
-    answered = [v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")]
     return Section(
-        title, describe_expected_limit(trajectory), trajectory.status, player, pictures=pictures, verdicts=answered
+        title,
+        about,
+        (end or trajectory).status,
+        player,
+        None,
+        pictures,
+        points,
+        verdicts,
+        proof,
     )
 
 
-def trajectory_page(trajectory: Trajectory, title: str, end: Limit | None = None, *, palette: Any = None) -> str:
+def make_flow_section(
+    title: str,
+    trajectory: SmoothTrajectory,
+    *,
+    brief: bool = False,
+    palette: AnyArray | None = None,
+) -> Section:
+    """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
+    what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
+    player = (
+        None
+        if brief or len(trajectory.saved) == 1
+        else make_player(trajectory, palette)
+    )
+    pictures = (
+        [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")]
+        if player is None
+        else []
+    )
+    answered = [
+        v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")
+    ]
+    return Section(
+        title,
+        describe_expected_limit(trajectory),
+        trajectory.status,
+        player,
+        pictures=pictures,
+        verdicts=answered,
+    )
+
+
+def trajectory_page(
+    trajectory: Trajectory, title: str, end: Limit | None = None, *, palette: Any = None
+) -> str:
     """Return a report of one trajectory: an animation or pictures, its limit, and verdicts; `palette` as in `movie`."""
     trajectory = check_trajectory(trajectory)
     if isinstance(trajectory, HardmaxTrajectory):
-        section = make_hardmax_section(title, trajectory.status, trajectory, end, palette=palette)
+        section = make_hardmax_section(
+            title, trajectory.status, trajectory, end, palette=palette
+        )
     else:
         section = make_flow_section(title, trajectory, palette=palette)
-    return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
+    return render(
+        "report",
+        title=f"hardmax: {title}",
+        intro=repr(trajectory.rule),
+        sections=[section],
+    )
 
 
 def _mark_points(end: Limit, palette: Palette | None) -> list[Sequence[str]]:
@@ -231,7 +316,10 @@ def _mark_points(end: Limit, palette: Palette | None) -> list[Sequence[str]]:
     rows: list[Any] = list_limit_points(end, MAX_PAGE_ROWS)
     mark = Markup('<span style="color:{}">{}</span> {}')
     for p, colour in enumerate(choose_limit_colours(end, palette)[:MAX_PAGE_ROWS]):
-        rows[p] = mark.format(colour, "★" if p < len(end.leaders) else "■", rows[p][0]), *rows[p][1:]
+        rows[p] = (
+            mark.format(colour, "★" if p < len(end.leaders) else "■", rows[p][0]),
+            *rows[p][1:],
+        )
     return rows
 
 
@@ -244,7 +332,11 @@ def list_limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]
             what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
         else:
             weights = limit.weights[tokens[0]]
-            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
+            terms = [
+                f"{w:.3g} x leader {i}"
+                for w, i in zip(weights, limit.leaders, strict=True)
+                if w > 0
+            ]
             what, since = " + ".join(terms) or "no combination of leaders", ""
         rows.append((format_point(point), what, since, str(len(tokens))))
     if len(limit.points) > most:
@@ -255,7 +347,9 @@ def list_limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]
 
 
 @shows_once
-def trajectory_figure(trajectory: Trajectory, k: int | None = None, **options: Any) -> Figure:
+def trajectory_figure(
+    trajectory: Trajectory, k: int | None = None, **options: Any
+) -> Figure:
     """Draw some layers or times side by side, or layer k."""
     trajectory.refuse_batch("trajectory[b].plot()")
     if k is None:
@@ -279,17 +373,28 @@ def card(
     explanation: ExplanationView | None = None,
 ) -> str:
     """Return HTML for a notebook: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
-    shown: dict[str, object] = {"facts": facts, "head": head, "rows": rows, "verdicts": verdicts}
+    shown: dict[str, object] = {
+        "facts": facts,
+        "head": head,
+        "rows": rows,
+        "verdicts": verdicts,
+    }
     return render("card", title=sentence, explanation=explanation, **shown)
 
 
 def trajectory_card(trajectory: Trajectory) -> str:
     """Return the card of a trajectory: status, rule, saved layers, shape and leaders."""
     first, last = trajectory.label(0), trajectory.label(len(trajectory.saved) - 1)
-    facts: dict[str, object] = {"rule": repr(trajectory.rule), "saved": f"{len(trajectory.saved)}, {first} to {last}"}
+    facts: dict[str, object] = {
+        "rule": repr(trajectory.rule),
+        "saved": f"{len(trajectory.saved)}, {first} to {last}",
+    }
     facts["tokens"] = " by ".join(map(str, trajectory.array.shape[1:]))
     if not trajectory.batched and trajectory.rule.attends:
-        more, shown = len(trajectory.leaders) - MAX_LEADERS, ", ".join(map(str, trajectory.leaders[:MAX_LEADERS]))
+        more, shown = (
+            len(trajectory.leaders) - MAX_LEADERS,
+            ", ".join(map(str, trajectory.leaders[:MAX_LEADERS])),
+        )
         facts["leaders"] = f"{shown}, and {more} more" if more > 0 else shown or "none"
     return card(trajectory.status, facts=facts)
 

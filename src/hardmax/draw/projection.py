@@ -68,7 +68,9 @@ class Projection:
     high: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
+    def of(
+        cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False
+    ) -> "Projection":
         """Return axes for tokens of shape (..., d), all layers at once.
 
         With `stretch`, coordinates have separate scales if their spreads differ more than 20 times, in 3-D 3 times.
@@ -88,19 +90,34 @@ class Projection:
             labels = (f"${letter}$", "")
         elif d > 3:
             centred = (points - points.mean(axis=0)) / (size / unit)
-            _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
+            _, scales, axes = np.linalg.svd(
+                np.vstack([centred, np.zeros((2, d))]), full_matrices=False
+            )
             share = scales**2 / ((scales**2).sum() or 1.0)
-            signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])  # a fixed sign of each axis
+            signs = np.sign(
+                axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)]
+            )  # a fixed sign of each axis
             basis = (axes[:2] * signs[:, None]).T
-            labels = tuple(f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)" for r in range(2))
+            labels = tuple(
+                f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)"
+                for r in range(2)
+            )
         if unit != 1.0:
-            labels = tuple(f"{label}, in units of {unit:g}" if label else "" for label in labels)
+            labels = tuple(
+                f"{label}, in units of {unit:g}" if label else "" for label in labels
+            )
         view = cls(basis, labels, d, unit)
         spreads = np.ptp(view(tokens.reshape(-1, d)), axis=0)
         spread = float(spreads.max())
-        if stretch and d in MAX_RATIO and spread > MAX_RATIO[d] * float(spreads.min()) > 0:
+        if (
+            stretch
+            and d in MAX_RATIO
+            and spread > MAX_RATIO[d] * float(spreads.min()) > 0
+        ):
             return replace(view, equal=False).fit_limits(tokens, PAD * spreads)
-        return view.fit_limits(tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit)
+        return view.fit_limits(
+            tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit
+        )
 
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
@@ -109,31 +126,53 @@ class Projection:
         if not isinstance(trajectory, SmoothTrajectory):
             return cls.of(tokens)
         if not trajectory.reached:
-            raise InputError("Tokens must be finite to be drawn. Got none at the saved times. Save earlier times.")
+            raise InputError(
+                "Tokens must be finite to be drawn. Got none at the saved times. Save earlier times."
+            )
         tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
         if isinstance(trajectory.rule, Sphere) and d <= 3:
             tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
         along = None
-        if trajectory.gathering is not trajectory.drawn and isinstance(trajectory.rule, SelfAttention):
-            gathering = classify_values(trajectory.rule, d).dual  # (d, k): the directions that converge
-            along = cls._along_leading(tokens.reshape(-1, d), gathering, trajectory.letter)
+        if trajectory.gathering is not trajectory.drawn and isinstance(
+            trajectory.rule, SelfAttention
+        ):
+            gathering = classify_values(
+                trajectory.rule, d
+            ).dual  # (d, k): the directions that converge
+            along = cls._along_leading(
+                tokens.reshape(-1, d), gathering, trajectory.letter
+            )
         return along or cls.of(tokens, letter=trajectory.letter, stretch=True)
 
     @classmethod
-    def _along_leading(cls, points: FloatArray, gathering: FloatArray, letter: str) -> "Projection | None":
+    def _along_leading(
+        cls, points: FloatArray, gathering: FloatArray, letter: str
+    ) -> "Projection | None":
         """Return axes along the leading directions and orthogonal to them if the latter are far wider, else None."""
         d = points.shape[1]
-        leading, free = parts = _orthonormal(gathering), _orthonormal(gathering, complement=True)
+        leading, free = parts = (
+            _orthonormal(gathering),
+            _orthonormal(gathering, complement=True),
+        )
         width = float(np.ptp(points @ leading, axis=0).max())
-        if not free.shape[1] or float(np.ptp(points @ free, axis=0).max()) <= MAX_WIDTH * width:
+        if (
+            not free.shape[1]
+            or float(np.ptp(points @ free, axis=0).max()) <= MAX_WIDTH * width
+        ):
             return None
-        if d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9:  # not coordinate axes: the widest direction first
+        if (
+            d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9
+        ):  # not coordinate axes: the widest direction first
             parts = leading, _widest(points, free, free.shape[1])
-        elif d > 3:  # two axes: both leading, or one of each kind if only one direction leads
+        elif (
+            d > 3
+        ):  # two axes: both leading, or one of each kind if only one direction leads
             drawn = leading if leading.shape[1] <= 2 else _widest(points, leading, 2)
             parts = drawn, _widest(points, free, 2 - drawn.shape[1])
         basis = np.hstack(parts)
-        words = ("leading", "free") if d == 3 else ("leading direction", "free direction")  # shorter for three axes
+        words = (
+            ("leading", "free") if d == 3 else ("leading direction", "free direction")
+        )  # shorter for three axes
         labels = [
             f"{word} {r + 1}" if M.shape[1] > 1 else word
             for word, M, drawn in zip(words, (leading, free), parts, strict=True)
@@ -141,14 +180,20 @@ class Projection:
         ]
         axis = np.abs(basis).argmax(axis=0)
         aligned = np.abs(basis).max(axis=0) > 1 - 1e-9
-        labels = [f"${letter}_{{{r + 1}}}$" if a else label for r, a, label in zip(axis, aligned, labels, strict=True)]
+        labels = [
+            f"${letter}_{{{r + 1}}}$" if a else label
+            for r, a, label in zip(axis, aligned, labels, strict=True)
+        ]
         if aligned.all():
             order = np.argsort(axis)
             basis, labels = basis[:, order], [labels[r] for r in order]
         wide = np.ptp(points @ basis, axis=0) > MAX_WIDTH * width
         size = float(f"{np.abs(points @ leading).max() or 1.0:.0e}")
         labels = [f"{label} (d = {d})" for label in labels] if d > 3 else labels
-        labels = [f"{label}, log beyond {size:g}" if far else label for label, far in zip(labels, wide, strict=True)]
+        labels = [
+            f"{label}, log beyond {size:g}" if far else label
+            for label, far in zip(labels, wide, strict=True)
+        ]
         view = cls(basis, tuple(labels), d, equal=False, log_beyond=size * wide)
         spreads = np.ptp(view(points), axis=0)
         return view.fit_limits(points, PAD * np.where(spreads > 0, spreads, size))
@@ -156,7 +201,9 @@ class Projection:
     def fit_limits(self, tokens: FloatArray, pad: FloatArray | float) -> "Projection":
         """Return the same projection with limits around tokens of shape (..., d)."""
         points = self(tokens.reshape(-1, self.source))
-        return replace(self, low=points.min(axis=0) - pad, high=points.max(axis=0) + pad)
+        return replace(
+            self, low=points.min(axis=0) - pad, high=points.max(axis=0) + pad
+        )
 
     @property
     def dimension(self) -> int:
@@ -189,15 +236,26 @@ class Projection:
 
     def label(self, ax: Any) -> None:
         """Set labels, limits, ticks and aspect of the axes."""
-        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels would overlap
+        ax.locator_params(
+            nbins=4 if self.dimension == 3 else 6
+        )  # more labels would overlap
         for r, letter in enumerate("xyz"[: self.dimension]):
-            ax.set(**{f"{letter}label": self.labels[r], f"{letter}lim": (self.low[r], self.high[r])})
+            ax.set(
+                **{
+                    f"{letter}label": self.labels[r],
+                    f"{letter}lim": (self.low[r], self.high[r]),
+                }
+            )
             ticks = self.ticks(r)
             if ticks is not None:
-                getattr(ax, f"set_{letter}ticks")(list(ticks), [_power(x) for x in ticks.values()])
+                getattr(ax, f"set_{letter}ticks")(
+                    list(ticks), [_power(x) for x in ticks.values()]
+                )
         if self.dimension == 3:
             sides = self.high - self.low if self.equal else np.ones(3)
-            flat = np.linalg.norm(sides) / (np.sqrt(3) * sides.max())  # Matplotlib would enlarge a flat box
+            flat = np.linalg.norm(sides) / (
+                np.sqrt(3) * sides.max()
+            )  # Matplotlib would enlarge a flat box
             ax.set_box_aspect(sides, zoom=ZOOM * flat)
             ax.zaxis.labelpad = 5
             if self.log_beyond is not None:
@@ -223,7 +281,10 @@ def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:
 def _widest(points: FloatArray, M: FloatArray, count: int) -> FloatArray:
     """Return the principal axes of points within the column space of M."""
     within = points @ M
-    axes = np.linalg.svd((within - within.mean(axis=0)) / (np.abs(within).max() or 1.0), full_matrices=False)[2]
+    axes = np.linalg.svd(
+        (within - within.mean(axis=0)) / (np.abs(within).max() or 1.0),
+        full_matrices=False,
+    )[2]
     return np.asarray(M @ axes[:count].T)
 
 

@@ -29,10 +29,28 @@ from hardmax.draw.projection import Projection
 from hardmax.polytope import Polytope
 
 # Okabe and Ito, "Color Universal Design", 2008, without black, which edges have; the last is from Tol's "muted", 2021.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255"]
+COLOURS = [
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#F0E442",
+    "#882255",
+]
 BLUE, ORANGE = COLOURS[:2]
-CLASSES = ORANGE, BLUE  # of two classes of texts; nothing else in these pictures has their colours
-BESIDE_WORDS = [COLOURS[2], COLOURS[3], COLOURS[7], COLOURS[6], "#332288"]  # colours of leaders that are words
+CLASSES = (
+    ORANGE,
+    BLUE,
+)  # of two classes of texts; nothing else in these pictures has their colours
+BESIDE_WORDS = [
+    COLOURS[2],
+    COLOURS[3],
+    COLOURS[7],
+    COLOURS[6],
+    "#332288",
+]  # colours of leaders that are words
 REST = "#BBBBBB"  # colour of noise, and of leaders beyond a list of colours that has no hues
 EDGE = "#222222"
 GREY = "#999999"  # of lines
@@ -42,7 +60,9 @@ STAR = 3.2  # times the area of a circle
 MAX_FULL_SIZE = 80  # tokens; with more, markers shrink
 SIDE_3D = 3.7  # inches of a panel in 3-D
 LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
-MAX_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hide each other
+MAX_DRAWN = (
+    20_000  # tokens of a picture: a million markers take minutes and hide each other
+)
 Parameters = ParamSpec("Parameters")
 
 
@@ -57,22 +77,35 @@ def hue_colour(degrees: int) -> str:
     return to_hex(hls_to_rgb(degrees / 360, 0.55, 0.55))
 
 
-def rank_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None) -> list[str]:
+def rank_colours(
+    sizes: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None
+) -> list[str]:
     """Return a colour for each; if there are too few, for the largest, and hues of `points` or REST for the others."""
     order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
-    rest = [REST] * len(order) if points is None else [hue_colour(find_hue(point)) for point in points.tolist()]
+    rest = (
+        [REST] * len(order)
+        if points is None
+        else [hue_colour(find_hue(point)) for point in points.tolist()]
+    )
     named = np.array(rest, object)
     named[np.sort(order[: len(colours)])] = colours[: len(order)]
     return named.tolist()
 
 
 def point_colours(
-    leaders: ArrayLike, others: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None
+    leaders: ArrayLike,
+    others: ArrayLike,
+    colours: Sequence[str] = COLOURS,
+    points: FloatArray | None = None,
 ) -> list[str]:
     """Return colours of leaders by size, then of other points, which get the remaining colours; see `rank_colours`."""
     number = len(np.asarray(leaders))
-    before, after = (None, None) if points is None else (points[:number], points[number:])
-    return rank_colours(leaders, colours, before) + rank_colours(others, colours[number:], after)
+    before, after = (
+        (None, None) if points is None else (points[:number], points[number:])
+    )
+    return rank_colours(leaders, colours, before) + rank_colours(
+        others, colours[number:], after
+    )
 
 
 def cluster_colours(clusters: IntArray, points: FloatArray | None = None) -> list[str]:
@@ -91,12 +124,16 @@ def marker_size(n: int) -> float:
 
 def scatter(ax: Any, points: FloatArray, **style: Any) -> None:
     """Draw markers at points (n, 2 or 3), if there are any."""
-    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # depth shading would change the colours
+    flat = (
+        {"depthshade": False} if isinstance(ax, Axes3D) else {}
+    )  # depth shading would change the colours
     if len(points):
         ax.scatter(*points.T, **flat, **style)
 
 
-def draw_stars(ax: Any, points: FloatArray, colours: Sequence[str], *, zorder: float = 3) -> None:
+def draw_stars(
+    ax: Any, points: FloatArray, colours: Sequence[str], *, zorder: float = 3
+) -> None:
     """Draw stars at points (n, 2 or 3), coloured ones above grey ones."""
     order = np.argsort([colour != REST for colour in colours], kind="stable")
     faces, size = [colours[p] for p in order], STAR * marker_size(max(len(order), 1))
@@ -104,20 +141,30 @@ def draw_stars(ax: Any, points: FloatArray, colours: Sequence[str], *, zorder: f
     scatter(ax, points[order], s=size, c=faces, **look)
 
 
-def draw_lines(ax: Axes, lines: FloatArray, colours: Sequence[Any] | str, **style: Any) -> None:
+def draw_lines(
+    ax: Axes, lines: FloatArray, colours: Sequence[Any] | str, **style: Any
+) -> None:
     """Draw lines through points (lines, points, 2 or 3), below all markers."""
     collection: Any = Line3DCollection if lines.shape[-1] == 3 else LineCollection
     ax.add_collection(collection(lines, colors=colours, zorder=1, **style))
 
 
-def draw_tails(ax: Axes, Z: FloatArray, colours: Sequence[str] | str, width: float) -> None:
+def draw_tails(
+    ax: Axes, Z: FloatArray, colours: Sequence[str] | str, width: float
+) -> None:
     """Draw the path of each token, (times, n, 2 or 3), more transparent for many tokens."""
     opacity = max(0.6 * min(1.0, MAX_FULL_SIZE / max(Z.shape[1], 1)), 0.08)
     draw_lines(ax, Z.swapaxes(0, 1), colours, linewidths=width, alpha=opacity)
 
 
 def draw_hyperplane(
-    ax: Any, point: FloatArray, normal: FloatArray, *, span: float, line: dict[str, Any], plane: dict[str, Any]
+    ax: Any,
+    point: FloatArray,
+    normal: FloatArray,
+    *,
+    span: float,
+    line: dict[str, Any],
+    plane: dict[str, Any],
 ) -> None:
     """Draw {z : ⟨normal, z - point⟩ = 0}: in 2-D a line, in 3-D a square of side 2 span around the point."""
     across = np.linalg.svd(normal[None])[2][1:]  # (d - 1, d)
@@ -132,12 +179,40 @@ def shade_polytope(ax: Axes, polytope: Polytope) -> None:
     """Shade a polytope of dimension at most 3 in the coordinates of the axes."""
     vertices = polytope.vertices
     if polytope.dimension == 1:
-        ax.plot(*vertices[polytope.facets[:, 0]].T, color=SHADE, lw=5, alpha=0.7, solid_capstyle="round", zorder=0)
+        ax.plot(
+            *vertices[polytope.facets[:, 0]].T,
+            color=SHADE,
+            lw=5,
+            alpha=0.7,
+            solid_capstyle="round",
+            zorder=0,
+        )
     elif polytope.dimension == 2 and vertices.shape[1] == 2:
-        ax.add_patch(Polygon(vertices[polytope.outline], closed=True, color=SHADE, alpha=0.45, lw=0, zorder=0))
+        ax.add_patch(
+            Polygon(
+                vertices[polytope.outline],
+                closed=True,
+                color=SHADE,
+                alpha=0.45,
+                lw=0,
+                zorder=0,
+            )
+        )
     elif polytope.dimension >= 2 and isinstance(ax, Axes3D):
-        faces = [vertices[polytope.outline]] if polytope.dimension == 2 else list(vertices[polytope.facets])
-        ax.add_collection3d(Poly3DCollection(faces, facecolors=SHADE, edgecolors="#8899AA", alpha=0.18, linewidths=0.4))
+        faces = (
+            [vertices[polytope.outline]]
+            if polytope.dimension == 2
+            else list(vertices[polytope.facets])
+        )
+        ax.add_collection3d(
+            Poly3DCollection(
+                faces,
+                facecolors=SHADE,
+                edgecolors="#8899AA",
+                alpha=0.18,
+                linewidths=0.4,
+            )
+        )
 
 
 def prepare_axes(projection: Projection, ax: Any = None) -> Any:
@@ -159,15 +234,22 @@ def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
         rows = 1 if number < 4 else 2
         columns = -(-number // rows)
         figure = plt.figure(figsize=(SIDE_3D * columns + 0.4, SIDE_3D * rows + 0.4))
-        row = [figure.add_subplot(rows, columns, place, projection="3d") for place in range(1, number + 1)]
+        row = [
+            figure.add_subplot(rows, columns, place, projection="3d")
+            for place in range(1, number + 1)
+        ]
         for ax in row:
             ax.tick_params(labelsize=8)
-            ax.patch.set_visible(False)  # it would cover the z label of the axes beside it
+            ax.patch.set_visible(
+                False
+            )  # it would cover the z label of the axes beside it
         _place_3d(figure)
         return figure, row
     width, height = (2.6, 3.1) if projection.source != 1 else (2.6, 1.8)
     size = (width * number + 0.4, height)
-    figure, axes = plt.subplots(1, number, figsize=size, layout=padded_layout(), squeeze=False)
+    figure, axes = plt.subplots(
+        1, number, figsize=size, layout=padded_layout(), squeeze=False
+    )
     for ax in axes[0]:
         ax.tick_params(labelsize=7)
     figure.supxlabel(projection.labels[0], fontsize=9)
@@ -183,16 +265,22 @@ def padded_layout() -> ConstrainedLayoutEngine:
 def _place_3d(figure: Figure) -> None:
     """Place 3-D axes by hand, as constrained layout does not measure the label of the z axis."""
     width, height = figure.get_size_inches()
-    figure.subplots_adjust(0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16)
+    figure.subplots_adjust(
+        0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16
+    )
 
 
 def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
     """Write a legend, if it is not empty, below a figure and the common x label of its panels."""
     wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
-    figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
+    figure.supxlabel(
+        "\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize
+    )
 
 
-def choose_rows(points: FloatArray, always: IntArray, most: int | None = None) -> IntArray:
+def choose_rows(
+    points: FloatArray, always: IntArray, most: int | None = None
+) -> IntArray:
     """Choose the rows of points to draw: all up to MAX_DRAWN, else a sample with the rows `always` and the extremes."""
     n, most = len(points), most or MAX_DRAWN
     if n <= most:

@@ -16,7 +16,9 @@ MIN_LOG_RATIO = 20  # of the largest and the smallest value on a logarithmic axi
 
 
 @shows_once
-def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) -> Figure:
+def plot_sweep(
+    frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None
+) -> Figure:
     """Plot the mean of a column against a parameter, with the range between the quartiles shaded.
 
     Parameters
@@ -45,12 +47,17 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
     """
     for name, column in (("x", x), ("y", y), ("by", by)):
         if column is not None and column not in frame.columns:
-            raise ParameterError(name, f"be one of {', '.join(frame.columns)}", repr(column))
+            raise ParameterError(
+                name, f"be one of {', '.join(frame.columns)}", repr(column)
+            )
     frame = frame[frame["error"].isna() & frame[y].notna()]
     has_texts = frame[y].map(type).eq(str).any()
     figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     if has_texts:
-        curves = [(str(value), frame[y].eq(value).astype(float)) for value in sorted(frame[y].unique())]
+        curves = [
+            (str(value), frame[y].eq(value).astype(float))
+            for value in sorted(frame[y].unique())
+        ]
     else:
         values = frame[y].astype(float)
         groups = [("", frame)] if by is None else frame.groupby(by)
@@ -59,14 +66,34 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
     is_categorical = any(isinstance(position, str) for position in positions)
     at = np.arange(len(positions)) if is_categorical else np.array(positions, float)
     for number, (label, column) in enumerate(curves):
-        summary = column.groupby(frame[x]).describe().reindex(positions)  # NaN if there is no value
-        colour, style = COLOURS[number % len(COLOURS)], "-" if number < len(COLOURS) else "--"
-        ax.plot(at, summary["mean"], style, marker="o", ms=3.5, lw=1.5, color=colour, label=label)
+        summary = (
+            column.groupby(frame[x]).describe().reindex(positions)
+        )  # NaN if there is no value
+        colour, style = (
+            COLOURS[number % len(COLOURS)],
+            "-" if number < len(COLOURS) else "--",
+        )
+        ax.plot(
+            at,
+            summary["mean"],
+            style,
+            marker="o",
+            ms=3.5,
+            lw=1.5,
+            color=colour,
+            label=label,
+        )
         if not has_texts:
-            ax.fill_between(at, summary["25%"], summary["75%"], color=colour, alpha=0.15, lw=0)
+            ax.fill_between(
+                at, summary["25%"], summary["75%"], color=colour, alpha=0.15, lw=0
+            )
     if is_categorical:
         ax.set_xticks(at, [str(position) for position in positions])
-    elif len(positions) > 2 and positions[0] > 0 and positions[-1] >= MIN_LOG_RATIO * positions[0]:
+    elif (
+        len(positions) > 2
+        and positions[0] > 0
+        and positions[-1] >= MIN_LOG_RATIO * positions[0]
+    ):
         ax.set_xscale("log")
     ax.set_xlabel(x)
     ax.set_ylabel(f"share of {y}" if has_texts else y)

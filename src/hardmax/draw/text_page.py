@@ -9,7 +9,15 @@ if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation
 
 # Of the classes in their order, as in `draw.style`, which would load Matplotlib; further classes repeat them.
-CLASS_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#882255", "#F0E442", "#332288")
+CLASS_COLOURS = (
+    "#D55E00",
+    "#0072B2",
+    "#009E73",
+    "#CC79A7",
+    "#882255",
+    "#F0E442",
+    "#332288",
+)
 MAX_TOKENS, MAX_FOLLOWERS = 60, 12
 MAX_SENTENCE = 160  # characters
 MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no background
@@ -64,16 +72,26 @@ class ExplanationView:
     more_leaders: int
     leaders: list[Row]  # head, leader, share, layer, followers
     more_heads: int
-    tokens: list[tuple[str, float]]  # terms of the sum, the sum of the remaining terms, and the bias
+    tokens: list[
+        tuple[str, float]
+    ]  # terms of the sum, the sum of the remaining terms, and the bias
 
 
 def view_explanation(
-    explanation: "Explanation", *, words: int = 15, sentences: int = 40, leaders: int = 10, heads: int = 4
+    explanation: "Explanation",
+    *,
+    words: int = 15,
+    sentences: int = 40,
+    leaders: int = 10,
+    heads: int = 4,
 ) -> ExplanationView:
     """Return the view model of an explanation, with at most the given number of rows."""
     e, written = explanation, explanation.as_written
     cut, leading = e.by_sentence(), e.leading()
-    rgb = [", ".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5)) for colour in class_colours(e)]
+    rgb = [
+        ", ".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
+        for colour in class_colours(e)
+    ]
     return ExplanationView(
         sentence=describe_prediction(e),
         favoured=str(e.sides[0]),
@@ -82,17 +100,29 @@ def view_explanation(
         against_colour=rgb[1],
         pieces=_split_into_pieces(e),
         words=_make_word_bars(e, words),
-        sentences=_make_bars(e, [(shorten(part.text), part.value) for part in cut], sentences, "sentences")
+        sentences=_make_bars(
+            e,
+            [(shorten(part.text), part.value) for part in cut],
+            sentences,
+            "sentences",
+        )
         if len(cut) > 1
         else [],
         has_ngrams=e.model.vocabulary.max_ngram > 1,
         heads=len(e.leaders),
         leading=[
-            (written[row.word], row.heads, f"{row.share:.1%}", f"{row.followers:.0f}") for row in leading[:leaders]
+            (written[row.word], row.heads, f"{row.share:.1%}", f"{row.followers:.0f}")
+            for row in leading[:leaders]
         ],
         more_leaders=max(0, len(leading) - leaders),
         leaders=[
-            (h, written[one.word], f"{one.share:.1%}", one.since, _join_names([written[n] for n in one.followers]))
+            (
+                h,
+                written[one.word],
+                f"{one.share:.1%}",
+                one.since,
+                _join_names([written[n] for n in one.followers]),
+            )
             for h, found in enumerate(e.leaders[:heads], 1)
             for one in found
         ],
@@ -104,8 +134,16 @@ def view_explanation(
 def describe_prediction(explanation: "Explanation") -> str:
     """Return the prediction, its probability and the logit in one sentence."""
     e, n = explanation, explanation.known
-    known = f"{n} known token{'s' if n > 1 else ''}" if n else "no known word, so the bias alone decides"
-    other, of = (f" rather than {e.second}", "") if len(e.classes) > 2 else ("", f" of {e.sides[0]}")
+    known = (
+        f"{n} known token{'s' if n > 1 else ''}"
+        if n
+        else "no known word, so the bias alone decides"
+    )
+    other, of = (
+        (f" rather than {e.second}", "")
+        if len(e.classes) > 2
+        else ("", f" of {e.sides[0]}")
+    )
     parts = f"logit{of} {float(e.as_shown(e.logit)):+.4f}, bias {float(e.as_shown(e.bias)):+.4f}"
     return f"{e.prediction}{other} with probability {percent(e.probability)} ({parts}; {known})."
 
@@ -118,7 +156,9 @@ def percent(probability: float) -> str:
 def class_colours(explanation: "Explanation") -> tuple[str, str]:
     """Return the colours of the two classes of `explanation.sides`."""
     labels = list(explanation.classes)
-    first, second = (labels.index(label) % len(CLASS_COLOURS) for label in explanation.sides)
+    first, second = (
+        labels.index(label) % len(CLASS_COLOURS) for label in explanation.sides
+    )
     return CLASS_COLOURS[first], CLASS_COLOURS[second]
 
 
@@ -129,7 +169,10 @@ def _split_into_pieces(explanation: "Explanation") -> list[Piece]:
     pieces, at = [], 0
     for mark, value in zip(marks, values, strict=True):
         strength = abs(value) / largest if abs(value) >= MIN_STRENGTH * largest else 0.0
-        pieces += [Piece(text[at : mark.start]), Piece(text[mark.start : mark.end], value, strength)]
+        pieces += [
+            Piece(text[at : mark.start]),
+            Piece(text[mark.start : mark.end], value, strength),
+        ]
         at = mark.end
     return [*pieces, Piece(text[at:])]
 
@@ -139,29 +182,47 @@ def shorten(text: str) -> str:
     return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 1]}…"
 
 
-def _make_bars(explanation: "Explanation", parts: list[tuple[str, Any]], count: int, kind: str) -> list[Bar]:
+def _make_bars(
+    explanation: "Explanation", parts: list[tuple[str, Any]], count: int, kind: str
+) -> list[Bar]:
     """Return the first parts as bars on one scale, and the sum of all others."""
     rows = [(name, float(explanation.as_shown(value))) for name, value in parts[:count]]
     if rest := parts[count:]:
-        rows.append((f"{len(rest)} other {kind}", sum(float(explanation.as_shown(value)) for _, value in rest)))
+        rows.append(
+            (
+                f"{len(rest)} other {kind}",
+                sum(float(explanation.as_shown(value)) for _, value in rest),
+            )
+        )
     values = [value for _, value in rows]
     low, high = min([0.0, *values]), max([0.0, *values])
     scale = 100 / ((high - low) or 1.0)
-    return [Bar(name, value, (min(value, 0.0) - low) * scale, abs(value) * scale) for name, value in rows]
+    return [
+        Bar(name, value, (min(value, 0.0) - low) * scale, abs(value) * scale)
+        for name, value in rows
+    ]
 
 
 def _make_word_bars(explanation: "Explanation", count: int) -> list[Bar]:
     """Return the words with the largest parts, each with the n-gram in which it contributes most."""
     parts, ngrams = explanation.by_word(), explanation.strongest_ngrams()
-    bars = _make_bars(explanation, [(part.named, part.value) for part in parts], count, "words")
+    bars = _make_bars(
+        explanation, [(part.named, part.value) for part in parts], count, "words"
+    )
     pairs = zip(bars, parts[:count], strict=False)
-    found = [bar._replace(ngram=ngrams.get((part.places or ((0, 0),))[0], "")) for bar, part in pairs]
+    found = [
+        bar._replace(ngram=ngrams.get((part.places or ((0, 0),))[0], ""))
+        for bar, part in pairs
+    ]
     return found + bars[count:]  # the sum of the others
 
 
 def _list_tokens(explanation: "Explanation") -> list[tuple[str, float]]:
     e, values = explanation, explanation.as_shown(explanation.contributions)
-    rows, others = e.top(MAX_TOKENS), np.argsort(-np.abs(values), kind="stable")[MAX_TOKENS:]
+    rows, others = (
+        e.top(MAX_TOKENS),
+        np.argsort(-np.abs(values), kind="stable")[MAX_TOKENS:],
+    )
     if len(others):
         rows.append((f"({len(others)} other tokens)", float(values[others].sum())))
     return [*rows, ("(bias)", float(e.as_shown(e.bias)))]
@@ -169,4 +230,6 @@ def _list_tokens(explanation: "Explanation") -> list[tuple[str, float]]:
 
 def _join_names(followers: list[str]) -> str:
     more = len(followers) - MAX_FOLLOWERS
-    return ", ".join(followers[:MAX_FOLLOWERS]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(followers[:MAX_FOLLOWERS]) + (
+        f" and {more} more" if more > 0 else ""
+    )

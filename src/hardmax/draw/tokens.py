@@ -65,18 +65,37 @@ class Palette:
     ) -> None:
         token_set = trajectory.only_token_set("Palette(trajectory[b])")
         token_sets = [token_set, *(run.token_sets[0] for run in more)]
-        self._label = token_set.to_tokens(np.arange(len(token_set.classes)), trajectory.n)  # class of each token
-        sizes = np.sum([_count_followers(one, one.sets[-1], alone=True) for one in token_sets], axis=0)
+        self._label = token_set.to_tokens(
+            np.arange(len(token_set.classes)), trajectory.n
+        )  # class of each token
+        sizes = np.sum(
+            [_count_followers(one, one.sets[-1], alone=True) for one in token_sets],
+            axis=0,
+        )
         sizes[self._label[list(first)]] = np.inf
         leading = [np.flatnonzero(one.emerged >= 0) for one in token_sets]
-        leaders = list(dict.fromkeys(int(c) for one in leading for c in one[np.argsort(token_set.classes.first[one])]))
-        seen = np.sum([_count_followers(one, sets) for one in token_sets for sets in one.sets], axis=0)
+        leaders = list(
+            dict.fromkeys(
+                int(c)
+                for one in leading
+                for c in one[np.argsort(token_set.classes.first[one])]
+            )
+        )
+        seen = np.sum(
+            [_count_followers(one, sets) for one in token_sets for sets in one.sets],
+            axis=0,
+        )
         others = np.setdiff1d(np.flatnonzero(seen), leaders)
         both = [*leaders, *others.tolist()]
-        start = np.asarray(trajectory.array[0, token_set.real[token_set.classes.first[both]]], np.float64)
+        start = np.asarray(
+            trajectory.array[0, token_set.real[token_set.classes.first[both]]],
+            np.float64,
+        )
         points = start if colours is style.COLOURS else None
         named = style.point_colours(sizes[leaders], seen[others], colours, points)
-        self.of_class = np.full(len(token_set.classes), "#FFFFFF", object)  # white: not followed
+        self.of_class = np.full(
+            len(token_set.classes), "#FFFFFF", object
+        )  # white: not followed
         self.of_class[both] = named
         for token, colour in chosen.items():
             self.of_class[self._label[token]] = colour
@@ -92,10 +111,14 @@ class Palette:
 
     def edges(self, token_set: TokenSet, sets: Sets) -> AnyArray:
         """Return the own colour of each class that others follow, (m,), and EDGE for the other classes."""
-        return np.where(_count_followers(token_set, sets) > 0, self.of_class, style.EDGE)
+        return np.where(
+            _count_followers(token_set, sets) > 0, self.of_class, style.EDGE
+        )
 
 
-def _count_followers(token_set: TokenSet, sets: Sets, *, alone: bool = False) -> FloatArray:
+def _count_followers(
+    token_set: TokenSet, sets: Sets, *, alone: bool = False
+) -> FloatArray:
     """Count the followers of each class, (m,), copies included; with `alone` those that follow only it, and itself."""
     counts, rows = token_set.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
     weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
@@ -155,13 +178,26 @@ def plot_tokens(
     """
     trajectory = check_trajectory(trajectory)
     trajectory.refuse_batch("plot_tokens(trajectory[b], k)")
-    at = trajectory.index(k) if isinstance(trajectory, HardmaxTrajectory) else flows.find_index(trajectory, k)
+    at = (
+        trajectory.index(k)
+        if isinstance(trajectory, HardmaxTrajectory)
+        else flows.find_index(trajectory, k)
+    )
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.prepare_axes(projection, ax)
     if isinstance(trajectory, HardmaxTrajectory):
-        palette, shown = palette or Palette(trajectory), choose_shown_rows(trajectory, projection)
-        Z = projection(trajectory.array[: at + 1, np.flatnonzero(trajectory.mask)[shown]].astype(np.float64))
-        shaded = (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders) > 0
+        palette, shown = (
+            palette or Palette(trajectory),
+            choose_shown_rows(trajectory, projection),
+        )
+        Z = projection(
+            trajectory.array[: at + 1, np.flatnonzero(trajectory.mask)[shown]].astype(
+                np.float64
+            )
+        )
+        shaded = (
+            at == len(trajectory.saved) - 1 if polytope is None else polytope
+        ) and len(trajectory.leaders) > 0
         if shaded:
             leaders = trajectory.array[at, trajectory.leaders].astype(np.float64)
             style.shade_polytope(ax, Polytope(projection(leaders)))
@@ -170,21 +206,33 @@ def plot_tokens(
         _scatter_tokens(ax, Z[at], shown, trajectory, at, palette)
         legend = make_tokens_legend(trajectory, palette, len(shown), shaded=shaded)
     else:
-        legend = flows.draw_flow(ax, trajectory, at, projection, tails=tails, hull=polytope, clusters=clusters)
+        legend = flows.draw_flow(
+            ax,
+            trajectory,
+            at,
+            projection,
+            tails=tails,
+            hull=polytope,
+            clusters=clusters,
+        )
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
         style.add_legend(ax.figure, legend)
     return ax
 
 
-def choose_shown_rows(trajectory: Trajectory, projection: Projection, most: int | None = None) -> IntArray:
+def choose_shown_rows(
+    trajectory: Trajectory, projection: Projection, most: int | None = None
+) -> IntArray:
     """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at the start, and a sample."""
     real = np.flatnonzero(trajectory.mask)
     points = projection(trajectory.drawn[0, real].astype(np.float64))
     return choose_rows(points, np.searchsorted(real, trajectory.leaders), most)
 
 
-def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
+def make_tokens_legend(
+    trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool
+) -> str:
     """Return a legend of markers, colours and shading, in one line."""
     parts = ["stars lead", "colours: the token followed"]
     parts += ["grey: without a colour"] if palette.has_rest else []
@@ -194,7 +242,10 @@ def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: i
 
 @shows_once
 def plot_layers(
-    trajectory: Trajectory, layers: Sequence[int] | None = None, *, projection: Projection | None = None
+    trajectory: Trajectory,
+    layers: Sequence[int] | None = None,
+    *,
+    projection: Projection | None = None,
 ) -> Figure:
     """Draw several layers of one trajectory side by side, and always the last.
 
@@ -225,7 +276,9 @@ def plot_layers(
     view = projection or Projection.of_trajectory(trajectory)
     if isinstance(trajectory, HardmaxTrajectory):
         wanted = style.LAYERS if layers is None else layers
-        kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
+        kept = [
+            k for k in wanted if k < trajectory.layers and k in trajectory.saved
+        ] + [trajectory.layers]
     else:
         kept = flows.choose_positions(trajectory, layers)
     shared, legend = share_colours(trajectory, kept, view)
@@ -248,10 +301,17 @@ def share_colours(
     if isinstance(trajectory, SmoothTrajectory):
         colours, real = flows.choose_flow_colours(trajectory, palette), trajectory.mask
         stars = any(flows.is_leader(trajectory, k)[real].any() for k in positions)
-        legend = flows.make_flow_legend(colours[real], stars=stars, hull=flows.has_hull_at_end(trajectory))
+        legend = flows.make_flow_legend(
+            colours[real], stars=stars, hull=flows.has_hull_at_end(trajectory)
+        )
         return {"clusters": colours}, legend
-    palette, shown = palette or Palette(trajectory), len(choose_shown_rows(trajectory, projection))
-    legend = make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
+    palette, shown = (
+        palette or Palette(trajectory),
+        len(choose_shown_rows(trajectory, projection)),
+    )
+    legend = make_tokens_legend(
+        trajectory, palette, shown, shaded=len(trajectory.leaders) > 0
+    )
     return {"palette": palette}, legend
 
 
@@ -262,41 +322,88 @@ def is_leading_class(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
 
 
 def _scatter_tokens(
-    ax: Axes, Z: FloatArray, shown: IntArray, trajectory: HardmaxTrajectory, at: int, palette: Palette
+    ax: Axes,
+    Z: FloatArray,
+    shown: IntArray,
+    trajectory: HardmaxTrajectory,
+    at: int,
+    palette: Palette,
 ) -> None:
     """Draw markers at Z (shown, 2 or 3) for the shown tokens."""
     token_set = trajectory.token_sets[0]
-    own, sets = token_set.classes.labels[shown], token_set.sets[at]  # own: class of each token
-    stars, parts, edges = is_leading_class(trajectory, at)[own], sets.sizes[own], palette.edges(token_set, sets)[own]
+    own, sets = (
+        token_set.classes.labels[shown],
+        token_set.sets[at],
+    )  # own: class of each token
+    stars, parts, edges = (
+        is_leading_class(trajectory, at)[own],
+        sets.sizes[own],
+        palette.edges(token_set, sets)[own],
+    )
     widths = np.where(edges == style.EDGE, 0.6, 1.8)
     size = style.marker_size(int(trajectory.mask.sum()))
     whole = np.flatnonzero(~stars & (parts == 1))
     colours = palette.faces(sets)[own[whole]].tolist()
-    style.scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
+    style.scatter(
+        ax,
+        Z[whole],
+        s=size,
+        c=colours,
+        edgecolors=list(edges[whole]),
+        linewidths=widths[whole],
+        zorder=3,
+    )
     for p in np.flatnonzero(~stars & (parts > 1)):
-        members = sets[own[p]][np.argsort(token_set.classes.first[sets[own[p]]])]  # in the order of tokens
+        members = sets[own[p]][
+            np.argsort(token_set.classes.first[sets[own[p]]])
+        ]  # in the order of tokens
         sectors = palette.of_class[members].tolist() if parts[p] <= MAX_SECTORS else []
         for part, colour in enumerate(sectors):
             marker = _make_sector(part, len(sectors))
-            style.scatter(ax, Z[[p]], s=size, c=[colour], marker=marker, linewidths=0, zorder=3)
+            style.scatter(
+                ax, Z[[p]], s=size, c=[colour], marker=marker, linewidths=0, zorder=3
+            )
         face = "none" if sectors else "white"
-        style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
+        style.scatter(
+            ax,
+            Z[[p]],
+            s=size,
+            facecolors=face,
+            edgecolors=edges[p],
+            linewidths=widths[p],
+            zorder=3,
+        )
     lead = np.flatnonzero(stars)
     style.draw_stars(ax, Z[lead], palette.of_class[own[lead]].tolist())
 
 
 def _make_sector(part: int, parts: int) -> Path:
     """Return a marker: one of several equal sectors of a disk."""
-    angles = np.linspace(0, 2 * np.pi / parts, 32) + 2 * np.pi * part / parts + np.pi / 2
+    angles = (
+        np.linspace(0, 2 * np.pi / parts, 32) + 2 * np.pi * part / parts + np.pi / 2
+    )
     arc = np.column_stack([np.cos(angles), np.sin(angles)])
-    corners = [[-1, -1], [1, 1]]  # moves without a line, so that the marker has the extent of the whole disk
+    corners = [
+        [-1, -1],
+        [1, 1],
+    ]  # moves without a line, so that the marker has the extent of the whole disk
     vertices = np.vstack([corners, [[0, 0]], arc, [[0, 0]]])
-    codes = [Path.MOVETO, Path.MOVETO, Path.MOVETO, *[Path.LINETO] * len(arc), Path.CLOSEPOLY]
+    codes = [
+        Path.MOVETO,
+        Path.MOVETO,
+        Path.MOVETO,
+        *[Path.LINETO] * len(arc),
+        Path.CLOSEPOLY,
+    ]
     return Path(vertices, codes)
 
 
 def plot_limit(
-    limit: Limit, *, ax: Axes | None = None, projection: Projection | None = None, palette: Palette | None = None
+    limit: Limit,
+    *,
+    ax: Axes | None = None,
+    projection: Projection | None = None,
+    palette: Palette | None = None,
 ) -> Axes:
     """Draw a limit: a line from each token to its limit, leaders as stars, other points as squares, K shaded.
 
@@ -323,45 +430,87 @@ def plot_limit(
     ('$z_{1}$', '$z_{2}$')
     """
     if not isinstance(limit, Limit):
-        advice = "A trajectory is drawn by plot_layers(trajectory)." if isinstance(limit, Trajectory) else ""
-        raise ParameterTypeError("limit", "be a Limit from hm.limit", type(limit).__name__, advice)
+        advice = (
+            "A trajectory is drawn by plot_layers(trajectory)."
+            if isinstance(limit, Trajectory)
+            else ""
+        )
+        raise ParameterTypeError(
+            "limit", "be a Limit from hm.limit", type(limit).__name__, advice
+        )
     start, end = limit.start, np.asarray(to_numpy(limit.tokens)).astype(np.float64)
     projection = projection or Projection.of(np.stack([start, end]))
     alone, ax = ax is None, style.prepare_axes(projection, ax)
     if len(limit.leaders):
-        style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
+        style.shade_polytope(
+            ax, Polytope(projection(limit.points[: len(limit.leaders)]))
+        )
     colours, points = choose_limit_colours(limit, palette), projection(limit.points)
     shown = choose_rows(projection(start), limit.leaders)
     before, after = projection(start[shown]), projection(end[shown])
-    faces = np.array([*colours, style.REST], object)[limit.clusters[shown]].tolist()  # undecided tokens have -1
-    style.draw_lines(ax, np.stack([before, after], axis=1), faces, linewidths=0.7, alpha=0.5)
-    style.scatter(ax, before, s=0.2 * style.marker_size(len(start)), c=faces, alpha=0.8, linewidths=0, zorder=2)
+    faces = np.array([*colours, style.REST], object)[
+        limit.clusters[shown]
+    ].tolist()  # undecided tokens have -1
+    style.draw_lines(
+        ax, np.stack([before, after], axis=1), faces, linewidths=0.7, alpha=0.5
+    )
+    style.scatter(
+        ax,
+        before,
+        s=0.2 * style.marker_size(len(start)),
+        c=faces,
+        alpha=0.8,
+        linewidths=0,
+        zorder=2,
+    )
     n_leaders = len(limit.leaders)
     style.draw_stars(ax, points[:n_leaders], colours[:n_leaders], zorder=4)
-    others, size = points[n_leaders:], style.marker_size(max(len(points) - n_leaders, 1))
+    others, size = (
+        points[n_leaders:],
+        style.marker_size(max(len(points) - n_leaders, 1)),
+    )
     square = {"marker": "s", "edgecolors": style.EDGE, "linewidths": 0.7, "zorder": 4}
     style.scatter(ax, others, s=size, c=colours[n_leaders:], **square)
-    proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
+    proved = (
+        f"certified at layer {limit.layer}"
+        if limit.certified
+        else f"not certified within {limit.layer} layers"
+    )
     ax.set_title(f"limit: {proved}", fontsize=10)
     parts = ["grey: undecided"] if (limit.clusters < 0).any() else []
     if alone:
-        style.add_legend(ax.figure, "; ".join([*parts, *describe_thinning(len(shown), len(start))]))
+        style.add_legend(
+            ax.figure, "; ".join([*parts, *describe_thinning(len(shown), len(start))])
+        )
     return ax
 
 
 def choose_limit_colours(limit: Limit, palette: Palette | None = None) -> list[str]:
     """Return the colour of each point of a limit, as in pictures of layers: leaders first, then other points."""
-    sizes, number = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points)), len(limit.leaders)
+    sizes, number = (
+        np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points)),
+        len(limit.leaders),
+    )
     start = np.asarray(limit.start, np.float64)[limit.leaders]
-    leaders = style.rank_colours(sizes[:number], points=start) if palette is None else list(map(palette, limit.leaders))
+    leaders = (
+        style.rank_colours(sizes[:number], points=start)
+        if palette is None
+        else list(map(palette, limit.leaders))
+    )
     free = [colour for colour in style.COLOURS if colour not in leaders]
-    return leaders + style.rank_colours(sizes[number:], free, np.asarray(limit.points, np.float64)[number:])
+    return leaders + style.rank_colours(
+        sizes[number:], free, np.asarray(limit.points, np.float64)[number:]
+    )
 
 
 def check_trajectory(trajectory: object) -> HardmaxTrajectory | SmoothTrajectory:
     """Return the trajectory, or raise an error if it is something else."""
     if not isinstance(trajectory, HardmaxTrajectory | SmoothTrajectory):
-        advice = "A limit is drawn by limit.plot()." if isinstance(trajectory, Limit) else ""
+        advice = (
+            "A limit is drawn by limit.plot()." if isinstance(trajectory, Limit) else ""
+        )
         got = type(trajectory).__name__
-        raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", got, advice)
+        raise ParameterTypeError(
+            "trajectory", "be a Trajectory from hm.simulate", got, advice
+        )
     return trajectory

@@ -40,44 +40,78 @@ def plot_spectra(
     """
     panels = [np.atleast_2d(values) for values in spectra]  # (h, r) each
     if not panels or any(values.size == 0 for values in panels):
-        raise ParameterError("spectra", "hold at least one eigenvalue each", "none", "Pass np.linalg.eigvals(V).")
+        raise ParameterError(
+            "spectra",
+            "hold at least one eigenvalue each",
+            "none",
+            "Pass np.linalg.eigvals(V).",
+        )
     everything = np.concatenate([values.ravel() for values in panels])
     width = MARGIN * float(np.abs(everything.real).max())
     height = MARGIN * float(np.abs(everything.imag).max())
-    width, height = max(width, height / 2) or 1.0, max(height, width / 2) or 1.0  # limit the aspect ratio
-    columns = _count_columns((1.2 if figure else 1.6) * (height / width + 0.25), len(panels))
+    width, height = (
+        max(width, height / 2) or 1.0,
+        max(height, width / 2) or 1.0,
+    )  # limit the aspect ratio
+    columns = _count_columns(
+        (1.2 if figure else 1.6) * (height / width + 0.25), len(panels)
+    )
     rows = ceil(len(panels) / columns)
     if figure is None:
-        size = (PANEL * max(columns, 3) + 0.6, (PANEL * height / width + 0.45) * rows + 1.4)
+        size = (
+            PANEL * max(columns, 3) + 0.6,
+            (PANEL * height / width + 0.45) * rows + 1.4,
+        )
         figure = plt.figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for number, (ax, values) in enumerate(zip(axes.flat, panels, strict=False)):
         _draw_eigenvalues(ax, values)
         ax.set(xlim=(-width, width), ylim=(-height, height), aspect="equal")
         ax.locator_params(nbins=2, min_n_ticks=2)
-        ax.tick_params(labelbottom=number + columns >= len(panels))  # the lowest of each column
+        ax.tick_params(
+            labelbottom=number + columns >= len(panels)
+        )  # the lowest of each column
         ax.set_title(labels[number] if labels else str(number + 1), fontsize=9)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     axes[-1, 0].set_xlabel("real part", fontsize=8)  # once for all
     axes[-1, 0].set_ylabel("imaginary part", fontsize=8)
     if title:
-        figure.suptitle(title, fontsize=11, parse_math=False)  # the text may contain a $
+        figure.suptitle(
+            title, fontsize=11, parse_math=False
+        )  # the text may contain a $
     dot: dict[str, Any] = {"marker": "o", "ls": ""}
     edge = {"markeredgecolor": EDGE, "ms": 6, **dot}
     handles = [
-        Line2D([], [], color=POSITIVE, label="largest modulus, real and positive", **edge),
-        Line2D([], [], color=OTHER, label="largest modulus, not real and positive", **edge),
+        Line2D(
+            [], [], color=POSITIVE, label="largest modulus, real and positive", **edge
+        ),
+        Line2D(
+            [], [], color=OTHER, label="largest modulus, not real and positive", **edge
+        ),
         Line2D([], [], color=PLAIN, label="others", markeredgewidth=0, ms=4, **dot),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8.5,
+        frameon=False,
+    )
     return figure
 
 
 def _count_columns(shape: float, number: int) -> int:
     """Return the number of columns, `shape` times the rows; one more or less where that fills every row."""
     best = max(1, round(np.sqrt(shape * number)))
-    return next((columns for columns in (best, best + 1, best - 1) if columns > 1 and number % columns == 0), best)
+    return next(
+        (
+            columns
+            for columns in (best, best + 1, best - 1)
+            if columns > 1 and number % columns == 0
+        ),
+        best,
+    )
 
 
 @shows_once
@@ -106,17 +140,30 @@ def plot_inspection(inspection: "Inspection") -> Figure:
     if len(inspection.layers) == 1:
         return _plot_layer(inspection)
     figure = plt.figure(figsize=(13, 6.2), layout="constrained")
-    figure.suptitle(_headline(inspection), fontsize=13, fontweight="bold", parse_math=False)
+    figure.suptitle(
+        _headline(inspection), fontsize=13, fontweight="bold", parse_math=False
+    )
     halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.25), wspace=0.03)
     left, right = halves
     if len(inspection.weights) == 1:
         spectra = list(inspection.weights[0].value_eigenvalues)
-        labels, shared = [f"head {a}" for a in range(len(spectra))], "the same in all layers"
+        labels, shared = (
+            [f"head {a}" for a in range(len(spectra))],
+            "the same in all layers",
+        )
     else:
         spectra = [heads.value_eigenvalues for heads in inspection.weights]
         users, shared = map(inspection.layers_with, range(len(spectra))), "all heads"
-        labels = [f"layer {k}" if not more else f"layers {k}, ..., {more[-1]}" for k, *more in users]
-    plot_spectra(spectra, labels=labels, title=f"Eigenvalues of the value matrices, {shared}", figure=left)
+        labels = [
+            f"layer {k}" if not more else f"layers {k}, ..., {more[-1]}"
+            for k, *more in users
+        ]
+    plot_spectra(
+        spectra,
+        labels=labels,
+        title=f"Eigenvalues of the value matrices, {shared}",
+        figure=left,
+    )
     _plot_curves(inspection, right)
     return figure
 
@@ -125,18 +172,27 @@ def _headline(inspection: "Inspection", most: int = 80) -> str:
     words = " ".join(inspection.text.split())
     words = words if len(words) <= most else f"{words[: most - 3].rstrip()}..."
     font = get_font(findfont(FontProperties()))
-    return "".join(c if font.get_char_index(ord(c)) else "□" for c in f"{inspection.name}: “{words}”")
+    return "".join(
+        c if font.get_char_index(ord(c)) else "□"
+        for c in f"{inspection.name}: “{words}”"
+    )
 
 
 def _plot_layer(inspection: "Inspection") -> Figure:
     layer = inspection.layers[0]
-    facts = zip(inspection.boolean_distance[0], inspection.effective_rank[0], strict=True)
-    labels = [f"head {a}\ndistance {b:.2f}, rank {r:.1f}" for a, (b, r) in enumerate(facts)]
+    facts = zip(
+        inspection.boolean_distance[0], inspection.effective_rank[0], strict=True
+    )
+    labels = [
+        f"head {a}\ndistance {b:.2f}, rank {r:.1f}" for a, (b, r) in enumerate(facts)
+    ]
     title = (
         f"{_headline(inspection, 60)}\nLayer {layer}: eigenvalues of each head's value matrix,\n"
         "Boolean distance and effective rank of its attention"
     )
-    figure: Figure = plot_spectra(list(inspection.heads(layer).value_eigenvalues), labels=labels, title=title)
+    figure: Figure = plot_spectra(
+        list(inspection.heads(layer).value_eigenvalues), labels=labels, title=title
+    )
     return figure
 
 
@@ -150,9 +206,24 @@ def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
     axes[0, 1].set_title("Boolean distance of attention", fontsize=11)
     axes[0, 1].set_ylim(-0.02, 1.02)
     style = {"lw": 2, "marker": "o", "ms": 5}
-    axes[1, 0].plot(states, inspection.effective_clusters, color=COLOURS[2], label="effective clusters", **style)
+    axes[1, 0].plot(
+        states,
+        inspection.effective_clusters,
+        color=COLOURS[2],
+        label="effective clusters",
+        **style,
+    )
     counts = [len(leaders) for leaders in inspection.leaders]
-    axes[1, 0].plot(states, counts, color=COLOURS[4], lw=1.2, ls="--", marker="*", ms=9, label="leaders")
+    axes[1, 0].plot(
+        states,
+        counts,
+        color=COLOURS[4],
+        lw=1.2,
+        ls="--",
+        marker="*",
+        ms=9,
+        label="leaders",
+    )
     axes[1, 0].set_title(f"Clusters and leaders of the {n} tokens", fontsize=11)
     axes[1, 0].legend(fontsize=8, frameon=False)
     axes[1, 1].plot(states, inspection.mean_cosine, color=COLOURS[3], **style)
@@ -172,9 +243,32 @@ def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
 
 def _draw_band(ax: Axes, layers: list[int], values: FloatArray, colour: str) -> None:
     """Draw the mean over heads as a line, their range as a band, and each head as a point."""
-    ax.fill_between(layers, values.min(axis=1), values.max(axis=1), color=colour, alpha=0.15, lw=0, label="all heads")
-    ax.scatter(np.repeat(layers, values.shape[1]), values.ravel(), s=9, c=colour, alpha=0.4, linewidths=0)
-    ax.plot(layers, values.mean(axis=1), color=colour, lw=2, marker="o", ms=5, label="mean over heads")
+    ax.fill_between(
+        layers,
+        values.min(axis=1),
+        values.max(axis=1),
+        color=colour,
+        alpha=0.15,
+        lw=0,
+        label="all heads",
+    )
+    ax.scatter(
+        np.repeat(layers, values.shape[1]),
+        values.ravel(),
+        s=9,
+        c=colour,
+        alpha=0.4,
+        linewidths=0,
+    )
+    ax.plot(
+        layers,
+        values.mean(axis=1),
+        color=colour,
+        lw=2,
+        marker="o",
+        ms=5,
+        label="mean over heads",
+    )
     ax.legend(fontsize=8, frameon=False, loc="best")
 
 
@@ -182,10 +276,22 @@ def _draw_eigenvalues(ax: Axes, values: "ComplexArray") -> None:
     """Draw the eigenvalues of h matrices, (h, r), in one complex plane."""
     ax.axhline(0, color=GREY, lw=0.6, zorder=0)
     ax.axvline(0, color=GREY, lw=0.6, zorder=0)
-    ax.scatter(values.real, values.imag, s=8, c=PLAIN, alpha=0.5, linewidths=0, zorder=2)
+    ax.scatter(
+        values.real, values.imag, s=8, c=PLAIN, alpha=0.5, linewidths=0, zorder=2
+    )
     leading = values[np.arange(len(values)), np.abs(values).argmax(axis=1)]
-    faces = [POSITIVE if value.imag == 0 and value.real > 0 else OTHER for value in leading]
-    ax.scatter(leading.real, leading.imag, s=20, c=faces, edgecolors=EDGE, linewidths=0.8, zorder=3)
+    faces = [
+        POSITIVE if value.imag == 0 and value.real > 0 else OTHER for value in leading
+    ]
+    ax.scatter(
+        leading.real,
+        leading.imag,
+        s=20,
+        c=faces,
+        edgecolors=EDGE,
+        linewidths=0.8,
+        zorder=3,
+    )
     ax.tick_params(labelsize=7, color=GREY)
     for spine in ax.spines.values():
         spine.set_color("#CCCCCC")

@@ -20,7 +20,14 @@ from hardmax._exact import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
 from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compare_exactly
-from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
+from hardmax.search.dispatch import (
+    Search,
+    check_kernel,
+    is_small,
+    products_of_batch,
+    search_batch,
+    use_compiled,
+)
 from hardmax.search.reference import TILE, near_maxima_of_elements
 from hardmax.search.sets import Classes, Sets, TooMany
 
@@ -41,16 +48,32 @@ class Scaled:
         """Scale an array of floats or Fractions so that its largest entry lies in [1/4, 1]."""
         if array.dtype == object:
             largest = max(map(abs, array.flat))
-            exponent = largest.numerator.bit_length() - largest.denominator.bit_length() + 1 if largest else 0
-            return cls((array / Fraction(2) ** exponent).astype(np.float64), exponent, UNIT + TINY)
+            exponent = (
+                largest.numerator.bit_length() - largest.denominator.bit_length() + 1
+                if largest
+                else 0
+            )
+            return cls(
+                (array / Fraction(2) ** exponent).astype(np.float64),
+                exponent,
+                UNIT + TINY,
+            )
         floats = np.asarray(array, np.float64)
         sizes = np.abs(floats)
         exponent = int(np.frexp(sizes.max())[1])
         # Only what becomes smaller than a normal number can lose digits.
         least = 2.0 ** (exponent - 1022)
-        lossless = exponent <= 0 or sizes.min() >= least or not ((sizes > 0) & (sizes < least)).any()
+        lossless = (
+            exponent <= 0
+            or sizes.min() >= least
+            or not ((sizes > 0) & (sizes < least)).any()
+        )
         # A product with a power of two is rounded as `ldexp` is, and is faster; not all powers are floats.
-        values = floats * 2.0**-exponent if abs(exponent) < 1022 else np.ldexp(floats, -exponent)
+        values = (
+            floats * 2.0**-exponent
+            if abs(exponent) < 1022
+            else np.ldexp(floats, -exponent)
+        )
         return cls(values, exponent, 0.0 if lossless else TINY)
 
 
@@ -74,7 +97,14 @@ class Metric:
         scaled = Scaled.of(A)
         row_sum = 1.01 * float(np.abs(scaled.values).sum(axis=1).max())
         norm = 1.01 * float(np.linalg.norm(scaled.values, 2))
-        return cls(scaled.values, scaled.exponent, scaled.error, row_sum, norm, *over_one_denominator(A))
+        return cls(
+            scaled.values,
+            scaled.exponent,
+            scaled.error,
+            row_sum,
+            norm,
+            *over_one_denominator(A),
+        )
 
     def queries(self, points: FloatArray, error: float) -> tuple[FloatArray, float]:
         """Return A z for each row z, and the error of each coordinate."""
@@ -82,7 +112,9 @@ class Metric:
             return points, error
         d = points.shape[1]
         # Coordinates of points are at most 1, so the sum of d products is off by (d + 1) UNIT row_sum.
-        spread = self.row_sum * (error + (d + 1) * UNIT) + d * (self.error * (1 + error) + TINY)
+        spread = self.row_sum * (error + (d + 1) * UNIT) + d * (
+            self.error * (1 + error) + TINY
+        )
         return points @ self.A.T, spread
 
 
@@ -100,21 +132,33 @@ class ScaledBatch(NamedTuple):
         exponents = np.frexp(sizes.max(axis=(1, 2), initial=0).astype(np.float64))[1]
         lost = (sizes > 0) & (sizes < np.ldexp(1.0, exponents - 1022)[:, None, None])
         errors = np.where(lost.any(axis=(1, 2)) & (exponents > 0), TINY, 0.0)
-        return cls(np.ldexp(batch.astype(np.float64), -exponents[:, None, None]), exponents, errors)
+        return cls(
+            np.ldexp(batch.astype(np.float64), -exponents[:, None, None]),
+            exponents,
+            errors,
+        )
 
 
 Error: TypeAlias = float | FloatArray
 
 
-def slack_of(queries: FloatArray, query_error: Error, keys: FloatArray, error: Error) -> FloatArray:
+def slack_of(
+    queries: FloatArray, query_error: Error, keys: FloatArray, error: Error
+) -> FloatArray:
     """Return the largest difference of two computed products of each query whose exact products are equal: (rows,).
 
     |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
     No square is taken, which would underflow for the smallest queries. For batches errors have shape (batch, 1).
     """
     d, axes = keys.shape[-1], (-2, -1)
-    highest = np.maximum(keys.max(axis=axes, initial=0), -keys.min(axis=axes, initial=0))[..., None]
-    widest = _row_sums(keys).max(axis=-1, initial=0)[..., None] if np.any(query_error) else 0.0
+    highest = np.maximum(
+        keys.max(axis=axes, initial=0), -keys.min(axis=axes, initial=0)
+    )[..., None]
+    widest = (
+        _row_sums(keys).max(axis=-1, initial=0)[..., None]
+        if np.any(query_error)
+        else 0.0
+    )
     slack = _row_sums(queries)  # |q~|_1
     slack *= 2.02 * ((d + 4) * UNIT * highest + error)
     slack += 2.02 * (query_error * widest + d * (query_error * error + TINY))
@@ -127,7 +171,9 @@ def _row_sums(array: FloatArray) -> FloatArray:
     step = max(1, CHUNK // rows.shape[1])
     sums, ones = np.empty(len(rows)), np.ones(rows.shape[1])
     for start in range(0, len(rows), step):
-        np.matmul(np.abs(rows[start : start + step]), ones, out=sums[start : start + step])
+        np.matmul(
+            np.abs(rows[start : start + step]), ones, out=sums[start : start + step]
+        )
     return sums.reshape(array.shape[:-1])
 
 
@@ -145,7 +191,11 @@ class Points(NamedTuple):
 
     def part(self, some: slice) -> "Points":
         exact, first = self.exact, some.start
-        return Points(self.values[some], self.error, lambda rows: exact([first + row for row in rows]))
+        return Points(
+            self.values[some],
+            self.error,
+            lambda rows: exact([first + row for row in rows]),
+        )
 
 
 def exact_rows(array: AnyArray) -> ExactRows:
@@ -156,7 +206,9 @@ def exact_rows(array: AnyArray) -> ExactRows:
 Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
 
 
-def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, seen: Seen = None) -> Answer:
+def exact_sets(
+    points: Points, keys: Points, metric: Metric, search: Search, seen: Seen = None
+) -> Answer:
     """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic, over the keys `seen`.
 
     Also returns lower bounds of the gaps between the float products of each row, if `search.gaps`; and by how much each
@@ -168,14 +220,26 @@ def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, see
     except TooMany:
         half = len(points.values) // 2
     upper, lower = (
-        exact_sets(points.part(some), keys, metric, search, None if seen is None else seen[some])
+        exact_sets(
+            points.part(some),
+            keys,
+            metric,
+            search,
+            None if seen is None else seen[some],
+        )
         for some in (slice(0, half), slice(half, len(points.values)))
     )
     gaps = None if upper[1] is None or lower[1] is None else np.r_[upper[1], lower[1]]
-    return upper[0].concatenate(lower[0]), gaps, upper[2] | {row + half: lead for row, lead in lower[2].items()}
+    return (
+        upper[0].concatenate(lower[0]),
+        gaps,
+        upper[2] | {row + half: lead for row, lead in lower[2].items()},
+    )
 
 
-def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, seen: Seen) -> Answer:
+def _exact_sets(
+    points: Points, keys: Points, metric: Metric, search: Search, seen: Seen
+) -> Answer:
     queries, query_error = metric.queries(points.values, points.error)
     slack = slack_of(queries, query_error, keys.values, keys.error)
     near, gaps = search.near_maxima(queries, keys.values, slack, seen)
@@ -183,8 +247,13 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, se
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
     sets = near
     if len(rows):
-        decided, by = compare_exactly(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
-        sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
+        decided, by = compare_exactly(
+            near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows
+        )
+        sets, leads = (
+            near.replace(rows, decided),
+            leads | dict(zip(rows.tolist(), by, strict=True)),
+        )
     if not search.gaps:
         return sets, None, leads
     if gaps is None:
@@ -192,11 +261,21 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, se
     return sets, np.maximum(gaps - slack, 0.0), leads
 
 
-def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:
+def _gaps_of(
+    queries: FloatArray,
+    keys: FloatArray,
+    slack: FloatArray,
+    near: Sets,
+    leads: dict[int, int],
+) -> FloatArray:
     """Return the distance from each maximum to the best key outside its near set, in float64; 0 for ties."""
     gaps, alone = np.zeros(len(near)), np.flatnonzero(near.sizes == 1)
-    gaps[alone] = _lead_of_winners(queries[alone], keys, slack[alone], near.targets[alone])
-    close = np.array([row for row, lead in leads.items() if lead], np.intp)  # decided by integers: few
+    gaps[alone] = _lead_of_winners(
+        queries[alone], keys, slack[alone], near.targets[alone]
+    )
+    close = np.array(
+        [row for row, lead in leads.items() if lead], np.intp
+    )  # decided by integers: few
     step = max(1, TILE // len(keys))
     for rows in (close[k : k + step] for k in range(0, len(close), step)):
         gaps[rows] = _leads(queries[rows] @ keys.T, near.take(rows))
@@ -210,7 +289,9 @@ def _leads(products: FloatArray, sets: Sets) -> FloatArray:
     return np.asarray(best - products.max(axis=1))
 
 
-def _lead_of_winners(queries: FloatArray, keys: FloatArray, slack: FloatArray, winners: IntArray) -> FloatArray:
+def _lead_of_winners(
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, winners: IntArray
+) -> FloatArray:
     """Return by how much the products at `winners` (rows,) lead all other keys: (rows,), infinite without other keys.
 
     Number the keys that win somewhere. Two different numbers differ in some binary digit, so the best of the other
@@ -226,11 +307,16 @@ def _lead_of_winners(queries: FloatArray, keys: FloatArray, slack: FloatArray, w
         upper = (np.arange(len(won)) >> digit & 1).astype(bool)
         for side in (upper, ~upper):
             rows = side[number]
-            second[rows] = np.maximum(second[rows], _best_products(queries[rows], keys[won[~side]], slack[rows]))
+            second[rows] = np.maximum(
+                second[rows],
+                _best_products(queries[rows], keys[won[~side]], slack[rows]),
+            )
     return np.asarray(np.einsum("ij,ij->i", queries, keys[winners]) - second)
 
 
-def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> FloatArray:
+def _best_products(
+    queries: FloatArray, keys: FloatArray, slack: FloatArray
+) -> FloatArray:
     """Return the largest product of each query: (rows,). It is among the near-maxima."""
     if not (len(queries) and len(keys)):
         return np.full(len(queries), -np.inf)
@@ -238,7 +324,10 @@ def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> 
         near = Search().near_maxima(queries, keys, slack)[0]
     except TooMany:
         half = len(queries) // 2
-        parts = [_best_products(queries[s], keys, slack[s]) for s in (slice(0, half), slice(half, None))]
+        parts = [
+            _best_products(queries[s], keys, slack[s])
+            for s in (slice(0, half), slice(half, None))
+        ]
         return np.concatenate(parts)
     owners = np.repeat(np.arange(len(queries)), near.sizes)
     products = np.einsum("ij,ij->i", queries[owners], keys[near.members])
@@ -253,10 +342,17 @@ def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
     ids, labels = np.unique(tied.members), np.zeros(len(keys), np.intp)
     labels[ids] = Classes.of(keys[ids]).labels
     labels, starts = labels[tied.members], tied.starts[:-1]
-    return near.tied[np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)]
+    return near.tied[
+        np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)
+    ]
 
 
-def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Sets:
+def exact_sets_of_batch(
+    queries: AnyArray,
+    keys: AnyArray,
+    mask: BoolArray | None = None,
+    causal: bool = False,
+) -> Sets:
     """Return C_i = argmax_j <q_i, k_j> for (batch, n, d) queries and (batch, m, d) keys, as in real arithmetic.
 
     `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees only the keys 0 to i. Row
@@ -269,7 +365,11 @@ def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | Non
 
 
 def compare_open_rows(
-    near: Sets, decided: BoolArray, queries: AnyArray, keys: AnyArray, A: AnyArray | None = None
+    near: Sets,
+    decided: BoolArray,
+    queries: AnyArray,
+    keys: AnyArray,
+    A: AnyArray | None = None,
 ) -> Sets:
     """Return near-maxima of a batch with the rows that are not `decided` compared exactly; queries times A if given."""
     rows, n = np.flatnonzero(~decided), queries.shape[1]
@@ -278,30 +378,55 @@ def compare_open_rows(
         some = rows[rows // n == b]
         points, _ = over_one_denominator(queries[b, some % n])
         form = None if A is None else over_one_denominator(A[b].T)[0]
-        answers += compare_exactly(near.take(some), points, exact_rows(keys[b]), form)[0]
+        answers += compare_exactly(near.take(some), points, exact_rows(keys[b]), form)[
+            0
+        ]
     return near.replace(rows, Sets.of(answers))
 
 
 def near_maxima_of_batch(
-    queries: AnyArray, keys: AnyArray, slack: FloatArray | None, mask: BoolArray | None = None, causal: bool = False
+    queries: AnyArray,
+    keys: AnyArray,
+    slack: FloatArray | None,
+    mask: BoolArray | None = None,
+    causal: bool = False,
 ) -> tuple[Sets, BoolArray]:
     """Return all keys whose products are within `slack` (batch * n,) of the largest, and where these are all equal.
 
     Without `slack` it is the error of the products, so that rows whose candidates are all equal are decided.
     """
     (batch, n, d), m = queries.shape, keys.shape[1]
-    small = slack is None and not causal and is_small(d, max(n, m), queries.dtype == keys.dtype == np.float32)
-    compiled = use_compiled("small" if small else "scan", products_of_batch(batch, n, m))
+    small = (
+        slack is None
+        and not causal
+        and is_small(d, max(n, m), queries.dtype == keys.dtype == np.float32)
+    )
+    compiled = use_compiled(
+        "small" if small else "scan", products_of_batch(batch, n, m)
+    )
     if compiled and not (too_large(queries) or too_large(keys)):
         return search_batch(queries, keys, slack, mask, causal)
-    Q, K = ScaledBatch.of(queries), ScaledBatch.of(keys if mask is None else np.where(mask[..., None], keys, 0))
-    allowed = slack_of(Q.values, Q.errors[:, None], K.values, K.errors[:, None])  # (batch, n)
+    Q, K = (
+        ScaledBatch.of(queries),
+        ScaledBatch.of(keys if mask is None else np.where(mask[..., None], keys, 0)),
+    )
+    allowed = slack_of(
+        Q.values, Q.errors[:, None], K.values, K.errors[:, None]
+    )  # (batch, n)
     if slack is not None:
-        with np.errstate(over="ignore"):  # of the smallest numbers: then all keys are near
-            allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
-    near = near_maxima_of_elements(Q.values, K.values, allowed.reshape(-1), mask, causal)
+        with np.errstate(
+            over="ignore"
+        ):  # of the smallest numbers: then all keys are near
+            allowed += np.ldexp(
+                slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None]
+            )
+    near = near_maxima_of_elements(
+        Q.values, K.values, allowed.reshape(-1), mask, causal
+    )
     same = np.ones(batch * n, bool)
-    same[_with_different_keys(near.flatten(n, m), keys.reshape(-1, keys.shape[2]))] = False
+    same[_with_different_keys(near.flatten(n, m), keys.reshape(-1, keys.shape[2]))] = (
+        False
+    )
     return near, same
 
 
@@ -309,11 +434,14 @@ def too_large(array: AnyArray) -> bool:
     """Return whether products may overflow in float64."""
     return (
         array.dtype == np.float64
-        and max(float(array.max(initial=0)), -float(array.min(initial=0))) > MAX_FLOAT64_FACTOR
+        and max(float(array.max(initial=0)), -float(array.min(initial=0)))
+        > MAX_FLOAT64_FACTOR
     )
 
 
-def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None) -> Sets:
+def _sets_on_line(
+    queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None
+) -> Sets:
     """Return `exact_sets_of_batch` for d = 1, where no product is computed and nothing is rounded.
 
     q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and everywhere for q = 0.
@@ -322,26 +450,47 @@ def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = No
     seen = np.ones(k.shape, bool) if mask is None else mask
     low, high = (np.where(seen, k, edge) for edge in (np.inf, -np.inf))
     # (batch, 3, m) members of the set for negative, zero and positive queries
-    table = np.stack([k == low.min(axis=1, keepdims=True), seen, k == high.max(axis=1, keepdims=True)], axis=1)
+    table = np.stack(
+        [
+            k == low.min(axis=1, keepdims=True),
+            seen,
+            k == high.max(axis=1, keepdims=True),
+        ],
+        axis=1,
+    )
     table &= seen[:, None]
     kinds = Sets(np.r_[0, np.cumsum(table.sum(axis=2))], np.nonzero(table)[2])
-    return kinds.take((np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1))
+    return kinds.take(
+        (np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1)
+    )
 
 
 @overload
 def argmax_sets(
-    queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto", margins: Literal[False] = False
+    queries: ArrayLike,
+    keys: ArrayLike | None = None,
+    *,
+    kernel: str = "auto",
+    margins: Literal[False] = False,
 ) -> Sets: ...
 
 
 @overload
 def argmax_sets(
-    queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto", margins: Literal[True]
+    queries: ArrayLike,
+    keys: ArrayLike | None = None,
+    *,
+    kernel: str = "auto",
+    margins: Literal[True],
 ) -> tuple[Sets, FloatArray]: ...
 
 
 def argmax_sets(
-    queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto", margins: bool = False
+    queries: ArrayLike,
+    keys: ArrayLike | None = None,
+    *,
+    kernel: str = "auto",
+    margins: bool = False,
 ) -> Sets | tuple[Sets, FloatArray]:
     """Find the sets C_i = argmax_j ⟨q_i, k_j⟩, exactly.
 
@@ -388,16 +537,27 @@ def argmax_sets(
     Q, K = _check(queries, keys)
     if Q.ndim == 3:
         if kernel != "auto":
-            raise ParameterError("kernel", 'be "auto" for a batch', repr(kernel), "Leave it out.")
-        return _with_margins(exact_sets_of_batch(Q, K), Q, K) if margins else exact_sets_of_batch(Q, K)
+            raise ParameterError(
+                "kernel", 'be "auto" for a batch', repr(kernel), "Leave it out."
+            )
+        return (
+            _with_margins(exact_sets_of_batch(Q, K), Q, K)
+            if margins
+            else exact_sets_of_batch(Q, K)
+        )
     if kernel == "symmetric" and K is not Q:
         raise ParameterError(
-            'kernel="symmetric"', "have keys that are the queries", "other keys", 'Use `kernel="auto"`.'
+            'kernel="symmetric"',
+            "have keys that are the queries",
+            "other keys",
+            'Use `kernel="auto"`.',
         )
     if not len(Q):
         return (Sets.of([]), np.empty(0)) if margins else Sets.of([])
     points = Points.of(Q)
-    sets = exact_sets(points, points if K is Q else Points.of(K), Metric.of(None), Search(kernel))[0]
+    sets = exact_sets(
+        points, points if K is Q else Points.of(K), Metric.of(None), Search(kernel)
+    )[0]
     return _with_margins(sets, Q[None], K[None]) if margins else sets
 
 
@@ -409,19 +569,34 @@ def _with_margins(sets: Sets, Q: AnyArray, K: AnyArray) -> tuple[Sets, FloatArra
         rows = np.arange(row, min(row + step, len(sets)))
         queries, keys = Scaled.of(Q[row // n][rows % n]), Scaled.of(K[row // n])
         slack = slack_of(queries.values, queries.error, keys.values, keys.error)
-        lead = np.maximum(_leads(queries.values @ keys.values.T, sets.take(rows)) - slack, 0.0)
+        lead = np.maximum(
+            _leads(queries.values @ keys.values.T, sets.take(rows)) - slack, 0.0
+        )
         exponent = queries.exponent + keys.exponent
         with np.errstate(over="ignore", under="ignore"):
-            margin = np.ldexp(lead, exponent)  # rounded where it is subnormal or overflows, and then down
-            margins[rows] = np.where(np.ldexp(margin, -exponent) > lead, np.nextafter(margin, 0.0), margin)
+            margin = np.ldexp(
+                lead, exponent
+            )  # rounded where it is subnormal or overflows, and then down
+            margins[rows] = np.where(
+                np.ldexp(margin, -exponent) > lead, np.nextafter(margin, 0.0), margin
+            )
     return sets, margins
 
 
 def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArray]:
     must = "have rows of equal length"
     Q = _as_floats("queries", as_array(queries, "queries", must))
-    K = Q if keys is None or keys is queries else _as_floats("keys", as_array(keys, "keys", must))
-    if Q.ndim not in (2, 3) or Q.ndim != K.ndim or Q.shape[-1] != K.shape[-1] or Q.shape[:-2] != K.shape[:-2]:
+    K = (
+        Q
+        if keys is None or keys is queries
+        else _as_floats("keys", as_array(keys, "keys", must))
+    )
+    if (
+        Q.ndim not in (2, 3)
+        or Q.ndim != K.ndim
+        or Q.shape[-1] != K.shape[-1]
+        or Q.shape[:-2] != K.shape[:-2]
+    ):
         must = "have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d)"
         raise ParameterError(("queries", "keys"), must, f"{Q.shape} and {K.shape}")
     if not K.size or not Q.shape[-1]:
@@ -438,5 +613,10 @@ def _as_floats(name: str, array: AnyArray) -> AnyArray:
         return array
     floats = array.astype(np.float64)
     if not np.array_equal(floats.astype(array.dtype), array):
-        raise ParameterError(name, "be floats", f"{array.dtype} that float64 cannot hold", "Use hm.simulate.")
+        raise ParameterError(
+            name,
+            "be floats",
+            f"{array.dtype} that float64 cannot hold",
+            "Use hm.simulate.",
+        )
     return floats

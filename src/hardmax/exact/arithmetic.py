@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 class History:
     """Exact positions of every class at every layer so far, computed lazily from the recorded sets."""
 
-    def __init__(self, rows: AnyArray, counts: IntArray, alpha: Callable[[int], Fraction]) -> None:
+    def __init__(
+        self, rows: AnyArray, counts: IntArray, alpha: Callable[[int], Fraction]
+    ) -> None:
         self._rows, self._counts, self._alpha = rows, counts, alpha
         self.sets: list[Sets] = []
         self._known: list[dict[int, Row]] = [{}]  # rows by layer and class
@@ -49,7 +51,9 @@ class History:
         for k in range(len(self._denominators) - 1, layer):
             p, q = self._alpha(k).as_integer_ratio()
             self._commons.append(self.sets[k].denominator(self._counts))
-            self._denominators.append(self._denominators[k] * (p + q) * self._commons[k])
+            self._denominators.append(
+                self._denominators[k] * (p + q) * self._commons[k]
+            )
         return self._denominators[layer]
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
@@ -60,7 +64,9 @@ class History:
             missing.append(todo)
             if len(missing) > layer:
                 break
-            needed = todo | {j for i in todo for j in self.sets[layer - len(missing)][i].tolist()}
+            needed = todo | {
+                j for i in todo for j in self.sets[layer - len(missing)][i].tolist()
+            }
         while missing:
             self._fill(layer + 1 - len(missing), missing.pop())
         return [self._known[layer][i] for i in ids]
@@ -73,13 +79,23 @@ class History:
                 ratios = (x.as_integer_ratio() for x in self._rows[i].tolist())
                 after[i] = tuple(p * (D // q) for p, q in ratios)
             return
-        before, sets, L = self._known[layer - 1], self.sets[layer - 1], self._commons[layer - 1]
+        before, sets, L = (
+            self._known[layer - 1],
+            self.sets[layer - 1],
+            self._commons[layer - 1],
+        )
         p, q = self._alpha(layer - 1).as_integer_ratio()
         for i in ids:
             members, weights, total = sets.shares(i, self._counts)
             keep, pull = q * L, p * (L // total)
-            moved = before[members[0]] if total == 1 else combine(weights, [before[j] for j in members])
-            after[i] = tuple(keep * x + pull * y for x, y in zip(before[i], moved, strict=True))
+            moved = (
+                before[members[0]]
+                if total == 1
+                else combine(weights, [before[j] for j in members])
+            )
+            after[i] = tuple(
+                keep * x + pull * y for x, y in zip(before[i], moved, strict=True)
+            )
 
     def centroid(self, layer: int, sets: Sets, r: int) -> Row:
         """Return the centroid of a set of classes, times its integer weight, which changes no argmax."""
@@ -91,11 +107,15 @@ class History:
         return np.array([[Fraction(x, D) for x in row] for row in rows], object)
 
 
-def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float) -> tuple[FloatArray, float]:
+def next_layer(
+    tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float
+) -> tuple[FloatArray, float]:
     """Return the tokens after one layer in float64, z + b (c - z), and their error."""
     moved = tokens + b * (sets.mean(tokens, counts) - tokens)
     largest = 1 if sets.single else int(sets.sizes.max())
-    return moved, error + 8 * UNIT + (2 * largest * UNIT if largest > 1 else 0.0) + 4 * TINY
+    return moved, error + 8 * UNIT + (
+        2 * largest * UNIT if largest > 1 else 0.0
+    ) + 4 * TINY
 
 
 def robustness(gap: float, reach: float, norm: float) -> float:
@@ -109,8 +129,17 @@ def robustness(gap: float, reach: float, norm: float) -> float:
 class State(ABC):
     """Hold scaled floats within `error` of the exact tokens, and a history."""
 
-    def __init__(self, rule: "Hardmax", tokens: AnyArray, search: Search, mask: BoolArray | None = None) -> None:
-        self._causal, self._mask = rule.causal, mask  # (m, m) which rows a row sees; causal: those up to itself
+    def __init__(
+        self,
+        rule: "Hardmax",
+        tokens: AnyArray,
+        search: Search,
+        mask: BoolArray | None = None,
+    ) -> None:
+        self._causal, self._mask = (
+            rule.causal,
+            mask,
+        )  # (m, m) which rows a row sees; causal: those up to itself
         self.masked = rule.causal or mask is not None
         self.classes = Classes.singly(tokens) if self.masked else Classes.of(tokens)
         self.history = History(self.classes.rows, self.classes.counts, rule.step)
@@ -139,19 +168,25 @@ class State(ABC):
 
     def radius(self, gap: float) -> float:
         """Return how far each input row may move, in the units of the input, such that gaps of `gap` stay positive."""
-        return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
+        return float(
+            np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent)
+        )
 
     def _scaled_gap(self, gap: int) -> float:
         """Return a gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)
-        unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
+        unit = (
+            scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
+        )
         return float(gap / unit) * (1 - 1e-15)
 
     def advance(self, sets: Sets) -> None:
         """Move every class: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
         alpha = self._rule.step(self.layer)
         b = float(alpha / (1 + alpha))
-        self._Z, self.error = next_layer(self._Z, self.error, sets, self.classes.counts, b)
+        self._Z, self.error = next_layer(
+            self._Z, self.error, sets, self.classes.counts, b
+        )
         self.history.record(sets)
         self.layer += 1
 
@@ -160,23 +195,39 @@ class Adaptive(State):
     """Use floats, and exact positions of the rows that they do not decide."""
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
-        points = Points(self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist()))
+        points = Points(
+            self._Z[rows],
+            self.error,
+            lambda some: self.history.at(self.layer, rows[some].tolist()),
+        )
         return self._maximisers(points, self.seen(rows))
 
-    def from_centroids(self, sets: Sets, rows: IntArray) -> tuple[Sets, FloatArray | None]:
+    def from_centroids(
+        self, sets: Sets, rows: IntArray
+    ) -> tuple[Sets, FloatArray | None]:
         """Return the sets of points at the centroids of `sets` that see what `rows` see, and gaps as `choose` does."""
         means = sets.mean(self._Z, self.classes.counts)
         error = self.error + 2 * UNIT * int(sets.sizes.max())
-        centroids = Points(means, error, lambda some: [self.history.centroid(self.layer, sets, r) for r in some])
+        centroids = Points(
+            means,
+            error,
+            lambda some: [self.history.centroid(self.layer, sets, r) for r in some],
+        )
         return self._maximisers(centroids, self.seen(rows))
 
-    def _maximisers(self, points: Points, seen: Seen = None) -> tuple[Sets, FloatArray | None]:
-        keys = Points(self._Z, self.error, lambda some: self.history.at(self.layer, some))
+    def _maximisers(
+        self, points: Points, seen: Seen = None
+    ) -> tuple[Sets, FloatArray | None]:
+        keys = Points(
+            self._Z, self.error, lambda some: self.history.at(self.layer, some)
+        )
         sets, gaps, leads = exact_sets(points, keys, self._metric, self.search, seen)
         self.exact_rows += len(leads)
         if gaps is not None:
             close = list(leads)
-            gaps[close] = np.minimum(gaps[close], [self._scaled_gap(lead) for lead in leads.values()])
+            gaps[close] = np.minimum(
+                gaps[close], [self._scaled_gap(lead) for lead in leads.values()]
+            )
         return sets, gaps
 
 
@@ -191,25 +242,47 @@ class Rational(State):
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         self.search.record("flint", len(rows), "`exact=True` multiplies integers.")
         self.exact_rows += len(rows)
-        return self._maximisers(self.history.at(self.layer, rows.tolist()), self.seen(rows))
+        return self._maximisers(
+            self.history.at(self.layer, rows.tolist()), self.seen(rows)
+        )
 
     def from_centroids(self, sets: Sets, rows: IntArray) -> tuple[Sets, FloatArray]:
-        centroids = [self.history.centroid(self.layer, sets, r) for r in range(len(sets))]
+        centroids = [
+            self.history.centroid(self.layer, sets, r) for r in range(len(sets))
+        ]
         return self._maximisers(centroids, self.seen(rows))
 
-    def _maximisers(self, points: list[Row], seen: Seen = None) -> tuple[Sets, FloatArray]:
+    def _maximisers(
+        self, points: list[Row], seen: Seen = None
+    ) -> tuple[Sets, FloatArray]:
         with needed_for("`exact=True`", "python-flint", "exact"):
             from flint import fmpz_mat
-        queries = fmpz_mat([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
-        keys = fmpz_mat([list(x) for x in self.history.at(self.layer, range(len(self.classes)))]).transpose()  # (d, m)
-        every, members, gaps = range(len(self.classes)), [], np.zeros(len(points))  # a gap is 0 where tied
+        queries = fmpz_mat(
+            [list(apply(self._metric.rows, x)) for x in points]
+        )  # (rows, d)
+        keys = fmpz_mat(
+            [list(x) for x in self.history.at(self.layer, range(len(self.classes)))]
+        ).transpose()  # (d, m)
+        every, members, gaps = (
+            range(len(self.classes)),
+            [],
+            np.zeros(len(points)),
+        )  # a gap is 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             visible = (
-                every if seen is None else every[: seen[r]] if seen.ndim == 1 else np.flatnonzero(seen[r]).tolist()
+                every
+                if seen is None
+                else every[: seen[r]]
+                if seen.ndim == 1
+                else np.flatnonzero(seen[r]).tolist()
             )
             best = max(products[j] for j in visible)
             members.append([j for j in visible if products[j] == best])
             if len(members[r]) == 1:
-                second = max((products[j] for j in visible if products[j] != best), default=None)
-                gaps[r] = np.inf if second is None else self._scaled_gap(int(best - second))
+                second = max(
+                    (products[j] for j in visible if products[j] != best), default=None
+                )
+                gaps[r] = (
+                    np.inf if second is None else self._scaled_gap(int(best - second))
+                )
         return Sets.of(members), gaps

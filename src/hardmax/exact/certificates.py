@@ -41,7 +41,9 @@ class Frozen:
     moving: list[int]  # classes that Theorems 1 and 4, and C1, leave open
     alpha: Fraction
     A: list[Row] | None
-    seen: dict[int, set[int]] | None = None  # classes that each moving one sees; None is all
+    seen: dict[int, set[int]] | None = (
+        None  # classes that each moving one sees; None is all
+    )
 
     def mean(self, i: int, rows: list[Point]) -> Point:
         members, weights, total = self.sets.shares(i, self.counts)
@@ -58,7 +60,9 @@ def certify(
     """
     undecided = frozen.moving if undecided is None else undecided
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
-    limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
+    limits = [
+        frozen.mean(i, points) for i in range(len(points))
+    ]  # right for decided classes, and under T
     order, cyclic = _chain(frozen, _standing(frozen, limits))
     if cyclic and frozen.seen is None:
         return {}
@@ -84,7 +88,11 @@ def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
     """Return moving classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
     open_rows = set(frozen.moving)
     standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
-    while unsure := {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}:
+    while unsure := {
+        i
+        for i in standing
+        if not (set(frozen.sets[i].tolist()) & open_rows) <= standing
+    }:
         standing -= unsure
     return standing
 
@@ -92,13 +100,17 @@ def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
 def _chain(frozen: Frozen, standing: set[int]) -> tuple[list[int], set[int]]:
     """Return the other moving classes, each after all that it follows; and those that follow a cycle."""
     left, order = set(frozen.moving) - standing, list[int]()
-    while ready := [i for i in sorted(left) if left.isdisjoint(frozen.sets[i].tolist())]:
+    while ready := [
+        i for i in sorted(left) if left.isdisjoint(frozen.sets[i].tolist())
+    ]:
         order += ready
         left -= set(ready)
     return order, left
 
 
-def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]) -> list[list[Point]]:
+def _levels(
+    frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]
+) -> list[list[Point]]:
     """a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all are 0; beyond r = 0 only along chains."""
     levels = [[tuple(map(sub, z, s)) for z, s in zip(points, limits, strict=True)]]
     zero = tuple(Fraction(0) for _ in points[0])
@@ -111,14 +123,25 @@ def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: lis
         levels.append(following)
 
 
-def _keeps_its_set(frozen: Frozen, s: list[Row], a: list[list[Row]], i: int, keys: Iterable[int]) -> bool:
+def _keeps_its_set(
+    frozen: Frozen, s: list[Row], a: list[list[Row]], i: int, keys: Iterable[int]
+) -> bool:
     """Return whether members of C_i stay equal and all other keys stay strictly below, at every later layer."""
     rho = 1 / (1 + frozen.alpha)
     members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
     As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
     for j in keys:
-        gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])
-        if any([gap[0], *gap[1], *gap[2]]) if j in members else not _stays_positive(gap, rho):
+        gap = _gap(
+            As,
+            Aa,
+            tuple(map(sub, s[level], s[j])),
+            [tuple(map(sub, row[level], row[j])) for row in a],
+        )
+        if (
+            any([gap[0], *gap[1], *gap[2]])
+            if j in members
+            else not _stays_positive(gap, rho)
+        ):
             return False
     return True
 
@@ -134,7 +157,9 @@ def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
         for v, row in enumerate(q):
             product = dot(Ai, row)
             if product:
-                for r in range(max(u, v), u + v + 1):  # C(m,u) C(m,v) = sum_r C(r,u) C(u,r-v) C(m,r)
+                for r in range(
+                    max(u, v), u + v + 1
+                ):  # C(m,u) C(m,v) = sum_r C(r,u) C(u,r-v) C(m,r)
                     second[r] += product * comb(r, u) * comb(u, r - v)
     return dot(As, S), first, second
 
@@ -142,9 +167,15 @@ def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
 def _stays_positive(gap: Gap, rho: Fraction) -> bool:
     """Test a sufficient condition for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
     constant, first, second = gap
-    if len(first) == 1:  # a parabola in t = rho^m, by its coefficients of t^2, t(1 - t) and (1 - t)^2
+    if (
+        len(first) == 1
+    ):  # a parabola in t = rho^m, by its coefficients of t^2, t(1 - t) and (1 - t)^2
         start, middle = constant + first[0] + second[0], 2 * constant + first[0]
-        if start > 0 and constant >= 0 and (middle >= 0 or middle * middle < 4 * start * constant):
+        if (
+            start > 0
+            and constant >= 0
+            and (middle >= 0 or middle * middle < 4 * start * constant)
+        ):
             return True
     if constant:
         return constant > _worst(first, rho) + _worst(second, rho * rho)
@@ -155,7 +186,9 @@ def _stays_positive(gap: Gap, rho: Fraction) -> bool:
 
 def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
     """Bound how negative rho^m sum_r f_r C(m, r) can be at most."""
-    return sum((-f * _peak(r, rho) for r, f in enumerate(coefficients) if f < 0), Fraction(0))
+    return sum(
+        (-f * _peak(r, rho) for r, f in enumerate(coefficients) if f < 0), Fraction(0)
+    )
 
 
 @lru_cache(maxsize=256)

@@ -41,7 +41,11 @@ class Proof(IntEnum):
     CHAIN = 5
 
     def __str__(self) -> str:
-        return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
+        return {
+            Proof.THEOREM_1: "Theorem 1",
+            Proof.THEOREM_4: "Theorem 4",
+            Proof.CHAIN: "chain",
+        }.get(self, self.name)
 
 
 class Run:
@@ -68,23 +72,39 @@ class Run:
             raise ParameterError("kernel", must, f"{kernel!r}", "Leave it out.")
         if kernel == "symmetric" and (rule.matrix is not None or rule.causal):
             got = "a matrix A" if rule.matrix is not None else "causal=True"
-            must, advice = "have keys that are the queries, all of them", 'Use `kernel="auto"`.'
+            must, advice = (
+                "have keys that are the queries, all of them",
+                'Use `kernel="auto"`.',
+            )
             raise ParameterError('kernel="symmetric"', must, got, advice)
         arithmetic = Rational if rule.exact else Adaptive
-        self.state: Adaptive | Rational = arithmetic(rule, tokens, Search(kernel, gaps=gaps), mask)
-        self.classes, self.shortcuts, self.rule, self.mask = self.state.classes, shortcuts, rule, mask
+        self.state: Adaptive | Rational = arithmetic(
+            rule, tokens, Search(kernel, gaps=gaps), mask
+        )
+        self.classes, self.shortcuts, self.rule, self.mask = (
+            self.state.classes,
+            shortcuts,
+            rule,
+            mask,
+        )
         self.sets = Sets.of([])  # until the first `choose`
         m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
         self.proof: IntArray = np.full(m, Proof.NONE)
-        self.smallest_gap = np.inf  # over all undecided classes and layers so far, if the state finds gaps
+        self.smallest_gap = (
+            np.inf
+        )  # over all undecided classes and layers so far, if the state finds gaps
         self.queries = 0
         self.found: dict[int, Point] = {}  # limits that T or chain proved
         self._prefix = prefix
         if prefix is not None:
             n = len(prefix.classes)
-            self.emerged[:n], self.settled[:n], self.proof[:n] = prefix.emerged, prefix.settled, prefix.proof
+            self.emerged[:n], self.settled[:n], self.proof[:n] = (
+                prefix.emerged,
+                prefix.settled,
+                prefix.proof,
+            )
             self.found |= prefix.found
 
     @property
@@ -128,15 +148,28 @@ class Run:
 
     def choose(self) -> Sets:
         """Find C_i at this layer, then the leaders and the decided classes."""
-        rows, known = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes)), None
+        rows, known = (
+            np.flatnonzero(~self.decided)
+            if self.shortcuts
+            else np.arange(len(self.classes)),
+            None,
+        )
         if self._prefix is not None and self.layer <= self._prefix.layer:
             known = self._prefix.sets_of_layer(self.layer)
             rows = rows[rows >= len(known)]
-            self.sets = known if not len(self.sets) else self.sets.replace(np.arange(len(known)), known)
+            self.sets = (
+                known
+                if not len(self.sets)
+                else self.sets.replace(np.arange(len(known)), known)
+            )
         if len(rows):
             found, gaps = self.state.choose(rows)
             is_first = len(self.sets) < len(self.classes)
-            self.sets = self.sets.concatenate(found) if is_first else self.sets.replace(rows, found)
+            self.sets = (
+                self.sets.concatenate(found)
+                if is_first
+                else self.sets.replace(rows, found)
+            )
             if gaps is not None:
                 self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
@@ -152,7 +185,9 @@ class Run:
         leads = (sets.sizes == 1) & (sets.targets == rows)
         for r in sets.tied:
             if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
-                leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
+                leads[r] = (
+                    len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
+                )
         fresh = rows[leads]
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 
@@ -194,14 +229,27 @@ class Run:
     def advance(self) -> None:
         self.state.advance(self.sets)
 
-    def find_limits(self, max_layers: int, progress: Progress | None = None) -> "LimitSet":
+    def find_limits(
+        self, max_layers: int, progress: Progress | None = None
+    ) -> "LimitSet":
         """Run layers until every class is decided, or `max_layers`; report the tokens decided and all to `progress`."""
-        before, next_try, last = None, 0, 0 if self._prefix is None else self._prefix.layer
+        before, next_try, last = (
+            None,
+            0,
+            0 if self._prefix is None else self._prefix.layer,
+        )
         while True:
             sets = self.choose()
             if progress is not None:
-                progress(int(self.classes.counts[self.decided].sum()), len(self.classes.labels))
-            if self.layer >= next_try and not self.decided.all() and (self.state.masked or sets == before):
+                progress(
+                    int(self.classes.counts[self.decided].sum()),
+                    len(self.classes.labels),
+                )
+            if (
+                self.layer >= next_try
+                and not self.decided.all()
+                and (self.state.masked or sets == before)
+            ):
                 self._certify(before)
                 next_try = self.layer + 1 + self.layer // 8
             if (self.decided.all() and self.layer >= last) or self.layer == max_layers:
@@ -218,32 +266,47 @@ class Run:
         history, undecided = self.state.history, np.flatnonzero(~self.decided)
         if self.layer < len(self.rule.steps) - 1:  # alpha must be constant from here on
             return
-        waiting = self.sets.sizes[undecided] == 1  # a frozen map without ties ends at leaders, which Theorem 1 decides,
+        waiting = (
+            self.sets.sizes[undecided] == 1
+        )  # a frozen map without ties ends at leaders, which Theorem 1 decides,
         if self.state.masked:  # and C1 nearly always
             waiting &= self.layer < MIN_CHAIN_LAYER
             for r in np.flatnonzero(~waiting).tolist():
-                waiting[r] = before is None or not np.array_equal(self.sets[undecided[r]], before[undecided[r]])
+                waiting[r] = before is None or not np.array_equal(
+                    self.sets[undecided[r]], before[undecided[r]]
+                )
         if waiting.all():
             return
-        positions, D = history.at(self.layer, range(len(self.classes))), history.denominator(self.layer)
+        positions, D = (
+            history.at(self.layer, range(len(self.classes))),
+            history.denominator(self.layer),
+        )
         step, A, seen = self.rule.step(self.layer), self.rule.metric.rows, None
         moving = np.flatnonzero(~self.decided | (self.proof >= Proof.T)).tolist()
         if self.state.masked:
             seen = {i: self._tokens_seen(i) for i in moving}
             undecided, waiting = (
-                undecided[order := np.argsort([len(seen[i]) for i in undecided.tolist()])],
+                undecided[
+                    order := np.argsort([len(seen[i]) for i in undecided.tolist()])
+                ],
                 waiting[order],
             )
-        frozen = Frozen(positions, self.sets, self.classes.counts, moving, step, A, seen)
+        frozen = Frozen(
+            positions, self.sets, self.classes.counts, moving, step, A, seen
+        )
         blocked = undecided[waiting].tolist() if self.state.masked else []
-        for i, (proof, point) in certify(frozen, undecided.tolist(), set(blocked)).items():
+        for i, (proof, point) in certify(
+            frozen, undecided.tolist(), set(blocked)
+        ).items():
             self.settle(np.array([i]), Proof.CHAIN if proof else Proof.T)
             self.found[i] = tuple(x / D for x in point)
 
     def _tokens_seen(self, i: int) -> set[int]:
         seen = self.state.seen(np.array([i]))
         assert seen is not None
-        return set(range(int(seen[0])) if seen.ndim == 1 else np.flatnonzero(seen[0]).tolist())
+        return set(
+            range(int(seen[0])) if seen.ndim == 1 else np.flatnonzero(seen[0]).tolist()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,23 +336,43 @@ class LimitSet:
         column = np.full(len(run.classes), -1)
         history = run.state.history
         D = history.denominator(run.layer)
-        numbered: dict[Row, int] = {}  # leaders at one place, which only an A outside the hypotheses allows, count once
-        for i, row in zip(leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True):
+        numbered: dict[
+            Row, int
+        ] = {}  # leaders at one place, which only an A outside the hypotheses allows, count once
+        for i, row in zip(
+            leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True
+        ):
             column[i] = numbered.setdefault(row, len(numbered))
         leaders = leaders[np.unique(column[leaders], return_index=True)[1]]
-        rows, place, known_place = tuple(numbered), np.full(len(run.classes), -1), run.proof > Proof.NONE
+        rows, place, known_place = (
+            tuple(numbered),
+            np.full(len(run.classes), -1),
+            run.proof > Proof.NONE,
+        )
         simple = known_place & (run.proof <= Proof.C1) & (run.sets.sizes == 1)
         place[simple] = column[run.sets.targets[simple]]
         deep = np.flatnonzero(known_place & ~simple)
         deep = deep[np.argsort(run.classes.first[deep])].tolist()
-        known = {to_point(row, D): number for row, number in numbered.items()} if deep else {}
+        known = (
+            {to_point(row, D): number for row, number in numbered.items()}
+            if deep
+            else {}
+        )
         for i in deep:
             total = run.sets.shares(i, run.classes.counts)[2]
-            point = run.found.get(i) or to_point(history.centroid(run.layer, run.sets, i), D * total)
+            point = run.found.get(i) or to_point(
+                history.centroid(run.layer, run.sets, i), D * total
+            )
             place[i] = known.setdefault(point, len(known))
         others = list(known)[len(rows) :]
-        floats = [as_floats(list(rows), D), np.array([list(map(float, point)) for point in others])]
-        points = np.vstack([part for part in floats if part.size] or [np.empty((0, run.classes.rows.shape[1]))])
+        floats = [
+            as_floats(list(rows), D),
+            np.array([list(map(float, point)) for point in others]),
+        ]
+        points = np.vstack(
+            [part for part in floats if part.size]
+            or [np.empty((0, run.classes.rows.shape[1]))]
+        )
         return cls(*last, leaders, column, place, points, others, rows, D, run.mask)
 
     @property
@@ -308,13 +391,35 @@ class LimitSet:
         Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j / (1 - P_ii), substituted from the
         leaders on. Exact fractions, so that no weight is negative by rounding.
         """
-        leads, shape = np.flatnonzero(self.column >= 0), (len(self.classes), len(self.leaders))
-        onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=shape)
-        one_step = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)  # all their members lead
-        counts = np.where(np.repeat(one_step, self.sets.sizes), self.classes.counts[self.sets.members], 0).astype(float)
-        W = scipy.sparse.csr_array((counts, self.sets.members, self.sets.starts), (shape[0], shape[0])) @ onto
-        W.data /= np.repeat(np.maximum(W.sum(axis=1), 1), np.diff(W.indptr))  # integers until here, so rounded once
-        entries = [(i, c, float(w)) for i, row in self.absorbed().items() for c, w in row.items()]
+        leads, shape = (
+            np.flatnonzero(self.column >= 0),
+            (len(self.classes), len(self.leaders)),
+        )
+        onto = scipy.sparse.csr_array(
+            (np.ones(len(leads)), (leads, self.column[leads])), shape=shape
+        )
+        one_step = (self.proof > Proof.NONE) & (
+            self.proof <= Proof.C1
+        )  # all their members lead
+        counts = np.where(
+            np.repeat(one_step, self.sets.sizes),
+            self.classes.counts[self.sets.members],
+            0,
+        ).astype(float)
+        W = (
+            scipy.sparse.csr_array(
+                (counts, self.sets.members, self.sets.starts), (shape[0], shape[0])
+            )
+            @ onto
+        )
+        W.data /= np.repeat(
+            np.maximum(W.sum(axis=1), 1), np.diff(W.indptr)
+        )  # integers until here, so rounded once
+        entries = [
+            (i, c, float(w))
+            for i, row in self.absorbed().items()
+            for c, w in row.items()
+        ]
         if entries:
             rows, columns, values = zip(*entries, strict=True)
             W = W + scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
@@ -326,10 +431,14 @@ class LimitSet:
         leads = np.flatnonzero(self.column >= 0).tolist()
         known = {i: {int(self.column[i]): Fraction(1)} for i in leads} if deep else {}
         waiting = {j for i in deep for j in [i, *self.sets[i].tolist()]} - known.keys()
-        while ready := [i for i in waiting if set(self.sets[i].tolist()) - {i} <= known.keys()]:
+        while ready := [
+            i for i in waiting if set(self.sets[i].tolist()) - {i} <= known.keys()
+        ]:
             for i in ready:
                 members, shares, total = self.sets.shares(i, self.classes.counts)
-                others = total - sum(w for j, w in zip(members, shares, strict=True) if j == i)
+                others = total - sum(
+                    w for j, w in zip(members, shares, strict=True) if j == i
+                )
                 row: dict[int, Fraction] = {}
                 for j, w in zip(members, shares, strict=True):
                     for c, weight in known[j].items() if j != i else ():
@@ -358,7 +467,14 @@ def to_point(row: Row, denominator: int) -> Point:
 
 def merge_stats(each: list[dict[str, Any]], in_pass: int) -> dict[str, Any]:
     """Return the stats of several runs as those of one batch, `in_pass` token sets of which went in one pass."""
-    added = {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
+    added = {
+        name: sum(own[name] for own in each)
+        for name in ("queries", "sets_compared_exactly")
+    }
     kernels = dict.fromkeys(name for own in each for name in own["kernel"].split(", "))
     layers = max(own["layers"] for own in each)
-    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "sets_in_one_pass": in_pass}
+    return (
+        each[-1]
+        | added
+        | {"kernel": ", ".join(kernels), "layers": layers, "sets_in_one_pass": in_pass}
+    )

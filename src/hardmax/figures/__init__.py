@@ -9,5 +9,12 @@ from hardmax.figures.shared import FIGURES
 
 __all__ = ["FIGURES"]
 
-for _module in ("hardmax_rule", "imdb", "value_spectrum", "attention_in_time", "spectra_heads", "phase_sphere"):
+for _module in (
+    "hardmax_rule",
+    "imdb",
+    "value_spectrum",
+    "attention_in_time",
+    "spectra_heads",
+    "phase_sphere",
+):
     import_module(f"{__name__}.{_module}")

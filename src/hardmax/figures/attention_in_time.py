@@ -29,32 +29,66 @@ def compute_rank() -> SmoothTrajectory:
     W = rng.uniform(-1, 1, (80, 80))
     V = W @ W.T
     times = RANK_UNITS / np.linalg.eigvalsh(V)[-1]
-    return simulate(rng.uniform(-1, 1, (40, 80)), SelfAttention(V=V), times=times, rtol=1e-6, atol=1e-8)
+    return simulate(
+        rng.uniform(-1, 1, (40, 80)),
+        SelfAttention(V=V),
+        times=times,
+        rtol=1e-6,
+        atol=1e-8,
+    )
 
 
 def find_ranks(trajectory: SmoothTrajectory) -> FloatArray:
     """Return the rank of the attention matrix at each saved time: singular values above 1e-6 of the largest."""
-    return np.linalg.matrix_rank([trajectory.attention(k) for k in range(len(trajectory.saved))], rtol=RANK_TOL)
+    return np.linalg.matrix_rank(
+        [trajectory.attention(k) for k in range(len(trajectory.saved))], rtol=RANK_TOL
+    )
 
 
-@paper_figure("attention_rank", "arXiv 2305.05465: rank of the attention matrix in time, n = 40, d = 80", compute_rank)
+@paper_figure(
+    "attention_rank",
+    "arXiv 2305.05465: rank of the attention matrix in time, n = 40, d = 80",
+    compute_rank,
+)
 def draw_rank(trajectory: SmoothTrajectory) -> Figure:
     """Draw the matrix at five times, and below its rank in time."""
     figure = plt.figure(figsize=(13, 5.8), layout="constrained")
     grid = figure.add_gridspec(2, len(RANK_SHOWN), height_ratios=(1.5, 1))
-    axes: list[Any] = [figure.add_subplot(grid[0, column]) for column in range(len(RANK_SHOWN))]
+    axes: list[Any] = [
+        figure.add_subplot(grid[0, column]) for column in range(len(RANK_SHOWN))
+    ]
     ranks = find_ranks(trajectory)
     for ax, k in zip(axes, RANK_SHOWN, strict=True):
         plot_attention(trajectory, k, ax=ax)
-        ax.set_title(rf"$\lambda_1 t$ = {RANK_UNITS[k]:g}: rank {ranks[k]}", fontsize=12)
+        ax.set_title(
+            rf"$\lambda_1 t$ = {RANK_UNITS[k]:g}: rank {ranks[k]}", fontsize=12
+        )
         ylabel = "token $i$" if k == 0 else ""
-        ax.set(xlabel="token $j$", ylabel=ylabel, xticks=[0, 20, 39], yticks=[0, 20, 39])
-    figure.colorbar(axes[-1].images[0], ax=axes, shrink=0.8, pad=0.01).set_label("$P_{ij}$")
+        ax.set(
+            xlabel="token $j$", ylabel=ylabel, xticks=[0, 20, 39], yticks=[0, 20, 39]
+        )
+    figure.colorbar(axes[-1].images[0], ax=axes, shrink=0.8, pad=0.01).set_label(
+        "$P_{ij}$"
+    )
     below = figure.add_subplot(grid[1, :])
     below.plot(RANK_UNITS, ranks, color=COLOURS[0], lw=2, marker="o", ms=4)
-    below.plot(RANK_UNITS[list(RANK_SHOWN)], ranks[list(RANK_SHOWN)], "o", color=COLOURS[1], ms=8)
-    below.set(xlabel=r"$\lambda_1 t$", ylabel="rank of $P$", ylim=(0, 42), xlim=(-0.2, RANK_UNITS[-1] + 0.2))
-    below.set_title(rf"rank: singular values above $10^{{{np.log10(RANK_TOL):.0f}}}$ times the largest", fontsize=11)
+    below.plot(
+        RANK_UNITS[list(RANK_SHOWN)],
+        ranks[list(RANK_SHOWN)],
+        "o",
+        color=COLOURS[1],
+        ms=8,
+    )
+    below.set(
+        xlabel=r"$\lambda_1 t$",
+        ylabel="rank of $P$",
+        ylim=(0, 42),
+        xlim=(-0.2, RANK_UNITS[-1] + 0.2),
+    )
+    below.set_title(
+        rf"rank: singular values above $10^{{{np.log10(RANK_TOL):.0f}}}$ times the largest",
+        fontsize=11,
+    )
     below.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -84,22 +118,42 @@ def plot_connections(trajectory: SmoothTrajectory, k: int, ax: Axes) -> None:
     weights, segments = P[rows, columns], np.stack([queries[rows], X[columns]], axis=1)
     greys = [to_rgba(EDGE, 0.12 + 0.5 * w) for w in weights]
     style.draw_lines(ax, segments, greys, linewidths=0.2 + 1.6 * weights)
-    marks: dict[str, Any] = {"s": 0.6 * style.SIZE, "edgecolors": EDGE, "linewidths": 0.6}
-    style.scatter(ax, queries, c=COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
+    marks: dict[str, Any] = {
+        "s": 0.6 * style.SIZE,
+        "edgecolors": EDGE,
+        "linewidths": 0.6,
+    }
+    style.scatter(
+        ax, queries, c=COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks
+    )
     style.scatter(ax, X, c=COLOURS[1], label="keys $x_j$", zorder=3, **marks)
 
 
-@paper_figure("connections_leaders", "arXiv 2305.05465: attention between tokens of the plane", compute_connections)
+@paper_figure(
+    "connections_leaders",
+    "arXiv 2305.05465: attention between tokens of the plane",
+    compute_connections,
+)
 def draw_connections(trajectory: SmoothTrajectory) -> Figure:
     """Draw keys and queries at four times, each panel with its own limits, because tokens x grow."""
     axes: Any
     figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=padded_layout())
     for ax, k in zip(axes.flat, SHOWN, strict=True):
         plot_connections(trajectory, k, ax)
-        ax.set_title(rf"$\lambda_1 t$ = {UNITS[k]:.2g}: {count_seen(trajectory, k)} tokens seen", fontsize=12)
+        ax.set_title(
+            rf"$\lambda_1 t$ = {UNITS[k]:.2g}: {count_seen(trajectory, k)} tokens seen",
+            fontsize=12,
+        )
         ax.locator_params(nbins=6)
         ax.tick_params(labelsize=8)
     title = rf"lines: $P_{{ij}}$ > {MIN_WEIGHT:g}; seen: $P_{{ij}}$ > {MIN_WEIGHT:g} for some $i$"
-    style: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": 11, "title_fontsize": 10}
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), title=title, frameon=False, **style)
+    style: dict[str, Any] = {
+        "loc": "outside lower center",
+        "ncols": 2,
+        "fontsize": 11,
+        "title_fontsize": 10,
+    }
+    figure.legend(
+        *axes.flat[0].get_legend_handles_labels(), title=title, frameon=False, **style
+    )
     return figure

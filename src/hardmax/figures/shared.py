@@ -12,7 +12,12 @@ from matplotlib.figure import Figure
 from hardmax._types import FloatArray, IntArray
 
 RESULTS = Path(__file__).with_name("results")
-PAPER_BEST = {2: 0.791, 4: 0.823, 8: 0.851, 16: 0.882}  # accuracy by d: Table 1 of arXiv 2407.01602
+PAPER_BEST = {
+    2: 0.791,
+    4: 0.823,
+    8: 0.851,
+    16: 0.882,
+}  # accuracy by d: Table 1 of arXiv 2407.01602
 
 Row = dict[str, Any]
 Draw = TypeVar("Draw", bound=Callable[..., Figure])
@@ -31,7 +36,9 @@ class PaperFigure:
 FIGURES: dict[str, PaperFigure] = {}
 
 
-def paper_figure(file: str, title: str, compute: Callable[[], Any]) -> Callable[[Draw], Draw]:
+def paper_figure(
+    file: str, title: str, compute: Callable[[], Any]
+) -> Callable[[Draw], Draw]:
     """Register the decorated function in FIGURES, under the part of the file name before the first underscore."""
 
     def register(draw: Draw) -> Draw:
@@ -54,5 +61,10 @@ def read_results(name: str) -> Any:
 
 def by_start(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Group the rows of the paper's model by initial alpha, each group ordered by d."""
-    starts = dict.fromkeys(row["start"] for row in sorted(rows, key=lambda row: row["alpha"]))
-    return {start: sorted((r for r in rows if r["start"] == start), key=lambda r: r["d"]) for start in starts}
+    starts = dict.fromkeys(
+        row["start"] for row in sorted(rows, key=lambda row: row["alpha"])
+    )
+    return {
+        start: sorted((r for r in rows if r["start"] == start), key=lambda r: r["d"])
+        for start in starts
+    }

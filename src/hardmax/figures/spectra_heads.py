@@ -19,7 +19,11 @@ def compute() -> list[ComplexArray]:
     return [weights[w].value_eigenvalues for w in used]
 
 
-@paper_figure("spectra_heads", "arXiv 2305.05465: eigenvalues of the value matrices of trained heads", compute)
+@paper_figure(
+    "spectra_heads",
+    "arXiv 2305.05465: eigenvalues of the value matrices of trained heads",
+    compute,
+)
 def draw(spectra: list[ComplexArray]) -> Figure:
     """Draw one complex plane per layer, with the eigenvalue of largest modulus of each head marked."""
     leading = np.concatenate([values[:, 0] for values in spectra])

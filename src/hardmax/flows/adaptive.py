@@ -16,7 +16,9 @@ from hardmax.flows.integrate import Method, Solution, stack_read
 from hardmax.flows.runge_kutta import FAILURES, MIN_UNIT, RungeKutta
 from hardmax.flows.steps import PAIRS
 
-SCIPY_MIN_RTOL = 100 * float(np.finfo(np.float64).eps)  # SciPy raises smaller values to this one, with a warning
+SCIPY_MIN_RTOL = 100 * float(
+    np.finfo(np.float64).eps
+)  # SciPy raises smaller values to this one, with a warning
 STEPS_PER_CHECK = 100  # steps between two checks of progress
 MAX_NOISE = 1e-3  # rounding error of attention above which Boolean attention is held
 MAX_LOOSENED_RTOL = 1e-2
@@ -33,16 +35,25 @@ def integrate_adaptive(
     """Integrate token sets (n, d) from time 0, and read the states at `times`."""
     if method.name not in PAIRS:
         return [
-            Integration(one, times, method, tick, SciPySolver(one, x, times[-1], method)).solve()
+            Integration(
+                one, times, method, tick, SciPySolver(one, x, times[-1], method)
+            ).solve()
             for one, x in zip(coordinates, tokens, strict=True)
         ]
-    run = RungeKutta(coordinates, tokens, method.name, float(times[-1]), method.max_steps)
+    run = RungeKutta(
+        coordinates, tokens, method.name, float(times[-1]), method.max_steps
+    )
     return integrate_run(run, times, method, tick)
 
 
-def integrate_run(run: RungeKutta, times: FloatArray, method: Method, tick: Callable[[], None]) -> list[Solution]:
+def integrate_run(
+    run: RungeKutta, times: FloatArray, method: Method, tick: Callable[[], None]
+) -> list[Solution]:
     """Take the steps of a run, and read the states at `times`."""
-    each = [Integration(one, times, method, tick, Element(run, b, method)) for b, one in enumerate(run.coordinates)]
+    each = [
+        Integration(one, times, method, tick, Element(run, b, method))
+        for b, one in enumerate(run.coordinates)
+    ]
     left = [b for b, one in enumerate(each) if not one.is_done]
     while left:
         stops = np.array([one.next_time for one in each])
@@ -99,12 +110,17 @@ class SciPySolver:
     maximum). A mean of at most tolerance / sqrt(N) keeps every coordinate within the tolerance.
     """
 
-    def __init__(self, coordinates: Coordinates, tokens: FloatArray, end: float, method: Method) -> None:
+    def __init__(
+        self, coordinates: Coordinates, tokens: FloatArray, end: float, method: Method
+    ) -> None:
         self._coordinates, self._end, self._name = coordinates, float(end), method.name
         start = coordinates.start(tokens)
         self._shape, self._sizes = start.shape, coordinates.sizes(start).ravel()
         self.norm_ratio = 1.0 if method.name == "LSODA" else float(np.sqrt(start.size))
-        self.rtol, self.atol = max(method.rtol / self.norm_ratio, SCIPY_MIN_RTOL), method.atol / self.norm_ratio
+        self.rtol, self.atol = (
+            max(method.rtol / self.norm_ratio, SCIPY_MIN_RTOL),
+            method.atol / self.norm_ratio,
+        )
         self._steps = self._evaluations = 0
         self.failure = ""
         self._start_at(0.0, start.ravel())
@@ -113,7 +129,9 @@ class SciPySolver:
         make: Any = getattr(scipy.integrate, self._name)
 
         def find_rate(t: float, state: FloatArray) -> FloatArray:
-            return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
+            return np.asarray(
+                self._coordinates.rate(state.reshape(self._shape), t)
+            ).ravel()
 
         atol = np.maximum(self.atol * self._sizes, MIN_UNIT)
         self._solver = make(find_rate, t, state, self._end, rtol=self.rtol, atol=atol)
@@ -138,7 +156,9 @@ class SciPySolver:
     def advance(self) -> None:
         """Do one step."""
         self._steps += 1
-        if not np.isfinite(getattr(self._solver, "h_abs", 0.0)):  # SciPy would search for a first step forever
+        if not np.isfinite(
+            getattr(self._solver, "h_abs", 0.0)
+        ):  # SciPy would search for a first step forever
             self.failure = "the velocity is not finite"
             return
         try:
@@ -151,7 +171,9 @@ class SciPySolver:
 
     def interpolate(self, times: FloatArray) -> FloatArray:
         """Return the states at times within the last step."""
-        return np.asarray(self._solver.dense_output()(times).T.reshape(-1, *self._shape))
+        return np.asarray(
+            self._solver.dense_output()(times).T.reshape(-1, *self._shape)
+        )
 
     def restart(self) -> None:
         """Go on with the present tolerances and attention."""
@@ -163,13 +185,28 @@ class Integration:
     """The states of one token set read so far, and changes to keep its solver going."""
 
     def __init__(
-        self, coordinates: Coordinates, times: FloatArray, method: Method, tick: Callable[[], None], solver: Any
+        self,
+        coordinates: Coordinates,
+        times: FloatArray,
+        method: Method,
+        tick: Callable[[], None],
+        solver: Any,
     ) -> None:
-        self._coordinates, self._times, self._method, self._tick = coordinates, times, method, tick
+        self._coordinates, self._times, self._method, self._tick = (
+            coordinates,
+            times,
+            method,
+            tick,
+        )
         self._solver: Element | SciPySolver = solver
         x, z = coordinates.read(solver.y, 0.0)
-        self._lost = np.full_like(x, np.nan), None if z is None else np.full_like(z, np.nan)
-        self._read: list[tuple[FloatArray, FloatArray | None]] = []  # x and z at the first of `times`
+        self._lost = (
+            np.full_like(x, np.nan),
+            None if z is None else np.full_like(z, np.nan),
+        )
+        self._read: list[
+            tuple[FloatArray, FloatArray | None]
+        ] = []  # x and z at the first of `times`
         self._problem, self._checked_at = "", 0.0
         self._held: tuple[float, FloatArray] | None = None
         self._loosened = False
@@ -192,12 +229,20 @@ class Integration:
     @property
     def next_check(self) -> int:
         """The number of steps at which progress is checked next, or the largest allowed one."""
-        return min((self._solver.counts[0] // STEPS_PER_CHECK + 1) * STEPS_PER_CHECK, self._method.max_steps)
+        return min(
+            (self._solver.counts[0] // STEPS_PER_CHECK + 1) * STEPS_PER_CHECK,
+            self._method.max_steps,
+        )
 
     def _save(self, states: FloatArray) -> None:
         for y in states:
-            t, state = float(self._times[len(self._read)]), self._coordinates.after_step(y)
-            self._read.append(self._coordinates.read(state, t) if np.isfinite(y).all() else self._lost)
+            t, state = (
+                float(self._times[len(self._read)]),
+                self._coordinates.after_step(y),
+            )
+            self._read.append(
+                self._coordinates.read(state, t) if np.isfinite(y).all() else self._lost
+            )
             self._tick()
 
     def solve(self) -> Solution:
@@ -212,8 +257,20 @@ class Integration:
     def solution(self) -> Solution:
         steps, evaluations, rejected = self._solver.counts
         read = self._read + [self._lost] * (len(self._times) - len(self._read))
-        rtol = self._solver.norm_ratio * self._solver.rtol if self._loosened else self._method.rtol
-        return Solution(*stack_read(read), steps, evaluations, rejected, self._problem, self._held, rtol)
+        rtol = (
+            self._solver.norm_ratio * self._solver.rtol
+            if self._loosened
+            else self._method.rtol
+        )
+        return Solution(
+            *stack_read(read),
+            steps,
+            evaluations,
+            rejected,
+            self._problem,
+            self._held,
+            rtol,
+        )
 
     def go_on(self) -> bool:
         """Save the times that the last step has passed and check progress; return whether the integration is done."""
@@ -241,13 +298,19 @@ class Integration:
         """Hold attention or loosen the error control if sharp attention stopped the progress of the last steps."""
         solver, since, coordinates = self._solver, self._checked_at, self._coordinates
         t = self._checked_at = solver.t
-        if not isinstance(coordinates, Rescaled) or not 0 < t - since < coordinates.min_progress:
+        if (
+            not isinstance(coordinates, Rescaled)
+            or not 0 < t - since < coordinates.min_progress
+        ):
             return
         noise = coordinates.noise(solver.y, t)
         P = coordinates.hold_attention(solver.y, t) if noise > MAX_NOISE else None
         if P is not None:
             self._held = t, P
-        elif noise > 0.01 * max(solver.rtol, self._method.rtol) and solver.rtol < MAX_LOOSENED_RTOL:
+        elif (
+            noise > 0.01 * max(solver.rtol, self._method.rtol)
+            and solver.rtol < MAX_LOOSENED_RTOL
+        ):
             # Drop the bound on each coordinate first, then raise the bound on the mean above the rounding noise
             if not self._loosened and solver.rtol < self._method.rtol:
                 solver.rtol, solver.atol = self._method.rtol, self._method.atol

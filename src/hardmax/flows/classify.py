@@ -55,7 +55,9 @@ LIMITS = {  # of each kind
     "unknown": "No theorem says where tokens end.",
 }
 NUMBERS = {"boolean": "2.1", "polytope": "3.1", "hyperplanes": "4.2", "product": "5.2"}
-THEOREMS = {kind: f"Theorem {number} of {PAPER}" for kind, number in NUMBERS.items()}  # which prove these limits
+THEOREMS = {
+    kind: f"Theorem {number} of {PAPER}" for kind, number in NUMBERS.items()
+}  # which prove these limits
 THEOREMS |= {"collapse": f"{PAPER}, on V = -I", "still": "V = 0"}
 CONJECTURES = {"complex": f"conjecture in {PAPER}", "unknown": ""}
 
@@ -135,7 +137,13 @@ class Expectation:
         return f"{sentence} Proved: {self.theorem}.{more if self.kind == 'hyperplanes' and self.positive > 1 else ''}"
 
 
-def classify(Q: Array | SelfAttention = None, K: Array = None, V: Array = None, *, causal: bool = False) -> Expectation:
+def classify(
+    Q: Array | SelfAttention = None,
+    K: Array = None,
+    V: Array = None,
+    *,
+    causal: bool = False,
+) -> Expectation:
     """Find the limit of x_i' = sum_j P_ij V x_j that the spectrum of V implies.
 
     Parameters
@@ -191,7 +199,9 @@ def classify_rule(rule: SelfAttention, d: int) -> Expectation:
     if rule.causal:
         hypotheses[UNMASKED] = False
     proved = found.kind in THEOREMS and all(hypotheses.values()) and not rounding
-    return replace(found, proved=proved, hypotheses=hypotheses, rounding=tuple(rounding))
+    return replace(
+        found, proved=proved, hypotheses=hypotheses, rounding=tuple(rounding)
+    )
 
 
 @cache_per_rule
@@ -204,7 +214,9 @@ def classify_values(rule: SelfAttention, d: int) -> Expectation:
     count, positive = int(same.sum()), int((values.real > near).sum())
     leading, dual = eigenvalues.find_eigenspace(V, values[same].mean(), count)
     hypotheses: dict[str, bool] = {}
-    one = count == 1 or (found.multiplicities is not None and found.multiplicities[0] == count)
+    one = count == 1 or (
+        found.multiplicities is not None and found.multiplicities[0] == count
+    )
     rounding = [] if one else [PARTED]
     if not V.any():
         kind, rounding = "still", []
@@ -216,7 +228,10 @@ def classify_values(rule: SelfAttention, d: int) -> Expectation:
         kind, rounding = ("complex" if top.real > near and alone else "unknown"), []
     elif len(V) == 1:
         kind = "boolean" if top.real > 0 else "collapse"
-    elif same.all() and np.abs(V - top.real * np.eye(len(V))).max() <= IDENTITY_TOL * found.size:
+    elif (
+        same.all()
+        and np.abs(V - top.real * np.eye(len(V))).max() <= IDENTITY_TOL * found.size
+    ):
         kind = "polytope" if top.real > 0 else "collapse"
         rounding = [] if np.array_equal(V, V[0, 0] * np.eye(len(V))) else [PARTED]
     elif top.real <= near:
@@ -226,10 +241,20 @@ def classify_values(rule: SelfAttention, d: int) -> Expectation:
         hypotheses[DOMINANT] = bool((np.abs(values[~same]) < top.real - near).all())
         if count > 1:
             exact = found.eigenvectors is not None and not rounding
-            hypotheses[WHOLE] = bool(found.eigenvectors[0] == count if exact else leading.shape[1] == count)  # type: ignore[index]
-    if rounding and not eigenvalues.has_flint() and len(V) <= eigenvalues.MAX_EXACT_DIMENSION:
+            hypotheses[WHOLE] = bool(
+                found.eigenvectors[0] == count  # type: ignore[index]
+                if exact
+                else leading.shape[1] == count
+            )
+    if (
+        rounding
+        and not eigenvalues.has_flint()
+        and len(V) <= eigenvalues.MAX_EXACT_DIMENSION
+    ):
         rounding.append(HELP)
-    return Expectation(kind, hypotheses, tuple(rounding), values, count, positive, leading, dual)
+    return Expectation(
+        kind, hypotheses, tuple(rounding), values, count, positive, leading, dual
+    )
 
 
 def _is_certain(found: Eigenvalues) -> bool:
@@ -238,14 +263,20 @@ def _is_certain(found: Eigenvalues) -> bool:
         return True
     values, top, near = found.values, found.values[0], EQUAL_TOL * found.size
     below = top.real - values.real
-    edges = np.concatenate([np.abs(values - top), below, values.real, top.real - np.abs(values)])
+    edges = np.concatenate(
+        [np.abs(values - top), below, values.real, top.real - np.abs(values)]
+    )
     away = np.minimum(np.abs(values - top), np.abs(values - top.conjugate())) > near
-    one_leads = bool((below[away] > near).all())  # otherwise rounding decides which of several comes first
+    one_leads = bool(
+        (below[away] > near).all()
+    )  # otherwise rounding decides which of several comes first
     apart = bool((np.abs(np.abs(edges) - near) > 4 * found.error).all())
     return found.error < near / 8 and one_leads and apart
 
 
-def _check_simple(V: FloatArray, found: Expectation, B: AnyArray, error: float) -> tuple[bool, bool]:
+def _check_simple(
+    V: FloatArray, found: Expectation, B: AnyArray, error: float
+) -> tuple[bool, bool]:
     """Return for a simple leading eigenvalue whether ⟨phi, B phi⟩ > 0, and whether its gap is larger than rounding.
 
     Rounding of V by |E| moves the eigenvalue by up to |E| times its condition number. In floats, V is similar to D + E
@@ -256,26 +287,44 @@ def _check_simple(V: FloatArray, found: Expectation, B: AnyArray, error: float) 
     if found.multiplicity > 1:
         return False, False
     if eigenvalues.is_exact(V) and not error:
-        condition, positive = eigenvalues.examine_simple_eigenvalue(V, complex(values[0]), B)
+        condition, positive = eigenvalues.examine_simple_eigenvalue(
+            V, complex(values[0]), B
+        )
     else:
         floats = eigenvalues.bound_eigenvalues(V)
         assert floats.first is not None
         phi, size = np.real(floats.first), float(np.abs(B).max()) or 1.0
-        off = 2 * np.sqrt(d) * floats.error / max(gap - 2 * floats.error, np.finfo(np.float64).tiny)
+        off = (
+            2
+            * np.sqrt(d)
+            * floats.error
+            / max(gap - 2 * floats.error, np.finfo(np.float64).tiny)
+        )
         form = float(phi @ (B / size).astype(np.float64) @ phi)
-        positive = form > d * (3 * off + off * off + error / size + 4 * d * UNIT)  # |B / size| <= d
-        condition = float(np.linalg.norm(found.dual) * np.linalg.norm(found.leading[:, 0]))
+        positive = form > d * (
+            3 * off + off * off + error / size + 4 * d * UNIT
+        )  # |B / size| <= d
+        condition = float(
+            np.linalg.norm(found.dual) * np.linalg.norm(found.leading[:, 0])
+        )
     return positive, gap > MIN_GAP_ROUNDINGS * UNIT * frobenius_norm(V) * condition
 
 
 def _form(rule: SelfAttention, d: int) -> tuple[AnyArray, float]:
     """Return a positive multiple of Q^T K and an error bound: in integers (error 0) if small, else in floats."""
-    Q, K = (np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64) for M in (rule.Q, rule.K))
+    Q, K = (
+        np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64)
+        for M in (rule.Q, rule.K)
+    )
     if d * Q.size <= MAX_EXACT_PRODUCTS:
         queries, keys = (np.array(over_one_denominator(M)[0], object) for M in (Q, K))
         return np.asarray(queries.T @ keys), 0.0
-    Q, K = (np.ldexp(M, -int(np.frexp(np.abs(M).max())[1])) for M in (Q, K))  # no product overflows
-    return np.asarray(Q.T @ K), float((len(Q) + 2) * UNIT * (np.abs(Q).T @ np.abs(K)).max() * 1.01)
+    Q, K = (
+        np.ldexp(M, -int(np.frexp(np.abs(M).max())[1])) for M in (Q, K)
+    )  # no product overflows
+    return np.asarray(Q.T @ K), float(
+        (len(Q) + 2) * UNIT * (np.abs(Q).T @ np.abs(K)).max() * 1.01
+    )
 
 
 def _check_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
@@ -283,7 +332,11 @@ def _check_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
     (B, error), Q, K = _form(rule, d), rule.Q, rule.K
     size = np.abs(B).max() or 1
     skew = np.abs(B - B.T).max() / size
-    alike = (Q is None and K is None) or (Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K)))
+    alike = (Q is None and K is None) or (
+        Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K))
+    )
     exact = alike or bool(skew == 0 and (not error or Q is None or K is None))
     doubled = B + B.T if not error else B + B.T - 2 * d * error * np.eye(d)
-    return bool(skew <= _validation.SYMMETRY_TOL) and _validation.is_positive_definite(doubled), exact
+    return bool(skew <= _validation.SYMMETRY_TOL) and _validation.is_positive_definite(
+        doubled
+    ), exact

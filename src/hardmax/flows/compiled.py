@@ -20,7 +20,16 @@ from numba.core import cgutils
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.flows import steps
 from hardmax.flows.steps import State, Terms
-from hardmax.search.simd import FLOAT64, LANES, broadcast, int64, intrinsic, load, maximum, store
+from hardmax.search.simd import (
+    FLOAT64,
+    LANES,
+    broadcast,
+    int64,
+    intrinsic,
+    load,
+    maximum,
+    store,
+)
 from hardmax.search.threads import entry
 
 MIN_EXPONENT = -1000.0  # 2^x is negligible there, without underflow
@@ -64,23 +73,46 @@ def _make_sums(width):
     def sums(builder, queries, keys, row, plain, end, at, out):
         kind = FLOAT64[0]
         fuse = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{LANES}f64"
+            builder.module,
+            ir.FunctionType(kind, [kind] * 3),
+            f"llvm.fmuladd.v{LANES}f64",
         )
         query = [
-            load(builder, builder.gep(queries, [builder.add(at, at.type(LANES * c))]), FLOAT64) for c in range(width)
+            load(
+                builder,
+                builder.gep(queries, [builder.add(at, at.type(LANES * c))]),
+                FLOAT64,
+            )
+            for c in range(width)
         ]
         wide = ir.VectorType(ir.IntType(64), LANES)
-        rows = builder.add(broadcast(builder, row), ir.Constant(wide, list(range(LANES))))
+        rows = builder.add(
+            broadcast(builder, row), ir.Constant(wide, list(range(LANES)))
+        )
         constant = lambda x: ir.Constant(kind, [x] * LANES)  # noqa: E731
-        top, total, *means = (cgutils.alloca_once(builder, kind) for _ in range(width + 2))
-        for each, start in zip((top, total, *means), (-math.inf, *[0.0] * (width + 1)), strict=True):
+        top, total, *means = (
+            cgutils.alloca_once(builder, kind) for _ in range(width + 2)
+        )
+        for each, start in zip(
+            (top, total, *means), (-math.inf, *[0.0] * (width + 1)), strict=True
+        ):
             builder.store(constant(start), each)
 
         def visit(add):
-            for first, last, masked in ((row.type(0), plain, False), (plain, end, True)):
-                with cgutils.for_range_slice(builder, first, last, row.type(1), row.type) as (j, _):
+            for first, last, masked in (
+                (row.type(0), plain, False),
+                (plain, end, True),
+            ):
+                with cgutils.for_range_slice(
+                    builder, first, last, row.type(1), row.type
+                ) as (j, _):
                     start = builder.gep(keys, [builder.mul(j, j.type(width))])
-                    key = [broadcast(builder, builder.load(builder.gep(start, [j.type(c)]))) for c in range(width)]
+                    key = [
+                        broadcast(
+                            builder, builder.load(builder.gep(start, [j.type(c)]))
+                        )
+                        for c in range(width)
+                    ]
                     score = builder.fmul(query[0], key[0])
                     for q, k in zip(query[1:], key[1:], strict=True):
                         score = builder.call(fuse, [q, k, score])
@@ -93,14 +125,20 @@ def _make_sums(width):
             builder.store(maximum(builder, score, builder.load(top)), top)
 
         def add_key(score, key):
-            power = maximum(builder, builder.fsub(score, builder.load(top)), constant(MIN_EXPONENT))
+            power = maximum(
+                builder, builder.fsub(score, builder.load(top)), constant(MIN_EXPONENT)
+            )
             shifted = builder.fadd(power, constant(TO_INTEGER))
             rest = builder.fsub(power, builder.fsub(shifted, constant(TO_INTEGER)))
             weight = constant(POLYNOMIAL[0])
             for c in POLYNOMIAL[1:]:
                 weight = builder.call(fuse, [weight, rest, constant(c)])
-            exponent = builder.shl(builder.bitcast(shifted, wide), ir.Constant(wide, [52] * LANES))
-            weight = builder.bitcast(builder.add(builder.bitcast(weight, wide), exponent), kind)
+            exponent = builder.shl(
+                builder.bitcast(shifted, wide), ir.Constant(wide, [52] * LANES)
+            )
+            weight = builder.bitcast(
+                builder.add(builder.bitcast(weight, wide), exponent), kind
+            )
             builder.store(builder.fadd(builder.load(total), weight), total)
             for mean, k in zip(means, key, strict=True):
                 builder.store(builder.call(fuse, [weight, k, builder.load(mean)]), mean)
@@ -108,7 +146,12 @@ def _make_sums(width):
         visit(raise_top)
         visit(add_key)
         for c, each in enumerate((top, total, *means)):
-            store(builder, builder.load(each), builder.gep(out, [row.type(LANES * c)]), FLOAT64)
+            store(
+                builder,
+                builder.load(each),
+                builder.gep(out, [row.type(LANES * c)]),
+                FLOAT64,
+            )
 
     return sums
 
@@ -183,7 +226,10 @@ def find_form(terms, b, s, t):
     if not len(terms.decay):
         F[:] = G.T
         return F
-    size, partner = np.exp(t * terms.decay), np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
+    size, partner = (
+        np.exp(t * terms.decay),
+        np.arange(len(G)) + np.sign(terms.turn).astype(np.intp),
+    )
     straight, across = size * np.cos(t * terms.turn), -size * np.sin(t * terms.turn)
     for i in range(len(G)):
         F[i] = G[:, i] * straight[i] + G[:, partner[i]] * across[i]  # transposed
@@ -201,7 +247,12 @@ def make_space(tokens, rows, d):
     for each in WIDTHS[::-1]:
         width = each if each >= d else width
     groups = (tokens + LANES - 1) // LANES
-    return Space(np.empty((rows, d)), np.zeros((groups, width, LANES)), np.zeros((tokens, width)), np.zeros(2))
+    return Space(
+        np.empty((rows, d)),
+        np.zeros((groups, width, LANES)),
+        np.zeros((tokens, width)),
+        np.zeros(2),
+    )
 
 
 @njit
@@ -225,7 +276,11 @@ def _prepare(terms, b, s, t, tokens, space):
     F = find_form(terms, b, s, t)
     largest = np.abs(F).max()
     log = 2.0 * terms.rate * t - 2.0 * math.log(shrink)
-    F *= LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest))) if 0 < largest < np.inf else 1.0
+    F *= (
+        LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest)))
+        if 0 < largest < np.inf
+        else 1.0
+    )
     for i in range(tokens):
         for c in range(d):
             space.keys[i, c] = w[i, c] * shrink
@@ -239,17 +294,32 @@ def _prepare(terms, b, s, t, tokens, space):
 @njit
 def _attend(terms, b, s, tokens, space, first, last, out):
     """Write the derivative of rows from `first`, a multiple of 16, to `last`."""
-    w, d, sums = space.point, space.point.shape[1], np.empty((2 + space.keys.shape[1], LANES))
+    w, d, sums = (
+        space.point,
+        space.point.shape[1],
+        np.empty((2 + space.keys.shape[1], LANES)),
+    )
     D = terms.values[min(b, len(terms.values) - 1), min(s, terms.values.shape[1] - 1)]
     pull = np.empty(d)
     for i in range(first, last):
         if i < tokens:
             lane = i % LANES
             if lane == 0:
-                _sum_rows(space.queries, space.keys, i, i if terms.causal else tokens, min(i + LANES, tokens), sums)
+                _sum_rows(
+                    space.queries,
+                    space.keys,
+                    i,
+                    i if terms.causal else tokens,
+                    min(i + LANES, tokens),
+                    sums,
+                )
             grow = space.numbers[0] / sums[1, lane]
             if terms.sphere == 2:
-                grow = space.numbers[0] * 2.0 ** sums[0, lane] / (i + 1 if terms.causal else tokens)
+                grow = (
+                    space.numbers[0]
+                    * 2.0 ** sums[0, lane]
+                    / (i + 1 if terms.causal else tokens)
+                )
             if space.numbers[1]:
                 grow = np.nan
             for c in range(d):
@@ -269,7 +339,14 @@ def _attend(terms, b, s, tokens, space, first, last, out):
 
 @entry()
 def begin_stage(
-    terms: Terms, state: State, A: FloatArray, C: FloatArray, b: int, s: int, last: int, space: Space
+    terms: Terms,
+    state: State,
+    A: FloatArray,
+    C: FloatArray,
+    b: int,
+    s: int,
+    last: int,
+    space: Space,
 ) -> None:
     """Prepare stage s of a step from y, or where s > `last` (for dense output) of the step that was done."""
     again, rows, d = s > last, state.rows[b], state.y.shape[2]
@@ -291,10 +368,20 @@ def begin_stage(
 
 
 @entry()
-def attend_rows(terms: Terms, state: State, b: int, s: int, space: Space, bounds: IntArray, some: IntArray) -> None:
+def attend_rows(
+    terms: Terms,
+    state: State,
+    b: int,
+    s: int,
+    space: Space,
+    bounds: IntArray,
+    some: IntArray,
+) -> None:
     """Write the derivative of the rows bounds[k] to bounds[k + 1] in stage s, for some k."""
     for k in some:
-        _attend(terms, b, s, state.tokens[b], space, bounds[k], bounds[k + 1], state.K[b, s])
+        _attend(
+            terms, b, s, state.tokens[b], space, bounds[k], bounds[k + 1], state.K[b, s]
+        )
 
 
 combine_errors = njit(steps.combine_errors)
@@ -303,7 +390,12 @@ combine_errors = njit(steps.combine_errors)
 @entry()
 def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the same as `steps.find_error`."""
-    h, largest, other, d = state.times[b, 2] - state.times[b, 0], 0.0, 0.0, state.y.shape[2]
+    h, largest, other, d = (
+        state.times[b, 2] - state.times[b, 0],
+        0.0,
+        0.0,
+        state.y.shape[2],
+    )
     y, new, K = state.y[b], state.new[b], state.K[b].reshape(state.K.shape[1], -1)
     errors = np.zeros((2, state.rows[b] * d))
     for e in range(2):
@@ -319,7 +411,9 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
                 mean += abs(y[i, c])
             mean /= max(last - first, 1)
             for i in range(first, last):
-                unit = state.units[b, i, c] + state.rtol[b] * max(abs(y[i, c]), abs(new[i, c]), mean)
+                unit = state.units[b, i, c] + state.rtol[b] * max(
+                    abs(y[i, c]), abs(new[i, c]), mean
+                )
                 error = abs(errors[0, i * d + c] / unit)
                 largest = error if not error <= largest else largest  # NaN stays
                 other = max(other, abs(errors[1, i * d + c] / unit))
@@ -349,13 +443,19 @@ def advance(
     for b in some:
         space = make_space(state.tokens[b], state.rows[b], state.y.shape[2])
         tried = 0
-        while tried < tries and state.times[b, 0] < stops[b] and state.flags[b, 0] < counts[b]:
+        while (
+            tried < tries
+            and state.times[b, 0] < stops[b]
+            and state.flags[b, 0] < counts[b]
+        ):
             tried += 1
             if not choose_end(state, end, last, b):
                 too_short[b] = True
                 break
             for s in range(1, last + 1):
                 begin_stage(terms, state, A, C, b, s, last, space)
-                _attend(terms, b, s, state.tokens[b], space, 0, state.rows[b], state.K[b, s])
+                _attend(
+                    terms, b, s, state.tokens[b], space, 0, state.rows[b], state.K[b, s]
+                )
             state.flags[b, 1] += last
             settle(state, find_error(state, E, b), exponent, b)

@@ -37,25 +37,38 @@ from hardmax.rules.sphere import Sphere, on_sphere
 if TYPE_CHECKING:
     from hardmax.flows.integrate import Method
 
-MAX_BASIS_CONDITION = 1e4  # condition number of the eigenbasis above which S is the identity
+MAX_BASIS_CONDITION = (
+    1e4  # condition number of the eigenbasis above which S is the identity
+)
 GROWTH_TOL = 1e-12  # a smaller lambda, relative to |D|, counts as zero
 MIN_BOOLEAN = 1 - 1e-3  # smallest row maximum for attention to count as Boolean
-MAX_GRADIENT_NOISE = 1e12  # bound of rounding errors of scores, below which attention has gradients
-MAX_EXPONENT = 600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
+MAX_GRADIENT_NOISE = (
+    1e12  # bound of rounding errors of scores, below which attention has gradients
+)
+MAX_EXPONENT = (
+    600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
+)
 MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
 TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
 TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
 Result = TypeVar("Result")
 
 
-def cache_per_rule(find: Callable[[SelfAttention, int], Result]) -> Callable[[SelfAttention, int], Result]:
+def cache_per_rule(
+    find: Callable[[SelfAttention, int], Result],
+) -> Callable[[SelfAttention, int], Result]:
     """Decorate a function of a rule and a dimension to cache its results as long as the rule lives."""
-    cache: WeakKeyDictionary[SelfAttention, dict[tuple[int, ...], Result]] = WeakKeyDictionary()
+    cache: WeakKeyDictionary[SelfAttention, dict[tuple[int, ...], Result]] = (
+        WeakKeyDictionary()
+    )
 
     @wraps(find)
     def find_once(rule: SelfAttention, d: int) -> Result:
         results = cache.setdefault(rule, {})
-        key = (d, *(getattr(weight, "_version", 0) for weight in rule.weights))  # a tensor may change in place
+        key = (
+            d,
+            *(getattr(weight, "_version", 0) for weight in rule.weights),
+        )  # a tensor may change in place
         if key not in results:
             results[key] = find(rule, d)
         return results[key]
@@ -71,7 +84,9 @@ class Growth:
     basis: FloatArray  # S
     inverse: FloatArray
     blocks: FloatArray  # D; V itself if S is the identity
-    imaginary: FloatArray | None  # (d,) imaginary part of each column's eigenvalue; None if S is the identity
+    imaginary: (
+        FloatArray | None
+    )  # (d,) imaginary part of each column's eigenvalue; None if S is the identity
 
     @cached_property
     def grows(self) -> bool:
@@ -81,11 +96,17 @@ class Growth:
     def basis_at(self, t: float) -> FloatArray:
         """Return S e^{t(D - lambda I)}, which maps y to e^{-lambda t} x."""
         if self.imaginary is None:
-            return np.asarray(scipy.linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
+            return np.asarray(
+                scipy.linalg.expm(
+                    t * (self.blocks - self.rate * np.eye(len(self.blocks)))
+                )
+            )
         decay = np.exp(t * (np.diag(self.blocks) - self.rate))
         if not self.imaginary.any():
             return np.asarray(self.basis * decay)
-        partners = self.basis[:, np.arange(len(decay)) + np.sign(self.imaginary).astype(np.intp)]  # in each pair
+        partners = self.basis[
+            :, np.arange(len(decay)) + np.sign(self.imaginary).astype(np.intp)
+        ]  # in each pair
         straight = self.basis * (decay * np.cos(t * self.imaginary))
         return np.asarray(straight - partners * (decay * np.sin(t * self.imaginary)))
 
@@ -101,7 +122,9 @@ def find_growth(rule: SelfAttention, d: int) -> Growth:
     if np.array_equal(V, V.T):
         values, S = np.linalg.eigh(V)
         return Growth(float(values.max()), S, S.T, np.diag(values), np.zeros(len(V)))
-    values, vectors = np.linalg.eig(V)  # complex pairs are neighbours, the positive imaginary part first
+    values, vectors = np.linalg.eig(
+        V
+    )  # complex pairs are neighbours, the positive imaginary part first
     rate, imaginary = float(values.real.max()), values.imag.astype(np.float64)
     S = np.where(imaginary < 0, np.roll(vectors.imag, 1, axis=1), vectors.real)
     blocks = np.diag(values.real)
@@ -149,7 +172,9 @@ class Coordinates:
         if type(self._rule) is not Sphere:
             return None
         forms = np.eye(d) * float(to_numpy(self._rule.find_beta(0.0)))
-        return _make_terms(forms, np.eye(d), self._rule.causal)._replace(sphere=1 if self._rule.normalized else 2)
+        return _make_terms(forms, np.eye(d), self._rule.causal)._replace(
+            sphere=1 if self._rule.normalized else 2
+        )
 
     def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
         """Return Q^T K and V at time t, if one depends on time."""
@@ -170,11 +195,18 @@ class Coordinates:
 
 def depends_on_gradients(rule: Any) -> bool:
     """Return whether a weight requires gradients, or a function of time returns such a tensor."""
-    return any(needs_gradient(weight(0.0) if callable(weight) else weight) for weight in rule.weights)
+    return any(
+        needs_gradient(weight(0.0) if callable(weight) else weight)
+        for weight in rule.weights
+    )
 
 
 def choose_coordinates(
-    rule: Flow | MultiHead, tokens: Array, keys: Array = None, *, steps: "Method | None" = None
+    rule: Flow | MultiHead,
+    tokens: Array,
+    keys: Array = None,
+    *,
+    steps: "Method | None" = None,
 ) -> Coordinates:
     """Choose the coordinates for a rule; `steps` is a method with fixed steps, or None."""
     if not isinstance(rule, SelfAttention):
@@ -199,7 +231,9 @@ class Attending(Coordinates):
     def terms(self, d: int) -> Terms | None:
         if type(self._rule) is not SelfAttention:
             return None
-        return _make_terms(self._rule.form(d), self._rule.value_matrix(d), self._rule.causal)
+        return _make_terms(
+            self._rule.form(d), self._rule.value_matrix(d), self._rule.causal
+        )
 
 
 class Decaying(Attending):
@@ -207,7 +241,9 @@ class Decaying(Attending):
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         growth = find_growth(self._rule, state.shape[-1])
-        return state, _scale(state @ match_array(growth.bounded_factor(-t), state).T, -growth.rate * t)
+        return state, _scale(
+            state @ match_array(growth.bounded_factor(-t), state).T, -growth.rate * t
+        )
 
 
 class TokensAndGrowth(Attending):
@@ -228,14 +264,22 @@ class TokensAndGrowth(Attending):
 
     def rate(self, state: Array, t: float) -> Array:
         tokens, growth = self._split(state)
-        return join([self._rule.velocity(tokens, t, self._keys), self._rule.values(growth, t)], axis=-2)
+        return join(
+            [self._rule.velocity(tokens, t, self._keys), self._rule.values(growth, t)],
+            axis=-2,
+        )
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         tokens, growth = self._split(state)
         d = tokens.shape[-1]
         try:
-            return tokens, _solve(growth.reshape(-1, d, d)[0].T, tokens)  # F is the same for every batch element
-        except (np.linalg.LinAlgError, RuntimeError):  # F is singular; torch raises a RuntimeError
+            return tokens, _solve(
+                growth.reshape(-1, d, d)[0].T, tokens
+            )  # F is the same for every batch element
+        except (
+            np.linalg.LinAlgError,
+            RuntimeError,
+        ):  # F is singular; torch raises a RuntimeError
             return tokens, tokens * np.nan
 
 
@@ -268,7 +312,9 @@ class Rescaled(Attending):
         terms, growth = super().terms(d), self._growth
         if terms is None:
             return None
-        made = _make_terms(self._in_basis(self._rule.form(d)), growth.blocks, terms.causal)
+        made = _make_terms(
+            self._in_basis(self._rule.form(d)), growth.blocks, terms.causal
+        )
         made = made._replace(rate=growth.rate, offset=1.0)
         exponent = growth.blocks - growth.rate * np.eye(d)
         if growth.imaginary is None:
@@ -276,7 +322,11 @@ class Rescaled(Attending):
             for k in range(1, TAYLOR_DEGREE + 1):
                 powers.append(powers[-1] @ exponent / k)
             return made._replace(powers=np.array(powers))
-        return made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary) if exponent.any() else made
+        return (
+            made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
+            if exponent.any()
+            else made
+        )
 
     def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
         return self._in_basis(super().matrices(t, d)[0]), self._growth.blocks
@@ -292,7 +342,9 @@ class Rescaled(Attending):
 
     def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
         """Hold attention constant from now on if it is Boolean and not yet held, and return it; else return None."""
-        P = np.asarray(self._rule.attention(self._unit(state, t), t, None, self._growth.rate * t))
+        P = np.asarray(
+            self._rule.attention(self._unit(state, t), t, None, self._growth.rate * t)
+        )
         if self.held is not None or P.max(axis=1).min() < MIN_BOOLEAN:
             return None
         self.held = P
@@ -301,7 +353,9 @@ class Rescaled(Attending):
     @property
     def spread(self) -> float:
         """The largest difference of real parts of eigenvalues of V."""
-        return self._growth.rate - float(np.linalg.eigvals(self._growth.blocks).real.min())
+        return self._growth.rate - float(
+            np.linalg.eigvals(self._growth.blocks).real.min()
+        )
 
     @property
     def differs_in_clusters(self) -> bool:
@@ -316,7 +370,9 @@ class Rescaled(Attending):
         """Bound the change of a score, and so of attention, by rounding: eps times a bound of |⟨Q x_i, K x_j⟩|."""
         length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
         form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
-        growth = float(np.exp(min(2 * self._growth.rate * t, MAX_EXPONENT)))  # of products of two tokens
+        growth = float(
+            np.exp(min(2 * self._growth.rate * t, MAX_EXPONENT))
+        )  # of products of two tokens
         return growth * length**2 * form * float(np.finfo(np.float64).eps)
 
     def rate(self, state: Array, t: float) -> Array:
@@ -324,7 +380,10 @@ class Rescaled(Attending):
         if self.held is not None:
             means = self.held @ state
         elif is_tensor(state) and self.is_blurred(state, t):
-            means = self._rule.attention(self._unit(state, t), t, None, log).detach() @ state
+            means = (
+                self._rule.attention(self._unit(state, t), t, None, log).detach()
+                @ state
+            )
         else:
             means = self._rule.unit_means(self._unit(state, t), t, None, log, state)
         return self._grow(means - state)
@@ -342,13 +401,18 @@ class RescaledByTensor(Rescaled):
 
     def __init__(self, rule: SelfAttention, d: int) -> None:
         super().__init__(rule, d)
-        self._growth = Growth(self._growth.rate, np.eye(d), np.eye(d), rule.value_matrix(d), None)
+        self._growth = Growth(
+            self._growth.rate, np.eye(d), np.eye(d), rule.value_matrix(d), None
+        )
 
     def _unit(self, state: Array, t: float) -> Array:
         if not is_tensor(state):
             return super()._unit(state, t)
         torch, V = library_of(state), match_array(self._rule.V, state)
-        return state @ torch.matrix_exp(t * (V - self._growth.rate * torch.eye(len(V)).to(V))).T
+        return (
+            state
+            @ torch.matrix_exp(t * (V - self._growth.rate * torch.eye(len(V)).to(V))).T
+        )
 
     def _grow(self, pull: Array) -> Array:
         return self.values(pull)
@@ -362,16 +426,21 @@ class RescaledSteps(Coordinates):
 
     _rule: SelfAttention
 
-    def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
+    def __init__(
+        self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method"
+    ) -> None:
         super().__init__(rule, keys)
         self._tokens, self._steps = tokens, steps
         double = library_of(tokens).float64
-        self._identity = self._basis = self._inverse = _cast(match_array(np.eye(tokens.shape[-1]), tokens), double)
+        self._identity = self._basis = self._inverse = _cast(
+            match_array(np.eye(tokens.shape[-1]), tokens), double
+        )
         self._blocks = rule.values(self._identity, 0.0).T
         if not needs_gradient(rule.V):
             growth = find_growth(rule, tokens.shape[-1])
             self._basis, self._inverse, self._blocks = (
-                match_array(matrix, self._identity) for matrix in (growth.basis, growth.inverse, growth.blocks)
+                match_array(matrix, self._identity)
+                for matrix in (growth.basis, growth.inverse, growth.blocks)
             )
         self._power, self._log = self._identity, 0.0  # R(hD)^k = e^log power
 
@@ -380,15 +449,23 @@ class RescaledSteps(Coordinates):
         return self._basis @ self._power @ self._inverse, self._log
 
     def start(self, tokens: Array) -> Array:
-        return _cast(tokens, self._inverse.dtype) @ self._inverse.T  # in narrower floats S would spoil the input
+        return (
+            _cast(tokens, self._inverse.dtype) @ self._inverse.T
+        )  # in narrower floats S would spoil the input
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
-        return self._rule.unit_means(unit, t, self._keys, self._log, state) @ self._blocks.T
+        return (
+            self._rule.unit_means(unit, t, self._keys, self._log, state)
+            @ self._blocks.T
+        )
 
     def after_step(self, state: Array) -> Array:
         R, radius = self._factor
-        self._power, self._log = self._power @ R / radius, self._log + float(np.log(radius))
+        self._power, self._log = (
+            self._power @ R / radius,
+            self._log + float(np.log(radius)),
+        )
         return _solve(R, state)
 
     @cached_property
@@ -403,18 +480,35 @@ class RescaledSteps(Coordinates):
         plain = np.asarray(to_numpy(R), np.float64)
         if not np.isfinite(plain).all() or np.linalg.cond(plain) > MAX_STEP_CONDITION:
             got = f"a step of {h:g}, for which it is singular: V has a negative eigenvalue of the size of 1/dt"
-            raise ParameterError("dt", "leave R(dt V) invertible, I + dt V for Euler", got, "Use a smaller `dt`.")
+            raise ParameterError(
+                "dt",
+                "leave R(dt V) invertible, I + dt V for Euler",
+                got,
+                "Use a smaller `dt`.",
+            )
         return R, float(np.abs(np.linalg.eigvals(plain)).max())
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         grown = _scale(state @ (self._basis @ self._power).T, self._log)
-        return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)
+        return match_array(grown, self._tokens), match_array(
+            state @ self._basis.T, self._tokens
+        )
 
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
     """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
     forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
-    return Terms(np.empty(0), np.empty(0), np.empty((0, *form.shape)), 0.0, forms, plain, 0.0, 0, causal)
+    return Terms(
+        np.empty(0),
+        np.empty(0),
+        np.empty((0, *form.shape)),
+        0.0,
+        forms,
+        plain,
+        0.0,
+        0,
+        causal,
+    )
 
 
 def _scale(values: Array, log: float) -> Array:
@@ -428,7 +522,12 @@ def _solve(matrix: Array, rows: Array) -> Array:
     """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has no other."""
     library, columns = library_of(rows), rows.reshape(-1, rows.shape[-1]).T
     wide = library.promote_types(rows.dtype, library.float32)
-    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
+    return _cast(
+        library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(
+            rows.shape
+        ),
+        rows.dtype,
+    )
 
 
 def _cast(value: Array, dtype: Any) -> Array:

@@ -20,12 +20,23 @@ from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, FloatArray
 
 MAX_EXACT_DIMENSION = 64  # some tenths of a second
-MAX_EXACT_BITS = 1 << 13  # bits of an entry, as an integer over the common denominator, times the dimension
+MAX_EXACT_BITS = (
+    1 << 13
+)  # bits of an entry, as an integer over the common denominator, times the dimension
 EQUAL_TOL = 1e-7  # eigenvalues that differ by less, relative to |V|, may be equal
-NULL_TOL = 1e-10  # smaller singular values of V - lambda I, relative to |V|, count as zero
+NULL_TOL = (
+    1e-10  # smaller singular values of V - lambda I, relative to |V|, count as zero
+)
 ROOT_BITS = 192  # precision of certified eigenvalues
-SIGN_BITS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)  # precisions to try in turn for the sign of a number
-MIN_FORM_ROUNDINGS = 8.0  # a form counts as positive if it exceeds this many rounding errors of B
+SIGN_BITS = (
+    1 << 8,
+    1 << 9,
+    1 << 10,
+    1 << 11,
+)  # precisions to try in turn for the sign of a number
+MIN_FORM_ROUNDINGS = (
+    8.0  # a form counts as positive if it exceeds this many rounding errors of B
+)
 _flint_precision = Lock()  # flint's precision is shared by all threads
 
 
@@ -37,8 +48,12 @@ class Eigenvalues:
     size: float  # the Frobenius norm of the matrix
     error: float  # bound of the distance of `values` from the true ones; infinite if unknown
     multiplicities: AnyArray | None = None  # (d,)
-    eigenvectors: AnyArray | None = None  # (d,), the number of independent eigenvectors of each value
-    first: AnyArray | None = None  # (d,), a unit eigenvector of the first value, in floats
+    eigenvectors: AnyArray | None = (
+        None  # (d,), the number of independent eigenvectors of each value
+    )
+    first: AnyArray | None = (
+        None  # (d,), a unit eigenvector of the first value, in floats
+    )
 
 
 def find_eigenvalues(V: FloatArray) -> Eigenvalues:
@@ -80,7 +95,9 @@ def _find_exact(V: FloatArray) -> Eigenvalues:
                     value = value * N + identity * coefficient
                 vectors = (len(V) - value.rank()) // factor.degree()
             for root, _ in factor.complex_roots():
-                found += [(complex(root / denominator), multiplicity, vectors)] * multiplicity
+                found += [
+                    (complex(root / denominator), multiplicity, vectors)
+                ] * multiplicity
     found.sort(key=lambda each: (-each[0].real, -each[0].imag))
     values, multiplicities, eigenvectors = map(np.array, zip(*found, strict=True))
     return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, eigenvectors)
@@ -89,7 +106,9 @@ def _find_exact(V: FloatArray) -> Eigenvalues:
 def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
     """Find all eigenvalues of V in floats, with an error bound."""
     d, size = len(V), frobenius_norm(V)
-    symmetric = np.array_equal(V, V.T)  # eigh gives an orthonormal basis, also for multiple eigenvalues
+    symmetric = np.array_equal(
+        V, V.T
+    )  # eigh gives an orthonormal basis, also for multiple eigenvalues
     values, X = np.linalg.eigh(V) if symmetric else np.linalg.eig(V)
     order = np.lexsort((-values.imag, -values.real))
     values, X = values[order].astype(complex), X[:, order]
@@ -98,13 +117,19 @@ def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
     except np.linalg.LinAlgError:
         return Eigenvalues(values, size, np.inf)
     both = float(np.linalg.norm(X) * np.linalg.norm(Y))
-    rounding = 8 * d * UNIT  # of each product of two matrices, relative to the norms of its factors
+    rounding = (
+        8 * d * UNIT
+    )  # of each product of two matrices, relative to the norms of its factors
     missed = float(np.linalg.norm(np.eye(d) - Y @ X)) + rounding * both
     off = float(np.linalg.norm(Y @ (V @ X - X * values))) + 4 * rounding * both * size
-    return Eigenvalues(values, size, off / (1 - missed) if missed < 0.5 else np.inf, first=X[:, 0])
+    return Eigenvalues(
+        values, size, off / (1 - missed) if missed < 0.5 else np.inf, first=X[:, 0]
+    )
 
 
-def examine_simple_eigenvalue(V: FloatArray, value: complex, B: AnyArray) -> tuple[float, bool]:
+def examine_simple_eigenvalue(
+    V: FloatArray, value: complex, B: AnyArray
+) -> tuple[float, bool]:
     """Return the condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0 for a real eigenvector phi.
 
     With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one solution, x = phi / ⟨c, phi⟩ and
@@ -123,18 +148,32 @@ def examine_simple_eigenvalue(V: FloatArray, value: complex, B: AnyArray) -> tup
     for bits in SIGN_BITS:
         with _flint_precision, ctx.workprec(bits):
             roots = [root for root, _ in N.charpoly().complex_roots()]
-            root = roots[int(np.argmin([abs(complex(root / denominator) - value) for root in roots]))]
+            root = roots[
+                int(
+                    np.argmin(
+                        [abs(complex(root / denominator) - value) for root in roots]
+                    )
+                )
+            ]
             try:
-                phi, psi = (_solve_eigenvector(M, root, border, scale) for M in (N, N.transpose()))
+                phi, psi = (
+                    _solve_eigenvector(M, root, border, scale)
+                    for M in (N, N.transpose())
+                )
             except ZeroDivisionError:  # too few bits to show that the system is regular
                 continue
-            sizes = [sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt() for vector in (phi, psi)]
+            sizes = [
+                sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt()
+                for vector in (phi, psi)
+            ]
             pairing = abs((psi.transpose() * phi)[0, 0])
             form_value = (phi.transpose() * acb_mat(fmpz_mat(form)) * phi)[0, 0].real
             form_value -= sizes[0] * sizes[0] * largest * arb(MIN_FORM_ROUNDINGS * UNIT)
             if pairing > 0:
                 condition = float(sizes[0] * sizes[1] / pairing)
-            if condition < np.inf and (form_value > 0 or form_value < 0 or value.imag != 0):
+            if condition < np.inf and (
+                form_value > 0 or form_value < 0 or value.imag != 0
+            ):
                 return condition, bool(form_value > 0)
     return condition, False
 
@@ -144,23 +183,42 @@ def _solve_eigenvector(N: Any, root: Any, border: list[int], scale: int) -> Any:
     from flint import acb_mat
 
     d = N.nrows()
-    entries = [[N[i, j] - (root if i == j else 0) for j in range(d)] + [scale * border[i]] for i in range(d)]
+    entries = [
+        [N[i, j] - (root if i == j else 0) for j in range(d)] + [scale * border[i]]
+        for i in range(d)
+    ]
     system = acb_mat([*entries, [*(scale * b for b in border), 0]])
     solution = system.solve(acb_mat([[0]] * d + [[scale]]))
     return acb_mat([[solution[i, 0]] for i in range(d)])
 
 
-def find_eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
+def find_eigenspace(
+    V: FloatArray, top: complex, multiplicity: int
+) -> tuple[FloatArray, FloatArray]:
     """Return a real basis of the leading eigenspace (the plane of a complex pair), and the dual one, 0 on the rest."""
     bases, is_complex = [], abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V)
     shift = top if is_complex else np.real(top)
     for M in (V, V.T):
         _, sizes, rows = np.linalg.svd(M - shift * np.eye(len(V)))
-        count = max(1, min(multiplicity, int((sizes <= NULL_TOL * float(np.linalg.norm(V, 2))).sum())))
-        basis = rows[-count:].conj().T  # the null space; a defective eigenvalue has fewer columns
-        bases.append(np.linalg.qr(np.hstack([basis.real, basis.imag]))[0] if is_complex else basis)
+        count = max(
+            1,
+            min(
+                multiplicity,
+                int((sizes <= NULL_TOL * float(np.linalg.norm(V, 2))).sum()),
+            ),
+        )
+        basis = (
+            rows[-count:].conj().T
+        )  # the null space; a defective eigenvalue has fewer columns
+        bases.append(
+            np.linalg.qr(np.hstack([basis.real, basis.imag]))[0]
+            if is_complex
+            else basis
+        )
     right, left = bases
     pairing = left.T @ right
-    if right.shape != left.shape or np.linalg.cond(pairing) > 1e12:  # defective: left and right are orthogonal
+    if (
+        right.shape != left.shape or np.linalg.cond(pairing) > 1e12
+    ):  # defective: left and right are orthogonal
         return right, left
     return right, np.asarray(left @ np.linalg.inv(pairing).T)

@@ -21,7 +21,17 @@ def _load(x, width, columns, D: tl.constexpr):
 
 
 @triton.jit
-def _score(query, key, less, rows, columns, n, D: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
+def _score(
+    query,
+    key,
+    less,
+    rows,
+    columns,
+    n,
+    D: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+):
     """Return scores minus `less`, -inf for keys that a row does not see."""
     score = query[0][:, None] * key[0][None, :] - less
     for c in tl.static_range(1, D):
@@ -62,10 +72,36 @@ def find_means(
     top = tl.full([ROWS, COLUMNS], float("-inf"), q.dtype.element_ty)
     for start in range(0, whole, COLUMNS):
         columns = start + lanes
-        top = tl.maximum(top, _score(query, _load(k, width, columns, D), 0.0, rows, columns, n, D, CAUSAL, False))
+        top = tl.maximum(
+            top,
+            _score(
+                query,
+                _load(k, width, columns, D),
+                0.0,
+                rows,
+                columns,
+                n,
+                D,
+                CAUSAL,
+                False,
+            ),
+        )
     for start in range(whole, end, COLUMNS):
         columns = start + lanes
-        top = tl.maximum(top, _score(query, _load(k, width, columns, D), 0.0, rows, columns, n, D, CAUSAL, True))
+        top = tl.maximum(
+            top,
+            _score(
+                query,
+                _load(k, width, columns, D),
+                0.0,
+                rows,
+                columns,
+                n,
+                D,
+                CAUSAL,
+                True,
+            ),
+        )
     highest = tl.max(top, 1)[:, None]
     total = tl.zeros([ROWS, COLUMNS], q.dtype.element_ty)
     sums = ()
@@ -74,7 +110,9 @@ def find_means(
     for start in range(0, whole, COLUMNS):
         columns = start + lanes
         key = _load(k, width, columns, D)
-        weight = tl.exp2(_score(query, key, highest, rows, columns, n, D, CAUSAL, False))
+        weight = tl.exp2(
+            _score(query, key, highest, rows, columns, n, D, CAUSAL, False)
+        )
         total, sums = _add(total, sums, weight, key, D)
     for start in range(whole, end, COLUMNS):
         columns = start + lanes

@@ -13,7 +13,13 @@ from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax._validation import to_numpy
 from hardmax.flows.adaptive import Element, Integration
-from hardmax.flows.coordinates import Coordinates, Decaying, Rescaled, RescaledByTensor, choose_coordinates
+from hardmax.flows.coordinates import (
+    Coordinates,
+    Decaying,
+    Rescaled,
+    RescaledByTensor,
+    choose_coordinates,
+)
 from hardmax.flows.integrate import Method, Solution, stack_read
 from hardmax.flows.runge_kutta import RungeKutta
 from hardmax.flows.steps import find_pair
@@ -32,7 +38,11 @@ def choose_differentiable(rule: Flow | MultiHead, tokens: Array) -> Coordinates:
 
 
 def integrate_with_gradients(
-    rule: Flow | MultiHead, tokens: Array, times: FloatArray, given: Array, method: Method
+    rule: Flow | MultiHead,
+    tokens: Array,
+    times: FloatArray,
+    given: Array,
+    method: Method,
 ) -> Solution:
     """Integrate a tensor of tokens (n, d) from time 0; `given` may be `times` as a tensor that requires gradients."""
     coordinates, pair = choose_differentiable(rule, tokens), find_pair(method.name)
@@ -45,7 +55,12 @@ def integrate_with_gradients(
     for k, end in enumerate(times.tolist()):
         while t < end:
             to = min(end, ends[int(np.searchsorted(ends, t, side="right"))])
-            state, t = checkpoint(_step, coordinates, pair, state, t, to - t, use_reentrant=False), to
+            state, t = (
+                checkpoint(
+                    _step, coordinates, pair, state, t, to - t, use_reentrant=False
+                ),
+                to,
+            )
         saved, shift = coordinates.after_step(state), 0.0
         if needs_gradient(given):
             shift = given[k] - given[k].detach()
@@ -56,7 +71,12 @@ def integrate_with_gradients(
         elif isinstance(coordinates, Decaying):
             z = z - shift * coordinates.values(z)  # z = e^{-tV} x
         read.append((x, z))
-    found = stack_read([(a.to(tokens.dtype), None if z is None else z.to(tokens.dtype)) for a, z in read])
+    found = stack_read(
+        [
+            (a.to(tokens.dtype), None if z is None else z.to(tokens.dtype))
+            for a, z in read
+        ]
+    )
     steps, evaluations, rejected = element.counts
     return Solution(*found, steps, evaluations, rejected, rtol=method.rtol)
 
@@ -67,7 +87,9 @@ def _load_checkpoint() -> Any:
     return checkpoint
 
 
-def _find_steps(coordinates: Coordinates, tokens: FloatArray, end: float, method: Method) -> tuple[FloatArray, Element]:
+def _find_steps(
+    coordinates: Coordinates, tokens: FloatArray, end: float, method: Method
+) -> tuple[FloatArray, Element]:
     """Return the ends of all steps that the error control accepts."""
     run = RungeKutta([coordinates], [tokens], method.name, end, method.max_steps)
     element, ends = Element(run, 0, method), [0.0]
@@ -84,12 +106,18 @@ def _find_steps(coordinates: Coordinates, tokens: FloatArray, end: float, method
     return np.array(ends), element
 
 
-def _check_growth(coordinates: Coordinates, tokens: FloatArray, last: FloatArray, end: float) -> None:
+def _check_growth(
+    coordinates: Coordinates, tokens: FloatArray, last: FloatArray, end: float
+) -> None:
     """Raise an error where rounding errors of tokens that grow would spoil gradients."""
     if isinstance(coordinates, RescaledByTensor):
         growth = coordinates.spread * end
     elif isinstance(coordinates, Rescaled):
-        growth = np.inf if coordinates.differs_in_clusters and coordinates.is_blurred(last, end) else 0.0
+        growth = (
+            np.inf
+            if coordinates.differs_in_clusters and coordinates.is_blurred(last, end)
+            else 0.0
+        )
     else:
         sizes = np.abs(last).max(), np.abs(coordinates.start(tokens)).max() or 1.0
         growth = np.log(sizes[0] / sizes[1]) if sizes[0] else 0.0
@@ -98,10 +126,14 @@ def _check_growth(coordinates: Coordinates, tokens: FloatArray, last: FloatArray
 
 
 def _refuse(got: str) -> None:
-    raise ParameterError("times", "be reached where gradients are needed", got, "End earlier.")
+    raise ParameterError(
+        "times", "be reached where gradients are needed", got, "End earlier."
+    )
 
 
-def _step(coordinates: Coordinates, pair: Any, state: Array, t: float, h: float) -> Array:
+def _step(
+    coordinates: Coordinates, pair: Any, state: Array, t: float, h: float
+) -> Array:
     """Return the state after a step."""
     slopes = [coordinates.rate(state, t)]
     for s in range(1, pair.last + 1):

@@ -20,7 +20,11 @@ ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
 MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`
 MIN_RTOL_OF_ORDER_5 = 1e-7  # from here on RK45 needs fewer evaluations than DOP853: `studies.flow_accuracy`
-MIN_RTOL, MIN_ATOL, MAX_TOLERANCE = 1e-13, 1e-300, 0.1  # float64 cannot deliver less; more would control no error
+MIN_RTOL, MIN_ATOL, MAX_TOLERANCE = (
+    1e-13,
+    1e-300,
+    0.1,
+)  # float64 cannot deliver less; more would control no error
 MAX_SUGGESTIONS = 1000  # step counts to try for a `dt` with six digits
 
 Times: TypeAlias = float | Sequence[float] | Array
@@ -43,29 +47,63 @@ class Method:
 
     @classmethod
     def from_arguments(
-        cls, method: str | None, rtol: float | None, atol: float | None, dt: float | None, max_steps: int | None
+        cls,
+        method: str | None,
+        rtol: float | None,
+        atol: float | None,
+        dt: float | None,
+        max_steps: int | None,
     ) -> "Method":
         """Validate the arguments of `simulate`; None stands for the default."""
         name = "DOP853" if method is None else method
         if name not in (*ADAPTIVE, *FIXED):
             must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
-            raise ParameterError("method", must, repr(name), "DOP853 suits nearly everything.")
+            raise ParameterError(
+                "method", must, repr(name), "DOP853 suits nearly everything."
+            )
         fixed = name in FIXED
         for setting, value in (("rtol", rtol), ("atol", atol)):
             if value is not None and fixed:
                 got = f"{value!r} with {name!r}, whose steps have the length `dt`"
-                raise ParameterError(setting, "go with a method that controls its error", got, "Leave it out.")
-        rtol = check_range(1e-8 if rtol is None else rtol, "rtol", MIN_RTOL, MAX_TOLERANCE, "1e-8 is usual.")
+                raise ParameterError(
+                    setting,
+                    "go with a method that controls its error",
+                    got,
+                    "Leave it out.",
+                )
+        rtol = check_range(
+            1e-8 if rtol is None else rtol,
+            "rtol",
+            MIN_RTOL,
+            MAX_TOLERANCE,
+            "1e-8 is usual.",
+        )
         name = "RK45" if method is None and rtol >= MIN_RTOL_OF_ORDER_5 else name
-        atol = check_range(1e-13 if atol is None else atol, "atol", MIN_ATOL, MAX_TOLERANCE, "1e-13 is usual.")
+        atol = check_range(
+            1e-13 if atol is None else atol,
+            "atol",
+            MIN_ATOL,
+            MAX_TOLERANCE,
+            "1e-13 is usual.",
+        )
         if (dt is None) == fixed:
-            need = "needs `dt`, the length of its steps" if fixed else "chooses its own steps"
+            need = (
+                "needs `dt`, the length of its steps"
+                if fixed
+                else "chooses its own steps"
+            )
             got = f'{"none" if fixed else dt}: "{name}" {need}'
-            raise ParameterError("dt", f"go with the methods {' and '.join(FIXED)}", got)
+            raise ParameterError(
+                "dt", f"go with the methods {' and '.join(FIXED)}", got
+            )
         if dt is not None:
             dt = float(_validation.check_positive(dt, "dt", "0.1 is usual."))
         default = MAX_FIXED_STEPS if fixed else MAX_STEPS
-        most = default if max_steps is None else _validation.check_count(max_steps, "max_steps", least=1)
+        most = (
+            default
+            if max_steps is None
+            else _validation.check_count(max_steps, "max_steps", least=1)
+        )
         return cls(name, rtol, atol, dt, most)
 
     def check_times(self, times: Times) -> AnyArray:
@@ -73,35 +111,65 @@ class Method:
         _validation.refuse_gaps(times, "times")
         try:
             array = np.asarray(to_numpy(times))
-            good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0 and np.isfinite(array).all()
+            good = (
+                array.dtype.kind in "iuf"
+                and array.ndim <= 1
+                and array.size > 0
+                and np.isfinite(array).all()
+            )
         except ValueError:
             good = False
         end_alone = good and array.ndim == 0
         if good:
-            array = np.linspace(0, array, 101) if end_alone else array.astype(np.float64)
+            array = (
+                np.linspace(0, array, 101) if end_alone else array.astype(np.float64)
+            )
         if not good or array[0] < 0 or (np.diff(array) <= 0).any():
-            must = "be a positive number, or numbers that start at 0 or later and increase"
-            raise ParameterError("times", must, _validation.shortened(times), "Try `times=np.linspace(0, 15, 101)`.")
+            must = (
+                "be a positive number, or numbers that start at 0 or later and increase"
+            )
+            raise ParameterError(
+                "times",
+                must,
+                _validation.shortened(times),
+                "Try `times=np.linspace(0, 15, 101)`.",
+            )
         if self.dt is None:
             return array
         array = array[-1:] if end_alone else array
         steps = array / self.dt
         if not _divides(self.dt, array):
             worst = float(array[int(np.abs(steps - np.rint(steps)).argmax())])
-            must, got = "be multiples of `dt`, which steps of one length meet", f"{worst:.6g} with `dt={self.dt:g}`"
+            must, got = (
+                "be multiples of `dt`, which steps of one length meet",
+                f"{worst:.6g} with `dt={self.dt:g}`",
+            )
             counts = max(1, int(np.ceil(steps[-1]))) + np.arange(MAX_SUGGESTIONS)
-            fitting = [f"`dt={x:.6g}`, or " for x in array[-1] / counts if _divides(float(f"{x:.6g}"), array)]
-            raise ParameterError("times", must, got, f"Use {''.join(fitting[:1])}multiples of `dt` for `times`.")
+            fitting = [
+                f"`dt={x:.6g}`, or "
+                for x in array[-1] / counts
+                if _divides(float(f"{x:.6g}"), array)
+            ]
+            raise ParameterError(
+                "times",
+                must,
+                got,
+                f"Use {''.join(fitting[:1])}multiples of `dt` for `times`.",
+            )
         if steps[-1] > self.max_steps:
             must = f"need at most `max_steps={self.max_steps}` steps"
             got = f"{steps[-1]:.3g} steps of {self.dt:g} to {array[-1]:g}"
-            raise ParameterError("dt", must, got, "Use a larger `dt`, or raise `max_steps`.")
+            raise ParameterError(
+                "dt", must, got, "Use a larger `dt`, or raise `max_steps`."
+            )
         return self.dt * np.arange(int(np.rint(steps[-1])) + 1) if end_alone else array
 
 
 def _divides(dt: float, times: FloatArray) -> bool:
     steps = times / dt
-    return bool(np.abs(steps - np.rint(steps)).max() <= 1e-6 * max(1.0, float(steps[-1]) * 1e-3))
+    return bool(
+        np.abs(steps - np.rint(steps)).max() <= 1e-6 * max(1.0, float(steps[-1]) * 1e-3)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +182,21 @@ class Solution:
     evaluations: int = 0
     rejected: int = 0
     problem: str = ""  # why it stopped early, if it did
-    held: tuple[float, FloatArray] | None = None  # the time from which attention was held, and that attention
+    held: tuple[float, FloatArray] | None = (
+        None  # the time from which attention was held, and that attention
+    )
     rtol: float = 0.0  # bound on the relative error of a coordinate in one step: larger than requested if loosened
-    powers: tuple[tuple[Array, float], ...] = ()  # R^k at each time: see `Coordinates.power`
+    powers: tuple[
+        tuple[Array, float], ...
+    ] = ()  # R^k at each time: see `Coordinates.power`
 
 
 def integrate_fixed(
-    coordinates: Coordinates, tokens: Array, times: FloatArray, method: Method, tick: Callable[[], None]
+    coordinates: Coordinates,
+    tokens: Array,
+    times: FloatArray,
+    method: Method,
+    tick: Callable[[], None],
 ) -> Solution:
     """Integrate tokens (..., n, d) from time 0 in steps of length `dt`, and read the state at `times`."""
     assert method.dt is not None
@@ -128,7 +204,9 @@ def integrate_fixed(
     read, powers, done = [], [], 0
     for end in np.rint(times / method.dt).astype(int).tolist():
         for step in range(done, end):
-            state = coordinates.after_step(stepper(coordinates.rate, state, step * method.dt, method.dt))
+            state = coordinates.after_step(
+                stepper(coordinates.rate, state, step * method.dt, method.dt)
+            )
         done = end
         read.append(coordinates.read(state, end * method.dt))
         powers += [] if coordinates.power is None else [coordinates.power]
@@ -136,7 +214,9 @@ def integrate_fixed(
     return Solution(*stack_read(read), done, powers=tuple(powers))
 
 
-def stack_read(read: Sequence[tuple[Array, Array | None]]) -> tuple[Array, Array | None]:
+def stack_read(
+    read: Sequence[tuple[Array, Array | None]],
+) -> tuple[Array, Array | None]:
     """Stack x and z of all times; z is None if the coordinates have none."""
     x, z = zip(*read, strict=True)
     return stack(list(x)), None if z[0] is None else stack(list(z))

@@ -33,7 +33,10 @@ def find_pair(name: str) -> Pair:
     """Return the coefficients of a method."""
     method = getattr(scipy.integrate, name)
     last, C = len(method.B), np.r_[method.C, 1.0]
-    extra_A, extra_C = getattr(method, "A_EXTRA", np.empty((0, 0))), getattr(method, "C_EXTRA", np.empty(0))
+    extra_A, extra_C = (
+        getattr(method, "A_EXTRA", np.empty((0, 0))),
+        getattr(method, "C_EXTRA", np.empty(0)),
+    )
     A = np.zeros((last + 1 + len(extra_C),) * 2)
     A[:last, : method.A.shape[1]], A[last, :last] = method.A, method.B
     A[last + 1 :, : extra_A.shape[1]] = extra_A
@@ -41,7 +44,9 @@ def find_pair(name: str) -> Pair:
         E, dense = np.array([method.E, np.zeros(last + 1)]), method.P
     else:
         E, dense = np.array([method.E5, method.E3]), method.D
-    return Pair(last, A, np.r_[C, extra_C], E, -1 / (method.error_estimator_order + 1), dense)
+    return Pair(
+        last, A, np.r_[C, extra_C], E, -1 / (method.error_estimator_order + 1), dense
+    )
 
 
 class Terms(NamedTuple):
@@ -87,7 +92,9 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
             sizes[part] = np.maximum(sizes[part], sizes[part].mean(0))
     unit = (state.units[b, :rows] + state.rtol[b] * np.maximum(sizes, new)).ravel()
     errors = E @ state.K[b, : E.shape[1], :rows].reshape(E.shape[1], -1)
-    largest, other = np.abs((state.times[b, 2] - state.times[b, 0]) * errors / unit).max(1)
+    largest, other = np.abs(
+        (state.times[b, 2] - state.times[b, 0]) * errors / unit
+    ).max(1)
     return combine_errors(float(largest), float(other))
 
 

@@ -60,7 +60,10 @@ class Rule(ABC):
     def check(self, tokens: Array) -> None:
         """Refuse tokens that do not fit the matrices: a `ParameterError`."""
         if self.dimension not in (None, tokens.shape[-1]):
-            size, matrices = self.dimension, f"`{self._matrix}`" if self._matrix else "the rule's matrices"
+            size, matrices = (
+                self.dimension,
+                f"`{self._matrix}`" if self._matrix else "the rule's matrices",
+            )
             must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {matrices}"
             advice = f"Use tokens of dimension {size}, or other matrices."
             raise ParameterError("tokens", must, tuple(tokens.shape), advice)
@@ -75,7 +78,9 @@ class Rule(ABC):
         known: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
         for item in known:
             value, usual = getattr(self, item.name), item.default
-            if value is not usual and not (isinstance(value, str | bool | int | float) and value == usual):
+            if value is not usual and not (
+                isinstance(value, str | bool | int | float) and value == usual
+            ):
                 parts.append(f"{item.name}={_format_value(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
@@ -154,7 +159,11 @@ class SetAttention(Layered):
         """Return the matrix that is uniform on the exact sets of these tokens, (..., n, n)."""
         array = np.asarray(to_numpy(tokens))
         batch = array.reshape(-1, *array.shape[-2:])
-        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        real = (
+            np.ones(batch.shape[:2], bool)
+            if keys is None
+            else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        )
         P = np.zeros((*batch.shape[:2], batch.shape[1]))
         for one, own, found in zip(batch, real, P, strict=True):
             weights = self._weights(one[own], int(at))
@@ -162,7 +171,9 @@ class SetAttention(Layered):
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        return tokens + float(self.step(k)) * (self.attention(tokens, k, keys) @ tokens - tokens)
+        return tokens + float(self.step(k)) * (
+            self.attention(tokens, k, keys) @ tokens - tokens
+        )
 
 
 def no_attention(rule: Rule) -> InputError:
@@ -179,7 +190,9 @@ def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
     wrong = [rule for rule in found if not isinstance(rule, Rule)]
     if not found or wrong:
         got = repr(wrong[0]) if wrong else repr(rules)
-        raise ParameterError(name, "be a list of rules, at least one", got, "Try [hm.Softmax(0.5)].")
+        raise ParameterError(
+            name, "be a list of rules, at least one", got, "Try [hm.Softmax(0.5)]."
+        )
     return found
 
 
@@ -196,7 +209,11 @@ def _format_value(value: object) -> str:
     """Return a small matrix in full, else its shape; other values by `repr`."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         array = np.asarray(to_numpy(value))
-        return str(array.round(4).tolist()) if array.size <= 9 else " by ".join(map(str, array.shape))
+        return (
+            str(array.round(4).tolist())
+            if array.size <= 9
+            else " by ".join(map(str, array.shape))
+        )
     if callable(value) and hasattr(value, "__name__"):
         return f"{value.__name__}(t)"
     return repr(value)

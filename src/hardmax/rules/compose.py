@@ -45,10 +45,17 @@ class Compose(Layered):
 
     def __post_init__(self) -> None:
         advice = "1 is the residual connection of a transformer."
-        self._set(parts=check_rules(self.parts, "parts"), dt=check_positive(self.dt, "dt", advice))
-        sizes = sorted({part.dimension for part in self.parts if part.dimension is not None})
+        self._set(
+            parts=check_rules(self.parts, "parts"),
+            dt=check_positive(self.dt, "dt", advice),
+        )
+        sizes = sorted(
+            {part.dimension for part in self.parts if part.dimension is not None}
+        )
         if len(sizes) > 1:
-            raise ParameterError("parts", "have matrices of one dimension", sizes, "Change the matrices.")
+            raise ParameterError(
+                "parts", "have matrices of one dimension", sizes, "Change the matrices."
+            )
         self._set(_dimension=sizes[0] if sizes else None)
 
     @property
@@ -77,7 +84,9 @@ class Compose(Layered):
         """Return P of the first part with attention, at the tokens that reach it."""
         for part in self.parts:
             if part.attends:
-                return part.attention(tokens, at * self.dt if part.continuous else at, keys)
+                return part.attention(
+                    tokens, at * self.dt if part.continuous else at, keys
+                )
             tokens = self._move(part, tokens, int(at), keys)
         raise no_attention(self)
 
@@ -130,19 +139,31 @@ class MultiHead(Rule):
         self._set(heads=heads)
         if len({head.continuous for head in heads}) > 1:
             advice = "To take Euler steps of a flow among layers, put hm.Compose([flow], dt=0.1) in its place."
-            raise ParameterError("heads", "all have layers, or all be in continuous time", "both", advice)
+            raise ParameterError(
+                "heads", "all have layers, or all be in continuous time", "both", advice
+            )
         if any(not head.attends for head in heads):
-            must, got = "be rules in which tokens attend to each other", "one in which each moves by itself"
+            must, got = (
+                "be rules in which tokens attend to each other",
+                "one in which each moves by itself",
+            )
             advice = "Compose it after the heads: hm.Compose([hm.MultiHead([...]), hm.FeedForward(...)])."
             raise ParameterError("heads", must, got, advice)
         if self.shares is not None:
             if not self.shared:
-                raise ParameterError("shares", "go with `shared=True`", "it without", "Leave it out.")
+                raise ParameterError(
+                    "shares", "go with `shared=True`", "it without", "Leave it out."
+                )
             self._set(shares=check_weight(self.shares, "shares", size=len(heads)))
         sizes = [head.dimension for head in heads]
         if self.shared and len(set(sizes) - {None}) > 1:
             must = "have matrices of one size with `shared=True`"
-            raise ParameterError("heads", must, f"sizes {sizes}", "Use `shared=False` for coordinates of their own.")
+            raise ParameterError(
+                "heads",
+                must,
+                f"sizes {sizes}",
+                "Use `shared=False` for coordinates of their own.",
+            )
         known = [size for size in sizes if size is not None]
         if self.shared and known:
             self._set(_dimension=known[0])
@@ -156,7 +177,10 @@ class MultiHead(Rule):
 
     @property
     def weights(self) -> tuple[Array | None, ...]:
-        return (*(weight for head in self.heads for weight in head.weights), self.shares)
+        return (
+            *(weight for head in self.heads for weight in head.weights),
+            self.shares,
+        )
 
     def check(self, tokens: Array) -> None:
         super().check(tokens)
@@ -175,27 +199,45 @@ class MultiHead(Rule):
                 f"{left} coordinates are left for {free} heads of no size of their own. "
                 "Use a dimension that splits evenly, or `shared=True`."
             )
-        bounds = list(accumulate((left // free if size is None else size for size in known), initial=0))
+        bounds = list(
+            accumulate(
+                (left // free if size is None else size for size in known), initial=0
+            )
+        )
         return [slice(*pair) for pair in pairwise(bounds)]
 
     def _parts(self, tokens: Array) -> list[tuple[Any, Array]]:
-        return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
+        return [
+            (head, tokens[..., own])
+            for head, own in zip(
+                self.heads, self.columns(tokens.shape[-1]), strict=True
+            )
+        ]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return P of every head, shape (..., heads, n, n); a head that has heads of its own brings them all."""
-        return by_heads([head.attention(part, at, keys) for head, part in self._parts(tokens)], tokens.ndim)
+        return by_heads(
+            [head.attention(part, at, keys) for head, part in self._parts(tokens)],
+            tokens.ndim,
+        )
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         """Return tokens after layer k of every head; `keys` as for `Layered.layer`."""
         moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
-        return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(tokens), moved, strict=True))
+        return tokens + sum(
+            s * (z - tokens) for s, z in zip(self._shares(tokens), moved, strict=True)
+        )
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         """Return the sum of the velocities of the heads at time t; `keys` as for `Layered.layer`."""
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
-        return sum(s * v for s, v in zip(self._shares(tokens), pulls, strict=True)) if self.shared else join(pulls)
+        return (
+            sum(s * v for s, v in zip(self._shares(tokens), pulls, strict=True))
+            if self.shared
+            else join(pulls)
+        )
 
     def _shares(self, tokens: Array) -> list[Array | float]:
         if self.shares is not None:

@@ -58,11 +58,22 @@ class FrankWolfe(SetAttention):
     def __post_init__(self) -> None:
         if self.B is not None:
             self._set(B=_validation.check_matrix(self.B, any_A=True, name="B"))
-        gammas = () if isinstance(self.steps, str) else _validation.check_alpha(self.steps, "steps")
+        gammas = (
+            ()
+            if isinstance(self.steps, str)
+            else _validation.check_alpha(self.steps, "steps")
+        )
         if isinstance(self.steps, str) and self.steps != OPEN_LOOP:
-            raise ParameterError("steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps))
+            raise ParameterError(
+                "steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps)
+            )
         if gammas and max(gammas) > 1:
-            raise ParameterError("steps", "lie in (0, 1]", f"{float(max(gammas)):g}", "A typical value is 1/2.")
+            raise ParameterError(
+                "steps",
+                "lie in (0, 1]",
+                f"{float(max(gammas)):g}",
+                "A typical value is 1/2.",
+            )
         if gammas:
             self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
         self._set(_gammas=gammas)
@@ -88,4 +99,6 @@ class FrankWolfe(SetAttention):
 
     def _weights(self, tokens: AnyArray, k: int) -> AnyArray:
         classes = Classes.of(tokens)
-        return (self.sets(classes.rows) / classes.counts)[np.ix_(classes.labels, classes.labels)]
+        return (self.sets(classes.rows) / classes.counts)[
+            np.ix_(classes.labels, classes.labels)
+        ]

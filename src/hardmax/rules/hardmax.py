@@ -83,20 +83,37 @@ class Hardmax(Layered):
         return self.steps, A, self.normalize, self.exact, self.any_A, self.causal
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Hardmax) else NotImplemented
+        return (
+            self._key() == other._key()
+            if isinstance(other, Hardmax)
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(_format_step, self.steps[:3])) + (", ..." if len(self.steps) > 3 else "")
+        shown = ", ".join(map(_format_step, self.steps[:3])) + (
+            ", ..." if len(self.steps) > 3 else ""
+        )
         parts = [f"alpha={shown}" if len(self.steps) == 1 else f"alpha=[{shown}]"]
         if self.matrix is not None:
-            rows = ["[" + ", ".join(_format_step(Fraction(x)) for x in row) + "]" for row in self.matrix.tolist()]
-            shown = f"[{', '.join(rows)}]" if len(rows) <= 3 else f"{len(rows)} by {len(rows)}"
+            rows = [
+                "[" + ", ".join(_format_step(Fraction(x)) for x in row) + "]"
+                for row in self.matrix.tolist()
+            ]
+            shown = (
+                f"[{', '.join(rows)}]"
+                if len(rows) <= 3
+                else f"{len(rows)} by {len(rows)}"
+            )
             parts.append(f"A={shown}")
         others = {item.name: item.default for item in fields(self)[2:]}
-        parts += [f"{name}={getattr(self, name)}" for name, usual in others.items() if getattr(self, name) != usual]
+        parts += [
+            f"{name}={getattr(self, name)}"
+            for name, usual in others.items()
+            if getattr(self, name) != usual
+        ]
         return f"Hardmax({', '.join(parts)})"
 
     @property
@@ -141,22 +158,39 @@ class Hardmax(Layered):
     @property
     def positive_definite(self) -> bool:
         """Whether A is symmetric positive definite, a hypothesis of the theorems."""
-        return self.matrix is None or not self.any_A or _validation.is_positive_definite(self.matrix)
+        return (
+            self.matrix is None
+            or not self.any_A
+            or _validation.is_positive_definite(self.matrix)
+        )
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact C_i of these tokens, (..., n, n)."""
         array, n = np.asarray(to_numpy(tokens)), tokens.shape[-2]
-        P = [np.full((n, n), np.nan) if one is None else one.toarray() for one in self._each(array, keys)]
+        P = [
+            np.full((n, n), np.nan) if one is None else one.toarray()
+            for one in self._each(array, keys)
+        ]
         return like(np.reshape(P, (*array.shape[:-1], n)), tokens)
 
-    def _each(self, array: AnyArray, keys: Any) -> "Iterator[scipy.sparse.csr_array | None]":
+    def _each(
+        self, array: AnyArray, keys: Any
+    ) -> "Iterator[scipy.sparse.csr_array | None]":
         """Yield attention of each token set as a sparse matrix; None where tokens left the range of floats."""
         batch = array.reshape(-1, *array.shape[-2:])
-        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        real = (
+            np.ones(batch.shape[:2], bool)
+            if keys is None
+            else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        )
         for b, tokens in enumerate(batch):
             ids = np.flatnonzero(real[b])
             finite = np.isfinite(tokens[ids]).all()
-            yield attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1]) if finite else None
+            yield (
+                attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1])
+                if finite
+                else None
+            )
 
     def _sets(self, tokens: AnyArray) -> tuple[Sets, Classes]:
         """Return the exact sets of one token set, over classes of equal tokens."""
@@ -169,15 +203,27 @@ class Hardmax(Layered):
         """Return tokens after a layer in floats, for compositions; gradients pass through the chosen values."""
         alpha, array = float(self.step(k)), np.asarray(to_numpy(tokens))
         unknown = scipy.sparse.diags_array(np.full(array.shape[-2], np.nan))
-        P = scipy.sparse.block_diag([unknown if one is None else one for one in self._each(array, keys)])
-        means = weighted_sums(P, tokens.reshape(-1, array.shape[-1])).reshape(tokens.shape)
-        return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
+        P = scipy.sparse.block_diag(
+            [unknown if one is None else one for one in self._each(array, keys)]
+        )
+        means = weighted_sums(P, tokens.reshape(-1, array.shape[-1])).reshape(
+            tokens.shape
+        )
+        return (
+            tokens + alpha / (1 + alpha) * (means - tokens)
+            if self.normalize
+            else tokens + alpha * means
+        )
 
 
-def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -> "scipy.sparse.csr_array":
+def attention_over_tokens(
+    sets: Sets, classes: Classes, ids: IntArray, n: int
+) -> "scipy.sparse.csr_array":
     """Return the matrix that is uniform on the sets of the real tokens `ids` of n tokens, (n, n)."""
     over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
-    place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))
+    place = scipy.sparse.csr_array(
+        (np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes))
+    )
     matrix = scipy.sparse.csr_array(place @ over_classes @ place.T)
     matrix.sort_indices()
     return matrix
@@ -185,4 +231,8 @@ def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -
 
 def _format_step(step: Fraction) -> str:
     """Return 0.1 for the float and 1/10 for the Fraction: ties may depend on the difference."""
-    return str(step) if step.denominator == 1 or Fraction(float(step)) != step else repr(float(step))
+    return (
+        str(step)
+        if step.denominator == 1 or Fraction(float(step)) != step
+        else repr(float(step))
+    )

@@ -59,7 +59,9 @@ class Localmax(SetAttention):
         self._set(_steps=_validation.check_alpha(self.alpha))
         _validation.check_positive(self.eps, "eps", "Pass one number.", zero=True)
         if not 0 < _validation.check_number(self.decay, "decay") <= 1:
-            raise ParameterError("decay", "lie in (0, 1]", repr(self.decay), "1 keeps the tolerance.")
+            raise ParameterError(
+                "decay", "lie in (0, 1]", repr(self.decay), "1 keeps the tolerance."
+            )
         if not isinstance(self.relative, bool):
             raise ParameterError("relative", "be True or False", repr(self.relative))
         self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))

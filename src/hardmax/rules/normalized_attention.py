@@ -49,9 +49,21 @@ class NormalizedAttention(Flow):
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
-            raise ParameterError("scheme", f"be one of {', '.join(map(repr, SCHEMES))}", repr(self.scheme))
-        self._set(beta=_validation.check_positive(self.beta, "beta", "Values up to 10 are usual.", zero=True))
-        self._set(alpha=_validation.check_positive(self.alpha, "alpha", "Values up to 1 are usual."))
+            raise ParameterError(
+                "scheme",
+                f"be one of {', '.join(map(repr, SCHEMES))}",
+                repr(self.scheme),
+            )
+        self._set(
+            beta=_validation.check_positive(
+                self.beta, "beta", "Values up to 10 are usual.", zero=True
+            )
+        )
+        self._set(
+            alpha=_validation.check_positive(
+                self.alpha, "alpha", "Values up to 1 are usual."
+            )
+        )
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         units = on_sphere(tokens)
@@ -65,6 +77,8 @@ class NormalizedAttention(Flow):
             return a
         if self.scheme == "peri":
             return a / length
-        factor = {"ngpt": self.alpha / length, "depth": (t + 1) ** -0.5}.get(self.scheme, 1.0)
+        factor = {"ngpt": self.alpha / length, "depth": (t + 1) ** -0.5}.get(
+            self.scheme, 1.0
+        )
         size = (tokens * tokens).sum(-1)[..., None] ** 0.5
         return factor * size * (a - (units * a).sum(-1)[..., None] * units)

@@ -54,17 +54,29 @@ class SelfAttention(Flow):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        given = {name: weight for name, weight in zip("QKV", self.weights, strict=True) if weight is not None}
+        given = {
+            name: weight
+            for name, weight in zip("QKV", self.weights, strict=True)
+            if weight is not None
+        }
         for name, weight in given.items():
             if not callable(weight):
                 self._set(**{name: check_weight(weight, name, square=name == "V")})
         shapes = {name: np.shape(to_numpy(self.weight(name, 0.0))) for name in given}
-        widths = {shape[1] for shape in shapes.values()}  # all must act on tokens of one dimension
-        heights = {shapes.get(name, (min(widths, default=0),))[0] for name in "QK"}  # None is the identity
+        widths = {
+            shape[1] for shape in shapes.values()
+        }  # all must act on tokens of one dimension
+        heights = {
+            shapes.get(name, (min(widths, default=0),))[0] for name in "QK"
+        }  # None is the identity
         if len(widths) > 1 or len(heights) > 1:
             must = "have one shape (k, d), and `V` the shape (d, d)"
-            got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-            raise ParameterError(("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d).")
+            got = ", ".join(
+                f"{name} of shape {shape}" for name, shape in shapes.items()
+            )
+            raise ParameterError(
+                ("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d)."
+            )
         self._set(_dimension=next(iter(widths), None))
 
     @property
@@ -79,7 +91,11 @@ class SelfAttention(Flow):
     def weight(self, name: str, t: float) -> Array | None:
         """Return Q, K or V at time t; None is the identity."""
         weight = getattr(self, name)
-        return check_weight(weight(t), name, square=name == "V") if callable(weight) else weight
+        return (
+            check_weight(weight(t), name, square=name == "V")
+            if callable(weight)
+            else weight
+        )
 
     def _array(self, name: str, d: int, t: float) -> FloatArray:
         weight = self.weight(name, t)
@@ -97,15 +113,27 @@ class SelfAttention(Flow):
         weight = self.weight(name, t)
         return tokens if weight is None else tokens @ match_array(weight, tokens).T
 
-    def attention(self, tokens: Array, at: float, keys: Array | None = None, log: float = 0.0) -> Array:
+    def attention(
+        self, tokens: Array, at: float, keys: Array | None = None, log: float = 0.0
+    ) -> Array:
         """Return P for tokens u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
-        queries, to, scale = scale_into_range(self._image("Q", tokens, at), self._image("K", tokens, at), log)
-        return softmax(queries @ to.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale)
+        queries, to, scale = scale_into_range(
+            self._image("Q", tokens, at), self._image("K", tokens, at), log
+        )
+        return softmax(
+            queries @ to.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale
+        )
 
-    def unit_means(self, unit: Array, t: float, keys: Array | None, log: float, values: Array) -> Array:
+    def unit_means(
+        self, unit: Array, t: float, keys: Array | None, log: float, values: Array
+    ) -> Array:
         """Return P @ values for that P."""
-        queries, to, scale = scale_into_range(self._image("Q", unit, t), self._image("K", unit, t), log)
-        return softmax_means(queries, to, values, seen_keys(unit, keys, self.causal), scale)
+        queries, to, scale = scale_into_range(
+            self._image("Q", unit, t), self._image("K", unit, t), log
+        )
+        return softmax_means(
+            queries, to, values, seen_keys(unit, keys, self.causal), scale
+        )
 
     def values(self, tokens: Array, t: float) -> Array:
         """Return V x for each token, at time t: an array of the shape of `tokens`."""

@@ -53,10 +53,18 @@ class Softmax(Layered):
 
     def __post_init__(self) -> None:
         if is_tensor(self.alpha):
-            _validation.check_positive(self.alpha, "alpha", "A tensor must hold one number.")
-        self._set(_steps=[self.alpha] if is_tensor(self.alpha) else _validation.check_alpha(self.alpha))
+            _validation.check_positive(
+                self.alpha, "alpha", "A tensor must hold one number."
+            )
+        self._set(
+            _steps=[self.alpha]
+            if is_tensor(self.alpha)
+            else _validation.check_alpha(self.alpha)
+        )
         advice = "Small values such as 0.01 come close to hardmax."
-        temperature = _validation.check_positive(self.temperature, "temperature", advice)
+        temperature = _validation.check_positive(
+            self.temperature, "temperature", advice
+        )
         self._set(temperature=temperature, normalize=check_normalize(self.normalize))
         if self.A is not None:
             self._set(A=_validation.check_weight(self.A, "A", square=True))
@@ -73,20 +81,32 @@ class Softmax(Layered):
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         images, others, scale = self._scale_scores(tokens)
-        return softmax(images @ others.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale)  # (..., n, n)
+        return softmax(
+            images @ others.swapaxes(-1, -2),
+            seen_keys(tokens, keys, self.causal),
+            scale,
+        )  # (..., n, n)
 
     def _scale_scores(self, tokens: Array) -> tuple[Array, Array, Array]:
         """Return vectors and a scale, such that scale times their products is the scores."""
-        images = tokens if self.A is None else tokens @ match_array(self.A, tokens).T  # A z_i
+        images = (
+            tokens if self.A is None else tokens @ match_array(self.A, tokens).T
+        )  # A z_i
         images, others, scale = scale_into_range(images, tokens)
         scale = match_array(scale, tokens) if is_tensor(tokens) else scale
         return images, others, scale / self.temperature
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         images, others, scale = self._scale_scores(tokens)
-        means = softmax_means(images, others, tokens, seen_keys(tokens, keys, self.causal), scale)
+        means = softmax_means(
+            images, others, tokens, seen_keys(tokens, keys, self.causal), scale
+        )
         alpha = self.step(k) if is_tensor(tokens) else float(to_numpy(self.step(k)))
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)
         grown = tokens + alpha * means
-        return grown if self.normalize == "none" else apply_norm(grown, str(self.normalize))
+        return (
+            grown
+            if self.normalize == "none"
+            else apply_norm(grown, str(self.normalize))
+        )

@@ -63,7 +63,9 @@ class Sphere(Flow):
     def find_beta(self, t: float) -> float | Array:
         """Return beta at time t."""
         beta = self.beta(t) if callable(self.beta) else self.beta
-        beta = _validation.check_positive(beta, "beta", "Values between 1 and 100 are usual.", zero=True)
+        beta = _validation.check_positive(
+            beta, "beta", "Values between 1 and 100 are usual.", zero=True
+        )
         if not self.normalized and float(to_numpy(beta)) > MAX_BETA:
             must = f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be finite"
             raise ParameterError("beta", must, beta, "Use `normalized=True`.")
@@ -75,23 +77,41 @@ class Sphere(Flow):
         off = np.abs(norms - 1)
         if off.max() > OFF_SPHERE:
             where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
-            name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of token set {where[0]}"
+            name = (
+                f"token {where[0]}"
+                if len(where) == 1
+                else f"token {where[1]} of token set {where[0]}"
+            )
             must = f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1"
             advice = "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`."
-            raise ParameterError("tokens", must, f"norm {norms[where]:.6g} for {name}", advice)
+            raise ParameterError(
+                "tokens", must, f"norm {norms[where]:.6g} for {name}", advice
+            )
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return P, (..., n, n). With `normalized=False` other weights move the tokens."""
-        return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.find_beta(at))
+        return softmax(
+            tokens @ tokens.swapaxes(-1, -2),
+            seen_keys(tokens, keys, self.causal),
+            self.find_beta(at),
+        )
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        tokens, seen, beta = on_sphere(tokens), seen_keys(tokens, keys, self.causal), self.find_beta(t)
+        tokens, seen, beta = (
+            on_sphere(tokens),
+            seen_keys(tokens, keys, self.causal),
+            self.find_beta(t),
+        )
         if self.normalized:
             pull = softmax_means(tokens, tokens, tokens, seen, beta)
         else:  # exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees
             beta = beta if is_tensor(tokens) else float(to_numpy(beta))
             weights = library_of(tokens).exp(beta * (tokens @ tokens.swapaxes(-1, -2)))
-            number = tokens.shape[-2] if seen is None else (seen * (weights * 0 + 1)).sum(-1)[..., None]
+            number = (
+                tokens.shape[-2]
+                if seen is None
+                else (seen * (weights * 0 + 1)).sum(-1)[..., None]
+            )
             number = number + (number == 0)  # padding may see no key
             pull = (weights if seen is None else weights * seen) / number @ tokens
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
@@ -100,9 +120,15 @@ class Sphere(Flow):
         """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
         if callable(self.beta):
             raise ParameterError(
-                "beta", "be constant where an energy is defined", "a function of time", "Use a number."
+                "beta",
+                "be constant where an energy is defined",
+                "a function of time",
+                "Use a number.",
             )
-        points, beta = np.asarray(to_numpy(tokens), np.float64), float(to_numpy(self.beta))
+        points, beta = (
+            np.asarray(to_numpy(tokens), np.float64),
+            float(to_numpy(self.beta)),
+        )
         products = points @ points.swapaxes(-1, -2)
         if beta == 0:
             return products.mean(axis=(-1, -2)) / 2

@@ -14,11 +14,17 @@ from hardmax._validation import is_tensor
 from hardmax.rules.base import Layered, no_attention
 
 NORMALIZATIONS = ("none", "rescaling", "rms", "layer")
-EPSILON = 1e-12  # under the root, so that a zero token stays where it is and has a gradient
+EPSILON = (
+    1e-12  # under the root, so that a zero token stays where it is and has a gradient
+)
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: x * (x > 0),
     "tanh": lambda x: x.tanh() if is_tensor(x) else np.tanh(x),
-    "gelu": lambda x: x * (1 + ((x / 2**0.5).erf() if is_tensor(x) else scipy.special.erf(x / 2**0.5))) / 2,
+    "gelu": lambda x: (
+        x
+        * (1 + ((x / 2**0.5).erf() if is_tensor(x) else scipy.special.erf(x / 2**0.5)))
+        / 2
+    ),
 }
 
 
@@ -33,10 +39,18 @@ class TokenWise(Layered):
 
 def check_normalize(normalize: object) -> str:
     """Return one of NORMALIZATIONS; True is "rescaling", False and None are "none"."""
-    kind = "rescaling" if normalize is True else "none" if normalize is False or normalize is None else normalize
+    kind = (
+        "rescaling"
+        if normalize is True
+        else "none"
+        if normalize is False or normalize is None
+        else normalize
+    )
     if not isinstance(kind, str) or kind not in NORMALIZATIONS:
         must = f"be one of {', '.join(map(repr, NORMALIZATIONS))} (True is 'rescaling', False is 'none')"
-        raise ParameterError("normalize", must, repr(normalize), "The papers use 'rescaling'.")
+        raise ParameterError(
+            "normalize", must, repr(normalize), "The papers use 'rescaling'."
+        )
     return kind
 
 
@@ -72,7 +86,11 @@ class Normalize(TokenWise):
 
     def __post_init__(self) -> None:
         if self.kind not in ("rms", "layer"):
-            raise ParameterError("kind", 'be "rms" or "layer"', f'{self.kind!r}. "layer" also centres each token')
+            raise ParameterError(
+                "kind",
+                'be "rms" or "layer"',
+                f'{self.kind!r}. "layer" also centres each token',
+            )
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         return apply_norm(tokens, self.kind)
@@ -118,28 +136,47 @@ class FeedForward(TokenWise):
             self._set(**{name: _validation.check_weight(getattr(self, name), name)})
         shapes = tuple(self.W1.shape), tuple(self.W2.shape)
         if shapes[1] != shapes[0][::-1]:
-            must, advice = "have shapes (width, d) and (d, width)", "Transpose one, or change its size."
-            raise ParameterError(("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice)
+            must, advice = (
+                "have shapes (width, d) and (d, width)",
+                "Transpose one, or change its size.",
+            )
+            raise ParameterError(
+                ("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice
+            )
         self._set(_dimension=len(self.W2))
-        for name, bias, size in (("b1", self.b1, len(self.W1)), ("b2", self.b2, len(self.W2))):
+        for name, bias, size in (
+            ("b1", self.b1, len(self.W1)),
+            ("b2", self.b2, len(self.W2)),
+        ):
             if bias is not None:
                 self._set(**{name: _validation.check_weight(bias, name, size=size)})
         if not is_tensor(self.gain):
             self._set(gain=_validation.check_number(self.gain, "gain"))
-        if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):
+        if not callable(self.activation) and not (
+            isinstance(self.activation, str) and self.activation in ACTIVATIONS
+        ):
             must = f"be one of {', '.join(ACTIVATIONS)}, or a callable"
-            raise ParameterError("activation", must, repr(self.activation), "The papers use relu.")
+            raise ParameterError(
+                "activation", must, repr(self.activation), "The papers use relu."
+            )
 
     @classmethod
-    def random(cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0) -> "FeedForward":
+    def random(
+        cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0
+    ) -> "FeedForward":
         """Return a rule for tokens of dimension d with Gaussian weights of variance 1/d and 1/width, for experiments.
 
         `W1` has `width` rows, by default 4 d.
         """
         d = _validation.check_count(d, "d", least=1)
-        width = 4 * d if width is None else _validation.check_count(width, "width", least=1)
+        width = (
+            4 * d if width is None else _validation.check_count(width, "width", least=1)
+        )
         rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
-        W1, W2 = rng.normal(size=(width, d)) / d**0.5, rng.normal(size=(d, width)) / width**0.5
+        W1, W2 = (
+            rng.normal(size=(width, d)) / d**0.5,
+            rng.normal(size=(d, width)) / width**0.5,
+        )
         return cls(W1, W2, gain=gain)
 
     @property
@@ -149,6 +186,12 @@ class FeedForward(TokenWise):
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         hidden = tokens @ match_array(self.W1, tokens).T
         hidden = hidden if self.b1 is None else hidden + match_array(self.b1, tokens)
-        activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
+        activation = (
+            self.activation
+            if callable(self.activation)
+            else ACTIVATIONS[self.activation]
+        )
         out = activation(hidden) @ match_array(self.W2, tokens).T
-        return tokens + self.gain * (out if self.b2 is None else out + match_array(self.b2, tokens))
+        return tokens + self.gain * (
+            out if self.b2 is None else out + match_array(self.b2, tokens)
+        )

@@ -18,15 +18,39 @@ Params = dict[str, Any]
 def make_design(grid: Any, samples: int | None, seed: int) -> list[Params]:
     """Return the parameters of each cell for `grid`, `samples` and `seed` of `sweep`; the last varies fastest."""
     if isinstance(grid, Mapping) and grid:
-        axes = {name: _check_axis(name, values, is_drawn=samples is not None) for name, values in grid.items()}
-        drawn = None if samples is None else _draw(axes, check_count(samples, "samples", least=1), seed)
-        cells = [dict(zip(axes, values, strict=True)) for values in drawn or product(*axes.values())]
-    elif samples is None and isinstance(grid, Sequence) and grid and all(isinstance(cell, Mapping) for cell in grid):
+        axes = {
+            name: _check_axis(name, values, is_drawn=samples is not None)
+            for name, values in grid.items()
+        }
+        drawn = (
+            None
+            if samples is None
+            else _draw(axes, check_count(samples, "samples", least=1), seed)
+        )
+        cells = [
+            dict(zip(axes, values, strict=True))
+            for values in drawn or product(*axes.values())
+        ]
+    elif (
+        samples is None
+        and isinstance(grid, Sequence)
+        and grid
+        and all(isinstance(cell, Mapping) for cell in grid)
+    ):
         cells = list(grid)
     else:
-        kinds = "lists, or a list of dicts" if samples is None else "lists or distributions with `samples`"
+        kinds = (
+            "lists, or a list of dicts"
+            if samples is None
+            else "lists or distributions with `samples`"
+        )
         must = f"be a dict of {kinds}, and not empty"
-        raise ParameterTypeError("grid", must, shortened(grid), "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.")
+        raise ParameterTypeError(
+            "grid",
+            must,
+            shortened(grid),
+            "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.",
+        )
     return [_check_cell(cell, index, set(cells[0])) for index, cell in enumerate(cells)]
 
 
@@ -36,11 +60,22 @@ def _check_axis(name: Any, values: Any, *, is_drawn: bool) -> Any:
     if is_drawn and has_distribution:
         return values
     if isinstance(values, str) or not isinstance(values, Iterable):
-        advice = "Add `samples`." if has_distribution else f"Write [{values!r}] for one value."
-        raise ParameterTypeError(f"grid[{name!r}]", "be a list of values", shortened(values), advice)
+        advice = (
+            "Add `samples`."
+            if has_distribution
+            else f"Write [{values!r}] for one value."
+        )
+        raise ParameterTypeError(
+            f"grid[{name!r}]", "be a list of values", shortened(values), advice
+        )
     found = list(values)
     if not found:
-        raise ParameterError(f"grid[{name!r}]", "have at least one value", "none", "Leave the parameter out.")
+        raise ParameterError(
+            f"grid[{name!r}]",
+            "have at least one value",
+            "none",
+            "Leave the parameter out.",
+        )
     return found
 
 
@@ -63,8 +98,13 @@ def _check_cell(cell: Mapping[Any, Any], index: int, names: set[str]) -> Params:
             must = f"name parameters differently from {', '.join(RESERVED)}, which are columns of every table"
             raise ParameterError("grid", must, repr(name), "Choose another name.")
     if set(cell) != names:
-        must, got = f"have the parameters of the first cell, {', '.join(sorted(names))}", ", ".join(cell) or "none"
-        raise ParameterError(f"grid[{index}]", must, got, "Pass None where a cell has no use for one.")
+        must, got = (
+            f"have the parameters of the first cell, {', '.join(sorted(names))}",
+            ", ".join(cell) or "none",
+        )
+        raise ParameterError(
+            f"grid[{index}]", must, got, "Pass None where a cell has no use for one."
+        )
     return {name: _check_plain(value, name) for name, value in cell.items()}
 
 
@@ -72,5 +112,8 @@ def _check_plain(value: Any, name: str) -> Plain:
     value = value.tolist() if isinstance(value, np.generic) else value
     if isinstance(value, Plain):
         return value
-    must, advice = "hold numbers, texts, True, False or None", "Pass a name, and build the object inside the cell."
+    must, advice = (
+        "hold numbers, texts, True, False or None",
+        "Pass a name, and build the object inside the cell.",
+    )
     raise ParameterTypeError(f"grid[{name!r}]", must, shortened(value), advice)

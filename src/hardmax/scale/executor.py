@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 Engine = Any  # "local", an address, or a distributed.Client
 Cell = Callable[[Params, np.random.Generator], Mapping[str, Any]]
 CONNECT_TIMEOUT = "10s"
-START_TIMEOUT = 120  # seconds in which a worker process on this machine must have started
+START_TIMEOUT = (
+    120  # seconds in which a worker process on this machine must have started
+)
 CONTINUE = "Finished parts are kept: the same call continues."
 IGNORE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # the client stops the workers
 LOCAL = {  # Dask's configuration of the cluster on this machine
@@ -50,7 +52,9 @@ LOCAL = {  # Dask's configuration of the cluster on this machine
     "distributed.deploy.lost-worker-timeout": "10000 days",
 }
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "BLIS")
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in LIBRARIES} | {"VECLIB_MAXIMUM_THREADS": "1"}
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in LIBRARIES} | {
+    "VECLIB_MAXIMUM_THREADS": "1"
+}
 POLL_SECONDS = 0.1  # between two checks that a silent child is alive
 
 
@@ -71,13 +75,24 @@ def check_engine(engine: Engine, workers: int | None) -> None:
     if isinstance(engine, Client):
         if engine.asynchronous:
             must = "be a synchronous Dask client"
-            raise ParameterError("engine", must, "an asynchronous one", "Use distributed.Client().")
+            raise ParameterError(
+                "engine", must, "an asynchronous one", "Use distributed.Client()."
+            )
     elif engine != "local" and not (isinstance(engine, str) and "://" in engine):
-        must = 'be "local", an address such as "tcp://host:8786", or a distributed.Client'
-        raise ParameterTypeError("engine", must, repr(engine), 'Leave it out for "local".')
+        must = (
+            'be "local", an address such as "tcp://host:8786", or a distributed.Client'
+        )
+        raise ParameterTypeError(
+            "engine", must, repr(engine), 'Leave it out for "local".'
+        )
     if workers is not None:
         if engine != "local":
-            raise ParameterError("workers", 'go with `engine="local"`', f"{workers!r} with another", "Leave it out.")
+            raise ParameterError(
+                "workers",
+                'go with `engine="local"`',
+                f"{workers!r} with another",
+                "Leave it out.",
+            )
         check_count(workers, "workers", least=1)
 
 
@@ -88,30 +103,47 @@ def connect(engine: Engine, workers: int | None) -> Iterator["Client"]:
     from distributed import Client, LocalCluster
 
     if engine == "local":
-        options = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        options |= {"preload": [IGNORE_SIGINT], "death_timeout": START_TIMEOUT, "silence_logs": CRITICAL}
+        options = {
+            "processes": True,
+            "threads_per_worker": 1,
+            "dashboard_address": "127.0.0.1:0",
+        }
+        options |= {
+            "preload": [IGNORE_SIGINT],
+            "death_timeout": START_TIMEOUT,
+            "silence_logs": CRITICAL,
+        }
         options |= {"env": ONE_THREAD, "memory_limit": None}
         with dask.config.set(LOCAL):
             try:
                 cluster = LocalCluster(n_workers=workers, **options)
             except RuntimeError as problem:
                 advice = 'In a script, call hm.sweep below `if __name__ == "__main__":`, since they import it.'
-                raise InputError(f"Worker processes could not start. {advice}") from problem
+                raise InputError(
+                    f"Worker processes could not start. {advice}"
+                ) from problem
             with cluster, Client(cluster, set_as_default=False) as client:
                 yield client
     elif isinstance(engine, str):
         try:
             client = Client(engine, set_as_default=False, timeout=CONNECT_TIMEOUT)
         except OSError as problem:
-            must, advice = "be the address of a running scheduler", "Start one, which prints it: dask scheduler"
-            raise ParameterError("engine", must, f"{engine!r} ({problem})", advice) from None
+            must, advice = (
+                "be the address of a running scheduler",
+                "Start one, which prints it: dask scheduler",
+            )
+            raise ParameterError(
+                "engine", must, f"{engine!r} ({problem})", advice
+            ) from None
         with client:
             yield client
     else:
         yield engine
 
 
-def run_tasks(client: "Client", tasks: Sequence[Task]) -> Generator[tuple[Task, list[Answer]]]:
+def run_tasks(
+    client: "Client", tasks: Sequence[Task]
+) -> Generator[tuple[Task, list[Answer]]]:
     """Run tasks on the workers, and yield each with the answers of its cells when it is finished."""
     from distributed import CancelledError, KilledWorker, as_completed
     from distributed.comm import CommClosedError
@@ -128,15 +160,38 @@ def run_tasks(client: "Client", tasks: Sequence[Task]) -> Generator[tuple[Task, 
                 killed.append(task)
         for task in killed:
             if len(tasks) == len(task.cells) == 1:
-                yield task, [({}, float("nan"), "KilledWorker: every worker that ran the cell died")]
+                yield (
+                    task,
+                    [
+                        (
+                            {},
+                            float("nan"),
+                            "KilledWorker: every worker that ran the cell died",
+                        )
+                    ],
+                )
             else:  # one by one: a worker that dies also fails the tasks that wait for it
-                alone = [task._replace(first=task.first + i, cells=[params]) for i, params in enumerate(task.cells)]
-                yield task, [answer for one in alone for _, [answer] in run_tasks(client, [one])]
+                alone = [
+                    task._replace(first=task.first + i, cells=[params])
+                    for i, params in enumerate(task.cells)
+                ]
+                yield (
+                    task,
+                    [
+                        answer
+                        for one in alone
+                        for _, [answer] in run_tasks(client, [one])
+                    ],
+                )
     except (NoWorkerError, NoValidWorkerError):
-        raise OSError(f"No worker process could be started for {START_TIMEOUT} s. {CONTINUE}") from None
+        raise OSError(
+            f"No worker process could be started for {START_TIMEOUT} s. {CONTINUE}"
+        ) from None
     except ImportError as problem:
         must = f"Workers must run hardmax {__version__}, as the client does."
-        raise InputError(f"{must} Got {problem}. Install the same version there.") from None
+        raise InputError(
+            f"{must} Got {problem}. Install the same version there."
+        ) from None
     except (CommClosedError, CancelledError):
         raise OSError(f"The scheduler was lost. {CONTINUE}") from None
     finally:
@@ -171,7 +226,9 @@ def load_cell(pickled: bytes) -> Cell:
     try:
         cell: Cell = pickle.loads(pickled)
     except BaseException as problem:
-        raise InputError(f"A worker cannot load the cell. Got {type(problem).__name__}: {problem}") from None
+        raise InputError(
+            f"A worker cannot load the cell. Got {type(problem).__name__}: {problem}"
+        ) from None
     return cell
 
 
@@ -183,9 +240,15 @@ def run_cells(task: Task) -> Iterator[Answer]:
             yield run_cell(cell, params, task.seed, index)
         return
     while done < len(task.cells):
-        with _start_child(task._replace(first=task.first + done, cells=task.cells[done:], time_limit=None)) as child:
+        with _start_child(
+            task._replace(
+                first=task.first + done, cells=task.cells[done:], time_limit=None
+            )
+        ) as child:
             try:
-                _receive(*child, float("inf"))  # it has loaded the function: the time of the first cell begins
+                _receive(
+                    *child, float("inf")
+                )  # it has loaded the function: the time of the first cell begins
                 while done < len(task.cells):
                     answer = _receive(*child, limit)
                     done += 1
@@ -195,7 +258,11 @@ def run_cells(task: Task) -> Iterator[Answer]:
                 answer = {}, limit, f"TimeLimit: the cell was stopped after {limit:g} s"
             except (EOFError, OSError):
                 code = child[1].wait()
-                ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+                ending = (
+                    f"was ended by {signal.Signals(-code).name}"
+                    if code < 0
+                    else f"ended with exit code {code}"
+                )
                 answer = {}, float("nan"), f"Killed: the process of the cell {ending}"
         done += 1
         yield answer
@@ -208,11 +275,17 @@ def _start_child(task: Task) -> Iterator[tuple[Connection, subprocess.Popen[byte
     with ours:
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-c", f"from hardmax.scale.executor import run_child; run_child({theirs.fileno()})"],
+                [
+                    sys.executable,
+                    "-c",
+                    f"from hardmax.scale.executor import run_child; run_child({theirs.fileno()})",
+                ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
-                env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ
+                | ONE_THREAD
+                | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         try:
             ours.send(tuple(task))
@@ -223,7 +296,9 @@ def _start_child(task: Task) -> Iterator[tuple[Connection, subprocess.Popen[byte
             process.wait()
 
 
-def _receive(connection: Connection, process: subprocess.Popen[bytes], limit: float) -> Any:
+def _receive(
+    connection: Connection, process: subprocess.Popen[bytes], limit: float
+) -> Any:
     """Return the next message; raise TimeoutError after the limit in seconds, EOFError if the child has ended.
 
     The pipe does not show that the child ended: a process that a cell has forked may hold the other end.
@@ -239,7 +314,9 @@ def _receive(connection: Connection, process: subprocess.Popen[bytes], limit: fl
 
 def run_child(descriptor: int) -> None:
     """Receive a task from the worker, and send the answers of its cells."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the client, which stops the workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the client, which stops the workers
     connection = Connection(descriptor)
     task = Task(*connection.recv())
     threading.Thread(target=_end_with_worker, args=(connection,), daemon=True).start()
@@ -263,7 +340,11 @@ def run_cell(cell: Cell, params: Params, seed: int, index: int) -> Answer:
     other parameters have common random numbers; without that parameter, on the index of the cell.
     """
     own = params.get(REPEAT)
-    key = own if isinstance(own, int) and not isinstance(own, bool) and own >= 0 else index
+    key = (
+        own
+        if isinstance(own, int) and not isinstance(own, bool) and own >= 0
+        else index
+    )
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))
     start = time.perf_counter()
     try:
@@ -279,7 +360,9 @@ def _check_row(row: object, params: Params) -> dict[str, Any]:
         raise TypeError(f"A cell must return a dict. Got {type(row).__name__}.")
     for name in row:
         if not isinstance(name, str) or name in params or name in RESERVED:
-            raise ValueError(f"A row must have columns of its own. Got {name!r}, which the table has already.")
+            raise ValueError(
+                f"A row must have columns of its own. Got {name!r}, which the table has already."
+            )
     return {name: _check_plain(value, name) for name, value in row.items()}
 
 
@@ -289,4 +372,6 @@ def _check_plain(value: Any, name: str) -> Any:
         return [_check_plain(each, name) for each in value]
     if isinstance(value, Plain):
         return value
-    raise TypeError(f"A row must hold numbers, texts, booleans, None, or lists of them. Got {name} = {value!r}.")
+    raise TypeError(
+        f"A row must hold numbers, texts, booleans, None, or lists of them. Got {name} = {value!r}."
+    )

@@ -35,13 +35,20 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NAME = "predict_files"  # of the cell
-SWEEP, COPIES, TOKENS = "_sweep", "_texts", "_tokens"  # folders; programs that read Parquet folders skip such names
+SWEEP, COPIES, TOKENS = (
+    "_sweep",
+    "_texts",
+    "_tokens",
+)  # folders; programs that read Parquet folders skip such names
 ABOUT = b"hardmax_tokens"  # metadata of a file of token sums
 
 
 def output_paths(out: Path, number: int) -> tuple[Path, Path]:
     """Return the file of the predictions for a slice, and that of its token sums."""
-    return out / f"answers-{number:09d}.parquet", out / TOKENS / f"tokens-{number:09d}.parquet"
+    return (
+        out / f"answers-{number:09d}.parquet",
+        out / TOKENS / f"tokens-{number:09d}.parquet",
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +98,10 @@ class PredictedFiles:
         return len(self._done) == self.sweep.cells
 
     def __repr__(self) -> str:
-        done, total = len(self._done), "" if self.complete else f" of {self.sweep.cells:,}"
+        done, total = (
+            len(self._done),
+            "" if self.complete else f" of {self.sweep.cells:,}",
+        )
         parts = f"{done:,}{total} part{'s' * (self.sweep.cells != 1)}"
         return f"<PredictedFiles: {self.rows:,} rows in {parts} in {self.out}>"
 
@@ -120,12 +130,16 @@ class PredictedFiles:
     def _check_rows(self) -> None:
         """Raise an error if there are no predictions, or files of predictions or token sums have changed."""
         if not self.rows:
-            raise InputError("A table needs at least one row. Got none. Call `predict_files` again to continue.")
+            raise InputError(
+                "A table needs at least one row. Got none. Call `predict_files` again to continue."
+            )
         for row in self._done:
             if not _has_outputs(self.out, row):
                 got = f"other files, or none, for slice {row['number']}"
                 advice = "Call `predict_files` again, which computes it again."
-                raise InputError(f"The predictions in `{self.out}` must be unchanged. Got {got}. {advice}")
+                raise InputError(
+                    f"The predictions in `{self.out}` must be unchanged. Got {got}. {advice}"
+                )
 
     def tokens(self) -> "pd.DataFrame":
         """Return the contributions of each token to the predictions, sorted by size.
@@ -146,17 +160,28 @@ class PredictedFiles:
         by_group = [TokenSums(size, len(outputs)) for _ in about["groups"] or [""]]
         names = np.empty(size, object)
         for part in map(pq.read_table, paths):
-            ids, answers, counts = (part[name].to_numpy() for name in ("id", "answer", "count"))
-            found = [part[name].combine_chunks().flatten().to_numpy() for name in ("sum", "sum_abs")]
+            ids, answers, counts = (
+                part[name].to_numpy() for name in ("id", "answer", "count")
+            )
+            found = [
+                part[name].combine_chunks().flatten().to_numpy()
+                for name in ("sum", "sum_abs")
+            ]
             names[ids] = part["token"].to_numpy()
             for number, group in enumerate(by_group):
                 rows = answers == number
-                group.add_sums(ids[rows], counts[rows], *(each.reshape(len(ids), -1)[rows] for each in found))
+                group.add_sums(
+                    ids[rows],
+                    counts[rows],
+                    *(each.reshape(len(ids), -1)[rows] for each in found),
+                )
         total = TokenSums(size, len(outputs))
         for group in by_group:
             total.add_sums(np.arange(size), group.count, group.sum, group.absolute)
         seen = np.flatnonzero(total.count)
-        groups = dict(zip(about["groups"], by_group, strict=False))  # none with several labels per text
+        groups = dict(
+            zip(about["groups"], by_group, strict=False)
+        )  # none with several labels per text
         return frame_of({"": total} | groups, seen, names[seen].tolist(), outputs)
 
 
@@ -241,43 +266,77 @@ def predict_files(
     check_engine(engine, workers)
     folder, target = find_model(model).resolve(), Path(out).resolve()
     if encoder is not None and not isinstance(encoder, str | PathLike):
-        raise ParameterError("encoder", "be a folder or a name, as worker processes load it", type(encoder).__name__)
-    source = None if encoder is None else str(Path(encoder).resolve() if Path(encoder).is_dir() else encoder)
-    loaded = load_model(folder, encoder=source).model  # refuse a damaged model before any work
-    answer_columns(loaded, np.empty((0, loaded.weights.outputs)), np.empty(0, np.intp), at_least)  # checks `at_least`
+        raise ParameterError(
+            "encoder",
+            "be a folder or a name, as worker processes load it",
+            type(encoder).__name__,
+        )
+    source = (
+        None
+        if encoder is None
+        else str(Path(encoder).resolve() if Path(encoder).is_dir() else encoder)
+    )
+    loaded = load_model(
+        folder, encoder=source
+    ).model  # refuse a damaged model before any work
+    answer_columns(
+        loaded, np.empty((0, loaded.weights.outputs)), np.empty(0, np.intp), at_least
+    )  # checks `at_least`
     check_writable(target, folder=True)
     settings = (hash_file(folder / FILE), bool(explain), float(at_least))
     found_files = find_files(files, target)
     known = [*settings, *(str(path.resolve()) for path, _ in found_files)]
     digest = sha256(json.dumps(known).encode()).hexdigest()[:12]
     try:
-        slices, notes = make_slices(found_files, text, How(delimiter, encoding), target / COPIES, loaded.columns.names)
+        slices, notes = make_slices(
+            found_files,
+            text,
+            How(delimiter, encoding),
+            target / COPIES,
+            loaded.columns.names,
+        )
         for note in notes:
             warn(note, UserWarning, stacklevel=2)
-        configuration = Configuration(NAME, digest, [asdict(part) for part in slices], 0, None)
+        configuration = Configuration(
+            NAME, digest, [asdict(part) for part in slices], 0, None
+        )
         kept = _find_kept(target, configuration)
         _delete_others(target, kept)
 
         def report(manifest: Manifest, answers: Sequence[Answer]) -> None:
             if progress is not None:
-                done = [each for found in manifest.parts.values() for each in slices[found.start : found.stop]]
-                progress(sum(each.rows for each in done), sum(each.rows for each in slices))
+                done = [
+                    each
+                    for found in manifest.parts.values()
+                    for each in slices[found.start : found.stop]
+                ]
+                progress(
+                    sum(each.rows for each in done), sum(each.rows for each in slices)
+                )
             for error in filter(None, (error for _, _, error in answers)):
-                if any(strerror(number) in error for number in (ENOSPC, EDQUOT)):  # the next slices would fail, too
+                if any(
+                    strerror(number) in error for number in (ENOSPC, EDQUOT)
+                ):  # the next slices would fail, too
                     got = f"A worker could not write its predictions. Got {error}. Free some disk space."
                     raise OSError(f"{got} {CONTINUE}")
 
         cell = SlicePredictor(str(target), str(folder), *settings, kept, source)
-        found = run(cell, configuration, target / SWEEP, engine, workers, report, started)
+        found = run(
+            cell, configuration, target / SWEEP, engine, workers, report, started
+        )
     finally:
         shutil.rmtree(target / COPIES, ignore_errors=True)
         if target.is_dir() and not any(target.iterdir()):
             target.rmdir()
     _delete_others(target, range(len(slices)))
     if found.errors:
-        first = next(row for row in found.table().to_pylist() if row["error"] is not None)
+        first = next(
+            row for row in found.table().to_pylist() if row["error"] is not None
+        )
         got = f"none for {found.errors:,} slices, the first with {slices[first['number']].where}"
-        raise InputError(f"Every row must have a prediction. Got {got}: {first['error'].rstrip('.')}. {CONTINUE}")
+        raise InputError(
+            f"Every row must have a prediction. Got {got}: {first['error'].rstrip('.')}. {CONTINUE}"
+        )
     return PredictedFiles(found)
 
 
@@ -290,13 +349,27 @@ def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
         return frozenset()
     found = Manifest(folder).configuration
     if replace(found, design=cells) != configuration:
-        must, got = "be empty, or hold the same predictions", "those of another model, version, files or options"
-        raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
+        must, got = (
+            "be empty, or hold the same predictions",
+            "those of another model, version, files or options",
+        )
+        raise ParameterError(
+            "out", must, got, "Choose another folder, or delete this one."
+        )
     with Manifest(folder) as manifest:
         for part in manifest.parts.values():
             rows = pq.read_table(folder / part.name).to_pylist()
-            same = [row for row in rows if row["number"] < len(cells) and cells[row["number"]].items() <= row.items()]
-            good = {row["number"] for row in same if row["error"] is None and _has_outputs(out, row)}
+            same = [
+                row
+                for row in rows
+                if row["number"] < len(cells)
+                and cells[row["number"]].items() <= row.items()
+            ]
+            good = {
+                row["number"]
+                for row in same
+                if row["error"] is None and _has_outputs(out, row)
+            }
             kept |= good
             if len(good) < len(rows):
                 (folder / part.name).unlink()
@@ -308,7 +381,9 @@ def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
 def _has_outputs(out: Path, row: Params) -> bool:
     """Return whether the files of a slice have the hashes of its row."""
     answers, tokens = output_paths(out, row["number"])
-    return has_hash(answers, row["answers_sha256"]) and has_hash(tokens, row["tokens_sha256"])
+    return has_hash(answers, row["answers_sha256"]) and has_hash(
+        tokens, row["tokens_sha256"]
+    )
 
 
 def _delete_others(out: Path, slices: Iterable[int]) -> None:
@@ -332,7 +407,9 @@ class SlicePredictor:
     explain: bool
     at_least: float
     kept: frozenset[int] = frozenset()  # slices that have their files
-    encoder: str | None = None  # folder; the file of the model holds the hashes of its contents
+    encoder: str | None = (
+        None  # folder; the file of the model holds the hashes of its contents
+    )
 
     def __call__(self, params: Params, rng: np.random.Generator) -> dict[str, Any]:
         part = Slice(**params)
@@ -340,43 +417,67 @@ class SlicePredictor:
         if part.number not in self.kept:
             for path, table in zip(paths, self.predict(part), strict=True):
                 _write(table, path)
-        return dict(zip(("answers_sha256", "tokens_sha256"), map(hash_file, paths), strict=True))
+        return dict(
+            zip(("answers_sha256", "tokens_sha256"), map(hash_file, paths), strict=True)
+        )
 
     def predict(self, part: Slice) -> tuple["pa.Table", "pa.Table"]:
         """Return the table of predictions and the table of token sums."""
         import pyarrow as pa
 
         model, names = load_once(self.model, self.sha256, self.encoder)
-        texts, n_groups = read_slice(part, model.columns.names), 1 if model.multilabel else len(model.classes)
-        sums = TokenSums(n_groups * model.tokens, model.weights.outputs)  # by predicted class and token
+        texts, n_groups = (
+            read_slice(part, model.columns.names),
+            1 if model.multilabel else len(model.classes),
+        )
+        sums = TokenSums(
+            n_groups * model.tokens, model.weights.outputs
+        )  # by predicted class and token
         scores, known, explained = [], [], []
         for _, encoded, terms, logits, _ in model.explain_parts(texts):
             scores.append(logits)
             known.append(encoded.sizes - len(model.columns))
-            groups = np.zeros(len(encoded), np.intp) if model.multilabel else predicted_classes(logits)
-            sums.add(np.repeat(groups, encoded.sizes) * model.tokens + encoded.ids, terms)
+            groups = (
+                np.zeros(len(encoded), np.intp)
+                if model.multilabel
+                else predicted_classes(logits)
+            )
+            sums.add(
+                np.repeat(groups, encoded.sizes) * model.tokens + encoded.ids, terms
+            )
             if self.explain:
                 explained.append(_make_explanations(encoded, terms, names))
-        answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
+        answered = answer_columns(
+            model, np.concatenate(scores), np.concatenate(known), self.at_least
+        )
         columns = {} if part.name is None else {"file": pa.repeat(part.name, part.rows)}
-        columns |= {"row": pa.array(range(part.start + 1, part.stop + 1), pa.int64()), **answered}
+        columns |= {
+            "row": pa.array(range(part.start + 1, part.stop + 1), pa.int64()),
+            **answered,
+        }
         if self.explain:
             columns["explanation"] = pa.chunked_array(explained)
         return pa.table(columns), _make_sums_table(model, sums, names)
 
 
 @lru_cache(maxsize=1)
-def load_once(folder: str, digest: str, encoder: str | None) -> tuple[Model, "pa.Array"]:
+def load_once(
+    folder: str, digest: str, encoder: str | None
+) -> tuple[Model, "pa.Array"]:
     """Return a model and the names of all its tokens, once per process."""
     import pyarrow as pa
 
     if hash_file(Path(folder) / FILE) != digest:
-        raise InputError(f"`{folder}` must hold the same model for every worker. Got another one. Copy it.")
+        raise InputError(
+            f"`{folder}` must hold the same model for every worker. Got another one. Copy it."
+        )
     model = load_model(Path(folder), encoder=encoder).model
     return model, pa.array(model.names(np.arange(model.tokens)), pa.string())
 
 
-def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -> "pa.Array":
+def _make_explanations(
+    encoded: Encoded, terms: FloatArray, names: "pa.Array"
+) -> "pa.Array":
     """Return for each text its tokens in order, each with its contribution to the logit, or to each logit."""
     import pyarrow as pa
 
@@ -384,7 +485,9 @@ def _make_explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -
     if terms.shape[1] > 1:
         starts = np.arange(0, terms.size + 1, terms.shape[1], dtype=np.int32)
         values = pa.ListArray.from_arrays(starts, values)
-    pairs = pa.StructArray.from_arrays([names.take(pa.array(encoded.ids)), values], ["token", "contribution"])
+    pairs = pa.StructArray.from_arrays(
+        [names.take(pa.array(encoded.ids)), values], ["token", "contribution"]
+    )
     return pa.ListArray.from_arrays(pa.array(encoded.starts.astype(np.int32)), pairs)
 
 
@@ -397,14 +500,23 @@ def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Ta
 
     seen = np.flatnonzero(sums.count)
     answers, ids = np.divmod(seen, model.tokens)
-    columns = {"id": pa.array(ids, pa.int32()), "token": names.take(pa.array(ids)), "answer": pa.array(answers)}
+    columns = {
+        "id": pa.array(ids, pa.int32()),
+        "token": names.take(pa.array(ids)),
+        "answer": pa.array(answers),
+    }
     columns |= {"count": pa.array(sums.count[seen])}
     for name, found in (("sum", sums.sum), ("sum_abs", sums.absolute)):
-        columns[name] = pa.FixedSizeListArray.from_arrays(found[seen].ravel(), found.shape[1])
+        columns[name] = pa.FixedSizeListArray.from_arrays(
+            found[seen].ravel(), found.shape[1]
+        )
     classes = model.classes.tolist()
     about: dict[str, Any] = {"vocabulary": len(names), "groups": [], "outputs": classes}
     if not model.multilabel:
-        about |= {"groups": [f"answered_{label}" for label in classes], "outputs": logit_classes(model.classes)}
+        about |= {
+            "groups": [f"answered_{label}" for label in classes],
+            "outputs": logit_classes(model.classes),
+        }
     return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
 
 
@@ -415,4 +527,9 @@ def _write(table: "pa.Table", path: Path) -> None:
 
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
     with written_whole(path, once=True) as temporary:
-        pq.write_table(table, temporary, compression="zstd", use_dictionary=[*texts, "explanation.list.element.token"])
+        pq.write_table(
+            table,
+            temporary,
+            compression="zstd",
+            use_dictionary=[*texts, "explanation.list.element.token"],
+        )

@@ -55,16 +55,31 @@ class Slice:
 def find_files(paths: Any, out: Path) -> list[tuple[Path, str | None]]:
     """Return the files of a path, a folder or a list of them, in order, with names if there may be several."""
     if not isinstance(paths, str | PathLike):
-        return [(path, name or str(each)) for each in paths for path, name in find_files(each, out)]
+        return [
+            (path, name or str(each))
+            for each in paths
+            for path, name in find_files(each, out)
+        ]
     path = Path(paths)
     if not path.exists():
-        raise FileNotFoundError(f"`{path}` must be a file or a folder. Got nothing at that path. Check the spelling.")
+        raise FileNotFoundError(
+            f"`{path}` must be a file or a folder. Got nothing at that path. Check the spelling."
+        )
     if not path.is_dir():
         return [(path, None)]
     if out.resolve().is_relative_to(path.resolve()):
-        raise ParameterError("out", "be outside of the folder that is read", f"{str(out)!r}", "Choose another folder.")
-    names = [each.relative_to(path) for each in sorted(path.rglob("*")) if each.is_file()]
-    visible = [name for name in names if not any(part[0] in "._" for part in name.parts)]  # as in Spark and Arrow
+        raise ParameterError(
+            "out",
+            "be outside of the folder that is read",
+            f"{str(out)!r}",
+            "Choose another folder.",
+        )
+    names = [
+        each.relative_to(path) for each in sorted(path.rglob("*")) if each.is_file()
+    ]
+    visible = [
+        name for name in names if not any(part[0] in "._" for part in name.parts)
+    ]  # as in Spark and Arrow
     readable = [name for name in visible if name.name.lower().endswith(ENDINGS)]
     if not readable:
         must = f"hold files that end in {', '.join((*TEXT_ENDINGS, '.parquet'))}"
@@ -73,7 +88,11 @@ def find_files(paths: Any, out: Path) -> list[tuple[Path, str | None]]:
 
 
 def make_slices(
-    found: list[tuple[Path, str | None]], text: str | None, how: How, copies: Path, values: Collection[str] = ()
+    found: list[tuple[Path, str | None]],
+    text: str | None,
+    how: How,
+    copies: Path,
+    values: Collection[str] = (),
 ) -> tuple[list[Slice], list[str]]:
     """Return the slices of files, copied to `copies` if they are not Parquet, and a sentence for each guess.
 
@@ -90,12 +109,26 @@ def make_slices(
                 column, sizes = _copy_texts(blocks, parquet, path, text, values)
             notes += [guessed] if guessed else []
         else:
-            advice = "Unpack it: gunzip." if ending.endswith(".gz") else "Save it as .csv or .parquet."
-            raise ParameterError(path, "be a file that is read in parts", f"a {ending} file", advice)
+            advice = (
+                "Unpack it: gunzip."
+                if ending.endswith(".gz")
+                else "Save it as .csv or .parquet."
+            )
+            raise ParameterError(
+                path, "be a file that is read in parts", f"a {ending} file", advice
+            )
         _check_unchanged(path, about.st_size, about.st_mtime_ns)
         start = 0
         for size in sizes:
-            known = (len(slices), str(path.resolve()), name, about.st_size, about.st_mtime_ns, str(parquet), column)
+            known = (
+                len(slices),
+                str(path.resolve()),
+                name,
+                about.st_size,
+                about.st_mtime_ns,
+                str(parquet),
+                column,
+            )
             slices.append(Slice(*known, start, start + size))
             start += size
     if not slices:
@@ -106,16 +139,22 @@ def make_slices(
 def _check_unchanged(path: Path, size: int, modified_ns: int) -> None:
     now = path.stat()
     if (now.st_size, now.st_mtime_ns) != (size, modified_ns):
-        raise InputError(f"`{path}` must not change while it is read. Got another size or time. Call it again.")
+        raise InputError(
+            f"`{path}` must not change while it is read. Got another size or time. Call it again."
+        )
 
 
-def _choose_columns(columns: list[str], text: str | None, path: Path, values: Collection[str]) -> list[str]:
+def _choose_columns(
+    columns: list[str], text: str | None, path: Path, values: Collection[str]
+) -> list[str]:
     """Return the column of texts and the columns `values`; raise an error for one that is missing."""
     others = [choose_column(columns, name, path, "columns") for name in values]
     return [choose_column(columns, text, path, taken=values), *others]
 
 
-def _cut_parquet(path: Path, text: str | None, values: Collection[str]) -> tuple[str, list[int]]:
+def _cut_parquet(
+    path: Path, text: str | None, values: Collection[str]
+) -> tuple[str, list[int]]:
     """Return the column of texts, and the number of rows of each slice, from the footer of the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -124,16 +163,27 @@ def _cut_parquet(path: Path, text: str | None, values: Collection[str]) -> tuple
         with pq.ParquetFile(path) as file:
             footer, schema = file.metadata, file.schema_arrow
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
+        raise InputError(
+            f"`{path}` must be a Parquet file. Got: {error} Download or write it again."
+        ) from None
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     columns = [column for column in schema.names if column not in index]
     column, sizes, length = _choose_columns(columns, text, path, values)[0], [0], 0
     for group in map(footer.row_group, range(footer.num_row_groups)):
         chunks = map(group.column, range(group.num_columns))
-        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
+        size = sum(
+            chunk.total_uncompressed_size
+            for chunk in chunks
+            if chunk.path_in_schema == column
+        )
         parts = max(-(-group.num_rows // MAX_ROWS), -(-size // MAX_BYTES), 1)
-        for start, stop in pairwise(group.num_rows * i // parts for i in range(parts + 1)):
-            if sizes[-1] + stop - start > MAX_ROWS or length + size // parts > MAX_BYTES:
+        for start, stop in pairwise(
+            group.num_rows * i // parts for i in range(parts + 1)
+        ):
+            if (
+                sizes[-1] + stop - start > MAX_ROWS
+                or length + size // parts > MAX_BYTES
+            ):
                 sizes.append(0)
                 length = 0
             sizes[-1] += stop - start
@@ -142,7 +192,11 @@ def _cut_parquet(path: Path, text: str | None, values: Collection[str]) -> tuple
 
 
 def _copy_texts(
-    blocks: "Iterator[DataFrame]", target: Path, path: Path, text: str | None, values: Collection[str]
+    blocks: "Iterator[DataFrame]",
+    target: Path,
+    path: Path,
+    text: str | None,
+    values: Collection[str],
 ) -> tuple[str, list[int]]:
     """Copy texts and columns as row groups of at most MAX_ROWS rows and about MAX_BYTES of texts, all as strings.
 
@@ -155,19 +209,34 @@ def _copy_texts(
     if (first := next(blocks, None)) is None:
         return "", sizes
     names = list(dict.fromkeys(_choose_columns(list(first), text, path, values)))
-    rows, schema = _read_rows(chain([first], blocks), names, path), pa.schema([(name, pa.string()) for name in names])
-    with written_whole(target) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    rows, schema = (
+        _read_rows(chain([first], blocks), names, path),
+        pa.schema([(name, pa.string()) for name in names]),
+    )
+    with (
+        written_whole(target) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
+    ):
         while group := list(_next_group(rows)):
-            writer.write_table(pa.table([list(column) for column in zip(*group, strict=True)], schema=schema))
+            writer.write_table(
+                pa.table(
+                    [list(column) for column in zip(*group, strict=True)], schema=schema
+                )
+            )
             sizes.append(len(group))
     return names[0], sizes
 
 
-def _read_rows(blocks: "Iterator[DataFrame]", names: list[str], path: Path) -> Iterator[list[str | None]]:
+def _read_rows(
+    blocks: "Iterator[DataFrame]", names: list[str], path: Path
+) -> Iterator[list[str | None]]:
     """Yield the text of each row, an empty one if it is missing, and the other columns as they are written."""
     rows = count(1)
     for block in blocks:
-        columns = [block[name].astype(object) if name in block else [None] * len(block) for name in names]
+        columns = [
+            block[name].astype(object) if name in block else [None] * len(block)
+            for name in names
+        ]
         for text, *others in zip(*columns, strict=True):
             written = [None if is_missing(value) else str(value) for value in others]
             yield [to_text(text, path, next(rows)) or "", *written]
@@ -189,14 +258,36 @@ def read_slice(part: Slice, values: Collection[str] = ()) -> list[str]:
     path, names = Path(part.file), [part.column, *values]
     if part.parquet == part.file:
         _check_unchanged(path, part.size, part.modified_ns)
-    with pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+    with pq.ParquetFile(
+        part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False
+    ) as file:
         footer = file.metadata
-        starts = np.cumsum([0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))])
-        group = int(np.searchsorted(starts, part.start, "right")) - 1  # the row group in which the slice begins
-        batches = file.iter_batches(BATCH_ROWS, row_groups=list(range(group, footer.num_row_groups)), columns=names)
-        rows = (row for batch in batches for row in zip(*(batch[name].to_pylist() for name in names), strict=True))
-        some = islice(rows, part.start - int(starts[group]), part.stop - int(starts[group]))
-        found = [(to_text(text, path, row) or "", others) for row, (text, *others) in enumerate(some, part.start + 1)]
+        starts = np.cumsum(
+            [0, *(footer.row_group(i).num_rows for i in range(footer.num_row_groups))]
+        )
+        group = (
+            int(np.searchsorted(starts, part.start, "right")) - 1
+        )  # the row group in which the slice begins
+        batches = file.iter_batches(
+            BATCH_ROWS,
+            row_groups=list(range(group, footer.num_row_groups)),
+            columns=names,
+        )
+        rows = (
+            row
+            for batch in batches
+            for row in zip(*(batch[name].to_pylist() for name in names), strict=True)
+        )
+        some = islice(
+            rows, part.start - int(starts[group]), part.stop - int(starts[group])
+        )
+        found = [
+            (to_text(text, path, row) or "", others)
+            for row, (text, *others) in enumerate(some, part.start + 1)
+        ]
     if not values:
         return [text for text, _ in found]
-    return [RowText.of(text, dict(zip(values, others, strict=True))) for text, others in found]
+    return [
+        RowText.of(text, dict(zip(values, others, strict=True)))
+        for text, others in found
+    ]

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 FILE = "manifest.jsonl"
 MAX_PARTS = 500  # of a sweep; a part costs about 10 ms beside its cells
-Answer = tuple[dict[str, Any], float, str | None]  # the row of a cell, its seconds, its error
+Answer = tuple[
+    dict[str, Any], float, str | None
+]  # the row of a cell, its seconds, its error
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,15 @@ class Manifest:
             self.configuration = Configuration(**json.loads(first))
             parts = [Part(**json.loads(line)) for line in lines if line.endswith("\n")]
         except FileNotFoundError:
-            must, advice = "be the folder of a sweep", "Make one with: hardmax sweep leaders --out DIR"
+            must, advice = (
+                "be the folder of a sweep",
+                "Make one with: hardmax sweep leaders --out DIR",
+            )
             raise ParameterError(folder, must, f"one without {FILE}", advice) from None
         except (TypeError, ValueError) as problem:
-            raise InputError(f"`{path}` must be the manifest of a sweep. Got something else ({problem!r}).") from None
+            raise InputError(
+                f"`{path}` must be the manifest of a sweep. Got something else ({problem!r})."
+            ) from None
         self.parts = {part.name: part for part in parts}
 
     @classmethod
@@ -77,7 +84,9 @@ class Manifest:
         """Return the manifest of a folder; write one with this configuration if there is none."""
         if not (folder / FILE).exists():
             with written_whole(folder / FILE, once=True) as temporary:
-                temporary.write_text(json.dumps(vars(configuration)) + "\n", encoding="utf-8")
+                temporary.write_text(
+                    json.dumps(vars(configuration)) + "\n", encoding="utf-8"
+                )
         return cls(folder)
 
     def __enter__(self) -> "Manifest":
@@ -85,19 +94,27 @@ class Manifest:
         try:
             import fcntl
         except ImportError:
-            raise InputError("A sweep must run on Linux or macOS. Got another system.") from None
+            raise InputError(
+                "A sweep must run on Linux or macOS. Got another system."
+            ) from None
         self._file: BinaryIO = (self.folder / FILE).open("r+b")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._file.close()
-            raise InputError(f"`{self.folder}` must be written by one sweep at a time. Got two. Wait for it.") from None
+            raise InputError(
+                f"`{self.folder}` must be written by one sweep at a time. Got two. Wait for it."
+            ) from None
         self._file.truncate(self._file.read().rfind(b"\n") + 1)
         self._file.seek(0, os.SEEK_END)
         damaged = self.damaged
         self.parts = {part.name: part for part in self.done if part not in damaged}
-        for path in self.folder.glob("*.parquet"):  # also temporary files of a client that was killed
-            if path.name not in self.parts and path.name.lstrip(".").startswith("part-"):
+        for path in self.folder.glob(
+            "*.parquet"
+        ):  # also temporary files of a client that was killed
+            if path.name not in self.parts and path.name.lstrip(".").startswith(
+                "part-"
+            ):
                 path.unlink()
         return self
 
@@ -105,7 +122,9 @@ class Manifest:
         self._file.close()
         os.sync()  # once: after a power failure, parts that do not have the hash of the manifest are computed again
 
-    def write(self, first: int, cells: Sequence[Params], answers: Sequence[Answer]) -> None:
+    def write(
+        self, first: int, cells: Sequence[Params], answers: Sequence[Answer]
+    ) -> None:
         """Write the part with the rows of cells `first`, `first` + 1, ..., and list it."""
         import pyarrow.parquet as pq
 
@@ -114,14 +133,20 @@ class Manifest:
         with written_whole(path) as temporary:
             pq.write_table(make_table(first, cells, answers), temporary)
         errors = sum(error is not None for _, _, error in answers)
-        part = self.parts[path.name] = Part(path.name, first, stop, errors, hash_file(path))
+        part = self.parts[path.name] = Part(
+            path.name, first, stop, errors, hash_file(path)
+        )
         self._file.write(json.dumps(part._asdict()).encode() + b"\n")
         self._file.flush()
 
     @property
     def damaged(self) -> list[Part]:
         """The parts whose file is missing or has changed."""
-        return [part for part in self.done if not has_hash(self.folder / part.name, part.sha256)]
+        return [
+            part
+            for part in self.done
+            if not has_hash(self.folder / part.name, part.sha256)
+        ]
 
     @property
     def done(self) -> list[Part]:
@@ -131,7 +156,11 @@ class Manifest:
     @property
     def missing(self) -> list[range]:
         """The indices of the cells of each part that is not finished."""
-        return [cells for cells in self.configuration.parts if name_part(cells.start, cells.stop) not in self.parts]
+        return [
+            cells
+            for cells in self.configuration.parts
+            if name_part(cells.start, cells.stop) not in self.parts
+        ]
 
 
 def name_part(start: int, stop: int) -> str:
@@ -150,12 +179,17 @@ def has_hash(path: Path, digest: str) -> bool:
     return path.exists() and hash_file(path) == digest
 
 
-def make_table(first: int, cells: Sequence[Params], answers: Sequence[Answer]) -> "pa.Table":
+def make_table(
+    first: int, cells: Sequence[Params], answers: Sequence[Answer]
+) -> "pa.Table":
     """Return one row per cell: its index, its parameters, the values that it returned, its seconds, its error."""
     import pyarrow as pa
 
     rows = [params | row for params, (row, _, _) in zip(cells, answers, strict=True)]
-    columns: dict[str, Any] = {"cell": pa.array(range(first, first + len(answers)), pa.int64()), **_make_columns(rows)}
+    columns: dict[str, Any] = {
+        "cell": pa.array(range(first, first + len(answers)), pa.int64()),
+        **_make_columns(rows),
+    }
     columns["seconds"] = pa.array([seconds for _, seconds, _ in answers], pa.float64())
     columns["error"] = pa.array([error for _, _, error in answers], pa.string())
     return pa.table(columns)
@@ -171,7 +205,9 @@ def _make_columns(rows: list[dict[str, Any]]) -> "dict[str, pa.Array]":
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+            columns[name] = pa.array(
+                [None if value is None else str(value) for value in values], pa.string()
+            )
     return columns
 
 
@@ -182,6 +218,8 @@ def join_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        table = pa.table(_make_columns([row for part in tables for row in part.to_pylist()]))
+        table = pa.table(
+            _make_columns([row for part in tables for row in part.to_pylist()])
+        )
     first = [name for name in table.column_names if name not in ("seconds", "error")]
     return table.select([*first, "seconds", "error"])

@@ -95,8 +95,12 @@ class SweepTable:
         if damaged := self.manifest.damaged:
             got = f"another file, or none, for {damaged[0].name}"
             advice = "Run the sweep again, which computes it again."
-            raise InputError(f"The parts in `{self.out}` must be unchanged. Got {got}. {advice}")
-        return join_tables([pq.read_table(self.out / part.name) for part in self.manifest.done])
+            raise InputError(
+                f"The parts in `{self.out}` must be unchanged. Got {got}. {advice}"
+            )
+        return join_tables(
+            [pq.read_table(self.out / part.name) for part in self.manifest.done]
+        )
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the rows as a pandas table."""
@@ -105,7 +109,11 @@ class SweepTable:
 
     def error_counts(self) -> dict[str, int]:
         """Return the number of rows with each error, in descending order."""
-        counts = Counter(error for error in (self.table()["error"].to_pylist() if self.rows else []) if error)
+        counts = Counter(
+            error
+            for error in (self.table()["error"].to_pylist() if self.rows else [])
+            if error
+        )
         return dict(counts.most_common())
 
 
@@ -175,9 +183,15 @@ def sweep(
     """
     function: Cell = choose(CELLS, cell, "cell") if isinstance(cell, str) else cell
     if not callable(function):
-        raise ParameterTypeError("cell", "be a function, or the name of one", type(cell).__name__)
+        raise ParameterTypeError(
+            "cell", "be a function, or the name of one", type(cell).__name__
+        )
     seed = check_count(seed, "seed", least=0)
-    limit = None if time_limit is None else float(check_positive(time_limit, "time_limit", "It is in seconds."))
+    limit = (
+        None
+        if time_limit is None
+        else float(check_positive(time_limit, "time_limit", "It is in seconds."))
+    )
     design = make_design(grid, samples, seed)
     if isinstance(function, BuiltIn):
         design = function.complete(design, drawn=samples is not None)
@@ -208,12 +222,22 @@ def run(
         import pyarrow  # noqa: F401
     check_engine(engine, workers)
     check_writable(out, folder=True)
-    pickled, seed, limit = cloudpickle.dumps(function), configuration.seed, configuration.time_limit
+    pickled, seed, limit = (
+        cloudpickle.dumps(function),
+        configuration.seed,
+        configuration.time_limit,
+    )
     manifest = Manifest.create(Path(out).resolve(), configuration)
     _check_same(manifest.configuration, configuration)
     with manifest:
         tasks = [
-            Task(pickled, seed, cells.start, configuration.design[cells.start : cells.stop], limit)
+            Task(
+                pickled,
+                seed,
+                cells.start,
+                configuration.design[cells.start : cells.stop],
+                limit,
+            )
             for cells in manifest.missing
         ]
         try:
@@ -221,12 +245,16 @@ def run(
                 with connect(engine, workers) as client:
                     if started is not None:
                         started(client)
-                    with closing(run_tasks(client, tasks)) as finished:  # an exception cancels the other tasks
+                    with closing(
+                        run_tasks(client, tasks)
+                    ) as finished:  # an exception cancels the other tasks
                         for task, answers in finished:
                             manifest.write(task.first, task.cells, answers)
                             report(manifest, answers)
         except ParameterError:
-            if not manifest.parts:  # no such cluster: the folder stays free for any sweep
+            if (
+                not manifest.parts
+            ):  # no such cluster: the folder stays free for any sweep
                 (manifest.folder / FILE).unlink()
             raise
     return SweepTable.open(out)
@@ -243,7 +271,11 @@ def _hash_source(function: Cell) -> str:
 def _check_same(found: Configuration, requested: Configuration) -> None:
     """Raise an error if the folder holds another sweep."""
     pairs = ((name, ours, vars(found)[name]) for name, ours in vars(requested).items())
-    if other := [name for name, ours, theirs in pairs if json.dumps(ours) != json.dumps(theirs)]:
+    if other := [
+        name for name, ours, theirs in pairs if json.dumps(ours) != json.dumps(theirs)
+    ]:
         must = "be empty, or hold the same sweep"
         got = f"one with another {' and '.join(other).replace('_', ' ')}"
-        raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
+        raise ParameterError(
+            "out", must, got, "Choose another folder, or delete this one."
+        )

@@ -31,12 +31,29 @@ KERNELS = {
     "symmetric": "d = 16 and more, tokens that are their own keys: half of the matrix of products, in int16",
 }
 MIN_COMPILED = 1 << 14  # products below which NumPy is done first
-LOADING, COMPILING = 1 << 27, 1 << 31  # products that NumPy finds while a kernel is loaded, or compiled
-NUMPY_CALL, NUMPY_ELEMENT = 1 << 15, 1 << 10  # products in NumPy's time for a batch, and per batch element, at least
-MAX_SMALL_PLANE, MAX_SMALL = 4096, 512  # tokens of a batch element up to which "small" is faster than "scan"
-MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from which "symmetric" is fastest
-MIN_PREFIXES = 1 << 32  # products from which a hull that grows beats a scan of the first keys
-MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
+LOADING, COMPILING = (
+    1 << 27,
+    1 << 31,
+)  # products that NumPy finds while a kernel is loaded, or compiled
+NUMPY_CALL, NUMPY_ELEMENT = (
+    1 << 15,
+    1 << 10,
+)  # products in NumPy's time for a batch, and per batch element, at least
+MAX_SMALL_PLANE, MAX_SMALL = (
+    4096,
+    512,
+)  # tokens of a batch element up to which "small" is faster than "scan"
+MIN_SYMMETRIC_D, MIN_SYMMETRIC = (
+    16,
+    1 << 16,
+)  # dimensions and coordinates from which "symmetric" is fastest
+MIN_PREFIXES = (
+    1 << 32
+)  # products from which a hull that grows beats a scan of the first keys
+MAX_GAPS_D, MIN_GAPS = (
+    16,
+    1 << 23,
+)  # dimensions and products between which several searches beat all products
 
 PACKAGE = Path(__file__).parents[1]
 LAST_COMPILED = {  # each kernel, and the function that is compiled last of all that it needs
@@ -52,7 +69,9 @@ LAST_COMPILED = {  # each kernel, and the function that is compiled last of all 
     "layers": "attention.layers_compiled._forward",
     "contributions": "attention.layers_compiled._contributions",
 }
-_numpy_work: Counter[str] = Counter()  # products that NumPy found in this process in place of each kernel
+_numpy_work: Counter[str] = (
+    Counter()
+)  # products that NumPy found in this process in place of each kernel
 
 
 @cache
@@ -64,7 +83,9 @@ def has_numba() -> bool:
 def is_loaded(kernel: str) -> bool:
     """Return whether a kernel has run in this process."""
     module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
-    found = getattr(sys.modules.get(module), function, None)  # absent while another thread imports the module
+    found = getattr(
+        sys.modules.get(module), function, None
+    )  # absent while another thread imports the module
     return found is not None and bool(getattr(found, "signatures", True))
 
 
@@ -74,14 +95,23 @@ def is_stored(kernel: str) -> bool:
     folder, module, function = LAST_COMPILED[kernel].split(".")
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     place = Path(chosen) if chosen else PACKAGE / folder / "__pycache__"
-    changed = max(file.stat().st_mtime for each in ("search", folder) for file in (PACKAGE / each).glob("*.py"))
-    return any(file.stat().st_mtime >= changed for file in place.rglob(f"{module}.{function}-*.nbi"))
+    changed = max(
+        file.stat().st_mtime
+        for each in ("search", folder)
+        for file in (PACKAGE / each).glob("*.py")
+    )
+    return any(
+        file.stat().st_mtime >= changed
+        for file in place.rglob(f"{module}.{function}-*.nbi")
+    )
 
 
 def check_kernel(kernel: str) -> str:
     """Return a name from `KERNELS` that can run here, or raise an error with advice."""
     if kernel not in KERNELS:
-        raise ParameterError("kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}")
+        raise ParameterError(
+            "kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}"
+        )
     if kernel not in ("auto", "numpy", "kdtree") and not has_numba():
         raise MissingExtra(f'`kernel="{kernel}"`', "numba", "fast")
     return kernel
@@ -99,7 +129,10 @@ def explain_choice(kernel: str, products: float) -> tuple[bool, str]:
     if products < LOADING:  # checked before `is_stored`, which takes a while
         return False, "NumPy is done before compiled code is loaded."
     if is_stored(kernel):
-        return True, "Loading stored compiled code takes less time than NumPy needs, or has needed."
+        return (
+            True,
+            "Loading stored compiled code takes less time than NumPy needs, or has needed.",
+        )
     if products < COMPILING:
         return False, "Nothing is compiled yet, and NumPy is done before it would be."
     return True, "Compiling takes less time than NumPy needs, or has needed."
@@ -112,7 +145,9 @@ def use_compiled(kernel: str, products: float) -> bool:
     """
     compiled, why = explain_choice(kernel, products)
     if logging := sys.modules.get("logging"):  # which takes a while to load
-        logging.getLogger("hardmax").debug("%s by %s: %s", kernel, "compiled code" if compiled else "NumPy", why)
+        logging.getLogger("hardmax").debug(
+            "%s by %s: %s", kernel, "compiled code" if compiled else "NumPy", why
+        )
     if not compiled:
         count_numpy_work(kernel, products)
     return compiled
@@ -130,15 +165,27 @@ def products_of_batch(batch: int, n: float, m: float) -> float:
 
 def is_small(d: int, tokens: int, single: bool) -> bool:
     """Return whether "small" searches batch elements of this size; `single` states that they are float32."""
-    return 0 < tokens <= MAX_SMALL_PLANE if d == 2 else single and d > 3 and 0 < tokens <= MAX_SMALL
+    return (
+        0 < tokens <= MAX_SMALL_PLANE
+        if d == 2
+        else single and d > 3 and 0 < tokens <= MAX_SMALL
+    )
 
 
 def search_batch(
-    queries: AnyArray, keys: AnyArray, slack: FloatArray | None, mask: BoolArray | None = None, causal: bool = False
+    queries: AnyArray,
+    keys: AnyArray,
+    slack: FloatArray | None,
+    mask: BoolArray | None = None,
+    causal: bool = False,
 ) -> tuple[Sets, BoolArray]:
     """Return `scan.near_maxima_of_batch`, by "small" where batch elements are small."""
     single = queries.dtype == keys.dtype == np.float32
-    if slack is None and not causal and is_small(keys.shape[2], max(queries.shape[1], keys.shape[1]), single):
+    if (
+        slack is None
+        and not causal
+        and is_small(keys.shape[2], max(queries.shape[1], keys.shape[1]), single)
+    ):
         from hardmax.search import small
 
         return small.near_maxima_of_batch(queries, keys, mask)
@@ -158,16 +205,25 @@ class Search:
         self.kernel, self.gaps = kernel, gaps
         self.ran: Counter[str] = Counter()  # queries answered by each method
         self.why = "There was no query." if kernel == "auto" else "It was named."
-        self._is_clustered = False  # whether "symmetric" left most rows of the last layer to "scan"
+        self._is_clustered = (
+            False  # whether "symmetric" left most rows of the last layer to "scan"
+        )
 
     def __str__(self) -> str:
-        return ", ".join(name for name, queries in self.ran.most_common() if queries) or self.kernel
+        return (
+            ", ".join(name for name, queries in self.ran.most_common() if queries)
+            or self.kernel
+        )
 
     @property
     def stats(self) -> dict[str, Any]:
         """Return what ran, why, and the number of queries; an empty dict if there was none."""
         queries = self.ran.total()
-        return {"kernel": str(self), "why": self.why, "queries": queries} if queries else {}
+        return (
+            {"kernel": str(self), "why": self.why, "queries": queries}
+            if queries
+            else {}
+        )
 
     def record(self, kernel: str, queries: int, why: str) -> None:
         """Record queries that were answered elsewhere, in place of this search."""
@@ -175,7 +231,11 @@ class Search:
         self.ran[kernel] += queries
 
     def near_maxima(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: Seen = None
+        self,
+        queries: FloatArray,
+        keys: FloatArray,
+        slack: FloatArray,
+        seen: Seen = None,
     ) -> tuple[Sets, FloatArray | None]:
         """Return every key whose product with a query is within `slack` of the largest, and the gaps if NumPy ran.
 
@@ -188,7 +248,9 @@ class Search:
             sets, gaps = reference.near_maxima(queries, keys, slack, seen, MAX_MEMBERS)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
-        queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
+        queries, keys, slack = (
+            np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack)
+        )
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             if seen is None:
@@ -213,12 +275,25 @@ class Search:
         if len(left):
             some = left if len(left) < len(sets) else slice(None)
             visible = None if seen is None else seen[some]
-            sets = sets.replace(left, self._scan(queries[some], keys, slack[some], visible, name))
+            sets = sets.replace(
+                left, self._scan(queries[some], keys, slack[some], visible, name)
+            )
         return sets, None
 
-    def _scan(self, queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: Seen, name: str) -> Sets:
+    def _scan(
+        self,
+        queries: FloatArray,
+        keys: FloatArray,
+        slack: FloatArray,
+        seen: Seen,
+        name: str,
+    ) -> Sets:
         """Run "scan", or NumPy if another kernel has left few rows and "scan" is not loaded."""
-        numpy_pays = self.kernel == "auto" and name != "scan" and not use_compiled("scan", len(queries) * len(keys))
+        numpy_pays = (
+            self.kernel == "auto"
+            and name != "scan"
+            and not use_compiled("scan", len(queries) * len(keys))
+        )
         if numpy_pays or not has_numba():
             self.ran["numpy"] += len(queries)
             return reference.near_maxima(queries, keys, slack, seen, MAX_MEMBERS)[0]
@@ -242,9 +317,15 @@ class Search:
         if fastest == "kdtree":
             self.why = self.why if self.ran else "SciPy's tree needs no compiled code."
             return fastest
-        for name in dict.fromkeys([fastest, "scan"]):  # "scan" may be loaded where the fastest is not
-            compiled, why = explain_choice("growing" if limited and name == "hull" else name, products)
-            if not self.ran or compiled:  # the reason of the first layer, or of the first that was compiled
+        for name in dict.fromkeys(
+            [fastest, "scan"]
+        ):  # "scan" may be loaded where the fastest is not
+            compiled, why = explain_choice(
+                "growing" if limited and name == "hull" else name, products
+            )
+            if (
+                not self.ran or compiled
+            ):  # the reason of the first layer, or of the first that was compiled
                 self.why = why
             if compiled:
                 return name
@@ -269,10 +350,14 @@ class Search:
         """Return the kernel that is named; raise an error where it does not fit."""
         if self.kernel == "kdtree" and limited:
             must = "have `causal=False`: it has no order of the tokens"
-            raise ParameterError('kernel="kdtree"', must, "causal=True", 'Use `kernel="auto"`.')
+            raise ParameterError(
+                'kernel="kdtree"', must, "causal=True", 'Use `kernel="auto"`.'
+            )
         if self.kernel == "hull" and d != 2:
             must = "have tokens in two dimensions"
-            raise ParameterError('kernel="hull"', must, f"d = {d}", 'Use `kernel="auto"`.')
+            raise ParameterError(
+                'kernel="hull"', must, f"d = {d}", 'Use `kernel="auto"`.'
+            )
         return self.kernel
 
 

@@ -28,7 +28,9 @@ from hardmax.search.simd import borrow
 from hardmax.search.threads import entry, share
 
 BLOCK = 256  # vertices
-MAX_VISITED = 1 / 32  # of all keys, in lists, per query on average, beyond which the rest is left to another method
+MAX_VISITED = (
+    1 / 32
+)  # of all keys, in lists, per query on average, beyond which the rest is left to another method
 WORK_PER_KEY = 400  # multiplications that take as long
 Pair: TypeAlias = tuple[float, float]  # a rounded number and its error
 
@@ -47,8 +49,13 @@ class Chain(NamedTuple):
 def new_chains(count: int, keys: int) -> Chain:
     """Return the arrays of empty chains for at most `keys` keys each, with one more axis in front."""
     blocks = 4 * keys // BLOCK + 4
-    order = np.ascontiguousarray(np.broadcast_to(np.arange(blocks, dtype=np.int32), (count, blocks)))
-    sizes, slots = np.zeros((count, blocks), np.int32), np.empty((count, blocks, BLOCK), np.int32)
+    order = np.ascontiguousarray(
+        np.broadcast_to(np.arange(blocks, dtype=np.int32), (count, blocks))
+    )
+    sizes, slots = (
+        np.zeros((count, blocks), np.int32),
+        np.empty((count, blocks, BLOCK), np.int32),
+    )
     hang, link = np.empty((count, keys), np.int32), np.empty((count, keys), np.int32)
     return Chain(order, sizes, slots, np.zeros((count, 1), np.int32), hang, link)
 
@@ -89,7 +96,9 @@ def _sign_of_sum(p: Pair, q: Pair, r: Pair, s: Pair) -> int:
                         total = added
                     parts[count] = total
                     count += 1
-    for j in range(count - 1, -1, -1):  # the last one that is not 0 exceeds the sum of those before
+    for j in range(
+        count - 1, -1, -1
+    ):  # the last one that is not 0 exceeds the sum of those before
         if parts[j] != 0.0:
             return 1 if parts[j] > 0.0 else -1
     return 0
@@ -103,7 +112,9 @@ def _turn(keys: FloatArray, a: int, b: int, x: float, y: float) -> int:
     value, error = one - other, 4 * UNIT * (abs(one) + abs(other))
     if abs(value) > error:
         return 1 if value > 0.0 else -1
-    return _sign_of_sum(_subtract(bx, ax), _subtract(y, ay), _subtract(ay, by), _subtract(x, ax))
+    return _sign_of_sum(
+        _subtract(bx, ax), _subtract(y, ay), _subtract(ay, by), _subtract(x, ax)
+    )
 
 
 @njit
@@ -229,7 +240,9 @@ def _keep(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -
         return
     rank, offset = _find(chain, keys, side, side * x)
     after = at(chain, rank, offset)
-    vertex = after if after >= 0 and keys[after, 0] == x else at(chain, rank, offset - 1)
+    vertex = (
+        after if after >= 0 and keys[after, 0] == x else at(chain, rank, offset - 1)
+    )
     chain.link[key], chain.hang[vertex] = chain.hang[vertex], key
 
 
@@ -254,7 +267,9 @@ def add(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -> 
         if side * y <= side * keys[after, 1]:
             _keep(chain, keys, side, depth, key)
             return
-        if at(chain, rank, offset + 1) < 0:  # the last vertex: what hangs there has the same x, and stays
+        if (
+            at(chain, rank, offset + 1) < 0
+        ):  # the last vertex: what hangs there has the same x, and stays
             chain.hang[key], chain.link[after] = after, chain.hang[after]
             chain.hang[after] = -1
         else:
@@ -269,7 +284,9 @@ def add(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -> 
         after, beyond = at(chain, rank, offset), at(chain, rank, offset + 1)
         if after < 0 or beyond < 0:
             break
-        turn = _turn(keys, after, beyond, x, y)  # above the line of the next edge, the vertex is below the new one
+        turn = _turn(
+            keys, after, beyond, x, y
+        )  # above the line of the next edge, the vertex is below the new one
         if turn < 0:
             break
         if turn == 0:  # the new edge continues the old one, with its list
@@ -331,11 +348,20 @@ def best_place(chain: Chain, keys: FloatArray, x: float, y: float) -> tuple[int,
 def one_chain(chains: Chain, c: int) -> Chain:
     """Return one chain of several."""
     return borrow(
-        Chain(chains.order[c], chains.sizes[c], chains.slots[c], chains.used[c], chains.hang[c], chains.link[c])
+        Chain(
+            chains.order[c],
+            chains.sizes[c],
+            chains.slots[c],
+            chains.used[c],
+            chains.hang[c],
+            chains.link[c],
+        )
     )
 
 
-def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: IntArray) -> Sets:
+def near_maxima(
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: IntArray
+) -> Sets:
     """Return `reference.near_maxima` for queries that see the first `seen` (rows,) keys each.
 
     Sets are empty for queries that are nearly zero, and for some where many keys are within rounding of the hull.
@@ -344,7 +370,9 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: 
     rows, depth = rows[depths[rows] < MAX_DEPTH], largest_depth(depths)
     first, sizes = np.full(len(queries), -1), np.zeros(len(queries), np.intp)
     chains, tied = new_chains(2, len(keys)), [np.empty((0, 2), np.intp)] * 2
-    search = partial(_near_maxima, chains, queries, keys, slack, seen, rows, depth, first, sizes)
+    search = partial(
+        _near_maxima, chains, queries, keys, slack, seen, rows, depth, first, sizes
+    )
 
     def work(sides: IntArray) -> None:
         for side in sides.tolist():
@@ -371,7 +399,13 @@ def _near_maxima(
     side: int,
 ) -> IntArray:
     """Write the first members and the sizes of the sets of one side; return rows and members of those with several."""
-    chain, sign, added, visits, count = one_chain(chains, side), 1.0 - 2.0 * side, 0, 0, 0
+    chain, sign, added, visits, count = (
+        one_chain(chains, side),
+        1.0 - 2.0 * side,
+        0,
+        0,
+        0,
+    )
     found, tied = np.empty(64, np.intp), np.empty((64, 2), np.intp)
     keys = borrow(keys)
     for done in range(len(rows)):

@@ -45,7 +45,13 @@ class Hull(NamedTuple):
     def of(cls, keys: FloatArray, depth: float) -> "Hull | None":
         """Find the hull and all keys within `depth` of its boundary; None for degenerate polygons."""
         x, y = keys.T
-        extremes = np.unique([place for form in (x, y, x + y, x - y) for place in (form.argmax(), form.argmin())])
+        extremes = np.unique(
+            [
+                place
+                for form in (x, y, x + y, x - y)
+                for place in (form.argmax(), form.argmin())
+            ]
+        )
         rough = _polygon(keys, extremes)
         candidates = _shell(keys, ALL, rough, depth)[0]
         vertices = _polygon(keys, candidates)
@@ -66,14 +72,23 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
         return Sets(np.zeros(n + 1, np.intp), ALL)
     along = keys[hull.chain]
     count = min(max(64, 4 * len(hull.angles)), MAX_BUCKETS)
-    buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    walk, tasks = partial(_walk, queries, slack, depths, hull, along, buckets), -(-n // QUERIES_PER_TASK)
-    return collect_sets(walk, n, tasks, QUERIES_PER_TASK, float(n * WORK_PER_QUERY), MAX_MEMBERS)[0]
+    buckets = np.searchsorted(
+        hull.angles, np.arange(count + 1) * (4 / count)
+    )  # where a search by angle starts
+    walk, tasks = (
+        partial(_walk, queries, slack, depths, hull, along, buckets),
+        -(-n // QUERIES_PER_TASK),
+    )
+    return collect_sets(
+        walk, n, tasks, QUERIES_PER_TASK, float(n * WORK_PER_QUERY), MAX_MEMBERS
+    )[0]
 
 
 def find_depths(queries: FloatArray, slack: FloatArray) -> FloatArray:
     """Return how deep inside the hull a near-maximal key can lie for each query: (rows,), at least 1 for q = 0."""
-    lengths = np.maximum(np.maximum(np.abs(queries[:, 0]), np.abs(queries[:, 1])), 5e-324)  # at most |q|
+    lengths = np.maximum(
+        np.maximum(np.abs(queries[:, 0]), np.abs(queries[:, 1])), 5e-324
+    )  # at most |q|
     with np.errstate(over="ignore"):
         return np.asarray((slack + 5e-324) / lengths)
 
@@ -98,13 +113,19 @@ def _polygon(keys: FloatArray, some: IntArray) -> IntArray:
         base = size
         for step in range(c):
             i = some[step] if half == 0 else some[c - 1 - step]
-            while size - base >= 2 and not _turns_left(keys, stack[size - 2], stack[size - 1], i):
+            while size - base >= 2 and not _turns_left(
+                keys, stack[size - 2], stack[size - 1], i
+            ):
                 size -= 1
             stack[size] = i
             size += 1
         size -= 1  # the last of this half is the first of the next
     size = max(size, 1)
-    if size == 2 and keys[stack[0], 0] == keys[stack[1], 0] and keys[stack[0], 1] == keys[stack[1], 1]:
+    if (
+        size == 2
+        and keys[stack[0], 0] == keys[stack[1], 0]
+        and keys[stack[0], 1] == keys[stack[1], 1]
+    ):
         size = 1
     vertices = stack[:size].copy()
     return np.roll(vertices, -np.argmin(_angles(keys, vertices)))
@@ -152,7 +173,9 @@ def _shell(
     """
     h = len(vertices)
     x0, y0 = keys[vertices, 0].mean(), keys[vertices, 1].mean()
-    rays = np.empty(h)  # angles of the vertices as seen from the centre, from the smallest on
+    rays = np.empty(
+        h
+    )  # angles of the vertices as seen from the centre, from the smallest on
     turn = 0
     for e in range(h):
         rays[e] = _angle(keys[vertices[e], 0] - x0, keys[vertices[e], 1] - y0)
@@ -167,7 +190,10 @@ def _shell(
         x, y = keys[j, 1] - keys[i, 1], keys[i, 0] - keys[j, 0]
         length = max(np.hypot(x, y), 1e-300)
         x, y = x / length, y / length
-        out = min(x * (keys[i, 0] - x0) + y * (keys[i, 1] - y0), x * (keys[j, 0] - x0) + y * (keys[j, 1] - y0))
+        out = min(
+            x * (keys[i, 0] - x0) + y * (keys[i, 1] - y0),
+            x * (keys[j, 0] - x0) + y * (keys[j, 1] - y0),
+        )
         radius = min(radius, out)
         gauges[e, 0], gauges[e, 1] = x / max(out, 1e-300), y / max(out, 1e-300)
         convex &= e == 0 or rays[e] > rays[e - 1]
@@ -186,7 +212,11 @@ def _shell(
             continue
         e = (_first_not_below(rays, _angle(x, y), 0, h) + turn - 1) % h
         gauge, distance = -np.inf, np.inf
-        for f in (e, (e + 1) % h, (e - 1) % h):  # with neighbours, as rounding may have turned the ray past a vertex
+        for f in (
+            e,
+            (e + 1) % h,
+            (e - 1) % h,
+        ):  # with neighbours, as rounding may have turned the ray past a vertex
             gauge = max(gauge, gauges[f, 0] * x + gauges[f, 1] * y)
             i, j = vertices[f], vertices[(f + 1) % h]
             dx, dy = keys[j, 0] - keys[i, 0], keys[j, 1] - keys[i, 1]
@@ -203,7 +233,9 @@ def _shell(
 
 
 @njit(inline="always")
-def _first_not_below(ascending: FloatArray, value: float, below: int, above: int) -> int:
+def _first_not_below(
+    ascending: FloatArray, value: float, below: int, above: int
+) -> int:
     while below < above:
         middle = (below + above) // 2
         if ascending[middle] < value:
@@ -241,7 +273,9 @@ def _walk(
             best = x * along[low, 0] + y * along[low, 1]
             reach = slack + width * (abs(x) + abs(y))
             while high - low < c - 1:
-                k = high + 1 if high + 1 < c else high + 1 - c  # a remainder would take longer than the rest
+                k = (
+                    high + 1 if high + 1 < c else high + 1 - c
+                )  # a remainder would take longer than the rest
                 product = x * along[k, 0] + y * along[k, 1]
                 if product < best - reach:
                     break

@@ -65,7 +65,9 @@ def _head(heads: Heads, h: int) -> Heads:
 def _slot(table: AnyArray, keys: FloatArray, x: float, y: float) -> Any:
     """Return the slot of the hash table that holds a key, or is free for it."""
     mask = len(table) - 1
-    mixed = np.int64(hash(x)) * np.int64(0x9E3779B97F4A7C1) + np.int64(hash(y)) * np.int64(0x2545F4914F6CDD1D)
+    mixed = np.int64(hash(x)) * np.int64(0x9E3779B97F4A7C1) + np.int64(
+        hash(y)
+    ) * np.int64(0x2545F4914F6CDD1D)
     slot = (mixed ^ (mixed >> 29)) & mask
     while table[slot] >= 0 and (keys[table[slot], 0] != x or keys[table[slot], 1] != y):
         slot = (slot + 1) & mask
@@ -106,7 +108,9 @@ def _append(head: Heads, x: float, y: float, value: FloatArray, rule: int) -> No
 
 
 @njit
-def _answer(head: Heads, x: float, y: float, rule: int, out: FloatArray, members: IntArray) -> int:
+def _answer(
+    head: Heads, x: float, y: float, rule: int, out: FloatArray, members: IntArray
+) -> int:
     """Write the answer to a query; return the size of its set, whose members are written where there is room."""
     keys, values, uses, counts = head.keys, head.values, head.uses, head.counts
     size = 0
@@ -115,7 +119,10 @@ def _answer(head: Heads, x: float, y: float, rule: int, out: FloatArray, members
         size = counts[0]
         for i in range(len(members)):
             members[i] = i
-        _accumulate(out, head.totals if rule == MEAN else values[counts[2] if rule == LATEST else 0])
+        _accumulate(
+            out,
+            head.totals if rule == MEAN else values[counts[2] if rule == LATEST else 0],
+        )
         for r in range(len(out) if rule == MEAN else 0):
             out[r] /= size
         return size
@@ -142,7 +149,13 @@ def _answer(head: Heads, x: float, y: float, rule: int, out: FloatArray, members
                 place += 1
                 index = head.previous[index]
         on_edge = key == best and following >= 0
-        key = following if on_edge else hanging if key in (best, following) else chain.link[key]
+        key = (
+            following
+            if on_edge
+            else hanging
+            if key in (best, following)
+            else chain.link[key]
+        )
     if rule == MEAN and size > 1:
         for r in range(len(out)):
             out[r] /= size
@@ -177,7 +190,11 @@ def step(
                 _append(head, keys[h, i, 0], keys[h, i, 1], values[h, i], rule)
             if i < n:
                 row = h * n + i
-                own = members[starts[row] : starts[row + 1]] if len(members) else members
-                size = _answer(head, queries[h, i, 0], queries[h, i, 1], rule, out[h, i], own)
+                own = (
+                    members[starts[row] : starts[row + 1]] if len(members) else members
+                )
+                size = _answer(
+                    head, queries[h, i, 0], queries[h, i, 1], rule, out[h, i], own
+                )
                 if len(members) == 0 and len(starts):
                     starts[row + 1] = size

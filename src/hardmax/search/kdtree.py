@@ -18,9 +18,14 @@ from hardmax.search.sets import MAX_MEMBERS, Sets, TooMany
 
 MIN_DIMENSIONS, MAX_DIMENSIONS = 3, 6
 MIN_PRODUCTS = 1 << 28  # n times m below which the scan is done first
-MIN_LENGTH = 1e-100  # shorter queries, and keys closer to their centre, are left to the scan
+MIN_LENGTH = (
+    1e-100  # shorter queries, and keys closer to their centre, are left to the scan
+)
 SAMPLED_QUERIES, SAMPLED_KEYS = 8, 1 << 13
-MIN_LENGTH_RATIO, MIN_COSINE = 0.9, 0.8  # of sampled keys, and of sampled queries with the best of these
+MIN_LENGTH_RATIO, MIN_COSINE = (
+    0.9,
+    0.8,
+)  # of sampled keys, and of sampled queries with the best of these
 
 
 def pays(queries: FloatArray, keys: FloatArray) -> bool:
@@ -33,7 +38,9 @@ def pays(queries: FloatArray, keys: FloatArray) -> bool:
     lengths = np.sqrt(np.einsum("ij,ij->i", some, some))
     if lengths.min() < max(MIN_LENGTH_RATIO * lengths.max(), MIN_LENGTH):
         return False
-    best = np.einsum("ir,jr->ij", asked, some).max(axis=1)  # without BLAS, whose threads would spin for a while
+    best = np.einsum("ir,jr->ij", asked, some).max(
+        axis=1
+    )  # without BLAS, whose threads would spin for a while
     size = np.sqrt(np.einsum("ij,ij->i", asked, asked)) * lengths.max()
     return bool(np.median(best - MIN_COSINE * size) >= 0)
 
@@ -49,7 +56,9 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     squares = np.einsum("ij,ij->i", points, points)
     M = float(np.sqrt(squares.max()))
     lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries))
-    rows = np.flatnonzero(lengths > MIN_LENGTH) if M > MIN_LENGTH else np.empty(0, np.intp)
+    rows = (
+        np.flatnonzero(lengths > MIN_LENGTH) if M > MIN_LENGTH else np.empty(0, np.intp)
+    )
     if not len(rows):
         return Sets(np.zeros(n + 1, np.intp), np.empty(0, np.intp))
     lift = np.sqrt(np.maximum(M * M - squares, 0.0))
@@ -57,7 +66,9 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     scale = M / lengths[rows]
     lifted = np.c_[queries[rows] * scale[:, None], np.zeros(len(rows))]
     distances, nearest = tree.query(lifted, workers=-1)
-    radii = np.sqrt(distances**2 + 4 * scale * slack[rows] + 16 * (d + 8) * UNIT * M * M)
+    radii = np.sqrt(
+        distances**2 + 4 * scale * slack[rows] + 16 * (d + 8) * UNIT * M * M
+    )
     sizes[rows] = tree.query_ball_point(lifted, radii, return_length=True, workers=-1)
     several = np.flatnonzero(sizes[rows] > 1)
     if sizes.sum() > MAX_MEMBERS and n > 1:
@@ -65,13 +76,17 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     first = np.full(n, -1)
     first[rows] = nearest
     members: list[np.ndarray[tuple[int], np.dtype[np.intp]]] = []
-    for i, near in zip(several, tree.query_ball_point(lifted[several], radii[several]), strict=True):
+    for i, near in zip(
+        several, tree.query_ball_point(lifted[several], radii[several]), strict=True
+    ):
         row, found = rows[i], np.sort(np.asarray(near, np.intp))
         products = keys[found] @ queries[row]
         found = found[products >= products.max() - slack[row]]
         first[row], sizes[row] = found[0], len(found)
         members += [found] if len(found) > 1 else []
-    return Sets.from_first(first, sizes, np.concatenate(members) if members else np.empty(0, np.intp))
+    return Sets.from_first(
+        first, sizes, np.concatenate(members) if members else np.empty(0, np.intp)
+    )
 
 
 def _centre(keys: FloatArray) -> FloatArray:

@@ -8,7 +8,9 @@ from hardmax._types import BoolArray, FloatArray, Seen
 from hardmax.search.sets import Sets, TooMany
 
 LOWEST = -1.7e308  # above minus infinity, which stands for keys that are not seen
-TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
+TILE = (
+    1 << 18
+)  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 
 
 def near_maxima(
@@ -31,12 +33,19 @@ def near_maxima(
     sizes = np.empty(rows, np.intp)
     gaps = np.empty(rows)
     members = [np.empty(0, np.intp)]
-    tile, near_tile = np.empty((height, m)), np.empty((height, m), bool)  # filled anew for each tile of queries
+    tile, near_tile = (
+        np.empty((height, m)),
+        np.empty((height, m), bool),
+    )  # filled anew for each tile of queries
     for top in range(0, rows, height):
         these = slice(top, min(top + height, rows))
-        products = np.matmul(queries[these], keys.T, out=tile[: these.stop - top])  # (height, m)
+        products = np.matmul(
+            queries[these], keys.T, out=tile[: these.stop - top]
+        )  # (height, m)
         if seen is not None:
-            hidden = ~seen[these] if seen.ndim == 2 else np.arange(m) >= seen[these, None]
+            hidden = (
+                ~seen[these] if seen.ndim == 2 else np.arange(m) >= seen[these, None]
+            )
             products[hidden] = -np.inf
         best = products.max(axis=1)  # (height,)
         cut = np.maximum(best - slack[these], LOWEST)
@@ -54,7 +63,11 @@ def near_maxima(
 
 
 def near_maxima_of_elements(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray, mask: BoolArray | None = None, causal: bool = False
+    queries: FloatArray,
+    keys: FloatArray,
+    slack: FloatArray,
+    mask: BoolArray | None = None,
+    causal: bool = False,
 ) -> Sets:
     """Return the sets of a batch: queries (batch, w, d), keys (batch, n, d), and slack (batch * w,).
 
@@ -62,11 +75,20 @@ def near_maxima_of_elements(
     where a query sees no key.
     """
     (batch, w, _), n = queries.shape, keys.shape[1]
-    height, rows = max(1, TILE // max(1, w * n)), max(1, min(w, TILE // max(1, n)))  # elements, or queries of one
-    sizes, members, slack = np.empty((batch, w), np.intp), [np.empty(0, np.intp)], slack.reshape(batch, w)
+    height, rows = (
+        max(1, TILE // max(1, w * n)),
+        max(1, min(w, TILE // max(1, n))),
+    )  # elements, or queries of one
+    sizes, members, slack = (
+        np.empty((batch, w), np.intp),
+        [np.empty(0, np.intp)],
+        slack.reshape(batch, w),
+    )
     for top, left in product(range(0, batch, height), range(0, w, rows)):
         some, these = slice(top, top + height), slice(left, left + rows)
-        products = queries[some, these] @ keys[some].transpose(0, 2, 1)  # (height, rows, n)
+        products = queries[some, these] @ keys[some].transpose(
+            0, 2, 1
+        )  # (height, rows, n)
         if mask is not None:
             np.copyto(products, -np.inf, where=~mask[some, None])
         if causal:
@@ -75,6 +97,8 @@ def near_maxima_of_elements(
         near = products >= np.maximum(best - slack[some, these], LOWEST)[..., None]
         found = np.flatnonzero(near)
         owners = found // n
-        sizes[some, these] = np.bincount(owners, minlength=best.size).reshape(best.shape)
+        sizes[some, these] = np.bincount(owners, minlength=best.size).reshape(
+            best.shape
+        )
         members.append(found - owners * n)
     return Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), np.concatenate(members))

@@ -48,7 +48,9 @@ class Panels(NamedTuple):
     counts: IntArray  # (batch,) number of keys seen
     coarse: AnyArray  # (batch, panels * d * 16) float32, k - c scaled to at most 1
     fine: FloatArray  # (batch, panels * d * 16) as given
-    reach: AnyArray  # (batch, panels) float32, largest |k - c| from this panel on, scaled
+    reach: (
+        AnyArray  # (batch, panels) float32, largest |k - c| from this panel on, scaled
+    )
     scales: FloatArray  # (batch,)
     highest: FloatArray  # (batch,) largest |coordinate|
 
@@ -90,7 +92,9 @@ def slack_of_products(d: int, highest: float, size: float) -> float:
 
 
 @njit(fastmath=FLAGS)
-def _find_centre(keys: AnyArray, seen: IntArray, centre: FloatArray) -> tuple[float, float]:
+def _find_centre(
+    keys: AnyArray, seen: IntArray, centre: FloatArray
+) -> tuple[float, float]:
     """Write the middle of the box around the keys seen; return the largest |coordinate| about zero and about it."""
     d, highest, spread = len(centre), 0.0, 0.0
     low, high = centre, np.empty(d)
@@ -110,7 +114,13 @@ def _find_centre(keys: AnyArray, seen: IntArray, centre: FloatArray) -> tuple[fl
 
 @njit(fastmath=FLAGS)
 def _sort(
-    keys: AnyArray, seen: IntArray, centre: FloatArray, scale: float, in_order: bool, order: IntArray, reach: AnyArray
+    keys: AnyArray,
+    seen: IntArray,
+    centre: FloatArray,
+    scale: float,
+    in_order: bool,
+    order: IntArray,
+    reach: AnyArray,
 ) -> None:
     """Order the keys seen by falling distance, up to a level, and write the largest distance from each panel on."""
     count, farthest, squares = len(seen), MIN_SCALED, np.empty(len(seen))
@@ -120,7 +130,11 @@ def _sort(
             square += ((np.float64(keys[seen[i], r]) - centre[r]) * scale) ** 2
         squares[i] = square
         farthest = max(farthest, square)
-    starts, places, step = np.zeros(LEVELS + 1, np.intp), np.empty(count, np.intp), (LEVELS - 1) / farthest
+    starts, places, step = (
+        np.zeros(LEVELS + 1, np.intp),
+        np.empty(count, np.intp),
+        (LEVELS - 1) / farthest,
+    )
     for i in range(count):
         starts[0 if in_order else LEVELS - int(squares[i] * step)] += 1
     starts[0] = 0
@@ -140,7 +154,9 @@ def _sort(
 
 
 @entry(fastmath=FLAGS)
-def _pack(elements: IntArray, keys: AnyArray, mask: BoolArray, in_order: bool, panels: Panels) -> None:
+def _pack(
+    elements: IntArray, keys: AnyArray, mask: BoolArray, in_order: bool, panels: Panels
+) -> None:
     """Sort the keys of some batch elements into panels, without those that a mask hides, if it is not empty."""
     m, d = keys.shape[1:]
     seen, centre = np.empty(m, np.intp), np.empty(d)
@@ -152,9 +168,21 @@ def _pack(elements: IntArray, keys: AnyArray, mask: BoolArray, in_order: bool, p
         highest, spread = _find_centre(own, seen[:count], centre)
         scale = 1.0 / max(spread, MIN_SCALED)
         panels.scales[element], panels.highest[element] = scale, highest
-        order, fine, coarse = panels.order[element], panels.fine[element], panels.coarse[element]
+        order, fine, coarse = (
+            panels.order[element],
+            panels.fine[element],
+            panels.coarse[element],
+        )
         size = (count + LANES - 1) // LANES * LANES
-        _sort(own, seen[:count], centre, scale, in_order, order[:size], panels.reach[element])
+        _sort(
+            own,
+            seen[:count],
+            centre,
+            scale,
+            in_order,
+            order[:size],
+            panels.reach[element],
+        )
         for start in range(0, size, LANES):
             for r in range(d):
                 at = start * d + r * LANES
@@ -197,13 +225,22 @@ def _bound_errors(
     size, rounding = total * by, (d + 4) * UNIT * highest * total
     if slack < 0.0:
         slack = 2.02 * (rounding + d * TINY)
-    error = size * 1.01 * (d + 8) * UNIT32 + 2.0 * min(rounding * by * scale, size * 1e30)
+    error = size * 1.01 * (d + 8) * UNIT32 + 2.0 * min(
+        rounding * by * scale, size * 1e30
+    )
     error += d * (2.0**-146 + MIN_PRODUCT * by * scale)
     return slack, np.float32(1.000001 * (slack * by * scale + 2 * error))
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _load_query(query: AnyArray, lane: int, slack: float, scale: float, highest: float, queries: Queries) -> None:
+def _load_query(
+    query: AnyArray,
+    lane: int,
+    slack: float,
+    scale: float,
+    highest: float,
+    queries: Queries,
+) -> None:
     """Store a query in float64, its scale, its slack, its length, and the margin of its float32 products."""
     d, largest, total, square = len(query), MIN_SCALED, 0.0, 0.0
     for r in range(d):
@@ -215,8 +252,12 @@ def _load_query(query: AnyArray, lane: int, slack: float, scale: float, highest:
     for r in range(d):
         square += (queries.fine[lane * d + r] * by) ** 2
     queries.scale[lane] = by
-    queries.slack[lane], queries.margin[lane] = _bound_errors(d, slack, total, by, scale, highest)
-    queries.length[lane] = np.float32(1.00001) * np.sqrt(np.float32(square)) + MIN_LENGTH
+    queries.slack[lane], queries.margin[lane] = _bound_errors(
+        d, slack, total, by, scale, highest
+    )
+    queries.length[lane] = (
+        np.float32(1.00001) * np.sqrt(np.float32(square)) + MIN_LENGTH
+    )
 
 
 class Task(NamedTuple):
@@ -230,19 +271,32 @@ class Task(NamedTuple):
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _load_group(task: Task, top: int, element: int, panels: Panels, queries: Queries) -> None:
+def _load_group(
+    task: Task, top: int, element: int, panels: Panels, queries: Queries
+) -> None:
     """Load 16 queries, the last one again where there are fewer, and scale them into their lanes."""
     count, d = panels.counts[element], task.queries.shape[1]
     for lane in range(LANES):
         row = min(top + lane, len(task.queries) - 1)
         limit = min(task.limits[row], count) if len(task.limits) else count
         queries.limits[lane] = limit
-        queries.full[lane] = (limit + LANES - 1) // LANES if limit == count else limit // LANES
+        queries.full[lane] = (
+            (limit + LANES - 1) // LANES if limit == count else limit // LANES
+        )
         given = task.slack[row] if len(task.slack) else -1.0
-        _load_query(task.queries[row], lane, given, panels.scales[element], panels.highest[element], queries)
+        _load_query(
+            task.queries[row],
+            lane,
+            given,
+            panels.scales[element],
+            panels.highest[element],
+            queries,
+        )
     for r in range(d):
         for lane in range(LANES):
-            queries.coarse[r * LANES + lane] = np.float32(queries.fine[lane * d + r] * queries.scale[lane])
+            queries.coarse[r * LANES + lane] = np.float32(
+                queries.fine[lane * d + r] * queries.scale[lane]
+            )
     queries.best[:] = -np.inf
 
 
@@ -252,12 +306,31 @@ def _scan(coarse: AnyArray, reach: AnyArray, d: int, queries: Queries) -> int:
     best, maxima, full = queries.best, queries.maxima, queries.full.min()
     count = (queries.limits.max() + LANES - 1) // LANES
     for panel in range(count):
-        if float32_above(best, 0, queries.margin, queries.length, reach[panel]) == ALL_LANES:
+        if (
+            float32_above(best, 0, queries.margin, queries.length, reach[panel])
+            == ALL_LANES
+        ):
             return panel
         if panel < full:
-            panel_maxima(queries.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, best)
+            panel_maxima(
+                queries.coarse,
+                coarse,
+                panel * d * LANES,
+                d,
+                maxima,
+                panel * LANES,
+                best,
+            )
             continue
-        panel_maxima(queries.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, queries.cuts)
+        panel_maxima(
+            queries.coarse,
+            coarse,
+            panel * d * LANES,
+            d,
+            maxima,
+            panel * LANES,
+            queries.cuts,
+        )
         for lane in range(LANES):
             if panel < queries.full[lane]:
                 best[lane] = max(best[lane], maxima[panel * LANES + lane])
@@ -272,7 +345,9 @@ def _list_hits(queries: Queries, scanned: int) -> None:
         cuts[lane] = queries.best[lane] - queries.margin[lane]
         found[lane] = 0
     for panel in range(scanned):
-        lanes = float32_above(queries.maxima, panel * LANES, cuts, queries.length, np.float32(0.0))
+        lanes = float32_above(
+            queries.maxima, panel * LANES, cuts, queries.length, np.float32(0.0)
+        )
         while lanes:
             lane = lowest_bit(lanes)
             lanes &= lanes - 1
@@ -286,13 +361,20 @@ def _list_hits(queries: Queries, scanned: int) -> None:
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _decide(fine: FloatArray, d: int, lane: int, queries: Queries) -> tuple[int, int, float]:
+def _decide(
+    fine: FloatArray, d: int, lane: int, queries: Queries
+) -> tuple[int, int, float]:
     """Compute float64 products of the hits; return the number of near-maxima, the place of the last, and the cut."""
     products, top, count = queries.products, -np.inf, queries.found[lane]
     for i in range(count):
         at = queries.hits[lane, i] * LANES
         seen = queries.limits[lane] - at
-        top = max(top, panel_products(fine, at * d, queries.fine, lane * d, d, products, i * LANES, seen))
+        top = max(
+            top,
+            panel_products(
+                fine, at * d, queries.fine, lane * d, d, products, i * LANES, seen
+            ),
+        )
     cut, size, place = max(top - queries.slack[lane], LOWEST), 0, 0
     for i in range(count):
         lanes = float64_above(products, i * LANES, cut)
@@ -304,7 +386,9 @@ def _decide(fine: FloatArray, d: int, lane: int, queries: Queries) -> tuple[int,
 
 
 @njit
-def _collect(order: IntArray, lane: int, cut: float, queries: Queries, members: IntArray) -> None:
+def _collect(
+    order: IntArray, lane: int, cut: float, queries: Queries, members: IntArray
+) -> None:
     """Write the near-maximal keys in ascending order."""
     size = 0
     for i in range(queries.found[lane]):
@@ -327,7 +411,14 @@ def _are_equal(keys: AnyArray, members: IntArray) -> bool:
 
 @njit(inline="always", fastmath=FLAGS)
 def _write(
-    task: Task, fine: FloatArray, order: IntArray, row: int, count: int, used: int, queries: Queries, output: Output
+    task: Task,
+    fine: FloatArray,
+    order: IntArray,
+    row: int,
+    count: int,
+    used: int,
+    queries: Queries,
+    output: Output,
 ) -> int:
     """Write the near-maxima of the first `count` of 16 queries from `row` on; return the room that is used then."""
     for lane in range(count):
@@ -338,24 +429,45 @@ def _write(
             if used + size <= len(task.room):
                 members = task.room[used : used + size]
                 _collect(order, lane, cut, queries, members)
-                output.first[row + lane], output.same[row + lane] = members[0], _are_equal(task.keys, members)
+                output.first[row + lane], output.same[row + lane] = (
+                    members[0],
+                    _are_equal(task.keys, members),
+                )
             used += size
     return used
 
 
 @njit(fastmath=FLAGS)
 def _search_rows(
-    task: Task, element: int, start: int, stop: int, queries: Queries, panels: Panels, output: Output
+    task: Task,
+    element: int,
+    start: int,
+    stop: int,
+    queries: Queries,
+    panels: Panels,
+    output: Output,
 ) -> int:
     """Find the near-maxima of some queries of a batch element; return the room that the members of tied ones need."""
-    task, queries, panels, output = borrow(task), borrow(queries), borrow(panels), borrow(output)
+    task, queries, panels, output = (
+        borrow(task),
+        borrow(queries),
+        borrow(panels),
+        borrow(output),
+    )
     fine, order, used = panels.fine[element], panels.order[element], 0
     for top in range(start, stop, LANES):
         _load_group(task, top, element, panels, queries)
-        scanned = _scan(panels.coarse[element], panels.reach[element], task.queries.shape[1], queries)
+        scanned = _scan(
+            panels.coarse[element],
+            panels.reach[element],
+            task.queries.shape[1],
+            queries,
+        )
         _list_hits(queries, scanned)
         row = element * len(task.queries) + top
-        used = _write(task, fine, order, row, min(LANES, stop - top), used, queries, output)
+        used = _write(
+            task, fine, order, row, min(LANES, stop - top), used, queries, output
+        )
     return used
 
 
@@ -375,16 +487,28 @@ def _search(
     tasks_per_element = (n + height - 1) // height
     space = _allocate(d, panels.reach.shape[1])
     for number in tasks:
-        element, start = number // tasks_per_element, number % tasks_per_element * height
+        element, start = (
+            number // tasks_per_element,
+            number % tasks_per_element * height,
+        )
         rows = slice(element * n, element * n + n)
         room = output.members[output.starts[number] : output.starts[number + 1]]
         task = Task(queries[element], keys[element], slack[rows], limits[rows], room)
-        output.used[number] = _search_rows(task, element, start, min(start + height, n), space, panels, output)
+        output.used[number] = _search_rows(
+            task, element, start, min(start + height, n), space, panels, output
+        )
 
 
-def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
+def near_maxima(
+    queries: FloatArray,
+    keys: FloatArray,
+    slack: FloatArray,
+    limits: IntArray | None = None,
+) -> Sets:
     """Return, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
-    return near_maxima_of_batch(queries[None], keys[None], slack, limits=limits, most=MAX_MEMBERS)[0]
+    return near_maxima_of_batch(
+        queries[None], keys[None], slack, limits=limits, most=MAX_MEMBERS
+    )[0]
 
 
 def near_maxima_of_batch(
@@ -403,10 +527,15 @@ def near_maxima_of_batch(
     """
     (batch, n, d), m = queries.shape, keys.shape[1]
     queries, keys = as_plain(queries), as_plain(keys)
-    seen, effort = np.empty((0, 0), bool) if mask is None else as_plain(mask), float(queries.size) * m
+    seen, effort = (
+        np.empty((0, 0), bool) if mask is None else as_plain(mask),
+        float(queries.size) * m,
+    )
     if causal:
         counted = np.ones(keys.shape[:2], np.intp) if mask is None else mask
-        limits = np.cumsum(counted, axis=1, dtype=np.intp)[:, np.minimum(np.arange(n), m - 1)].reshape(-1)
+        limits = np.cumsum(counted, axis=1, dtype=np.intp)[
+            :, np.minimum(np.arange(n), m - 1)
+        ].reshape(-1)
     allowed = np.empty(0) if slack is None else as_plain(slack)
     first_keys = np.empty(0, np.intp) if limits is None else as_plain(limits)
     height, count = max(LANES, min(QUERIES_PER_TASK, n)), -(-m // LANES)

@@ -63,18 +63,26 @@ class Sets:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sets):
             return NotImplemented
-        return np.array_equal(self.starts, other.starts) and np.array_equal(self.members, other.members)
+        return np.array_equal(self.starts, other.starts) and np.array_equal(
+            self.members, other.members
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def of(cls, rows: Sequence[IntArray | list[int]]) -> "Sets":
         """Collect one array of members per row."""
-        members = np.concatenate([np.asarray(row, np.intp) for row in rows]) if rows else np.empty(0, np.intp)
+        members = (
+            np.concatenate([np.asarray(row, np.intp) for row in rows])
+            if rows
+            else np.empty(0, np.intp)
+        )
         return cls(_starts([len(row) for row in rows]), members)
 
     @classmethod
-    def from_first(cls, first: IntArray, sizes: IntArray, tied_members: IntArray) -> "Sets":
+    def from_first(
+        cls, first: IntArray, sizes: IntArray, tied_members: IntArray
+    ) -> "Sets":
         """Return sets from the first member and size of each row, and the members of all rows with several."""
         if not len(tied_members) and sizes.all():
             return cls(np.arange(len(first) + 1), first)
@@ -85,7 +93,9 @@ class Sets:
     @cached_property
     def single(self) -> bool:
         """True if every row has one member."""
-        return len(self.members) == len(self) and bool((self.starts[1:] > self.starts[:-1]).all())
+        return len(self.members) == len(self) and bool(
+            (self.starts[1:] > self.starts[:-1]).all()
+        )
 
     @cached_property
     def sizes(self) -> IntArray:
@@ -108,12 +118,17 @@ class Sets:
 
     def concatenate(self, more: "Sets") -> "Sets":
         """Return the rows of both."""
-        return Sets(np.r_[self.starts, self.starts[-1] + more.starts[1:]], np.r_[self.members, more.members])
+        return Sets(
+            np.r_[self.starts, self.starts[-1] + more.starts[1:]],
+            np.r_[self.members, more.members],
+        )
 
     def take(self, rows: IntArray) -> "Sets":
         """Return some rows, in the order given."""
         starts = _starts(self.sizes[rows])
-        places = np.repeat(self.starts[rows] - starts[:-1], self.sizes[rows]) + np.arange(starts[-1])
+        places = np.repeat(
+            self.starts[rows] - starts[:-1], self.sizes[rows]
+        ) + np.arange(starts[-1])
         return Sets(starts, self.members[places])
 
     def replace(self, rows: IntArray, new: "Sets") -> "Sets":
@@ -132,7 +147,10 @@ class Sets:
 
     def flatten(self, n: int, m: int) -> "Sets":
         """Return the sets of a batch of n queries and m keys as those of one token set: members count all keys."""
-        return Sets(self.starts, self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes))
+        return Sets(
+            self.starts,
+            self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes),
+        )
 
     def mean(self, values: AnyArray, counts: IntArray) -> AnyArray:
         """Return c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
@@ -165,7 +183,9 @@ class Sets:
         owners = np.repeat(np.arange(len(self)), self.sizes)
         weights = counts[self.members].astype(np.float64)
         parts = weights / np.bincount(owners, weights, len(self))[owners]
-        return scipy.sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
+        return scipy.sparse.csr_array(
+            (parts, self.members, self.starts), shape=(len(self), len(counts))
+        )
 
 
 def _weighted_means(weights: "scipy.sparse.csr_array", values: AnyArray) -> AnyArray:
@@ -176,7 +196,9 @@ def _weighted_means(weights: "scipy.sparse.csr_array", values: AnyArray) -> AnyA
         large = ~np.isfinite(means)
         if large.any():
             halvings = int(total.max()).bit_length()
-            means[large] = np.ldexp((weights @ np.ldexp(values, -halvings)) / total, halvings)[large]
+            means[large] = np.ldexp(
+                (weights @ np.ldexp(values, -halvings)) / total, halvings
+            )[large]
     return np.asarray(means)
 
 
@@ -212,7 +234,9 @@ class Classes:
         """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal."""
         if tokens.dtype != object:
             tokens = tokens + 0.0  # turns -0.0 into 0.0
-        order = _lexicographic(tokens)  # (n,) stable, so the first of a run has the lowest index
+        order = _lexicographic(
+            tokens
+        )  # (n,) stable, so the first of a run has the lowest index
         ranked = tokens[order]
         starts = np.r_[True, (ranked[1:] != ranked[:-1]).any(axis=1)]  # (n,)
         labels = np.empty(len(tokens), np.intp)

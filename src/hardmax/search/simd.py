@@ -43,12 +43,16 @@ def count_accumulators() -> int:
         features = "" if config.CPU_NAME else binding.get_host_cpu_features().flatten()
     module, vector = ir.Module(), FLOAT32[0]
     module.triple = binding.get_process_triple()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [vector.as_pointer()]), "double")
+    function = ir.Function(
+        module, ir.FunctionType(ir.VoidType(), [vector.as_pointer()]), "double"
+    )
     builder = ir.IRBuilder(function.append_basic_block())
     once = builder.load(function.args[0])
     builder.store(builder.fadd(once, once), function.args[0])
     builder.ret_void()
-    target = binding.Target.from_triple(module.triple).create_target_machine(cpu=name, features=features)
+    target = binding.Target.from_triple(module.triple).create_target_machine(
+        cpu=name, features=features
+    )
     assembly = target.emit_assembly(binding.parse_assembly(str(module)))
     width = 16 if "%zmm" in assembly else 8 if "%ymm" in assembly else 4
     registers = 16 if width < 16 and module.triple.startswith("x86") else 32
@@ -69,11 +73,15 @@ def intrinsic(result, *kinds):
                 values = list(args)
                 for i, kind in enumerate(kinds):
                     if kind is None:
-                        values[i] = context.make_array(given[i])(context, builder, value=args[i]).data
+                        values[i] = context.make_array(given[i])(
+                            context, builder, value=args[i]
+                        ).data
                 built = build(builder, *values)
                 return context.get_dummy_value() if built is None else built
 
-            return result(*(kind or own for kind, own in zip(kinds, given, strict=True))), body
+            return result(
+                *(kind or own for kind, own in zip(kinds, given, strict=True))
+            ), body
 
         return _numba_intrinsic(typed)
 
@@ -87,7 +95,9 @@ def broadcast(builder, value):
     """Repeat a number in all lanes."""
     undefined = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
     single = builder.insert_element(undefined, value, ir.IntType(32)(0))
-    return builder.shuffle_vector(single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
+    return builder.shuffle_vector(
+        single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
+    )
 
 
 def load(builder, start, kind):
@@ -105,7 +115,9 @@ def _is_integer(value):
 
 
 def _compare(builder, operator, one, other):
-    return (builder.icmp_signed if _is_integer(one) else builder.fcmp_ordered)(operator, one, other)
+    return (builder.icmp_signed if _is_integer(one) else builder.fcmp_ordered)(
+        operator, one, other
+    )
 
 
 def maximum(builder, one, other):
@@ -122,16 +134,24 @@ def _sum_products(builder, lanes, others, d, width, columns, kind):
     """Return sums over r < d of lanes[r, :] * others[r, s] for some columns s of `width`; int16 come in pairs."""
 
     def address(start, row, width, column):
-        return builder.gep(start, [builder.add(builder.mul(row, row.type(width)), row.type(column))])
+        return builder.gep(
+            start, [builder.add(builder.mul(row, row.type(width)), row.type(column))]
+        )
 
-    totals = [cgutils.alloca_once(builder, kind[0]) for _ in columns]  # LLVM keeps them in registers
+    totals = [
+        cgutils.alloca_once(builder, kind[0]) for _ in columns
+    ]  # LLVM keeps them in registers
     for total in totals:
         builder.store(ir.Constant(kind[0], None), total)
     with cgutils.for_range(builder, d) as loop:
         left = load(builder, address(lanes, loop.index, LANES, 0), kind)
         for s, total in zip(columns, totals, strict=True):
-            right = broadcast(builder, builder.load(address(others, loop.index, width, s)))
-            builder.store(_add_product(builder, builder.load(total), left, right), total)
+            right = broadcast(
+                builder, builder.load(address(others, loop.index, width, s))
+            )
+            builder.store(
+                _add_product(builder, builder.load(total), left, right), total
+            )
     return [builder.load(total) for total in totals]
 
 
@@ -141,9 +161,15 @@ def _add_product(builder, total, left, right):
         product = builder.fmul(left, right, flags=("contract",))
         return builder.fadd(total, product, flags=("contract",))
     pairs, wide = (ir.VectorType(ir.IntType(bits), 2 * LANES) for bits in (16, 32))
-    products = builder.mul(*(builder.sext(builder.bitcast(side, pairs), wide) for side in (left, right)))
+    products = builder.mul(
+        *(builder.sext(builder.bitcast(side, pairs), wide) for side in (left, right))
+    )
     even, odd = (
-        builder.shuffle_vector(products, products, ir.Constant(total.type, list(range(first, 2 * LANES, 2))))
+        builder.shuffle_vector(
+            products,
+            products,
+            ir.Constant(total.type, list(range(first, 2 * LANES, 2))),
+        )
         for first in (0, 1)
     )
     return builder.add(total, builder.add(even, odd))
@@ -151,9 +177,14 @@ def _add_product(builder, total, left, right):
 
 def _all_products(builder, queries, panel, d):
     """Yield products of 16 queries with each key of a panel, as many at a time as registers hold."""
-    step, kind = count_accumulators(), FLOAT32 if panel.type.pointee == ir.FloatType() else INT32
+    step, kind = (
+        count_accumulators(),
+        FLOAT32 if panel.type.pointee == ir.FloatType() else INT32,
+    )
     for first in range(0, LANES, step):
-        yield from _sum_products(builder, queries, panel, d, LANES, range(LANES)[first : first + step], kind)
+        yield from _sum_products(
+            builder, queries, panel, d, LANES, range(LANES)[first : first + step], kind
+        )
 
 
 def _reduce(builder, operation, vector, **flags):
@@ -161,27 +192,42 @@ def _reduce(builder, operation, vector, **flags):
     number = vector.type.element
     name = f"llvm.vector.reduce.{operation}.v{LANES}{'i32' if _is_integer(vector) else 'f64'}"
     kind = ir.FunctionType(number, [vector.type])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [vector], **flags)
+    return builder.call(
+        cgutils.get_or_insert_function(builder.module, kind, name), [vector], **flags
+    )
 
 
 @intrinsic(types.void, None, None, int64, int64, None, int64, None)
 def panel_maxima(builder, queries, panels, panel_at, d, out, out_at, best):
     """Write, for 16 queries, the largest float32 product with the 16 keys of a panel, and raise `best` to it."""
-    largest = reduce(partial(maximum, builder), _all_products(builder, queries, builder.gep(panels, [panel_at]), d))
+    largest = reduce(
+        partial(maximum, builder),
+        _all_products(builder, queries, builder.gep(panels, [panel_at]), d),
+    )
     store(builder, largest, builder.gep(out, [out_at]), FLOAT32)
-    store(builder, maximum(builder, largest, load(builder, best, FLOAT32)), best, FLOAT32)
+    store(
+        builder, maximum(builder, largest, load(builder, best, FLOAT32)), best, FLOAT32
+    )
 
 
 @intrinsic(types.void, None, None, int64, int64, int64, float32, None, None, None)
-def panel_winners(builder, queries, panels, panel_at, d, count, offset, best, second, index):
+def panel_winners(
+    builder, queries, panels, panel_at, d, count, offset, best, second, index
+):
     """Update the best and second best float32 products of 16 queries with the first `count` keys of a panel.
 
     `index` holds the position of the best key as a float: `offset` of its panel, plus its position there.
     """
-    first, next_one, place = (load(builder, start, FLOAT32) for start in (best, second, index))
+    first, next_one, place = (
+        load(builder, start, FLOAT32) for start in (best, second, index)
+    )
     lowest_float = ir.Constant(FLOAT32[0], [-3e38] * LANES)
-    for t, one in enumerate(_all_products(builder, queries, builder.gep(panels, [panel_at]), d)):
-        product = builder.select(builder.icmp_signed("<", count.type(t), count), one, lowest_float)
+    for t, one in enumerate(
+        _all_products(builder, queries, builder.gep(panels, [panel_at]), d)
+    ):
+        product = builder.select(
+            builder.icmp_signed("<", count.type(t), count), one, lowest_float
+        )
         wins = builder.fcmp_ordered(">", product, first)
         next_one = maximum(builder, builder.select(wins, first, product), next_one)
         here = builder.fadd(offset, ir.FloatType()(t))
@@ -198,7 +244,9 @@ def panel_products(builder, panels, panel_at, query, query_at, d, out, out_at, s
     products = _sum_products(builder, lanes, others, d, 1, range(1), FLOAT64)[0]
     numbers = ir.Constant(ir.VectorType(ir.IntType(64), LANES), list(range(LANES)))
     hidden = ir.Constant(FLOAT64[0], [float("-inf")] * LANES)
-    products = builder.select(builder.icmp_signed("<", numbers, broadcast(builder, seen)), products, hidden)
+    products = builder.select(
+        builder.icmp_signed("<", numbers, broadcast(builder, seen)), products, hidden
+    )
     store(builder, products, builder.gep(out, [out_at]), FLOAT64)
     return _reduce(builder, "fmax", products, fastmath=("nnan",))
 
@@ -206,9 +254,14 @@ def panel_products(builder, panels, panel_at, query, query_at, d, out, out_at, s
 @intrinsic(int64, None, int64, None, None, float32)
 def float32_above(builder, values, at, cuts, slopes, factor):
     """Return the lanes with values[at + l] - cuts[l] >= slopes[l] * factor as bits."""
-    value, cut, slope = (load(builder, start, FLOAT32) for start in (builder.gep(values, [at]), cuts, slopes))
+    value, cut, slope = (
+        load(builder, start, FLOAT32)
+        for start in (builder.gep(values, [at]), cuts, slopes)
+    )
     bound = builder.fmul(slope, broadcast(builder, factor))
-    return _as_bits(builder, builder.fcmp_ordered(">=", builder.fsub(value, cut), bound))
+    return _as_bits(
+        builder, builder.fcmp_ordered(">=", builder.fsub(value, cut), bound)
+    )
 
 
 @intrinsic(int64, None, int64, float64)
@@ -228,9 +281,15 @@ def tile_maxima(builder, panels, rows_at, columns_at, pairs, cuts, rows, columns
     """
     one, other = (builder.gep(panels, [at]) for at in (rows_at, columns_at))
     vectors = list(_all_products(builder, one, other, pairs))
-    largest, of_columns, found = reduce(partial(maximum, builder), vectors), ir.Constant(INT32[0], ir.Undefined), []
+    largest, of_columns, found = (
+        reduce(partial(maximum, builder), vectors),
+        ir.Constant(INT32[0], ir.Undefined),
+        [],
+    )
     for t, vector in enumerate(vectors):
-        of_columns = builder.insert_element(of_columns, _reduce(builder, "smax", vector), ir.IntType(32)(t))
+        of_columns = builder.insert_element(
+            of_columns, _reduce(builder, "smax", vector), ir.IntType(32)(t)
+        )
     for at, value, to in ((rows, largest, 0), (columns, of_columns, LANES)):
         store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), INT32)
         cut = load(builder, builder.gep(cuts, [at]), INT32)
@@ -251,9 +310,13 @@ def products_above(builder, panels, panel_at, token_at, pairs, cuts, at):
 def scale_to_one(builder, size):
     """Return the power of two that brings `size` into [1, 4), at most 2^1001 so that multiples do not overflow."""
     bits = ir.IntType(64)
-    exponent = builder.and_(builder.bitcast(size, bits), bits(0x7FE << 52))  # in its lowest bit, [1, 4) is one
+    exponent = builder.and_(
+        builder.bitcast(size, bits), bits(0x7FE << 52)
+    )  # in its lowest bit, [1, 4) is one
     least = bits(22 << 52)
-    exponent = builder.select(builder.icmp_unsigned("<", exponent, least), least, exponent)
+    exponent = builder.select(
+        builder.icmp_unsigned("<", exponent, least), least, exponent
+    )
     return builder.bitcast(builder.sub(bits(0x7FE << 52), exponent), ir.DoubleType())
 
 

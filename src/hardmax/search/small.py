@@ -31,7 +31,9 @@ from hardmax.search.threads import Output, collect_sets, entry
 
 MAX_SCALE32 = 2.0**100
 BLOCK = 64
-MIN_SQUARE = np.float32(1e-36)  # of a scaled query, from which numbers below the range of float32 do not matter
+MIN_SQUARE = np.float32(
+    1e-36
+)  # of a scaled query, from which numbers below the range of float32 do not matter
 DEPTH = 8e-6  # how deep inside a key must be to be left out, over the largest |coordinate|; a quarter may be rounding
 MIN_SIZE = 1e-280  # |q| |k| below which the slack is more than a few units of rounding
 MIN_QUERY = 1e-4  # |q| over the largest key, where positions have errors, from which keys that deep do not matter ...
@@ -89,7 +91,9 @@ def _largest(points: AnyArray, ids: IntArray) -> tuple[float, bool]:
     numbers = (points[ids] if 0 < len(ids) < len(points) else points).reshape(-1)
     largest, sums = np.zeros(BLOCK, points.dtype), np.zeros(BLOCK, points.dtype)
     whole = len(numbers) // BLOCK * BLOCK
-    for start in range(0, whole, BLOCK):  # numbers side by side, of which LLVM makes vectors
+    for start in range(
+        0, whole, BLOCK
+    ):  # numbers side by side, of which LLVM makes vectors
         for i in range(BLOCK):
             value = abs(numbers[start + i])
             largest[i] = value if value > largest[i] else largest[i]
@@ -103,7 +107,9 @@ def _largest(points: AnyArray, ids: IntArray) -> tuple[float, bool]:
 @njit
 def _choose_scale(points: AnyArray, highest: float) -> float:
     """Return the power of two that brings `highest` into [1, 4), or less if the type of the points has none."""
-    return points.dtype.type(min(scale_to_one(highest), MAX_SCALE32 if points.itemsize == 4 else np.inf))
+    return points.dtype.type(
+        min(scale_to_one(highest), MAX_SCALE32 if points.itemsize == 4 else np.inf)
+    )
 
 
 @njit(fastmath=FLAGS)
@@ -136,7 +142,9 @@ def _find_farthest(x: AnyArray, y: AnyArray, m: int, path: IntArray) -> None:
 
 
 @njit(fastmath=FLAGS)
-def _find_edges(x: AnyArray, y: AnyArray, path: IntArray, margin: float, edges: AnyArray) -> int:
+def _find_edges(
+    x: AnyArray, y: AnyArray, path: IntArray, margin: float, edges: AnyArray
+) -> int:
     """Write (a, b, c) of each edge of a closed path; return their number.
 
     a x + b y + c > 0 for points deeper than `margin` to its left, or a bit deeper, where an edge is not upright.
@@ -154,7 +162,9 @@ def _find_edges(x: AnyArray, y: AnyArray, path: IntArray, margin: float, edges: 
 
 
 @njit(fastmath=FLAGS)
-def _measure_depth(x: AnyArray, y: AnyArray, m: int, edges: AnyArray, count: int, depth: AnyArray) -> None:
+def _measure_depth(
+    x: AnyArray, y: AnyArray, m: int, edges: AnyArray, count: int, depth: AnyArray
+) -> None:
     """Write the least a x + b y + c of each key over all edges."""
     for j in range(m):
         depth[j] = 3e38
@@ -165,7 +175,9 @@ def _measure_depth(x: AnyArray, y: AnyArray, m: int, edges: AnyArray, count: int
 
 
 @njit(fastmath=FLAGS)
-def _add_corners(path: IntArray, x: AnyArray, y: AnyArray, kept: IntArray, few: int) -> IntArray:
+def _add_corners(
+    path: IntArray, x: AnyArray, y: AnyArray, kept: IntArray, few: int
+) -> IntArray:
     """Return the path with the farthest of few other keys beyond each of its edges."""
     corners, count = np.empty(2 * len(path), np.intp), 0
     for e in range(len(path)):
@@ -183,9 +195,18 @@ def _add_corners(path: IntArray, x: AnyArray, y: AnyArray, kept: IntArray, few: 
 
 
 @njit(fastmath=FLAGS)
-def _keep_outer(keys: AnyArray, ids: IntArray, scale: float, highest: float, space: Workspace) -> int:
+def _keep_outer(
+    keys: AnyArray, ids: IntArray, scale: float, highest: float, space: Workspace
+) -> int:
     """Write the keys of the plane that may be largest somewhere into `kept`; return their number."""
-    x, y, depth, kept, edges, m = space.x, space.y, space.depth, space.kept, space.edges, len(ids)
+    x, y, depth, kept, edges, m = (
+        space.x,
+        space.y,
+        space.depth,
+        space.kept,
+        space.edges,
+        len(ids),
+    )
     for j in range(m):
         x[j], y[j] = keys[ids[j], 0] * scale, keys[ids[j], 1] * scale
     path, margin, few = space.path[:8], DEPTH * highest, 0
@@ -214,7 +235,13 @@ def _keep_outer(keys: AnyArray, ids: IntArray, scale: float, highest: float, spa
 
 @njit(fastmath=FLAGS)
 def _load_rows(
-    rows: AnyArray, ids: IntArray, top: int, scale: float, out: AnyArray, at: int, squares: AnyArray
+    rows: AnyArray,
+    ids: IntArray,
+    top: int,
+    scale: float,
+    out: AnyArray,
+    at: int,
+    squares: AnyArray,
 ) -> None:
     """Write 16 scaled rows, those of ids[top:], as lanes, and their sums of squares; zeros for missing rows."""
     d, count = rows.shape[1], min(LANES, len(ids) - top)
@@ -257,7 +284,13 @@ def _multiply(lanes: AnyArray, form: AnyArray, scale: float, out: AnyArray) -> N
 
 @njit  # without FLAGS, see there
 def _thresholds(
-    d: int, longest: float, highest: float, error: float, scale: float, by: float, form: float
+    d: int,
+    longest: float,
+    highest: float,
+    error: float,
+    scale: float,
+    by: float,
+    form: float,
 ) -> tuple[np.float32, np.float32, np.float32]:
     """Return the lead that decides in float32 as slope * |q| + base, and the least |q|^2 that it holds for.
 
@@ -265,10 +298,17 @@ def _thresholds(
     length of the matrix by which queries are multiplied, or 0.
     """
     units = (2 * d + 8 if form else d + 4) * UNIT32
-    slope = 1.01 * 2.02 * units * (1 + 2 * units) * longest * (form or 1.0) + 2.1 * np.sqrt(d) * error * scale
+    slope = (
+        1.01 * 2.02 * units * (1 + 2 * units) * longest * (form or 1.0)
+        + 2.1 * np.sqrt(d) * error * scale
+    )
     base = 2.1 * error * by * (np.sqrt(d) * longest + d * error * scale)
     least = 1.01 * MIN_QUERY * highest * by if error > 0 and d == 2 else 0.0
-    return np.float32(slope), np.float32(base), max(np.float32(least * least), MIN_SQUARE)
+    return (
+        np.float32(slope),
+        np.float32(base),
+        max(np.float32(least * least), MIN_SQUARE),
+    )
 
 
 @njit(fastmath=FLAGS)
@@ -281,7 +321,9 @@ def _length(form: AnyArray) -> float:
 
 
 @njit(fastmath=FLAGS)
-def _load_query(query: AnyArray, form: AnyArray, highest: float, out: FloatArray) -> float:
+def _load_query(
+    query: AnyArray, form: AnyArray, highest: float, out: FloatArray
+) -> float:
     """Write a query in float64, times the matrix if there is one; return what the error of that adds to the slack."""
     d, square = len(query), 0.0
     for r in range(d):
@@ -294,12 +336,19 @@ def _load_query(query: AnyArray, form: AnyArray, highest: float, out: FloatArray
         for s in range(d):
             out[r] += np.float64(query[s]) * np.float64(form[s, r])
     # The query is off by a vector of length (d + 1) UNIT |A|_F |z|, and |k| is at most sqrt(d) `highest`.
-    return 2.02 * (d + 2) * UNIT * _length(form) * np.sqrt(d * square) * highest + d * TINY
+    return (
+        2.02 * (d + 2) * UNIT * _length(form) * np.sqrt(d * square) * highest + d * TINY
+    )
 
 
 @njit(fastmath=FLAGS)
 def _compare(
-    query: FloatArray, keys: AnyArray, kept: IntArray, highest: float, more: float, products: FloatArray
+    query: FloatArray,
+    keys: AnyArray,
+    kept: IntArray,
+    highest: float,
+    more: float,
+    products: FloatArray,
 ) -> tuple[float, float, int]:
     """Write the float64 products with some keys; return the least that is near the largest, |q|_1, and the argmax."""
     best, size, argmax = -np.inf, 0.0, -1
@@ -352,7 +401,9 @@ def find_argmax(
     else:
         space.kept[:few] = ids
     kept = space.kept[:few]
-    slope, base, least = _thresholds(d, _pack_keys(keys, kept, scale, space), highest, error, scale, by, length)
+    slope, base, least = _thresholds(
+        d, _pack_keys(keys, kept, scale, space), highest, error, scale, by, length
+    )
     # The scale of the smallest keys is limited, and float32 underflows; with larger errors the hull may be another.
     unsure = (h < 0.5) | ((d == 2) & (error > MAX_ERROR * highest))
     for top in range(0, n, LANES):
@@ -368,13 +419,25 @@ def find_argmax(
         for start in range(0, few, LANES):
             offset = np.float32(start)
             panel_winners(
-                lanes, space.panels, start * d, d, few - start, offset, space.best, space.second, space.winner
+                lanes,
+                space.panels,
+                start * d,
+                d,
+                few - start,
+                offset,
+                space.best,
+                space.second,
+                space.winner,
             )
         for lane in range(count):
             square, i = space.squares[lane], top + lane
             argmax[i] = kept[int(space.winner[lane])]
             lead = slope * np.sqrt(square) + base
-            clear[i] = (space.best[lane] - space.second[lane] > lead) & (square > least) & (not unsure)
+            clear[i] = (
+                (space.best[lane] - space.second[lane] > lead)
+                & (square > least)
+                & (not unsure)
+            )
             if clear[i]:
                 continue
             more = _load_query(queries[i], form, highest, space.query)
@@ -382,29 +445,47 @@ def find_argmax(
             for r in range(d):
                 size += abs(space.query[r])
             more += 2.02 * error * (size + d * highest + d * error)
-            cut, size, argmax[i] = _compare(space.query, keys, kept, highest, more, space.products)
+            cut, size, argmax[i] = _compare(
+                space.query, keys, kept, highest, more, space.products
+            )
             near = 0
             for k in range(few):
                 near += space.products[k] >= cut
             # With short queries keys deep inside may matter, too.
-            deep = (d == 2) & (unsure | (size * highest < MIN_SIZE) | ((error > 0) & (size <= MIN_QUERY * highest)))
+            deep = (d == 2) & (
+                unsure
+                | (size * highest < MIN_SIZE)
+                | ((error > 0) & (size <= MIN_QUERY * highest))
+            )
             clear[i] = (near == 1) & (not deep)
             all_clear &= clear[i]
     return highest, all_clear
 
 
 @entry(fastmath=FLAGS)
-def _search(queries: AnyArray, keys: AnyArray, mask: BoolArray, elements: IntArray, output: Output) -> None:
+def _search(
+    queries: AnyArray,
+    keys: AnyArray,
+    mask: BoolArray,
+    elements: IntArray,
+    output: Output,
+) -> None:
     """Find the near-maxima of some elements of queries (batch, n, d) among keys (batch, m, d)."""
     (n, d), m = queries.shape[1:], keys.shape[1]
     space, seen, clear = allocate(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     for element in elements:
-        count, used, rows = list_seen(mask, element, m, seen), 0, slice(element * n, element * n + n)
+        count, used, rows = (
+            list_seen(mask, element, m, seen),
+            0,
+            slice(element * n, element * n + n),
+        )
         own, known, ids = queries[element], keys[element], seen[:count]
         first, sizes, same = output.first[rows], output.sizes[rows], output.same[rows]
         sizes[:], same[:], clear[:], highest, all_clear = 1, True, False, 0.0, False
         if count:
-            highest, all_clear = find_argmax(own, known, ids, 0.0, known[:0], space, first, clear)
+            highest, all_clear = find_argmax(
+                own, known, ids, 0.0, known[:0], space, first, clear
+            )
         room = output.members[output.starts[element] : output.starts[element + 1]]
         for i in range(0 if all_clear else n):
             if clear[i]:
@@ -425,7 +506,9 @@ def _search(queries: AnyArray, keys: AnyArray, mask: BoolArray, elements: IntArr
         output.used[element] = used
 
 
-def near_maxima_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None) -> tuple[Sets, BoolArray]:
+def near_maxima_of_batch(
+    queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None
+) -> tuple[Sets, BoolArray]:
     """Return `scan.near_maxima_of_batch` without a slack, causality or limits."""
     (batch, n, _), m = queries.shape, keys.shape[1]
     seen = np.empty((0, 0), bool) if mask is None else as_plain(mask)

@@ -20,13 +20,24 @@ from numba import njit
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.search.sets import MAX_MEMBERS, Sets
-from hardmax.search.simd import FLAGS, LANES, MIN_SCALED, borrow, lowest_bit, products_above, tile_maxima
+from hardmax.search.simd import (
+    FLAGS,
+    LANES,
+    MIN_SCALED,
+    borrow,
+    lowest_bit,
+    products_above,
+    tile_maxima,
+)
 from hardmax.search.threads import Output, collect_sets, entry, share
 
 MAX_LENGTH = 32_000  # of a token in units: coordinates stay below 2^15, and products below 2^30 and some
 MAX_TOKEN = 2.0**30  # length up to which products stay in the range of float32
 MAX_UNSURE = 2.0**29  # of a product, so that sums with a cut stay in the range of int32
-N_SAMPLES, N_SAMPLED_KEYS = 8, 512  # tokens and keys, spread over all lengths, that are compared first
+N_SAMPLES, N_SAMPLED_KEYS = (
+    8,
+    512,
+)  # tokens and keys, spread over all lengths, that are compared first
 MAX_CLUSTERED = 1 / 8  # share of the tokens that `scan` may have to search again
 TOKENS_PER_TASK = 128  # when packing
 PANELS_PER_TASK = 8
@@ -57,12 +68,17 @@ class Best(NamedTuple):
 
 def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
     """Return `reference.near_maxima` for tokens that are their own keys; empty sets for rows left to `scan`."""
-    (n, d), left_out = tokens.shape, Sets(np.zeros(len(tokens) + 1, np.intp), np.empty(0, np.intp))
+    (n, d), left_out = (
+        tokens.shape,
+        Sets(np.zeros(len(tokens) + 1, np.intp), np.empty(0, np.intp)),
+    )
     packed = _pack_tokens(tokens, slack)
     if packed is None:
         return left_out
     count, effort = len(packed.reach), 0.5 * n * n * d
-    threads = max(1, min(numba.get_num_threads(), MAX_BYTES // (count * LANES * KEPT * 8)))
+    threads = max(
+        1, min(numba.get_num_threads(), MAX_BYTES // (count * LANES * KEPT * 8))
+    )
     lists = threads, count * LANES, KEPT
     best = Best(np.full(lists, LOWEST, np.int32), np.zeros(lists, np.int32))
     free = [Best(*parts) for parts in zip(*best, strict=True)]
@@ -76,7 +92,9 @@ def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
     places = np.empty(n, np.intp)
     places[packed.order[:n]] = np.arange(n)
     decide = partial(_decide, tokens, slack, packed, best, places)
-    sets = collect_sets(decide, n, -(-n // ROWS_PER_TASK), ROWS_PER_TASK, effort, MAX_MEMBERS)[0]
+    sets = collect_sets(
+        decide, n, -(-n // ROWS_PER_TASK), ROWS_PER_TASK, effort, MAX_MEMBERS
+    )[0]
     if sets.single:
         return sets
     rows = np.repeat(np.arange(n), sets.sizes)
@@ -86,7 +104,9 @@ def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
 def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
     """Sort and round the tokens; None where int16 cannot separate the products of many of them."""
     n, d = tokens.shape
-    lengths = np.sqrt(np.einsum("ij,ij->i", tokens, tokens))  # by no library whose threads would spin for a while
+    lengths = np.sqrt(
+        np.einsum("ij,ij->i", tokens, tokens)
+    )  # by no library whose threads would spin for a while
     longest = max(float(lengths.max()), MIN_SCALED)
     if longest > MAX_TOKEN:
         return None
@@ -97,10 +117,20 @@ def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
     unsure = _bound_errors(d, lengths, slack[order], unit)
     if not unsure.max() < MAX_UNSURE:
         return None
-    some, keys = (np.arange(0, n, -(-n // count)) for count in (N_SAMPLES, N_SAMPLED_KEYS))
-    if _are_clustered(tokens, order[some], order[keys], unsure[some] * unit * unit, int(MAX_CLUSTERED * len(some))):
+    some, keys = (
+        np.arange(0, n, -(-n // count)) for count in (N_SAMPLES, N_SAMPLED_KEYS)
+    )
+    if _are_clustered(
+        tokens,
+        order[some],
+        order[keys],
+        unsure[some] * unit * unit,
+        int(MAX_CLUSTERED * len(some)),
+    ):
         return None
-    upper = lengths + 0.5 * np.sqrt(d)  # of |v|, also over some coordinates alone: no sum leaves the range of int32
+    upper = lengths + 0.5 * np.sqrt(
+        d
+    )  # of |v|, also over some coordinates alone: no sum leaves the range of int32
     numbers = np.zeros(len(order) * (d + d % 2), np.int16)
     work = partial(_round, tokens, order, 1.0 / unit, numbers)
     share(work, -(-len(order) // TOKENS_PER_TASK), float(tokens.size * LANES))
@@ -114,7 +144,9 @@ def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
     )
 
 
-def _bound_errors(d: int, lengths: FloatArray, slack: FloatArray, unit: float) -> FloatArray:
+def _bound_errors(
+    d: int, lengths: FloatArray, slack: FloatArray, unit: float
+) -> FloatArray:
     """Return (n,) more than slack + 2 e, in units, for integers v that are at most 1/2 away from the coordinates z.
 
     <z, z'> = <v + x, v' + x'> with |x_r| <= 1/2, so that <v, v'> is off by e = |v|_1 / 2 + |v'|_1 / 2 + d / 4 at most,
@@ -123,11 +155,15 @@ def _bound_errors(d: int, lengths: FloatArray, slack: FloatArray, unit: float) -
     """
     sums = np.sqrt(d) * lengths + 0.5 * d  # at least |v|_1
     with np.errstate(over="ignore"):
-        return np.asarray(1.0001 * (slack / unit / unit + sums + sums.max() + 0.5 * d) + 2)
+        return np.asarray(
+            1.0001 * (slack / unit / unit + sums + sums.max() + 0.5 * d) + 2
+        )
 
 
 @entry(fastmath=FLAGS)
-def _are_clustered(tokens: FloatArray, some: IntArray, keys: IntArray, unsure: FloatArray, allowed: int) -> bool:
+def _are_clustered(
+    tokens: FloatArray, some: IntArray, keys: IntArray, unsure: FloatArray, allowed: int
+) -> bool:
     """Return whether for more tokens than allowed several of some keys are this close to the largest product."""
     products, clustered = np.empty(len(keys)), 0
     for i in range(len(some)):
@@ -146,12 +182,19 @@ def _are_clustered(tokens: FloatArray, some: IntArray, keys: IntArray, unsure: F
 
 
 @entry()
-def _round(tokens: FloatArray, order: IntArray, scale: float, out: AnyArray, tasks: IntArray) -> None:
+def _round(
+    tokens: FloatArray, order: IntArray, scale: float, out: AnyArray, tasks: IntArray
+) -> None:
     """Copy rounded tokens into their panels, pairs of coordinates of a token side by side."""
     d, row = tokens.shape[1], 2 * LANES
     for task in tasks:
-        for at in range(task * TOKENS_PER_TASK, min(len(order), (task + 1) * TOKENS_PER_TASK)):
-            start, token = (at // LANES) * ((d + 1) // 2) * row + at % LANES * 2, tokens[order[at]]
+        for at in range(
+            task * TOKENS_PER_TASK, min(len(order), (task + 1) * TOKENS_PER_TASK)
+        ):
+            start, token = (
+                (at // LANES) * ((d + 1) // 2) * row + at % LANES * 2,
+                tokens[order[at]],
+            )
             for r in range(d):
                 out[start + (r >> 1) * row + (r & 1)] = np.rint(token[r] * scale)
 
@@ -169,7 +212,9 @@ def _insert(value: int, panel: int, at: int, packed: Packed, best: Best) -> None
         values[place], panels[place] = values[place - 1], panels[place - 1]
         place -= 1
     values[place], panels[place] = value, panel
-    packed.cuts[at] = max(packed.cuts[at], max(values[0] - packed.unsure[at], values[KEPT - 1]))
+    packed.cuts[at] = max(
+        packed.cuts[at], max(values[0] - packed.unsure[at], values[KEPT - 1])
+    )
 
 
 @njit(inline="always", fastmath=FLAGS)
@@ -184,7 +229,14 @@ def _bound_lengths(packed: Packed, first: int, last: int, needed: AnyArray) -> N
 
 @njit(fastmath=FLAGS)
 def _multiply_tiles(
-    packed: Packed, best: Best, rows: int, panel: int, first: int, last: int, needed: AnyArray, out: AnyArray
+    packed: Packed,
+    best: Best,
+    rows: int,
+    panel: int,
+    first: int,
+    last: int,
+    needed: AnyArray,
+    out: AnyArray,
 ) -> None:
     """Multiply a panel with those from `first` to `last`, and insert the maxima that matter."""
     packed, best = borrow(packed), borrow(best)
@@ -193,7 +245,9 @@ def _multiply_tiles(
         if packed.reach[other] < need and reach < needed[other]:
             continue
         one, two = panel * LANES, other * LANES
-        found = tile_maxima(packed.pairs, panel * size, other * size, rows, packed.cuts, one, two, out)
+        found = tile_maxima(
+            packed.pairs, panel * size, other * size, rows, packed.cuts, one, two, out
+        )
         if other == panel:
             found &= (1 << LANES) - 1
         while found:
@@ -209,7 +263,11 @@ def _multiply_tiles(
 def _search(packed: Packed, best: Best, tasks: IntArray) -> None:
     """Multiply the panels of some tasks with all that follow."""
     count, rows = len(packed.reach), len(packed.pairs) // len(packed.order)
-    step, needed, out = max(1, CACHED_ROWS // rows), np.empty(count, np.float32), np.empty(2 * LANES, np.int32)
+    step, needed, out = (
+        max(1, CACHED_ROWS // rows),
+        np.empty(count, np.float32),
+        np.empty(2 * LANES, np.int32),
+    )
     for task in tasks:
         top, bottom = task * PANELS_PER_TASK, min(count, (task + 1) * PANELS_PER_TASK)
         for left in range(top, count, step):
@@ -217,7 +275,9 @@ def _search(packed: Packed, best: Best, tasks: IntArray) -> None:
             _bound_lengths(packed, top, bottom, needed)
             _bound_lengths(packed, left, right, needed)
             for panel in range(top, bottom):
-                _multiply_tiles(packed, best, rows, panel, max(panel, left), right, needed, out)
+                _multiply_tiles(
+                    packed, best, rows, panel, max(panel, left), right, needed, out
+                )
 
 
 @entry(fastmath=FLAGS)
@@ -234,8 +294,15 @@ def _decide(
 
     The keys of a panel that may matter are found by int16 products once more. Members are in the order of the panels.
     """
-    (n, d), states, rows = tokens.shape, len(best.values), len(packed.pairs) // len(packed.order)
-    keys, products = np.empty(states * KEPT * LANES, np.intp), np.empty(states * KEPT * LANES)
+    (n, d), states, rows = (
+        tokens.shape,
+        len(best.values),
+        len(packed.pairs) // len(packed.order),
+    )
+    keys, products = (
+        np.empty(states * KEPT * LANES, np.intp),
+        np.empty(states * KEPT * LANES),
+    )
     for task in tasks:
         used, room = 0, output.members[output.starts[task] : output.starts[task + 1]]
         for i in range(task * ROWS_PER_TASK, min(n, (task + 1) * ROWS_PER_TASK)):
@@ -252,7 +319,9 @@ def _decide(
                     if best.values[s, at, k] < cut:
                         break
                     first = best.panels[s, at, k] * LANES
-                    lanes = products_above(packed.pairs, first * rows, own, rows, packed.cuts, at)
+                    lanes = products_above(
+                        packed.pairs, first * rows, own, rows, packed.cuts, at
+                    )
                     lanes &= (1 << min(LANES, n - first)) - 1
                     while lanes:
                         keys[count] = packed.order[first + lowest_bit(lanes)]

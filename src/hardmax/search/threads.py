@@ -20,11 +20,22 @@ from hardmax._types import BoolArray, IntArray
 from hardmax.search.sets import Sets, TooMany
 
 PROCESS = os.getpid()
-IS_FORKED = bool(multiprocessing.parent_process()) and "--multiprocessing-fork" not in sys.orig_argv  # not spawned
-MIN_PARALLEL = 2e7  # multiplications below which one thread is done before others have started ...
+IS_FORKED = (
+    bool(multiprocessing.parent_process())
+    and "--multiprocessing-fork" not in sys.orig_argv
+)  # not spawned
+MIN_PARALLEL = (
+    2e7  # multiplications below which one thread is done before others have started ...
+)
 MIN_OPENMP = 4e6  # ... and before those of torch have, which run already
-PARTS_PER_THREAD, FEW_PARTS, MIN_LONG = 4, 2, 2e8  # tasks come in more parts from MIN_LONG multiplications on
-ROOM_PER_ROW = 16  # average members of a tied row; beyond it a search runs again with more room
+PARTS_PER_THREAD, FEW_PARTS, MIN_LONG = (
+    4,
+    2,
+    2e8,
+)  # tasks come in more parts from MIN_LONG multiplications on
+ROOM_PER_ROW = (
+    16  # average members of a tied row; beyond it a search runs again with more room
+)
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -43,8 +54,13 @@ class Output(NamedTuple):
 @cache
 def hash_sources(folder: Path) -> str:
     """Return a name that changes with any source file of a folder or of this one."""
-    files = [file for each in {Path(__file__).parent, folder} for file in each.glob("*.py")]
-    return "-" + sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
+    files = [
+        file for each in {Path(__file__).parent, folder} for file in each.glob("*.py")
+    ]
+    return (
+        "-"
+        + sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
+    )
 
 
 def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
@@ -55,9 +71,13 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """
 
     def compile_it(function: Function) -> Function:
-        function.__qualname__ += hash_sources(Path(function.__code__.co_filename).parent)
+        function.__qualname__ += hash_sources(
+            Path(function.__code__.co_filename).parent
+        )
         options: dict[str, Any] = {"nogil": True, "fastmath": fastmath}
-        with suppress(RuntimeError):  # no folder can be written to: compile in every process
+        with suppress(
+            RuntimeError
+        ):  # no folder can be written to: compile in every process
             return cast(Function, njit(cache=True, **options)(function))
         return cast(Function, njit(**options)(function))
 
@@ -81,11 +101,19 @@ def _load_openmp() -> Callable[..., None] | None:
         parallel = ctypes.CDLL(None).GOMP_parallel
     except (AttributeError, OSError, TypeError):  # another OpenMP, or Windows
         return None
-    parallel.restype, parallel.argtypes = None, (CALLBACK, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    parallel.restype, parallel.argtypes = (
+        None,
+        (CALLBACK, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint),
+    )
     return cast(Callable[..., None], parallel)
 
 
-def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threads: int | None = None) -> None:
+def share(
+    work: Callable[[IntArray], None],
+    tasks: int,
+    effort: float,
+    max_threads: int | None = None,
+) -> None:
     """Call `work` with arrays of task numbers, in as many threads as numba would use, each taking more when done.
 
     `effort` is the number of multiplications. Threads of Python start in less time than this takes and survive a fork;
@@ -93,9 +121,18 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threa
     """
     parallel = _find_openmp() if effort > MIN_OPENMP else None
     least = MIN_OPENMP if parallel else MIN_PARALLEL
-    threads = min(numba.get_num_threads(), max_threads or tasks) if effort > least else 1
-    parts = min(tasks, 1 if threads == 1 else threads * (PARTS_PER_THREAD if effort > MIN_LONG else FEW_PARTS))
-    left = [np.arange(first, tasks, parts) for first in reversed(range(parts))]  # as causal queries take ever more
+    threads = (
+        min(numba.get_num_threads(), max_threads or tasks) if effort > least else 1
+    )
+    parts = min(
+        tasks,
+        1
+        if threads == 1
+        else threads * (PARTS_PER_THREAD if effort > MIN_LONG else FEW_PARTS),
+    )
+    left = [
+        np.arange(first, tasks, parts) for first in reversed(range(parts))
+    ]  # as causal queries take ever more
     failed: list[BaseException] = []
 
     def run(_: object = None) -> None:
@@ -121,7 +158,9 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threa
         lock.acquire()
         try:
             start_new_thread(run_and_release, (lock,))
-        except RuntimeError:  # no more threads for this process: those that there are do the work
+        except (
+            RuntimeError
+        ):  # no more threads for this process: those that there are do the work
             lock.release()
             break
     run()
@@ -132,7 +171,12 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threa
 
 
 def collect_sets(
-    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float, most: float = np.inf
+    search: Callable[[IntArray, Output], None],
+    rows: int,
+    tasks: int,
+    height: int,
+    effort: float,
+    most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
     """Run a search of `tasks` tasks of at most `height` rows each; return the sets, and where all keys are equal.
 
@@ -155,6 +199,12 @@ def collect_sets(
         starts = np.r_[0, np.cumsum(output.used)]
         output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
         share(lambda some: search(some, output), tasks, effort)
-    parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
+    parts = [
+        output.members[s : s + u]
+        for s, u in zip(output.starts[:-1], output.used, strict=True)
+        if u
+    ]
     members = np.concatenate(parts) if parts else np.empty(0, np.intp)
-    return Sets.from_first(output.first, output.sizes, members), (output.sizes < 2) | output.same
+    return Sets.from_first(output.first, output.sizes, members), (
+        output.sizes < 2
+    ) | output.same

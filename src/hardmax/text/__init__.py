@@ -41,10 +41,14 @@ def pretrained(name: str = "imdb") -> "HardmaxClassifier":
     >>> hm.pretrained("imdb").predict(["A wonderful film, moving and funny."]).tolist()
     ['pos']
     """
-    from hardmax.text import HardmaxClassifier  # or the error that names the missing extra
+    from hardmax.text import (
+        HardmaxClassifier,
+    )  # or the error that names the missing extra
     from hardmax.text.storage import MODELS, shipped_models
 
     if name not in shipped_models():
         advice = "For a folder use HardmaxClassifier.load."
-        raise ParameterError("name", f"be one of {', '.join(shipped_models())}", f"{name!r}", advice)
+        raise ParameterError(
+            "name", f"be one of {', '.join(shipped_models())}", f"{name!r}", advice
+        )
     return HardmaxClassifier.load(MODELS / name)

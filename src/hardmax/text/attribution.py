@@ -30,9 +30,14 @@ MAX_SHOWN_TOKENS = 5  # in the sentence about a comparison
 MAX_TRIED = 8  # words whose removal is tried in one step of `minimal_flip`, the largest contributions first
 MAX_REMOVED = 100  # words, after which the search ends
 MAX_READ = 100  # texts that an encoder reads in one search
-FULL_STOPS, CLOSING = r"\u3002\uff01\uff1f", r"\u300d\u300f\uff09"  # of scripts without spaces
+FULL_STOPS, CLOSING = (
+    r"\u3002\uff01\uff1f",
+    r"\u300d\u300f\uff09",
+)  # of scripts without spaces
 UNSPACED_END = rf"(?<=[{FULL_STOPS}])[{CLOSING}]*(?![{FULL_STOPS}{CLOSING}])\s*"
-SENTENCE = re.compile(rf"\n+|(?<=[.!?])[\"')\]]*\s+|{UNSPACED_END}")  # separators of sentences
+SENTENCE = re.compile(
+    rf"\n+|(?<=[.!?])[\"')\]]*\s+|{UNSPACED_END}"
+)  # separators of sentences
 CLAUSE = re.compile(
     rf"{SENTENCE.pattern}|(?<=[,;:])\s+|\s+(?=[(\[])|(?<=[)\]])\s+|(?<=[\u3001\uff0c\uff1b\uff1a])|\s[-\u2013\u2014]+\s"
 )  # separators of phrases
@@ -64,7 +69,11 @@ class Part(NamedTuple):
     @property
     def named(self) -> str:
         """Return the text, with the number of occurrences if there are several."""
-        return self.text if len(self.places) < 2 else f"{self.text} ({len(self.places)} times)"
+        return (
+            self.text
+            if len(self.places) < 2
+            else f"{self.text} ({len(self.places)} times)"
+        )
 
 
 class Highlight(NamedTuple):
@@ -105,40 +114,72 @@ def share_ngrams(
     for size, places, rows, times in explanation.occurrences:  # single words first
         part = terms[rows] / times[:, None]  # (m, outputs)
         if size == 1:
-            scores[places] = np.einsum("mhd,ohd->mo", weights.tokens(explanation.ids[rows]), weights.decoder)
+            scores[places] = np.einsum(
+                "mhd,ohd->mo", weights.tokens(explanation.ids[rows]), weights.decoder
+            )
         window = places[:, None] + np.arange(size)  # (m, size)
         own, words = scores[window] * np.sign(part)[:, None], is_word[window]
         if even:
-            sides, strongest = np.cumsum(~words, axis=1), np.where(words[..., None], own, -np.inf).argmax(axis=1)
-            same_side = sides[..., None] == np.take_along_axis(sides, strongest, axis=1)[:, None]
+            sides, strongest = (
+                np.cumsum(~words, axis=1),
+                np.where(words[..., None], own, -np.inf).argmax(axis=1),
+            )
+            same_side = (
+                sides[..., None]
+                == np.take_along_axis(sides, strongest, axis=1)[:, None]
+            )
             favoured = words[..., None] & same_side  # (m, size, outputs)
-            factor = words.sum(axis=1)[:, None, None] / np.maximum(1, favoured.sum(axis=1, keepdims=True))
-            shares = np.where(words[..., None], favoured * factor, 1.0) / size  # they sum to 1
+            factor = words.sum(axis=1)[:, None, None] / np.maximum(
+                1, favoured.sum(axis=1, keepdims=True)
+            )
+            shares = (
+                np.where(words[..., None], favoured * factor, 1.0) / size
+            )  # they sum to 1
         else:
             shares = np.arange(size)[:, None] == own.argmax(axis=1)[:, None]
         yield places, rows, shares * part[:, None]
 
 
-def find_phrases(explanation: "Explanation", phrases: Iterable[str], *, even: bool) -> list[Part]:
+def find_phrases(
+    explanation: "Explanation", phrases: Iterable[str], *, even: bool
+) -> list[Part]:
     """Return the given phrases with all their offsets."""
     if isinstance(phrases, str):
-        raise ParameterError("phrases", "be a list of strings", "one string", "Put it into a list.")
+        raise ParameterError(
+            "phrases", "be a list of strings", "one string", "Put it into a list."
+        )
     text, marks, parts = explanation.text, explanation.highlighted(even=even), []
     for phrase in phrases:
         if not isinstance(phrase, str) or not phrase.split():
             raise ParameterError("phrases", "hold phrases with words", repr(phrase))
         words = r"\s+".join(map(re.escape, phrase.split()))
-        if explanation.model.vocabulary.splitter.tokenizer is None:  # other tokenizers may split texts without spaces
+        if (
+            explanation.model.vocabulary.splitter.tokenizer is None
+        ):  # other tokenizers may split texts without spaces
             words = rf"(?<!\w){words}(?!\w)"
         places = [match.span() for match in re.finditer(words, text, re.IGNORECASE)]
         if not places:
-            raise ParameterError("phrases", "occur in the text", repr(phrase), "Copy it from the text.")
-        own = [mark for mark in marks if any(start <= mark.start < end for start, end in places)]
-        parts.append(Part(text[slice(*places[0])], sum_contributions(explanation, own), tuple(places)))
+            raise ParameterError(
+                "phrases", "occur in the text", repr(phrase), "Copy it from the text."
+            )
+        own = [
+            mark
+            for mark in marks
+            if any(start <= mark.start < end for start, end in places)
+        ]
+        parts.append(
+            Part(
+                text[slice(*places[0])],
+                sum_contributions(explanation, own),
+                tuple(places),
+            )
+        )
     return parts
 
 
-def split_parts(explanation: "Explanation", separator: re.Pattern[str], *, even: bool) -> list[Part]:
+def split_parts(
+    explanation: "Explanation", separator: re.Pattern[str], *, even: bool
+) -> list[Part]:
     """Return the parts of the text between separators; a word belongs to the part in which it starts, or the last."""
     text, marks = explanation.text, explanation.highlighted(even=even)
     ends = [0, *(match.end() for match in separator.finditer(text)), len(text)]
@@ -147,19 +188,27 @@ def split_parts(explanation: "Explanation", separator: re.Pattern[str], *, even:
         cuts = [(0, len(text))]  # tokens without offsets, or tokens that are spaces
     owned: list[list[Highlight]] = [[] for _ in cuts]
     for mark in marks:
-        owned[min(bisect_right(cuts, mark.start, key=itemgetter(1)), len(cuts) - 1)].append(mark)
+        owned[
+            min(bisect_right(cuts, mark.start, key=itemgetter(1)), len(cuts) - 1)
+        ].append(mark)
     parts = []
     for (start, end), own in zip(cuts, owned, strict=True):
         piece = text[start:end]
         left = end - len(piece.lstrip())
         place = left, left + len(piece.strip())
-        parts.append(Part(" ".join(piece.split()), sum_contributions(explanation, own), (place,)))
+        parts.append(
+            Part(" ".join(piece.split()), sum_contributions(explanation, own), (place,))
+        )
     return parts
 
 
-def sum_contributions(explanation: "Explanation", marks: Iterable[Highlight]) -> float | FloatArray:
+def sum_contributions(
+    explanation: "Explanation", marks: Iterable[Highlight]
+) -> float | FloatArray:
     """Return the sum of the parts of some words: a number, or (classes,) with more than two classes."""
-    start: Any = 0.0 if len(explanation.logits) == 1 else np.zeros(len(explanation.logits))
+    start: Any = (
+        0.0 if len(explanation.logits) == 1 else np.zeros(len(explanation.logits))
+    )
     return sum((mark.contribution for mark in marks), start)
 
 
@@ -239,13 +288,19 @@ class Flip:
         if not self.flips:
             return f"No such words were found: without {removed} the prediction is still {self.before}."
         quoted = ", ".join(f"“{word}”" for word in self.words)
-        needed = " Each of them is needed." if self.needed and len(self.places) > 1 else ""
+        needed = (
+            " Each of them is needed." if self.needed and len(self.places) > 1 else ""
+        )
         return f"Without {removed}, {quoted}, the prediction is {self.after}.{needed}"
 
     __repr__ = __str__
 
 
-def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> Flip:
+def minimal_flip(
+    explanation: "Explanation",
+    explain: Callable[[str], "Explanation"],
+    progress: Progress,
+) -> Flip:
     """Return a small set of words without which the prediction is another; every step runs the model.
 
     Removed words are restored while the prediction stays changed, so that each one that is left is needed.
@@ -257,10 +312,16 @@ def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanati
         nonlocal reads
         progress(min(reads, MAX_REMOVED), MAX_REMOVED)
         reads += len(sets)
-        labels = model.decide(model.logits([remove_words(text, removed) for removed in sets]))
+        labels = model.decide(
+            model.logits([remove_words(text, removed) for removed in sets])
+        )
         return [bool(label != explanation.prediction) for label in labels]
 
-    removed = _find_words(explanation, explain, progress) if most is None else _find_first_words(explanation, changes)
+    removed = (
+        _find_words(explanation, explain, progress)
+        if most is None
+        else _find_first_words(explanation, changes)
+    )
     changed = needed = bool(removed) and changes(removed)[0]
     while changed:
         changed = False
@@ -274,10 +335,21 @@ def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanati
     current = explain(remove_words(text, removed))
     places = tuple(sorted(removed))
     words = tuple(text[start:end] for start, end in places)
-    return Flip(words, places, explanation.prediction, current.prediction, current.logits, needed)
+    return Flip(
+        words,
+        places,
+        explanation.prediction,
+        current.prediction,
+        current.logits,
+        needed,
+    )
 
 
-def _find_words(explanation: "Explanation", explain: Callable[[str], "Explanation"], progress: Progress) -> list[Place]:
+def _find_words(
+    explanation: "Explanation",
+    explain: Callable[[str], "Explanation"],
+    progress: Progress,
+) -> list[Place]:
     """Return words without which the prediction changes: in each step the one whose removal lowers the logit most."""
     removed, current = list[Place](), explanation
     while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
@@ -285,14 +357,18 @@ def _find_words(explanation: "Explanation", explain: Callable[[str], "Explanatio
         tried = _largest_first(explanation, current)[:MAX_TRIED]
         if not tried:
             break
-        scores = explanation.model.logits([remove_words(explanation.text, [*removed, place]) for place in tried])
+        scores = explanation.model.logits(
+            [remove_words(explanation.text, [*removed, place]) for place in tried]
+        )
         logits = scores[:, 0] if scores.shape[1] == 1 else scores
         removed.append(tried[int(np.argmin(explanation.signed(logits)))])
         current = explain(remove_words(explanation.text, removed))
     return removed
 
 
-def _find_first_words(explanation: "Explanation", changes: Callable[..., list[bool]]) -> list[Place]:
+def _find_first_words(
+    explanation: "Explanation", changes: Callable[..., list[bool]]
+) -> list[Place]:
     """Return the fewest words, the largest first, without which the prediction changes; the last ones come first."""
     order = _largest_first(explanation, explanation)[:MAX_REMOVED]
     sizes = sorted({min(2**k, len(order)) for k in range(len(order).bit_length() + 1)})
@@ -308,9 +384,20 @@ def _find_first_words(explanation: "Explanation", changes: Callable[..., list[bo
 
 def _largest_first(explanation: "Explanation", current: "Explanation") -> list[Place]:
     """Return the words with contributions to the prediction of `explanation`, the largest first."""
-    marks = [mark for mark in current.highlighted(even=False) if current.text[mark.start : mark.end].strip()]
-    values = {(mark.start, mark.end): float(explanation.signed(mark.contribution)) for mark in marks}
-    return [place for place in sorted(values, key=lambda place: -values[place]) if values[place] > 0]
+    marks = [
+        mark
+        for mark in current.highlighted(even=False)
+        if current.text[mark.start : mark.end].strip()
+    ]
+    values = {
+        (mark.start, mark.end): float(explanation.signed(mark.contribution))
+        for mark in marks
+    }
+    return [
+        place
+        for place in sorted(values, key=lambda place: -values[place])
+        if values[place] > 0
+    ]
 
 
 def remove_words(text: str, places: Sequence[Place]) -> str:
@@ -368,18 +455,29 @@ class Comparison:
 
         first = self.first
         after = pandas.Series(first.signed(self.second.contributions), self.second.ids)
-        table = pandas.DataFrame({"before": pandas.Series(first.towards, first.ids), "after": after}).sort_index()
-        where = np.where(table["after"].isna(), "first", np.where(table["before"].isna(), "second", "both"))
+        table = pandas.DataFrame(
+            {"before": pandas.Series(first.towards, first.ids), "after": after}
+        ).sort_index()
+        where = np.where(
+            table["after"].isna(),
+            "first",
+            np.where(table["before"].isna(), "second", "both"),
+        )
         table = table.fillna(0.0)
         table["change"] = table["after"] - table["before"]
         table.insert(0, "token", first.model.names(table.index.to_numpy()))
         table.insert(1, "where", where)
-        return table.sort_values("change", key=lambda change: -change.abs(), kind="stable", ignore_index=True)
+        return table.sort_values(
+            "change", key=lambda change: -change.abs(), kind="stable", ignore_index=True
+        )
 
     def __repr__(self) -> str:
         first, second = self.first, self.second
         verb = "stays" if first.prediction == second.prediction else "becomes"
-        written, rows = second.as_written | first.as_written, self.changes[:MAX_SHOWN_TOKENS].itertuples()
+        written, rows = (
+            second.as_written | first.as_written,
+            self.changes[:MAX_SHOWN_TOKENS].itertuples(),
+        )
         parts = [f"{written[row.token]} {row.change:+.2f}" for row in rows]
         total = float(first.signed(self.change))
         most = f"; most by {', '.join(parts)}" if parts else ""

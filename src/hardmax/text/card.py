@@ -71,13 +71,21 @@ class Record:
         own = (label if isinstance(label, tuple) else (label,) for label in labels)
         counts = Counter(map(str, chain.from_iterable(own)))
         today = datetime.now(UTC).date().isoformat()
-        return cls(len(texts), dict(sorted(counts.items())), float(median(map(len, texts))), digest.hexdigest(), today)
+        return cls(
+            len(texts),
+            dict(sorted(counts.items())),
+            float(median(map(len, texts))),
+            digest.hexdigest(),
+            today,
+        )
 
 
 def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
     """Return the card of a model in Markdown: classes, training data, scores and limits."""
     weights, vocabulary = model.weights, model.vocabulary
-    counts = join_names([f"{name}: {texts:,}" for name, texts in record.classes.items()])
+    counts = join_names(
+        [f"{name}: {texts:,}" for name, texts in record.classes.items()]
+    )
     heads = f"{count(weights.heads, 'head')} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}"
     seen = "- It uses the words of its training texts only; every text without such a word gets the same prediction."
     if model.context is not None:
@@ -88,12 +96,18 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         seen,
         "- Its accuracy holds for texts like those it was trained on. Measure it on others: hardmax evaluate.",
     ]
-    rare = [name for name, texts in record.classes.items() if texts < MIN_TEXTS_PER_CLASS]
+    rare = [
+        name for name, texts in record.classes.items() if texts < MIN_TEXTS_PER_CLASS
+    ]
     if rare:
-        limits.append(f"- It was trained on fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}.")
+        limits.append(
+            f"- It was trained on fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}."
+        )
     if vocabulary.splitter.tokenizer is not None:
         name = full_name(vocabulary.splitter.tokenizer)
-        limits.append(f"- It works in Python only, with the tokenizer that it was trained with: {name}.")
+        limits.append(
+            f"- It works in Python only, with the tokenizer that it was trained with: {name}."
+        )
     terms = "words and columns" if len(model.columns) else "words"
     lines = [
         "# A text classifier made by hardmax",
@@ -105,7 +119,11 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
         f"- SHA-256 of texts and labels: {record.sha256}",
         f"- {heads}",
         f"- {len(vocabulary):,} tokens of up to {count(vocabulary.max_ngram, 'word')}",
-        *([f"- columns: {join_names(model.columns.names)}"] if len(model.columns) else []),
+        *(
+            [f"- columns: {join_names(model.columns.names)}"]
+            if len(model.columns)
+            else []
+        ),
         f"\n## Scores\n\n{_describe_scores(history)}{' Mean over labels.' if model.multilabel else ''}",
         f"\nDecision: {_describe_threshold(model)}",
         "\n## Limits\n",
@@ -151,19 +169,30 @@ def _describe_threshold(model: Model) -> str:
     """Return how predictions follow from probabilities."""
     names, threshold = list(map(str, model.classes.tolist())), model.threshold
     if model.multilabel:
-        above = [f"{name} above {value:.3f}" for name, value in zip(names, np.ravel(threshold).tolist(), strict=True)]
+        above = [
+            f"{name} above {value:.3f}"
+            for name, value in zip(names, np.ravel(threshold).tolist(), strict=True)
+        ]
         return f"every label whose probability is above its `threshold_`: {join_names(above)}."
     if isinstance(threshold, float):
         return f"{names[1]} if its probability is above {threshold:.3f}, else {names[0]} (`threshold_`)."
     if model.weights.decision_offset is None:
         return "the class with the largest probability."
-    parts = join_names([f"{name} {value:.3f}" for name, value in zip(names, threshold.tolist(), strict=True)])
+    parts = join_names(
+        [
+            f"{name} {value:.3f}"
+            for name, value in zip(names, threshold.tolist(), strict=True)
+        ]
+    )
     return f"the class with the largest ratio of its probability to its `threshold_`: {parts}."
 
 
 def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
     """Return HTML about a model and its training."""
-    weights, about = model.weights, "Classifies texts by the words that others gather around."
+    weights, about = (
+        model.weights,
+        "Classifies texts by the words that others gather around.",
+    )
     facts: dict[str, object] = {
         "classes": _list_classes(model),
         "vocabulary": f"{len(model.vocabulary):,} tokens",
@@ -172,7 +201,12 @@ def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
     for epoch in history:
         if epoch.kept and epoch.accuracy is not None:
             facts["accuracy"] = f"{epoch.accuracy:.1%} on held-out texts"
-    return card(about, facts=facts, head=("leads in every text that has it", "counts for"), rows=_find_leaders(model))
+    return card(
+        about,
+        facts=facts,
+        head=("leads in every text that has it", "counts for"),
+        rows=_find_leaders(model),
+    )
 
 
 def _find_leaders(model: Model) -> list[list[object]]:
@@ -183,9 +217,13 @@ def _find_leaders(model: Model) -> list[list[object]]:
     z = weights.embedding.astype(np.float64)  # (tokens, heads, d)
     images = z if weights.A is None else np.einsum("hij,thj->thi", weights.A, z)
     longest = (images * z).sum(axis=2).argmax(axis=0)  # (heads,)
-    scores = np.einsum("hd,ohd->ho", z[longest, np.arange(weights.heads)], weights.decoder)
+    scores = np.einsum(
+        "hd,ohd->ho", z[longest, np.arange(weights.heads)], weights.decoder
+    )
     order = np.argsort(-np.abs(scores).max(axis=1), kind="stable")
     rows: dict[str, list[object]] = {}
-    for word, label in zip(model.vocabulary.names(longest[order]), model.decide(scores[order]), strict=True):
+    for word, label in zip(
+        model.vocabulary.names(longest[order]), model.decide(scores[order]), strict=True
+    ):
         rows.setdefault(word, [word, label])
     return list(rows.values())[:MAX_LEADERS]

@@ -20,7 +20,14 @@ from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
 from hardmax.text.explanation import Explanation, explain_labels, explain_many
 from hardmax.text.linear_init import fit_linear_model, uses_linear_start
-from hardmax.text.model import Epoch, Model, Report, answer_columns, coverage, is_confident
+from hardmax.text.model import (
+    Epoch,
+    Model,
+    Report,
+    answer_columns,
+    coverage,
+    is_confident,
+)
 from hardmax.text.parameters import Parameters, describe_parameters
 from hardmax.text.statistics import LeaderStatistics, leader_statistics, token_table
 from hardmax.text.storage import find_model, load_model, save_model
@@ -39,7 +46,9 @@ if TYPE_CHECKING:
 STRONGEST = 3  # words of an answer
 
 
-@dataclass(kw_only=True, eq=False, repr=False)  # its __init__ stores every parameter unchanged, as estimators must
+@dataclass(
+    kw_only=True, eq=False, repr=False
+)  # its __init__ stores every parameter unchanged, as estimators must
 class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     """Classify texts by the words that others gather around, and explain every prediction exactly.
 
@@ -111,12 +120,36 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         >>> HardmaxClassifier.paper(d=4).get_params()["layers"]
         8
         """
-        noise = 0.6 if d >= 8 else 0.0  # with few coordinates whole tokens would become 0
-        paper: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
+        noise = (
+            0.6 if d >= 8 else 0.0
+        )  # with few coordinates whole tokens would become 0
+        paper: dict[str, Any] = {
+            "n_heads": 1,
+            "groups": 1,
+            "layers": 8,
+            "alpha": 0.02,
+            "scale": 38.4,
+        }
         paper |= {"start": "random"}
-        paper |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
-        paper |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
-        paper |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
+        paper |= {
+            "ngram_range": (1, 1),
+            "distinct": False,
+            "min_df": 2,
+            "max_features": None,
+            "max_words": 128,
+        }
+        paper |= {
+            "punctuation": False,
+            "stop_words": "english",
+            "lemmas": "en",
+            "batch_size": 128,
+        }
+        paper |= {
+            "learning_rate": 2.4,
+            "alpha_rate": 0.001,
+            "weight_decay": 0.0,
+            "dropout": 0.6,
+        }
         return cls(d=d, **(paper | {"embedding_dropout": noise} | changes))
 
     def fit(
@@ -157,23 +190,40 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
                 with needed_for("Training a classifier", "torch", "text"):
                     from hardmax.text.training import fit_network
                 model, history = fit_network(data, self, report)
-        return self._store(model, history, Record.of([data.texts[i] for i in data.given], data.given_labels()))
+        return self._store(
+            model,
+            history,
+            Record.of([data.texts[i] for i in data.given], data.given_labels()),
+        )
 
-    def _store(self, model: Model, history: list[Epoch], record: Record) -> "HardmaxClassifier":
+    def _store(
+        self, model: Model, history: list[Epoch], record: Record
+    ) -> "HardmaxClassifier":
         self.model_, self.history_, self.training_ = model, history, record
         self.classes_, self.n_iter_ = model.classes, len(history)
         self.start_, self.threshold_ = model.start, model.threshold
         return self
 
-    def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the accuracy on texts and their labels; spaces around labels are removed, as in `fit`.
 
         With several labels per text it is the fraction of texts whose labels are all right.
         """
         if self._fitted.multilabel:
             found = self.decision_function(X) > 0
-            right = (found == check_known_sets(y, len(found), self.classes_)).all(axis=1)
-            return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
+            right = (found == check_known_sets(y, len(found), self.classes_)).all(
+                axis=1
+            )
+            return float(
+                np.average(
+                    right,
+                    weights=None
+                    if sample_weight is None
+                    else np.asarray(sample_weight, float),
+                )
+            )
         return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
 
     @property
@@ -187,13 +237,19 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     def _scores(self, X: Any) -> FloatArray:
         """Return (texts, outputs) logits, with a progress bar if an encoder runs and `verbose` is set."""
         texts, model = self._check(X), self._fitted
-        with progress_bar("Encoding") if self.verbose and model.context else nullcontext(None) as bar:
+        with (
+            progress_bar("Encoding")
+            if self.verbose and model.context
+            else nullcontext(None) as bar
+        ):
             return model.score(texts, bar)[0]
 
     def _refuse_several(self, name: str) -> Model:
         """Return the model, or raise an error if it predicts several labels per text."""
         if self._fitted.multilabel:
-            raise InputError(f"`{name}` must be used with one label per text. Got several. Use `predict_proba`.")
+            raise InputError(
+                f"`{name}` must be used with one label per text. Got several. Use `predict_proba`."
+            )
         return self._fitted
 
     def decision_function(self, X: Sequence[str]) -> FloatArray:
@@ -229,11 +285,19 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         for each in found:
             parts = []
             for label, explanation in each.explanations.items():
-                words = [(part.named, float(explanation.as_shown(part.value))) for part in explanation.by_word()]
-                listed = ", ".join(f"{name} {value:+.2f}" for name, value in words[:STRONGEST])
+                words = [
+                    (part.named, float(explanation.as_shown(part.value)))
+                    for part in explanation.by_word()
+                ]
+                listed = ", ".join(
+                    f"{name} {value:+.2f}" for name, value in words[:STRONGEST]
+                )
                 parts.append(f"{label}: {listed}" if model.multilabel else listed)
             strongest.append("; ".join(parts))
-        scores, known = np.stack([each.logits for each in found]), np.array([each.known for each in found])
+        scores, known = (
+            np.stack([each.logits for each in found]),
+            np.array([each.known for each in found]),
+        )
         columns = answer_columns(model, scores, known, at_least)
         return pandas.DataFrame(columns | {"strongest_words": strongest})
 
@@ -254,7 +318,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
 
         model, scores = self._refuse_several("coverage"), self._scores(X)
         labels = check_known_labels(y, len(scores), model.classes)
-        return pandas.DataFrame(coverage(model.certainty(scores), model.decide(scores) == labels))
+        return pandas.DataFrame(
+            coverage(model.certainty(scores), model.decide(scores) == labels)
+        )
 
     def explain(self, text: Any, label: Any = None) -> Explanation:
         """Return the contribution of each token of one text to the logit, and the leaders.
@@ -264,7 +330,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         """
         is_table = hasattr(text, "columns")
         if isinstance(text, list | tuple) or (is_table and len(text) != 1):
-            raise ParameterError("text", "be one text", f"{len(text)} of them", "For several use explain_many.")
+            raise ParameterError(
+                "text",
+                "be one text",
+                f"{len(text)} of them",
+                "For several use explain_many.",
+            )
         return self.explain_many(text if is_table else [text], label)[0]
 
     def explain_many(self, X: Sequence[str], label: Any = None) -> list[Explanation]:
@@ -275,7 +346,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         """Return statistics of the leaders in a collection of texts."""
         return leader_statistics(self._fitted, self._check(X))
 
-    def contributions(self, X: Sequence[str], labels: Sequence[Any] | None = None) -> "DataFrame":
+    def contributions(
+        self, X: Sequence[str], labels: Sequence[Any] | None = None
+    ) -> "DataFrame":
         """Return the contributions of tokens over many texts as a pandas DataFrame, the largest sums first.
 
         A row has a token, the class `for` whose logit the sums belong to (with two classes the second), `count`, the
@@ -283,8 +356,15 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         `share` is its fraction of all absolute contributions. With the true `labels` there are the same columns for
         the texts of each class, such as `sum_in_pos`, and for `right` and `wrong` predictions.
         """
-        texts, model = self._check(X), self._fitted if labels is None else self._refuse_several("labels")
-        truth = None if labels is None else check_known_labels(labels, len(texts), model.classes, "labels")
+        texts, model = (
+            self._check(X),
+            self._fitted if labels is None else self._refuse_several("labels"),
+        )
+        truth = (
+            None
+            if labels is None
+            else check_known_labels(labels, len(texts), model.classes, "labels")
+        )
         return token_table(model, texts, truth)
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
@@ -293,11 +373,22 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         With `compact` the embedding is rounded to one byte per coordinate, a quarter of the size: the loaded classifier
         differs slightly, and its explanations are exact for the rounded one. Of a `tokenizer` only the name is written.
         """
-        save_model(self._fitted, Path(path), self, self.history_, self.training_, compact=compact)
+        save_model(
+            self._fitted,
+            Path(path),
+            self,
+            self.history_,
+            self.training_,
+            compact=compact,
+        )
 
     @classmethod
     def load(
-        cls, model: str | PathLike[str], *, tokenizer: Tokenizer | None = None, encoder: Any = None
+        cls,
+        model: str | PathLike[str],
+        *,
+        tokenizer: Tokenizer | None = None,
+        encoder: Any = None,
     ) -> "HardmaxClassifier":
         """Read a model that `save` wrote, or one inside the package. No code from the folder is executed.
 
@@ -312,17 +403,29 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             the hashes of its weights and of its vocabulary.
         """
         stored = load_model(find_model(model), tokenizer, encoder)
-        known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
-        classifier = cls(**{name: value for name, value in stored.params.items() if name in known})
+        known = cls().get_params(
+            deep=False
+        )  # a subclass may have fewer parameters of its own
+        classifier = cls(
+            **{name: value for name, value in stored.params.items() if name in known}
+        )
         return classifier._store(stored.model, stored.history, stored.record)
 
     def _repr_html_inner(self) -> str:
-        card = notebook_card(self.model_, self.history_) if hasattr(self, "model_") else ""
+        card = (
+            notebook_card(self.model_, self.history_) if hasattr(self, "model_") else ""
+        )
         return f"{card}{super()._repr_html_inner()}"  # above scikit-learn's diagram
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle = dict(super()._repr_mimebundle_(**options))  # without HTML if scikit-learn is configured so
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+        bundle = dict(
+            super()._repr_mimebundle_(**options)
+        )  # without HTML if scikit-learn is configured so
+        return (
+            bundle | {"text/html": self._repr_html_inner()}
+            if "text/html" in bundle
+            else bundle
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -353,7 +456,9 @@ def training_bar(report: Report) -> Iterator[Report]:
 
             def note() -> str:
                 nonlocal smooth
-                smooth = float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
+                smooth = (
+                    float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
+                )
                 return f"loss {smooth:.3f}{accuracy}"
 
             advance(done, total, note)

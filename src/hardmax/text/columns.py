@@ -15,7 +15,10 @@ from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import FloatArray
 from hardmax._validation import is_missing
 
-MIN_CATEGORIES, MAX_CATEGORY_SHARE = 20, 0.5  # more categories than both, the second times the rows, are refused
+MIN_CATEGORIES, MAX_CATEGORY_SHARE = (
+    20,
+    0.5,
+)  # more categories than both, the second times the rows, are refused
 
 
 class RowText(str):
@@ -50,9 +53,14 @@ def join_columns(texts: Sequence[Any], frame: Any, names: Collection[str]) -> li
             advice = f"{did_you_mean(name, known)} The columns are: {', '.join(known)}."
             got = f"{name!r}, which names {known.count(name)}"
             raise ParameterError("columns", "name columns of the table", got, advice)
-    rows = zip(*(frame.iloc[:, known.index(name)].tolist() for name in names), strict=True)
+    rows = zip(
+        *(frame.iloc[:, known.index(name)].tolist() for name in names), strict=True
+    )
     found = (dict(zip(names, row, strict=True)) for row in rows)
-    return [RowText.of(text if isinstance(text, str) else "", row) for text, row in zip(texts, found, strict=True)]
+    return [
+        RowText.of(text if isinstance(text, str) else "", row)
+        for text, row in zip(texts, found, strict=True)
+    ]
 
 
 def _to_number(value: Any) -> float | None:
@@ -79,19 +87,47 @@ class Column:
         """Return the column of training rows: numbers if all its values are, else categories."""
         known = [value for value in values if not is_missing(value)]
         if not known:
-            raise ParameterError("columns", "name columns with values", f"{name!r}, which has none", "Leave it out.")
+            raise ParameterError(
+                "columns",
+                "name columns with values",
+                f"{name!r}, which has none",
+                "Leave it out.",
+            )
         numbers = [number for number in map(_to_number, known) if number is not None]
         if len(numbers) == len(known):
             column = cls(name, float(np.mean(numbers)), float(np.std(numbers)) or 1.0)
             if not np.isfinite([column.mean, column.scale]).all():
-                raise ParameterError("columns", "hold finite numbers", f"others in {name!r}", "Leave these rows out.")
+                raise ParameterError(
+                    "columns",
+                    "hold finite numbers",
+                    f"others in {name!r}",
+                    "Leave these rows out.",
+                )
             return column
-        wrong = next((value for value in known if not isinstance(value, str | bool | np.bool_ | Real)), None)
+        wrong = next(
+            (
+                value
+                for value in known
+                if not isinstance(value, str | bool | np.bool_ | Real)
+            ),
+            None,
+        )
         categories = sorted({str(value).strip() for value in known})
-        if wrong is not None or len(categories) > max(MIN_CATEGORIES, MAX_CATEGORY_SHARE * len(known)):
+        if wrong is not None or len(categories) > max(
+            MIN_CATEGORIES, MAX_CATEGORY_SHARE * len(known)
+        ):
             must = "hold numbers, or categories that occur in several rows"
-            got = type(wrong).__name__ if wrong is not None else f"{len(categories)} values"
-            raise ParameterError("columns", must, f"{got} in {name!r}", "Convert that column, or leave it out.")
+            got = (
+                type(wrong).__name__
+                if wrong is not None
+                else f"{len(categories)} values"
+            )
+            raise ParameterError(
+                "columns",
+                must,
+                f"{got} in {name!r}",
+                "Convert that column, or leave it out.",
+            )
         return cls(name, categories=tuple(categories))
 
     @property
@@ -112,7 +148,11 @@ class Column:
             number = _to_number(value)
             if number is None or not np.isfinite(number):
                 got = f"{str(value)[:40]!r} in row {row + 1}"
-                raise ParameterError("columns", f"hold finite numbers in {self.name!r}, as in training", got)
+                raise ParameterError(
+                    "columns",
+                    f"hold finite numbers in {self.name!r}, as in training",
+                    got,
+                )
             result[row] = (number - self.mean) / self.scale
         return result
 
@@ -122,7 +162,9 @@ class Columns:
     """The columns of a model with their weights."""
 
     every: tuple[Column, ...] = ()
-    linear: FloatArray = field(default_factory=lambda: np.zeros((1, 0)))  # (outputs, features)
+    linear: FloatArray = field(
+        default_factory=lambda: np.zeros((1, 0))
+    )  # (outputs, features)
 
     def __len__(self) -> int:
         return len(self.every)
@@ -138,14 +180,20 @@ class Columns:
 
     def features(self, texts: Sequence[str]) -> FloatArray:
         """Return (texts, features); a text without values has zeros."""
-        return np.hstack([column.features(_list_values(texts, column.name)) for column in self.every])
+        return np.hstack(
+            [column.features(_list_values(texts, column.name)) for column in self.every]
+        )
 
     def terms(self, texts: Sequence[str]) -> FloatArray:
         """Return (texts, columns, outputs) contributions."""
-        parts = self.features(texts)[:, :, None] * self.linear.T  # (texts, features, outputs)
+        parts = (
+            self.features(texts)[:, :, None] * self.linear.T
+        )  # (texts, features, outputs)
         starts = np.cumsum([0, *(column.width for column in self.every[:-1])])
         return np.asarray(np.add.reduceat(parts, starts, axis=1))
 
 
 def _list_values(texts: Sequence[str], name: str) -> list[Any]:
-    return [text.values.get(name) if isinstance(text, RowText) else None for text in texts]
+    return [
+        text.values.get(name) if isinstance(text, RowText) else None for text in texts
+    ]

@@ -29,12 +29,23 @@ from hardmax.text.tokenizer import Splitter
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 OFFSET = 8.0  # of positions, in standard deviations of all words
-SAMPLE, REDUCED = 500, 128  # texts that give means, deviations and principal axes; coordinates that heads are fitted in
+SAMPLE, REDUCED = (
+    500,
+    128,
+)  # texts that give means, deviations and principal axes; coordinates that heads are fitted in
 MIN_DEVIATION = 0.05  # of the median: coordinates of an encoder may be constant
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # C of logistic regression, for features of norm 1
+STRENGTHS = (
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    10.0,
+)  # C of logistic regression, for features of norm 1
 RATE, DECAY, BATCH, DROPOUT = 2e-3, 0.05, 64, 0.2  # of the training of directions
 MIN_EPOCHS, MIN_TEXTS = 4, 20_000  # epochs, and texts seen in all of them
-ALPHA_FACTOR = 15.0  # of `alpha`: heads of vectors are best if tokens nearly reach their leader
+ALPHA_FACTOR = (
+    15.0  # of `alpha`: heads of vectors are best if tokens nearly reach their leader
+)
 HEADS_SHARE = 0.5  # norm of the features of heads, where that of the means is 1
 
 
@@ -49,7 +60,9 @@ class Reading(NamedTuple):
     def of(self, output: int, heads: IntArray) -> "Reading":
         """Return the part of one output, which has some of the heads."""
         terms = self.terms[:, output : output + 1]
-        return Reading(self.rows, terms, self.positions[:, heads], self.shares[:, heads])
+        return Reading(
+            self.rows, terms, self.positions[:, heads], self.shares[:, heads]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +90,9 @@ class Context:
         """Return the part of one output."""
         heads, own = self.heads_of(output), slice(output, output + 1)
         linear, decoder = self.linear[own], self.decoder[own, heads]
-        return replace(self, linear=linear, projection=self.projection[:, heads], decoder=decoder)
+        return replace(
+            self, linear=linear, projection=self.projection[:, heads], decoder=decoder
+        )
 
     def read(
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
@@ -95,7 +110,9 @@ class Context:
 
     def simulate_head(self, reading: Reading, h: int) -> HardmaxTrajectory:
         """Simulate a head of one text exactly."""
-        return simulate(reading.positions[:, h, None], Hardmax(self.alpha), layers=self.layers)
+        return simulate(
+            reading.positions[:, h, None], Hardmax(self.alpha), layers=self.layers
+        )
 
 
 def place(z: FloatArray) -> FloatArray:
@@ -147,7 +164,14 @@ class Corpus(NamedTuple):
     def of_features(cls, features: FloatArray) -> "Corpus":
         """Return features of texts without words."""
         n, d = features.shape
-        return cls(np.zeros(d), np.ones(d), np.zeros((d, 0)), features, np.zeros((0, 0)), np.zeros(n + 1, np.intp))
+        return cls(
+            np.zeros(d),
+            np.ones(d),
+            np.zeros((d, 0)),
+            features,
+            np.zeros((0, 0)),
+            np.zeros(n + 1, np.intp),
+        )
 
     @property
     def has_words(self) -> bool:
@@ -160,18 +184,27 @@ class Corpus(NamedTuple):
 
     def constant(self) -> "Dense":
         """Return a model of one output without any coefficients."""
-        return Dense(np.zeros((1, len(self.mean))), np.zeros((self.axes.shape[1], 0)), np.zeros((1, 0)), np.zeros(1))
+        return Dense(
+            np.zeros((1, len(self.mean))),
+            np.zeros((self.axes.shape[1], 0)),
+            np.zeros((1, 0)),
+            np.zeros(1),
+        )
 
     def features(self, projection: FloatArray, kept: float) -> FloatArray:
         """Return the (texts, heads) means after the last layer of each head, less the offset."""
         result = np.zeros((len(self.means), projection.shape[1]))
-        for i, (a, b) in enumerate(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)):
+        for i, (a, b) in enumerate(
+            zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        ):
             z = self.words[a:b].astype(np.float64) @ projection
             result[i] = (shares_on_line(place(z), kept) * z).sum(axis=0)
         return result
 
 
-def read_corpus(texts: Sequence[str], encoder: Encoder, splitter: Splitter, progress: Progress) -> Corpus:
+def read_corpus(
+    texts: Sequence[str], encoder: Encoder, splitter: Splitter, progress: Progress
+) -> Corpus:
     """Return the vectors of texts, encoded once; means, deviations and axes are those of a sample."""
     encoder.warn_of_cut(texts)
     order = np.random.default_rng(0).permutation(len(texts)).tolist()
@@ -188,13 +221,20 @@ def read_corpus(texts: Sequence[str], encoder: Encoder, splitter: Splitter, prog
     read_texts = [words.vectors for _, words in first if len(words.rows)]
     if not read_texts:
         got = f"none in {len(sample)} texts: no offset lies in a word"
-        raise ParameterError("encoder", "give vectors of words", got, "Check its offsets.")
-    known = np.concatenate([check_width(vectors, read_texts[0].shape[1]) for vectors in read_texts]).astype(np.float64)
+        raise ParameterError(
+            "encoder", "give vectors of words", got, "Check its offsets."
+        )
+    known = np.concatenate(
+        [check_width(vectors, read_texts[0].shape[1]) for vectors in read_texts]
+    ).astype(np.float64)
     mean, scale = known.mean(axis=0), known.std(axis=0)
     scale = np.maximum(scale, MIN_DEVIATION * np.median(scale) or 1.0)
     standardised = (known - mean) / scale
     axes = np.linalg.eigh(standardised.T @ standardised)[1][:, ::-1][:, :REDUCED]
-    means, words = np.zeros((len(texts), len(mean))), list[AnyArray]([axes[:0].astype(np.float16)]) * len(texts)
+    means, words = (
+        np.zeros((len(texts), len(mean))),
+        list[AnyArray]([axes[:0].astype(np.float16)]) * len(texts),
+    )
     for i, found in chain(first, read(rest, len(sample))):
         x = (check_width(found.vectors, len(mean)) - mean) / scale
         words[i] = (x @ axes).astype(np.float16)
@@ -202,14 +242,21 @@ def read_corpus(texts: Sequence[str], encoder: Encoder, splitter: Splitter, prog
             means[i] = x.mean(axis=0)
     sizes = [len(each) for each in words]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    return Corpus(mean, scale, axes, means, np.concatenate(words), starts, layers=encoder.layers)
+    return Corpus(
+        mean, scale, axes, means, np.concatenate(words), starts, layers=encoder.layers
+    )
 
 
 def check_width(vectors: AnyArray, width: int) -> AnyArray:
     """Return (n, width) vectors of the words of a text; none if the text has no words."""
     if len(vectors) and vectors.shape[1] != width:
         must = f"have {width} numbers per vector, as all other texts"
-        raise ParameterError(("X", "encoder"), must, f"{vectors.shape[1]}", "Check how they were computed.")
+        raise ParameterError(
+            ("X", "encoder"),
+            must,
+            f"{vectors.shape[1]}",
+            "Check how they were computed.",
+        )
     return vectors.reshape(len(vectors), width)
 
 
@@ -233,12 +280,26 @@ def join_labels(parts: Sequence[Dense]) -> Dense:
     """Return models of one output each as one model of all outputs, in which each output has heads of its own."""
     if len(parts) == 1:
         return parts[0]
-    linear, bias = (np.concatenate([getattr(part, name) for part in parts]) for name in ("linear", "bias"))
-    return Dense(linear, np.hstack([part.projection for part in parts]), block_diag(*(p.decoder for p in parts)), bias)
+    linear, bias = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("linear", "bias")
+    )
+    return Dense(
+        linear,
+        np.hstack([part.projection for part in parts]),
+        block_diag(*(p.decoder for p in parts)),
+        bias,
+    )
 
 
 def train_projection(
-    corpus: Corpus, rows: IntArray, labels: IntArray, weights: FloatArray, heads: int, kept: float, device: str = "cpu"
+    corpus: Corpus,
+    rows: IntArray,
+    labels: IntArray,
+    weights: FloatArray,
+    heads: int,
+    kept: float,
+    device: str = "cpu",
 ) -> FloatArray:
     """Return (r, heads) directions of heads that classify some texts together with a linear function of their means.
 
@@ -247,35 +308,67 @@ def train_projection(
     with needed_for("Training with an encoder", "torch", "text"):
         import torch
         from torch.nn.functional import cross_entropy
-    size = max(float(np.square(corpus.words, dtype=np.float64).mean()) ** 0.5, 1e-12) if len(corpus.words) else 1.0
+    size = (
+        max(float(np.square(corpus.words, dtype=np.float64).mean()) ** 0.5, 1e-12)
+        if len(corpus.words)
+        else 1.0
+    )
     r, classes = corpus.axes.shape[1], int(labels.max()) + 1
     pool = partial(torch.segment_reduce, initial=0)
-    words, means = torch.from_numpy(corpus.words).to(device), torch.from_numpy(corpus.means).float().to(device)
-    random = torch.Generator().manual_seed(0)  # of the CPU: the same numbers on every device
+    words, means = (
+        torch.from_numpy(corpus.words).to(device),
+        torch.from_numpy(corpus.means).float().to(device),
+    )
+    random = torch.Generator().manual_seed(
+        0
+    )  # of the CPU: the same numbers on every device
     directions, decoder = (
         torch.randn(r, heads, generator=random) / r**0.5,
         torch.randn(heads, classes, generator=random) / 20,
     )
     linear, bias = torch.zeros(means.shape[1], classes), torch.zeros(classes)
-    trained = [each.to(device).requires_grad_() for each in (directions, decoder, linear, bias)]
+    trained = [
+        each.to(device).requires_grad_() for each in (directions, decoder, linear, bias)
+    ]
     directions, decoder, linear, bias = trained
     optimiser = torch.optim.AdamW(trained, RATE, weight_decay=DECAY)
-    epochs, of_epoch = max(MIN_EPOCHS, -(-MIN_TEXTS // len(rows))), -(-len(rows) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=epochs * of_epoch + 1)
+    epochs, of_epoch = (
+        max(MIN_EPOCHS, -(-MIN_TEXTS // len(rows))),
+        -(-len(rows) // BATCH),
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, RATE, total_steps=epochs * of_epoch + 1
+    )
     for _ in range(epochs):
         for part in torch.randperm(len(rows), generator=random).split(BATCH):
             texts = rows[part.numpy()]
             sizes = corpus.starts[texts + 1] - corpus.starts[texts]
-            some = np.repeat(corpus.starts[texts] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            some = np.repeat(
+                corpus.starts[texts] - np.cumsum(sizes) + sizes, sizes
+            ) + np.arange(sizes.sum())
             lengths = torch.from_numpy(sizes).to(device)
-            z = words[torch.from_numpy(some).to(device)].float() / size @ directions + OFFSET  # (words, heads)
+            z = (
+                words[torch.from_numpy(some).to(device)].float() / size @ directions
+                + OFFSET
+            )  # (words, heads)
             above = pool((z > 0).float(), "mean", lengths=lengths)  # (texts, heads)
-            top, low = pool(z.clamp(min=0), "max", lengths=lengths), pool(z.clamp(max=0), "min", lengths=lengths)
-            moved = kept * pool(z, "mean", lengths=lengths) + (1 - kept) * (above * top + (1 - above) * low)
+            top, low = (
+                pool(z.clamp(min=0), "max", lengths=lengths),
+                pool(z.clamp(max=0), "min", lengths=lengths),
+            )
+            moved = kept * pool(z, "mean", lengths=lengths) + (1 - kept) * (
+                above * top + (1 - above) * low
+            )
             moved = moved - OFFSET * (lengths > 0)[:, None]
-            dropout = (torch.rand(moved.shape, generator=random) >= DROPOUT).to(device) / (1 - DROPOUT)
+            dropout = (torch.rand(moved.shape, generator=random) >= DROPOUT).to(
+                device
+            ) / (1 - DROPOUT)
             scores = means[texts] @ linear + bias + dropout * moved @ decoder
-            losses = cross_entropy(scores, torch.from_numpy(labels[texts]).to(device).long(), reduction="none")
+            losses = cross_entropy(
+                scores,
+                torch.from_numpy(labels[texts]).to(device).long(),
+                reduction="none",
+            )
             optimiser.zero_grad()
             (losses * torch.from_numpy(weights[texts]).to(device)).mean().backward()
             optimiser.step()
@@ -302,7 +395,10 @@ class DenseFolds(NamedTuple):
 
 
 def fit_dense_folds(
-    corpus: Corpus, problem: Problem, strength: float, parameters: Parameters | None = None
+    corpus: Corpus,
+    problem: Problem,
+    strength: float,
+    parameters: Parameters | None = None,
 ) -> DenseFolds:
     """Fit a linear model of means; with `parameters` also heads, whose directions are trained on the same texts."""
     from sklearn.linear_model import LogisticRegression
@@ -313,21 +409,39 @@ def fit_dense_folds(
         heads, size = np.zeros((corpus.axes.shape[1], 0)), 1.0
         moved = np.zeros((len(labels), 0))
         if parameters is not None:
-            kept, chosen = retained(ALPHA_FACTOR * parameters.alpha, parameters.layers), np.arange(len(labels))[rows]
+            kept, chosen = (
+                retained(ALPHA_FACTOR * parameters.alpha, parameters.layers),
+                np.arange(len(labels))[rows],
+            )
             device = find_device(parameters.device)
-            heads = train_projection(corpus, chosen, labels, weights, parameters.n_heads, kept, device)
+            heads = train_projection(
+                corpus, chosen, labels, weights, parameters.n_heads, kept, device
+            )
             moved = corpus.features(heads, kept)
-            size = HEADS_SHARE * (corpus.means.var(axis=0).sum() / max(float(moved.var(axis=0).sum()), 1e-12)) ** 0.5
+            size = (
+                HEADS_SHARE
+                * (
+                    corpus.means.var(axis=0).sum()
+                    / max(float(moved.var(axis=0).sum()), 1e-12)
+                )
+                ** 0.5
+            )
         features = np.hstack([corpus.means[:, corpus.used], size * moved])
         centre = features[rows].mean(axis=0)
         centred = features[rows] - centre
         norm = max(float(np.square(centred).sum() / len(centred)), 1e-12) ** 0.5
-        model = LogisticRegression(C=strength, max_iter=300, tol=1e-4).fit(centred / norm, labels[rows], weights[rows])
+        model = LogisticRegression(C=strength, max_iter=300, tol=1e-4).fit(
+            centred / norm, labels[rows], weights[rows]
+        )
         coefficients = model.coef_ / norm
         bias = model.intercept_ - coefficients @ centre
         linear = np.zeros((len(bias), corpus.means.shape[1]))
-        linear[:, corpus.used], decoder = np.split(coefficients, [features.shape[1] - moved.shape[1]], axis=1)
-        return Dense(linear, heads, size * decoder, bias), features @ coefficients.T + bias
+        linear[:, corpus.used], decoder = np.split(
+            coefficients, [features.shape[1] - moved.shape[1]], axis=1
+        )
+        return Dense(
+            linear, heads, size * decoder, bias
+        ), features @ coefficients.T + bias
 
     held_logits = np.zeros((len(labels), 1 if classes == 2 else classes))
     for held, learned in splits:
@@ -335,8 +449,19 @@ def fit_dense_folds(
     return DenseFolds(corpus, strength, fit(slice(None))[0], held_logits)
 
 
-def make_context(encoder: Encoder, corpus: Corpus, dense: Dense, alpha: float, layers: int) -> Context:
+def make_context(
+    encoder: Encoder, corpus: Corpus, dense: Dense, alpha: float, layers: int
+) -> Context:
     """Return the part of a model that reads vectors, with directions in all coordinates."""
     projection = corpus.axes @ dense.projection
     alpha = ALPHA_FACTOR * alpha
-    return Context(encoder, corpus.mean, corpus.scale, dense.linear, projection, dense.decoder, alpha, layers)
+    return Context(
+        encoder,
+        corpus.mean,
+        corpus.scale,
+        dense.linear,
+        projection,
+        dense.decoder,
+        alpha,
+        layers,
+    )

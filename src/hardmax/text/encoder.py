@@ -64,7 +64,9 @@ class Encoder:
     def tokens(self) -> "TokenEncoder":
         from hardmax.transformers.embedding import TokenEncoder
 
-        return TokenEncoder(self.source, cut=self.cut, device=self.device, dtype=self.dtype)
+        return TokenEncoder(
+            self.source, cut=self.cut, device=self.device, dtype=self.dtype
+        )
 
     @property
     def is_transformer(self) -> bool:
@@ -82,11 +84,17 @@ class Encoder:
             return {"name": GIVEN}
         if callable(self.source):
             return {"name": full_name(self.source)}
-        name = str(self.source) if isinstance(self.source, str | PathLike) else self.tokens.name
+        name = (
+            str(self.source)
+            if isinstance(self.source, str | PathLike)
+            else self.tokens.name
+        )
         return {"name": name, **self.tokens.digests()}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "tokens"}
+        return {
+            name: value for name, value in self.__dict__.items() if name != "tokens"
+        }
 
     def read(
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
@@ -106,7 +114,9 @@ class Encoder:
                 missing.append(i)
             else:
                 yield i, *found
-        for k, offsets, vectors in self._encode([texts[i] for i in missing], splitter, progress):
+        for k, offsets, vectors in self._encode(
+            [texts[i] for i in missing], splitter, progress
+        ):
             path = paths[missing[k]]
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +126,11 @@ class Encoder:
 
     def warn_of_cut(self, texts: Sequence[str]) -> None:
         """Warn of texts of which only the first window is read."""
-        if self.cut and self.is_transformer and (number := sum(map(self.tokens.is_long, texts))):
+        if (
+            self.cut
+            and self.is_transformer
+            and (number := sum(map(self.tokens.is_long, texts)))
+        ):
             read = f"only their first {self.tokens.window} are read"
             advice = 'Use `long_texts="windows"` to read all of them.'
             found = f"{number} of {len(texts)} texts have more word pieces than a window of the encoder; {read}."
@@ -129,21 +143,32 @@ class Encoder:
             for i, text in enumerate(texts):
                 if not isinstance(text, VectorText):
                     must = "be vectors, as the model was trained on vectors"
-                    raise ParameterError("X", must, "a text", "Pass arrays of shape (n, d).")
-                ends = np.cumsum([len(number) + 1 for number in text.split(" ")][: len(text.vectors)], dtype=np.intp)
+                    raise ParameterError(
+                        "X", must, "a text", "Pass arrays of shape (n, d)."
+                    )
+                ends = np.cumsum(
+                    [len(number) + 1 for number in text.split(" ")][
+                        : len(text.vectors)
+                    ],
+                    dtype=np.intp,
+                )
                 starts = np.concatenate([[0], ends[:-1]])[: len(ends)].astype(np.intp)
                 yield i, np.stack([starts, ends - 1], axis=1), text.vectors
         elif callable(self.source):
             results = list(self.source(texts) or ()) if texts else []
             if len(results) != len(texts):
                 must = f"return (tokens, offsets, vectors) for each of the {len(texts)} texts"
-                raise ParameterError("encoder", must, f"{len(results)} results", "Check that function.")
+                raise ParameterError(
+                    "encoder", must, f"{len(results)} results", "Check that function."
+                )
             for i, (text, found) in enumerate(zip(texts, results, strict=True)):
                 yield i, *_check_tokens(found, text)
         else:
             plain = texts
             if splitter.tokenizer is None:
-                plain = [MARKUP.sub(lambda tag: " " * len(tag[0]), text) for text in texts]
+                plain = [
+                    MARKUP.sub(lambda tag: " " * len(tag[0]), text) for text in texts
+                ]
             for i, found in self.tokens.encode(plain, progress=progress):
                 yield i, *found
 
@@ -151,7 +176,9 @@ class Encoder:
         if self.cache is None or not self.is_transformer:
             return None
         has_markup = splitter.tokenizer is not None  # else it is removed
-        key = repr((sorted(self.identity.items()), self.cut, self.dtype, has_markup, text))
+        key = repr(
+            (sorted(self.identity.items()), self.cut, self.dtype, has_markup, text)
+        )
         name = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         return Path(self.cache, name[:2], f"{name}.npz")
 
@@ -169,7 +196,9 @@ def _gather(offsets: IntArray, vectors: AnyArray, spans: Sequence[Any]) -> Words
     """Return the mean vector of the word pieces that begin in each word."""
     starts, ends = (np.array([span[k] for span in spans], np.intp) for k in (1, 2))
     at = np.searchsorted(starts, offsets[:, 0], side="right") - 1
-    inside = np.flatnonzero((at >= 0) & (offsets[:, 0] < ends[at] if len(ends) else False))
+    inside = np.flatnonzero(
+        (at >= 0) & (offsets[:, 0] < ends[at] if len(ends) else False)
+    )
     if not len(inside):
         return Words(np.empty(0, np.intp), np.empty((0, vectors.shape[1]), np.float32))
     index, first, counts = np.unique(at[inside], return_index=True, return_counts=True)
@@ -183,13 +212,26 @@ def _check_tokens(found: Any, text: str) -> tuple[IntArray, AnyArray]:
     try:
         tokens, given, values = found
         offsets = np.asarray(given, np.intp).reshape(len(tokens), 2)
-        vectors = np.asarray(values, np.float32).reshape(len(tokens), -1 if len(tokens) else 0)
-        inside = ((offsets >= 0) & (offsets <= len(text))).all() and (vectors.shape[1] > 0 or not len(tokens))
-        fits = bool(inside and np.isfinite(vectors).all() and (np.diff(offsets[:, 0]) >= 0).all())
+        vectors = np.asarray(values, np.float32).reshape(
+            len(tokens), -1 if len(tokens) else 0
+        )
+        inside = ((offsets >= 0) & (offsets <= len(text))).all() and (
+            vectors.shape[1] > 0 or not len(tokens)
+        )
+        fits = bool(
+            inside
+            and np.isfinite(vectors).all()
+            and (np.diff(offsets[:, 0]) >= 0).all()
+        )
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        raise ParameterError("encoder", must, f"something else for {text[:40]!r}", "Check its shapes and offsets.")
+        raise ParameterError(
+            "encoder",
+            must,
+            f"something else for {text[:40]!r}",
+            "Check its shapes and offsets.",
+        )
     return offsets, vectors
 
 
@@ -226,7 +268,13 @@ def restore_encoder(stored: Mapping[str, Any], given: Any) -> Encoder:
 def make_encoder(parameters: Any) -> Encoder:
     """Return the encoder of a classifier; without a name, that of vectors in place of texts."""
     cut, device = parameters.long_texts == "cut", find_device(parameters.device)
-    return Encoder(parameters.encoder, cut, parameters.encoder_cache, device, parameters.encoder_dtype)
+    return Encoder(
+        parameters.encoder,
+        cut,
+        parameters.encoder_cache,
+        device,
+        parameters.encoder_dtype,
+    )
 
 
 def find_device(name: str) -> str:

@@ -21,7 +21,15 @@ from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
 from hardmax.leaders import split_margin
 from hardmax.text import attribution
-from hardmax.text.attribution import Comparison, Flip, Highlight, Leading, LeadingWord, MarginSplit, Part
+from hardmax.text.attribution import (
+    Comparison,
+    Flip,
+    Highlight,
+    Leading,
+    LeadingWord,
+    MarginSplit,
+    Part,
+)
 from hardmax.text.columns import RowText, replace_text
 from hardmax.text.context import Reading, find_leaders
 from hardmax.text.files import join_names
@@ -83,7 +91,10 @@ class Explanation:
     reading: Reading | None = field(default=None, repr=False)  # of the encoder
 
     def __repr__(self) -> str:
-        strongest = ", ".join(f"{name} {value:+.2f}" for name, value in self.top(4)) or "no known word"
+        strongest = (
+            ", ".join(f"{name} {value:+.2f}" for name, value in self.top(4))
+            or "no known word"
+        )
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     def _repr_html_(self) -> str:
@@ -134,7 +145,9 @@ class Explanation:
     def columns(self) -> list[Part]:
         """Return the parts of the logit of further columns of a table, named as "stars = 5"."""
         rows = self.ids >= self.model.words
-        pairs = zip(self.words[rows].tolist(), self._values(self.terms[rows]), strict=True)
+        pairs = zip(
+            self.words[rows].tolist(), self._values(self.terms[rows]), strict=True
+        )
         return [Part(self.as_written[name], value, ()) for name, value in pairs]
 
     def _values(self, terms: FloatArray) -> list[float | FloatArray]:
@@ -176,7 +189,11 @@ class Explanation:
     @property
     def sides(self) -> tuple[Any, Any]:
         """Return the class that positive values of `as_shown` support, and the class that negative ones support."""
-        return (self.classes[1], self.classes[0]) if len(self.logits) == 1 else (self.prediction, self.second)
+        return (
+            (self.classes[1], self.classes[0])
+            if len(self.logits) == 1
+            else (self.prediction, self.second)
+        )
 
     def top(self, count: int) -> list[tuple[str, float]]:
         """Return the tokens with the largest contributions, as written (with more than two classes, of `towards`)."""
@@ -197,7 +214,10 @@ class Explanation:
         own score is largest for the class. With `even=False` it goes to that word, which finds the decisive words.
         """
         values = self._values(attribution.attribute_to_words(self, even=even))
-        return tuple(Highlight(*span, value) for span, value in zip(self.spans, values, strict=True))
+        return tuple(
+            Highlight(*span, value)
+            for span, value in zip(self.spans, values, strict=True)
+        )
 
     def by_word(self, *, even: bool = True) -> list[Part]:
         """Return parts by distinct word, and `columns`, the largest first; they and the bias sum to the logit."""
@@ -209,34 +229,60 @@ class Explanation:
             places = tuple((mark.start, mark.end) for mark in marks)
             value = attribution.sum_contributions(self, marks)
             parts.append(Part(self.text[slice(*places[0])] or word, value, places))
-        return sorted([*parts, *self.columns], key=lambda part: -abs(float(self.signed(part.value))))
+        return sorted(
+            [*parts, *self.columns],
+            key=lambda part: -abs(float(self.signed(part.value))),
+        )
 
     def strongest_ngrams(self) -> dict[tuple[int, int], str]:
         """Return the n-gram in which a word contributes most, unless that is the word itself, by its first offsets."""
         names, words = self.words.tolist(), [span.word for span in self.spans]
-        sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, then by token
+        sums: dict[str, dict[str, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )  # by word, then by token
         for places, rows, found in attribution.share_ngrams(self, self.terms):
-            values = self.signed(found[..., 0] if len(self.logits) == 1 else found).tolist()  # (m, size)
-            for place, row, parts in zip(places.tolist(), rows.tolist(), values, strict=True):
+            values = self.signed(
+                found[..., 0] if len(self.logits) == 1 else found
+            ).tolist()  # (m, size)
+            for place, row, parts in zip(
+                places.tolist(), rows.tolist(), values, strict=True
+            ):
                 ngram = words[place : place + len(parts)]
                 several = sum(any(map(str.isalnum, word)) for word in ngram) > 1
-                for word, part in zip(ngram, parts, strict=True):  # a word and its punctuation count as the word alone
+                for word, part in zip(
+                    ngram, parts, strict=True
+                ):  # a word and its punctuation count as the word alone
                     sums[word][names[row] if several else word] += part
         first = {span.word: (span.start, span.end) for span in reversed(self.spans)}
-        strongest = {word: max(tokens, key=lambda name: abs(tokens[name])) for word, tokens in sums.items()}
-        return {first[word]: self.as_written[name] for word, name in strongest.items() if name != word}
+        strongest = {
+            word: max(tokens, key=lambda name: abs(tokens[name]))
+            for word, tokens in sums.items()
+        }
+        return {
+            first[word]: self.as_written[name]
+            for word, name in strongest.items()
+            if name != word
+        }
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
         """Return the sentences in their order, then `columns`, with their parts of the logit."""
-        return [*attribution.split_parts(self, attribution.SENTENCE, even=even), *self.columns]
+        return [
+            *attribution.split_parts(self, attribution.SENTENCE, even=even),
+            *self.columns,
+        ]
 
-    def by_phrase(self, phrases: Iterable[str] | None = None, *, even: bool = True) -> list[Part]:
+    def by_phrase(
+        self, phrases: Iterable[str] | None = None, *, even: bool = True
+    ) -> list[Part]:
         """Return phrases of the text with all their offsets and their parts of the logit.
 
         By default these are the parts between punctuation, then `columns`: they and the bias sum to the logit.
         """
         if phrases is None:
-            return [*attribution.split_parts(self, attribution.CLAUSE, even=even), *self.columns]
+            return [
+                *attribution.split_parts(self, attribution.CLAUSE, even=even),
+                *self.columns,
+            ]
         return attribution.find_phrases(self, phrases, even=even)
 
     @cached_property
@@ -244,13 +290,25 @@ class Explanation:
         """Return each of `words` as first written in the text, such as "wonderful. I"; a column with its value."""
         text, found = self.text, dict[str, str]()
         for size, places, rows, _ in self.occurrences:
-            for place, name in zip(places.tolist(), self.words[rows].tolist(), strict=True):
+            for place, name in zip(
+                places.tolist(), self.words[rows].tolist(), strict=True
+            ):
                 ngram = self.spans[place : place + size]
-                written = text[ngram[0].start : ngram[-1].end] if all(span.end > span.start for span in ngram) else name
+                written = (
+                    text[ngram[0].start : ngram[-1].end]
+                    if all(span.end > span.start for span in ngram)
+                    else name
+                )
                 found.setdefault(name, " ".join(written.split()) or name)
         for each in self.model.columns.every:
             value = text.values.get(each.name) if isinstance(text, RowText) else None
-            shown = "none" if is_missing(value) else f"{value:.6g}" if isinstance(value, float) else str(value).strip()
+            shown = (
+                "none"
+                if is_missing(value)
+                else f"{value:.6g}"
+                if isinstance(value, float)
+                else str(value).strip()
+            )
             found[f"({each.name})"] = f"{each.name} = {shown}"
         return {name: found.get(name, name) for name in self.words.tolist()}
 
@@ -259,7 +317,10 @@ class Explanation:
         found = defaultdict(list)
         for leader in chain.from_iterable(self.leaders):
             found[leader.word].append((leader.share, len(leader.followers)))
-        rows = [Leading(word, len(seen), *np.mean(seen, axis=0).tolist()) for word, seen in found.items()]
+        rows = [
+            Leading(word, len(seen), *np.mean(seen, axis=0).tolist())
+            for word, seen in found.items()
+        ]
         return sorted(rows, key=lambda row: (-row.heads, -row.share))
 
     def minimal_flip(self, *, progress: Progress | None = None) -> Flip:
@@ -269,19 +330,33 @@ class Explanation:
         encoder reads at most 100 changed texts; of vectors in place of a text, rows are left out. `progress` is called
         before each step.
         """
-        return attribution.minimal_flip(self, partial(explain, self.model), progress or (lambda done, total: None))
+        return attribution.minimal_flip(
+            self, partial(explain, self.model), progress or (lambda done, total: None)
+        )
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
         """Compare with another text, token by token. A string has the same values of `columns`."""
-        other = explain(self.model, replace_text(self.text, text)) if isinstance(text, str) else text
+        other = (
+            explain(self.model, replace_text(self.text, text))
+            if isinstance(text, str)
+            else text
+        )
         if other.model is not self.model:
-            raise ParameterError("text", "be a text, or explained by the same model", "one of another model")
+            raise ParameterError(
+                "text",
+                "be a text, or explained by the same model",
+                "one of another model",
+            )
         return Comparison(self, other)
 
     @cached_property
     def followers(self) -> HeadDynamics:
         """Return the argmax sets of every layer and head of the n-grams."""
-        return HeadDynamics.run(self.model.weights, self.ids[None, self._known], self.counts[None, self._known])
+        return HeadDynamics.run(
+            self.model.weights,
+            self.ids[None, self._known],
+            self.counts[None, self._known],
+        )
 
     @property
     def _known(self) -> IntArray:
@@ -297,19 +372,38 @@ class Explanation:
         """
         found: list[list[LeadingWord]] = [[] for _ in range(self.heads)]
         if self.reading is not None and self.model.gathers_vectors:  # heads on a line
-            words, positions = self.words[self.read_rows].tolist(), self.reading.positions
+            words, positions = (
+                self.words[self.read_rows].tolist(),
+                self.reading.positions,
+            )
             leads = find_leaders(positions)[0]
             for j, h in np.argwhere(leads).tolist():
-                behind = np.flatnonzero((positions[:, h] * positions[j, h] > 0) & ~leads[:, h])
+                behind = np.flatnonzero(
+                    (positions[:, h] * positions[j, h] > 0) & ~leads[:, h]
+                )
                 names = tuple(words[i] for i in behind)
-                found[h].append(LeadingWord(words[j], 0, names, float(self.reading.shares[j, h])))
+                found[h].append(
+                    LeadingWord(words[j], 0, names, float(self.reading.shares[j, h]))
+                )
         elif len(self._known):
-            words, record = self.words[self._known].tolist(), self.followers.find_leaders()
+            words, record = (
+                self.words[self._known].tolist(),
+                self.followers.find_leaders(),
+            )
             for h, i in np.argwhere(record.emerged[0] >= 0).tolist():
-                names = tuple(words[j] for j in np.flatnonzero(record.follows[0, h] == i) if j != i)
+                names = tuple(
+                    words[j]
+                    for j in np.flatnonzero(record.follows[0, h] == i)
+                    if j != i
+                )
                 share = float(self.shares[h, self._known[i]])
-                found[h].append(LeadingWord(words[i], int(record.emerged[0, h, i]), names, share))
-        return tuple(tuple(sorted(leaders, key=lambda leader: -leader.share)) for leaders in found)
+                found[h].append(
+                    LeadingWord(words[i], int(record.emerged[0, h, i]), names, share)
+                )
+        return tuple(
+            tuple(sorted(leaders, key=lambda leader: -leader.share))
+            for leaders in found
+        )
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -330,15 +424,23 @@ class Explanation:
     def occurrences(self) -> list[tuple[int, IntArray, IntArray, IntArray]]:
         """Return for each n the indices of n-grams in `spans` and in `words`, and how often each occurs."""
         found = []
-        for size, places, tokens in self.model.vocabulary.occurrences([span.word for span in self.spans]):
+        for size, places, tokens in self.model.vocabulary.occurrences(
+            [span.word for span in self.spans]
+        ):
             rows = self._find_rows(tokens)
-            found.append((size, places, rows, np.bincount(rows, minlength=len(self.ids))[rows]))
+            found.append(
+                (size, places, rows, np.bincount(rows, minlength=len(self.ids))[rows])
+            )
         return found
 
     @cached_property
     def read_rows(self) -> IntArray:
         """Return the index in `words` of every word with a vector."""
-        read = [] if self.reading is None else [self.spans[i].word for i in self.reading.rows.tolist()]
+        read = (
+            []
+            if self.reading is None
+            else [self.spans[i].word for i in self.reading.rows.tolist()]
+        )
         return self._find_rows(self.model.word_ids(read))
 
     def _find_rows(self, tokens: IntArray) -> IntArray:
@@ -353,17 +455,33 @@ class Explanation:
     @property
     def rows(self) -> IntArray:
         """Return the index in `words` of every token of `trajectory`; a word that counts k times is there k times."""
-        return self.read_rows if self.model.gathers_vectors else np.repeat(self._known, self.counts[self._known])
+        return (
+            self.read_rows
+            if self.model.gathers_vectors
+            else np.repeat(self._known, self.counts[self._known])
+        )
 
     @cached_property
     def trajectory(self) -> tuple[HardmaxTrajectory, ...]:
         """Return the `HardmaxTrajectory` of each head; the words of its tokens are `words[rows]`."""
         if not self.known:
-            raise InputError("A trajectory must have tokens. Got a text without a known word.")
+            raise InputError(
+                "A trajectory must have tokens. Got a text without a known word."
+            )
         weights, known = self.model.weights, self._known
-        if self.model.context is not None and self.reading is not None and self.model.gathers_vectors:
-            return tuple(self.model.context.simulate_head(self.reading, h) for h in range(self.heads))
-        return tuple(simulate_head(weights, self.ids[known], self.counts[known], h) for h in range(weights.heads))
+        if (
+            self.model.context is not None
+            and self.reading is not None
+            and self.model.gathers_vectors
+        ):
+            return tuple(
+                self.model.context.simulate_head(self.reading, h)
+                for h in range(self.heads)
+            )
+        return tuple(
+            simulate_head(weights, self.ids[known], self.counts[known], h)
+            for h in range(weights.heads)
+        )
 
     def split_margin(self, word: str) -> list[MarginSplit | None]:
         """Return for each head the `leader` that a word follows at layer 0, the best `other` token, and their margin.
@@ -373,7 +491,9 @@ class Explanation:
         """
         names, found = self.words[self.rows].tolist(), list[MarginSplit | None]()
         if word not in names:
-            raise ParameterError("word", "be one of `words`", repr(word), did_you_mean(word, names))
+            raise ParameterError(
+                "word", "be one of `words`", repr(word), did_you_mean(word, names)
+            )
         i = names.index(word)
         for run in self.trajectory:
             z, A, members = run.exact(0), run.rule.matrix, run.sets(0)[i]
@@ -381,7 +501,13 @@ class Explanation:
             others = np.setdiff1d(np.arange(len(z)), members)
             if len(others):
                 j = int(others[np.argmax(z[others] @ image)])
-                found.append(MarginSplit(names[members[0]], names[j], split_margin(z, i, int(members[0]), j, A)))
+                found.append(
+                    MarginSplit(
+                        names[members[0]],
+                        names[j],
+                        split_margin(z, i, int(members[0]), j, A),
+                    )
+                )
             else:
                 found.append(None)
         return found
@@ -389,9 +515,16 @@ class Explanation:
     def leave_one_out(self) -> FloatArray:
         """Return the (n,) or (n, classes) decreases of the logit when a token is left out, by n predictions."""
         if self.reading is not None:
-            advice = "Use `minimal_flip` or `counterfactual`, which run the encoder again."
-            raise InputError(f"`leave_one_out` must be used with a model without an encoder. {advice}")
-        known, change = self._known, self.terms.copy()  # those of columns do not depend on the words
+            advice = (
+                "Use `minimal_flip` or `counterfactual`, which run the encoder again."
+            )
+            raise InputError(
+                f"`leave_one_out` must be used with a model without an encoder. {advice}"
+            )
+        known, change = (
+            self._known,
+            self.terms.copy(),
+        )  # those of columns do not depend on the words
         kept = ~np.eye(len(known), dtype=bool)
         without = Encoded(
             np.broadcast_to(self.ids[known], kept.shape)[kept],
@@ -414,7 +547,9 @@ class Explanation:
             "words": self.words,
             "contributions": self.contributions,
             "columns": [[part.text, part.value] for part in self.columns],
-            "leaders": [[asdict(leader) for leader in leaders] for leaders in self.leaders],
+            "leaders": [
+                [asdict(leader) for leader in leaders] for leaders in self.leaders
+            ],
         }
         return to_json("hardmax-explanation-1", document)
 
@@ -422,13 +557,27 @@ class Explanation:
         """Return a pandas DataFrame with a row for each of `words`: contribution, count and largest share of a head."""
         with needed_for("`Explanation.to_frame`", "pandas", "text"):
             import pandas
-        names = ["contribution"] if len(self.logits) == 1 else [str(name) for name in self.classes.tolist()]
-        columns = {"word": self.words, **dict(zip(names, self.terms.T, strict=True)), "count": self.counts}
-        return pandas.DataFrame(columns | {"largest_share": self.shares.max(axis=0, initial=0)})
+        names = (
+            ["contribution"]
+            if len(self.logits) == 1
+            else [str(name) for name in self.classes.tolist()]
+        )
+        columns = {
+            "word": self.words,
+            **dict(zip(names, self.terms.T, strict=True)),
+            "count": self.counts,
+        }
+        return pandas.DataFrame(
+            columns | {"largest_share": self.shares.max(axis=0, initial=0)}
+        )
 
     def to_html(self, path: str | PathLike[str] | None = None) -> Page:
         """Return a page with the highlighted text, the largest terms and the leaders; write it to `path` if given."""
-        page = render("explanation", title="Explanation of a prediction", explanation=view_explanation(self))
+        page = render(
+            "explanation",
+            title="Explanation of a prediction",
+            explanation=view_explanation(self),
+        )
         if path is not None:
             save_text(page, path)
         return Page(page)
@@ -444,7 +593,9 @@ class Explanation:
         """
         return plot_explanation(self, kind=kind, ax=ax)
 
-    def movie(self, path: str | PathLike[str] | None = None, *, head: int = 0, **options: Any) -> "Movie":
+    def movie(
+        self, path: str | PathLike[str] | None = None, *, head: int = 0, **options: Any
+    ) -> "Movie":
         """Make a movie of a head with d = 2 and the decision line; .gif or .mp4."""
         return explanation_movie(self, path, head=head, **options)
 
@@ -452,18 +603,34 @@ class Explanation:
 def explain(model: Model, text: str) -> Explanation:
     """Explain the prediction of a model for one text."""
     if not isinstance(text, str):
-        raise ParameterError("text", "be a string", type(text).__name__, "For several texts use explain_many.")
+        raise ParameterError(
+            "text",
+            "be a string",
+            type(text).__name__,
+            "For several texts use explain_many.",
+        )
     return explain_many(model, [text])[0]
 
 
-def explain_many(model: Model, texts: Sequence[str], label: Any = None) -> list[Explanation]:
+def explain_many(
+    model: Model, texts: Sequence[str], label: Any = None
+) -> list[Explanation]:
     """Explain the predictions of a model for many texts; of several labels per text `label`, or the most probable."""
     names = model.classes.tolist() if model.multilabel else []
     if label is not None and label not in names:
-        must = f"be one of {join_names(list(map(str, names)))}" if names else "be left out: texts have one label"
-        raise ParameterError("label", must, repr(label), did_you_mean(str(label), list(map(str, names))))
+        must = (
+            f"be one of {join_names(list(map(str, names)))}"
+            if names
+            else "be left out: texts have one label"
+        )
+        raise ParameterError(
+            "label", must, repr(label), did_you_mean(str(label), list(map(str, names)))
+        )
     only = None if label is None else [names.index(label)]
-    return [next(iter(found.explanations.values())) for found in explain_labels(model, texts, only, every=False)]
+    return [
+        next(iter(found.explanations.values()))
+        for found in explain_labels(model, texts, only, every=False)
+    ]
 
 
 class Explained(NamedTuple):
@@ -475,26 +642,47 @@ class Explained(NamedTuple):
 
 
 def explain_labels(
-    model: Model, texts: Sequence[str], labels: Sequence[int] | None = None, *, every: bool = True
+    model: Model,
+    texts: Sequence[str],
+    labels: Sequence[int] | None = None,
+    *,
+    every: bool = True,
 ) -> list[Explained]:
     """Explain predictions for many texts; of several labels per text those with the indices `labels`.
 
     The default is `every` predicted label, or the most probable one if there are none.
     """
     found = []
-    for some, (ids, starts, counts), terms, scores, readings in model.explain_parts(texts):
+    for some, (ids, starts, counts), terms, scores, readings in model.explain_parts(
+        texts
+    ):
         own: Sequence[Reading | None] = readings or [None] * len(some)
-        for text, (a, b), score, reading in zip(some, pairwise(starts.tolist()), scores, own, strict=True):
-            tokens, values, parts = (ids[a:b], counts[a:b]), terms[a:b], dict[Any, Explanation]()
+        for text, (a, b), score, reading in zip(
+            some, pairwise(starts.tolist()), scores, own, strict=True
+        ):
+            tokens, values, parts = (
+                (ids[a:b], counts[a:b]),
+                terms[a:b],
+                dict[Any, Explanation](),
+            )
             if not model.multilabel:
                 parts[None] = Explanation(text, *tokens, values, score, model, reading)
             else:
-                order = np.argsort(-model.remove_offset(score[None])[0], kind="stable").tolist()
+                order = np.argsort(
+                    -model.remove_offset(score[None])[0], kind="stable"
+                ).tolist()
                 predicted = [k for k in order if score[k] > 0] if every else []
                 for k in labels or predicted or order[:1]:
                     one, part, label = slice(k, k + 1), reading, model.classes[k].item()
                     if reading is not None and model.context is not None:
                         part = reading.of(k, model.context.heads_of(k))
-                    parts[label] = Explanation(text, *tokens, values[:, one], score[one], model.by_label[k], part)
+                    parts[label] = Explanation(
+                        text,
+                        *tokens,
+                        values[:, one],
+                        score[one],
+                        model.by_label[k],
+                        part,
+                    )
             found.append(Explained(score, int((ids[a:b] < model.words).sum()), parts))
     return found

@@ -31,28 +31,50 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}  # defaults; a header may show another 
 OTHER_DELIMITERS = (",", ";", "\t", "|")
 JSON_ENDINGS = (".jsonl", ".ndjson")
 TEXT_ENDINGS = (*DELIMITERS, *JSON_ENDINGS, ".txt")
-ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS)), ".parquet", ".xlsx")
+ENDINGS = (
+    *TEXT_ENDINGS,
+    *(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS)),
+    ".parquet",
+    ".xlsx",
+)
 WRITABLE = (".csv", ".jsonl", ".parquet", ".xlsx")
-SEPARATOR_LINE = re.compile(r"\"?sep=(.)\"?[\r\n]+")  # Excel writes the delimiter in a first line
+SEPARATOR_LINE = re.compile(
+    r"\"?sep=(.)\"?[\r\n]+"
+)  # Excel writes the delimiter in a first line
 
 MAX_LINE_CHARACTERS = 16 << 20
 BLOCK_ROWS = 1000  # of CSV, JSON lines and text; the keys of the first block are the columns of a file read in parts
 CHUNK_BYTES = 1 << 20  # decoded together to find the encoding
 NULL_BYTES = "null bytes"  # a problem of text that is probably UTF-16
 LAST_LINE = "\0"  # appended to CSV; it is a row of its own unless a quote is open
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run
+FORMULA_STARTS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # first characters of cells that a spreadsheet may run
 MAX_DIGITS = 4000  # before or after the decimal point
-PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,14})?")  # a number that a float represents as written
+PLAIN_NUMBER = re.compile(
+    r"-?(0|[1-9]\d{0,14})(\.\d{1,14})?"
+)  # a number that a float represents as written
 MAX_LISTED = 20  # columns, sheets or classes in a sentence
 
-csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_CHARACTERS))  # a text may be longer than 128 KiB
+csv.field_size_limit(
+    max(csv.field_size_limit(), MAX_LINE_CHARACTERS)
+)  # a text may be longer than 128 KiB
 
 
 class How(NamedTuple):
     """Options for reading a file."""
 
-    delimiter: str | None = None  # of CSV, one character or "tab"; by default that of the header
-    encoding: str | None = None  # of text; UTF-8, UTF-16 with a byte order mark, or else Latin-1 by default
+    delimiter: str | None = (
+        None  # of CSV, one character or "tab"; by default that of the header
+    )
+    encoding: str | None = (
+        None  # of text; UTF-8, UTF-16 with a byte order mark, or else Latin-1 by default
+    )
     sheet: str | None = None  # of Excel; the first one by default
 
 
@@ -69,8 +91,12 @@ def find_ending(path: Path) -> str:
             return ending
     if str(path) == "-":
         return ".txt"
-    advice = "Rename or convert it, or pass - to read one text per line from standard input."
-    raise ParameterError("path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice)
+    advice = (
+        "Rename or convert it, or pass - to read one text per line from standard input."
+    )
+    raise ParameterError(
+        "path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice
+    )
 
 
 def read_frame(path: Path, how: How) -> tuple["DataFrame", str]:
@@ -85,7 +111,9 @@ def read_frame(path: Path, how: How) -> tuple["DataFrame", str]:
         frame, guessed = _read_excel(path, how.sheet)
     else:
         with open_blocks(path, ending, how) as (blocks, guessed):
-            frame = pandas.concat(list(blocks) or [pandas.DataFrame()], ignore_index=True).astype(object)
+            frame = pandas.concat(
+                list(blocks) or [pandas.DataFrame()], ignore_index=True
+            ).astype(object)
     if not len(frame):
         got = "a header alone" if len(frame.columns) else "an empty file"
         raise ParameterError(path, "hold rows", got, "Add a row for each text.")
@@ -97,11 +125,18 @@ def _check_options(path: Path, ending: str, how: How) -> None:
     plain = ending.removesuffix(".gz")
     for name, value, fits, kind in (
         ("delimiter", how.delimiter, plain in DELIMITERS, "a .csv or .tsv file"),
-        ("encoding", how.encoding, plain not in (".parquet", ".xlsx"), "a file of text"),
+        (
+            "encoding",
+            how.encoding,
+            plain not in (".parquet", ".xlsx"),
+            "a file of text",
+        ),
         ("sheet", how.sheet, plain == ".xlsx", "an .xlsx file"),
     ):
         if value is not None and not fits:
-            raise ParameterError(name, f"go with {kind}", f"it with {str(path)!r}", "Leave it out.")
+            raise ParameterError(
+                name, f"go with {kind}", f"it with {str(path)!r}", "Leave it out."
+            )
 
 
 def _open_bytes(path: Path, ending: str) -> BinaryIO:
@@ -109,21 +144,35 @@ def _open_bytes(path: Path, ending: str) -> BinaryIO:
     try:
         if str(path) == "-":
             return io.BytesIO(sys.stdin.buffer.read())
-        return io.BytesIO(gzip.decompress(path.read_bytes())) if ending.endswith(".gz") else path.open("rb")
+        return (
+            io.BytesIO(gzip.decompress(path.read_bytes()))
+            if ending.endswith(".gz")
+            else path.open("rb")
+        )
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
+        raise InputError(
+            f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again."
+        ) from None
     except FileNotFoundError:
-        raise FileNotFoundError(f"`{path}` must be a file. Got nothing at that path. Check the spelling.") from None
+        raise FileNotFoundError(
+            f"`{path}` must be a file. Got nothing at that path. Check the spelling."
+        ) from None
     except OSError as error:
         reason = "It is a folder" if path.is_dir() else error.strerror
-        raise OSError(f"`{path}` must be a file that can be read. Got: {reason}. Choose another path.") from None
+        raise OSError(
+            f"`{path}` must be a file that can be read. Got: {reason}. Choose another path."
+        ) from None
 
 
 @contextmanager
-def open_blocks(path: Path, ending: str, how: How) -> "Iterator[tuple[Iterator[DataFrame], str]]":
+def open_blocks(
+    path: Path, ending: str, how: How
+) -> "Iterator[tuple[Iterator[DataFrame], str]]":
     """Open CSV, JSON lines or text (column "text") as blocks of rows, and a sentence if the encoding was guessed."""
     kind = ending.removesuffix(".gz")
-    newline = "" if kind in DELIMITERS else "\n" if kind in JSON_ENDINGS else None  # JSON may hold other line breaks
+    newline = (
+        "" if kind in DELIMITERS else "\n" if kind in JSON_ENDINGS else None
+    )  # JSON may hold other line breaks
     with _open_bytes(path, ending) as data:
         encoding, guessed = _find_encoding(path, data, how.encoding)
         data.seek(0)
@@ -131,7 +180,10 @@ def open_blocks(path: Path, ending: str, how: How) -> "Iterator[tuple[Iterator[D
             if kind in DELIMITERS:
                 yield _read_csv(path, text, DELIMITERS[kind], how.delimiter), guessed
             else:
-                yield _read_line_blocks(path, text, is_json=kind in JSON_ENDINGS), guessed
+                yield (
+                    _read_line_blocks(path, text, is_json=kind in JSON_ENDINGS),
+                    guessed,
+                )
 
 
 def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str, str]:
@@ -139,21 +191,32 @@ def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str,
 
     The default is UTF-8, or UTF-16 with a byte order mark, else Windows-1252, a superset of Latin-1, or Latin-1.
     """
-    mark = "utf-16" if data.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+    mark = (
+        "utf-16" if data.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+    )
     used = wanted or mark or "utf-8"
     try:
         "".encode(used)
-        used = "utf-8-sig" if codecs.lookup(used).name == "utf-8" else used  # drops the byte order mark
+        used = (
+            "utf-8-sig" if codecs.lookup(used).name == "utf-8" else used
+        )  # drops the byte order mark
     except LookupError:
         advice = "Try utf-8, latin-1 or utf-16."
-        raise ParameterError("encoding", "name a text encoding", f"{wanted!r}", advice) from None
+        raise ParameterError(
+            "encoding", "name a text encoding", f"{wanted!r}", advice
+        ) from None
     problem = _find_undecodable(data, used)
     if not problem:
         return used, ""
     if wanted or mark or problem == NULL_BYTES:
         other = mark or ("utf-16" if problem == NULL_BYTES else "latin-1")
         advice = f"Pass its encoding, such as `encoding={other!r}`."
-        raise ParameterError(path, f"be text in {wanted or mark or 'utf-8'}", f"other bytes: {problem}", advice)
+        raise ParameterError(
+            path,
+            f"be text in {wanted or mark or 'utf-8'}",
+            f"other bytes: {problem}",
+            advice,
+        )
     note = f"{path} is not UTF-8 ({problem}), and was read as Latin-1. If characters look wrong, pass `encoding`."
     return "latin-1" if _find_undecodable(data, "cp1252") else "cp1252", note
 
@@ -175,7 +238,9 @@ def _find_undecodable(data: BinaryIO, encoding: str) -> str:
         offset, line = offset + len(chunk), line + chunk.count(10)
 
 
-def _read_csv(path: Path, text: TextIO, default: str, delimiter: str | None) -> "Iterator[DataFrame]":
+def _read_csv(
+    path: Path, text: TextIO, default: str, delimiter: str | None
+) -> "Iterator[DataFrame]":
     """Yield the rows of CSV that was opened with newline=""; `default` is the delimiter of its suffix."""
     import pandas
 
@@ -185,9 +250,13 @@ def _read_csv(path: Path, text: TextIO, default: str, delimiter: str | None) -> 
         default, line = separator[1], next(lines, "")
     while line.isspace():
         line = next(lines, "")
-    mark = {"tab": "\t", "\\t": "\t", None: _find_delimiter(line, default)}.get(delimiter, delimiter)
+    mark = {"tab": "\t", "\\t": "\t", None: _find_delimiter(line, default)}.get(
+        delimiter, delimiter
+    )
     if mark is None or len(mark) != 1 or mark in '"\r\n':
-        raise ParameterError("delimiter", "be one character, or tab", f"{delimiter!r}", "Try ';'.")
+        raise ParameterError(
+            "delimiter", "be one character, or tab", f"{delimiter!r}", "Try ';'."
+        )
     rows = _split_rows(path, chain([line], lines), mark)
     names = [name.strip() for name in next(rows, [])]
     yield pandas.DataFrame(columns=names, dtype=object)
@@ -217,17 +286,25 @@ def _split_rows(path: Path, lines: Iterable[str], mark: str) -> Iterator[list[st
 def _find_delimiter(header: str, default: str) -> str:
     """Return the delimiter that gives the most fields in the header; the default one if no other gives more."""
     marks = (default, *(mark for mark in OTHER_DELIMITERS if mark != default))
-    return max(marks, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))  # max returns the first
+    return max(
+        marks, key=lambda mark: len(next(csv.reader([header], delimiter=mark), []))
+    )  # max returns the first
 
 
-def _read_line_blocks(path: Path, text: TextIO, *, is_json: bool) -> "Iterator[DataFrame]":
+def _read_line_blocks(
+    path: Path, text: TextIO, *, is_json: bool
+) -> "Iterator[DataFrame]":
     """Yield the rows of a file with one JSON object or one text per line."""
     import pandas
 
     numbered = enumerate(_read_lines(path, text), 1)
-    rows: Iterable[dict[str, Any]] = ({"text": line.removesuffix("\n")} for _, line in numbered)
+    rows: Iterable[dict[str, Any]] = (
+        {"text": line.removesuffix("\n")} for _, line in numbered
+    )
     if is_json:
-        rows = (_parse_json(path, number, line) for number, line in numbered if line.strip())
+        rows = (
+            _parse_json(path, number, line) for number, line in numbered if line.strip()
+        )
     while block := list(islice(rows, BLOCK_ROWS)):
         yield pandas.DataFrame(block, dtype=object)
 
@@ -237,7 +314,10 @@ def _read_lines(path: Path, text: TextIO) -> Iterator[str]:
         if not (line := text.readline(MAX_LINE_CHARACTERS + 1)):
             return
         if len(line) > MAX_LINE_CHARACTERS:
-            must, got = f"have lines of at most {MAX_LINE_CHARACTERS:,} characters", f"a longer one, line {number:,}"
+            must, got = (
+                f"have lines of at most {MAX_LINE_CHARACTERS:,} characters",
+                f"a longer one, line {number:,}",
+            )
             raise ParameterError(path, must, got, "Put each row on a line of its own.")
         yield line
 
@@ -250,7 +330,10 @@ def _parse_json(path: Path, number: int, line: str) -> dict[str, Any]:
     else:
         if isinstance(found, dict):
             return found
-        got, advice = f"{join_names([line.strip()])} in line {number}", 'Write {"text": ..., "label": ...}.'
+        got, advice = (
+            f"{join_names([line.strip()])} in line {number}",
+            'Write {"text": ..., "label": ...}.',
+        )
     raise ParameterError(path, "hold one JSON object per line", got, advice)
 
 
@@ -265,37 +348,66 @@ def _read_excel(path: Path, sheet: str | None) -> tuple["DataFrame", str]:
             names = [str(name) for name in book.sheet_names]
             chosen = names[0] if sheet is None else sheet
             cells = pandas.read_excel(
-                book, sheet_name=chosen if chosen in names else 0, header=None, dtype=object, na_filter=False
+                book,
+                sheet_name=chosen if chosen in names else 0,
+                header=None,
+                dtype=object,
+                na_filter=False,
             )
         except Exception as error:  # of zipfile, of openpyxl, and of Python
-            raise InputError(f"`{path}` must be an Excel file. Got: {error}. Save it again as .xlsx.") from None
+            raise InputError(
+                f"`{path}` must be an Excel file. Got: {error}. Save it again as .xlsx."
+            ) from None
     if chosen not in names:
         advice = f"{did_you_mean(chosen, names)} The sheets are: {join_names(names)}."
         raise ParameterError("sheet", f"name a sheet of {path}", f"{sheet!r}", advice)
     filled = cells[(cells != "").any(axis=1)]
     header = [str(name).strip() for name in filled.iloc[0]] if len(filled) else []
     others = [name for name in names if name != chosen] if sheet is None else []
-    guessed = f"Read sheet {chosen!r} of {path}; for {join_names(others)} pass `sheet`." if others else ""
-    return filled.iloc[1:].where(filled != "", None).reset_index(drop=True).set_axis(header, axis=1), guessed
+    guessed = (
+        f"Read sheet {chosen!r} of {path}; for {join_names(others)} pass `sheet`."
+        if others
+        else ""
+    )
+    return filled.iloc[1:].where(filled != "", None).reset_index(drop=True).set_axis(
+        header, axis=1
+    ), guessed
 
 
 def read_parquet(path: Path) -> "DataFrame":
     """Return the rows of a Parquet file."""
     import pandas
 
-    with _open_bytes(path, ".parquet") as data, needed_for("Reading Parquet", "pyarrow", "text"):
+    with (
+        _open_bytes(path, ".parquet") as data,
+        needed_for("Reading Parquet", "pyarrow", "text"),
+    ):
         try:
-            return pandas.read_parquet(data, dtype_backend="pyarrow")  # keeps integers beside missing values
-        except (ValueError, NotImplementedError, OSError) as error:  # the errors of Arrow
-            raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
+            return pandas.read_parquet(
+                data, dtype_backend="pyarrow"
+            )  # keeps integers beside missing values
+        except (
+            ValueError,
+            NotImplementedError,
+            OSError,
+        ) as error:  # the errors of Arrow
+            raise InputError(
+                f"`{path}` must be a Parquet file. Got: {error} Download or write it again."
+            ) from None
 
 
 def as_numbers(column: "Series[Any]") -> "Series[Any]":
     """Return a column of texts that are all numbers as numbers; a column with anything else, such as 007, unchanged."""
     import pandas
 
-    is_number = column.map(lambda cell: isinstance(cell, str) and bool(PLAIN_NUMBER.fullmatch(cell)))
-    return pandas.to_numeric(column) if column.dtype == object and is_number.all() else column
+    is_number = column.map(
+        lambda cell: isinstance(cell, str) and bool(PLAIN_NUMBER.fullmatch(cell))
+    )
+    return (
+        pandas.to_numeric(column)
+        if column.dtype == object and is_number.all()
+        else column
+    )
 
 
 def write_frame(frame: "DataFrame", path: Path) -> None:
@@ -305,11 +417,17 @@ def write_frame(frame: "DataFrame", path: Path) -> None:
         if ending == ".xlsx":
             _write_excel(frame, temporary)
         elif ending == ".parquet":
-            nested = [name for name, kind in frame.dtypes.items() if "[pyarrow]" in str(kind)]
+            nested = [
+                name for name, kind in frame.dtypes.items() if "[pyarrow]" in str(kind)
+            ]
             with needed_for("Writing Parquet", "pyarrow", "text"):
-                frame.astype(dict.fromkeys(nested, object)).to_parquet(temporary, index=False)
+                frame.astype(dict.fromkeys(nested, object)).to_parquet(
+                    temporary, index=False
+                )
         elif ending == ".jsonl":
-            temporary.write_text(as_json_lines(frame), encoding="utf-8", errors="replace")
+            temporary.write_text(
+                as_json_lines(frame), encoding="utf-8", errors="replace"
+            )
         else:
             escape_formulas(frame).to_csv(temporary, index=False, lineterminator="\n")
 
@@ -317,7 +435,9 @@ def write_frame(frame: "DataFrame", path: Path) -> None:
 def as_json_lines(frame: "DataFrame") -> str:
     """Return one JSON object per row; missing values are null."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return "".join(f"{json.dumps(row, ensure_ascii=False, default=_for_json)}\n" for row in rows)
+    return "".join(
+        f"{json.dumps(row, ensure_ascii=False, default=_for_json)}\n" for row in rows
+    )
 
 
 def _for_json(value: Any) -> Any:
@@ -352,7 +472,11 @@ def is_number(cell: str) -> bool:
 
 def escape_formula(cell: Any) -> Any:
     """Return a cell of CSV that no spreadsheet runs as a formula: a text that may be one begins with an apostrophe."""
-    is_risky = isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not is_number(cell)
+    is_risky = (
+        isinstance(cell, str)
+        and cell.startswith(FORMULA_STARTS)
+        and not is_number(cell)
+    )
     return f"'{cell}" if is_risky else cell
 
 
@@ -361,7 +485,9 @@ def escape_formulas(frame: "DataFrame") -> "DataFrame":
     safe = frame.copy()
     for i, kind in enumerate(frame.dtypes):
         if getattr(kind, "kind", "O") not in "biuf":
-            cells = np.empty(len(frame), object)  # as Series.map would turn integers beside gaps into floats
+            cells = np.empty(
+                len(frame), object
+            )  # as Series.map would turn integers beside gaps into floats
             cells[:] = [escape_formula(cell) for cell in frame.iloc[:, i]]
             safe.isetitem(i, cells)
     return safe.set_axis([escape_formula(name) for name in frame.columns], axis=1)
@@ -377,13 +503,21 @@ def _write_excel(frame: "DataFrame", path: Path) -> None:
         return ILLEGAL_CHARACTERS_RE.sub(" ", cell) if isinstance(cell, str) else cell
 
     with pandas.ExcelWriter(path, engine="openpyxl") as book:
-        frame.rename(columns=clean).astype(object).map(clean).to_excel(book, sheet_name="hardmax", index=False)
+        frame.rename(columns=clean).astype(object).map(clean).to_excel(
+            book, sheet_name="hardmax", index=False
+        )
         for row in book.sheets["hardmax"].iter_rows():
             for cell in row:
-                cell.data_type = "s" if cell.data_type == "f" else cell.data_type  # a text that begins with =
+                cell.data_type = (
+                    "s" if cell.data_type == "f" else cell.data_type
+                )  # a text that begins with =
 
 
 def join_names(names: list[str]) -> str:
     """Return names for a sentence, shortened, at most `MAX_LISTED` of them."""
-    cut = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:MAX_LISTED]]
-    return ", ".join(cut) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+    cut = [
+        name if len(name) <= 40 else f"{name[:37]}..." for name in names[:MAX_LISTED]
+    ]
+    return ", ".join(cut) + (
+        f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    )

@@ -20,13 +20,19 @@ from hardmax.text.encoder import check_encoder
 from hardmax.text.tokenizer import Tokenizer, check_tokenizer
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
-MODEL, TRAINING, RUN = "Model", "Training", "Run"  # groups of parameters; those of a run are not stored in a model
+MODEL, TRAINING, RUN = (
+    "Model",
+    "Training",
+    "Run",
+)  # groups of parameters; those of a run are not stored in a model
 DTYPES = ("float64", "float32", "bfloat16")
 Check = Callable[[Any, str], object]
 
 
 def _parameter(group: str, default: Any, about: str, check: Check | None = None) -> Any:
-    return field(default=default, metadata={"group": group, "about": about, "check": check})
+    return field(
+        default=default, metadata={"group": group, "about": about, "check": check}
+    )
 
 
 def _count(group: str, default: int | None, about: str, *, least: int = 1) -> Any:
@@ -35,7 +41,9 @@ def _count(group: str, default: int | None, about: str, *, least: int = 1) -> An
 
 def _positive(group: str, default: float, about: str, *, zero: bool = False) -> Any:
     advice = "Use 0 for none." if zero else "Pass a positive number."
-    return _parameter(group, default, about, partial(check_positive, advice=advice, zero=zero))
+    return _parameter(
+        group, default, about, partial(check_positive, advice=advice, zero=zero)
+    )
 
 
 def _fraction(default: float, about: str) -> Any:
@@ -46,7 +54,9 @@ def _fraction(default: float, about: str) -> Any:
     return _parameter(TRAINING, default, about, check)
 
 
-def _choice(group: str, choices: tuple[str, ...], about: str, *, optional: bool = False) -> Any:
+def _choice(
+    group: str, choices: tuple[str, ...], about: str, *, optional: bool = False
+) -> Any:
     def check(value: Any, name: str) -> None:
         if value not in choices:
             raise ParameterError(name, f"be one of {', '.join(choices)}", repr(value))
@@ -56,16 +66,28 @@ def _choice(group: str, choices: tuple[str, ...], about: str, *, optional: bool 
 
 def _check_ngrams(value: Any, name: str) -> None:
     pair = tuple(value) if isinstance(value, tuple | list) else ()
-    integers = all(isinstance(size, int) and not isinstance(size, bool) for size in pair)
+    integers = all(
+        isinstance(size, int) and not isinstance(size, bool) for size in pair
+    )
     if len(pair) != 2 or not integers or not 1 <= pair[0] <= pair[1]:
         must = "be two integers of at least 1, the smallest and the largest number of words of a token"
-        raise ParameterError(name, must, repr(value), "1, 3 stands for words, pairs and triples.")
+        raise ParameterError(
+            name, must, repr(value), "1, 3 stands for words, pairs and triples."
+        )
 
 
 def _check_columns(value: Any, name: str) -> None:
-    listed = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
-    if not listed or not all(isinstance(each, str) for each in value) or len(set(value)) < len(value):
-        raise ParameterError(name, "be a list of different names of columns", repr(value)[:60])
+    listed = isinstance(value, Collection) and not isinstance(
+        value, str | bytes | Mapping
+    )
+    if (
+        not listed
+        or not all(isinstance(each, str) for each in value)
+        or len(set(value)) < len(value)
+    ):
+        raise ParameterError(
+            name, "be a list of different names of columns", repr(value)[:60]
+        )
 
 
 def _check_device(value: Any, name: str) -> None:
@@ -78,24 +100,43 @@ def _check_device(value: Any, name: str) -> None:
         import torch
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(value.partition(":")[2] or 0) >= there:
-        got = f"{value!r} on a machine with {there} GPUs" if there else f"{value!r} on a machine without a GPU"
-        raise ParameterError(name, "be a GPU that torch can use", got, 'Use `device="auto"` or `device="cpu"`.')
+        got = (
+            f"{value!r} on a machine with {there} GPUs"
+            if there
+            else f"{value!r} on a machine without a GPU"
+        )
+        raise ParameterError(
+            name,
+            "be a GPU that torch can use",
+            got,
+            'Use `device="auto"` or `device="cpu"`.',
+        )
 
 
 def _check_class_weight(value: Any, name: str) -> None:
     if not isinstance(value, Mapping) and value != "balanced":
-        raise ParameterError(name, 'be None, "balanced" or a dict with a weight for each label', repr(value))
+        raise ParameterError(
+            name,
+            'be None, "balanced" or a dict with a weight for each label',
+            repr(value),
+        )
     for label, weight in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(weight, Real) or not 0 < float(weight) < float("inf"):
-            raise ParameterError(name, "hold positive finite numbers", f"{weight!r} for {label!r}")
+            raise ParameterError(
+                name, "hold positive finite numbers", f"{weight!r} for {label!r}"
+            )
 
 
 @dataclass(kw_only=True, eq=False)
 class Parameters:
     """Parameters of `HardmaxClassifier`: of the model, of its training, and of one run."""
 
-    n_heads: int = _count(MODEL, 32, "Number of independent hardmax models whose logits add.")
-    d: int = _count(MODEL, 2, "Coordinates of a head. One head of 2 coordinates can be drawn.")
+    n_heads: int = _count(
+        MODEL, 32, "Number of independent hardmax models whose logits add."
+    )
+    d: int = _count(
+        MODEL, 2, "Coordinates of a head. One head of 2 coordinates can be drawn."
+    )
     layers: int = _count(MODEL, 2, "K, the number of hardmax layers.", least=0)
     groups: int = _count(
         MODEL,
@@ -103,7 +144,9 @@ class Parameters:
         "Number of groups of heads. Each group is trained on its own random part of the tokens, and the logit is the "
         "mean over groups: an ensemble in one model.",
     )
-    alpha: float = _positive(MODEL, 1.0, "Initial alpha; each head learns its own, positive.")
+    alpha: float = _positive(
+        MODEL, 1.0, "Initial alpha; each head learns its own, positive."
+    )
     trained_A: bool = _parameter(
         MODEL,
         False,
@@ -111,7 +154,9 @@ class Parameters:
         "gradient. This adds no expressive power: substitute y = L^T z.",
     )
     scale: float = _positive(
-        MODEL, 6.4, "Initial standard deviation of the embedding, times the number of coordinates of a group."
+        MODEL,
+        6.4,
+        "Initial standard deviation of the embedding, times the number of coordinates of a group.",
     )
     ngram_range: tuple[int, int] | None = _parameter(
         MODEL,
@@ -121,7 +166,9 @@ class Parameters:
         _check_ngrams,
     )
     distinct: bool = _parameter(
-        MODEL, True, "Count a repeated token of a text once, as the theorems assume distinct tokens."
+        MODEL,
+        True,
+        "Count a repeated token of a text once, as the theorems assume distinct tokens.",
     )
     min_df: int | None = _count(
         MODEL,
@@ -130,7 +177,9 @@ class Parameters:
         "as many words of a small file occur once.",
     )
     max_features: int | None = _count(
-        MODEL, 100_000, "Largest size of the vocabulary. 10 % of it is reserved for the most frequent words."
+        MODEL,
+        100_000,
+        "Largest size of the vocabulary. 10 % of it is reserved for the most frequent words.",
     )
     select: str = _choice(
         MODEL,
@@ -138,12 +187,22 @@ class Parameters:
         'Tokens to keep when there are more: "discriminative", those whose frequency differs most between classes, '
         'abs(log ratio) sqrt(texts), or "frequent". A linear start always keeps the most frequent tokens.',
     )
-    max_words: int | None = _count(MODEL, None, "Number of words of a text that are read. Default: all.")
-    punctuation: bool = _parameter(MODEL, True, "Treat punctuation characters such as ! and , as words.")
-    stop_words: str | Collection[str] | None = _parameter(
-        MODEL, None, 'Words to leave out; "english" is a list of function words without negations.'
+    max_words: int | None = _count(
+        MODEL, None, "Number of words of a text that are read. Default: all."
     )
-    lemmas: str | None = _parameter(MODEL, None, 'Language in which words are replaced by their lemmas, such as "en".')
+    punctuation: bool = _parameter(
+        MODEL, True, "Treat punctuation characters such as ! and , as words."
+    )
+    stop_words: str | Collection[str] | None = _parameter(
+        MODEL,
+        None,
+        'Words to leave out; "english" is a list of function words without negations.',
+    )
+    lemmas: str | None = _parameter(
+        MODEL,
+        None,
+        'Language in which words are replaced by their lemmas, such as "en".',
+    )
     tokenizer: Tokenizer | None = _parameter(  # noqa: RUF009
         MODEL,
         None,
@@ -182,7 +241,9 @@ class Parameters:
         'Attention that training differentiates: "hardmax" itself, or "softmax" at a low temperature as in the paper. '
         "Inference is always hardmax.",
     )
-    temperature: float = _positive(TRAINING, 1e-3, 'Temperature of `training="softmax"`.')
+    temperature: float = _positive(
+        TRAINING, 1e-3, 'Temperature of `training="softmax"`.'
+    )
     start: str | None = _choice(
         TRAINING,
         ("linear", "random"),
@@ -192,16 +253,29 @@ class Parameters:
         optional=True,
     )
     epochs: int | None = _count(
-        TRAINING, None, "Epochs after a random start. Default: 5, or more if there are few texts."
+        TRAINING,
+        None,
+        "Epochs after a random start. Default: 5, or more if there are few texts.",
     )
     batch_size: int = _count(TRAINING, 64, "Texts per step.")
     learning_rate: float = _positive(
-        TRAINING, 0.3, "Peak learning rate of the embedding, divided by the number of coordinates of a group."
+        TRAINING,
+        0.3,
+        "Peak learning rate of the embedding, divided by the number of coordinates of a group.",
     )
     alpha_rate: float = _positive(TRAINING, 0.01, "Peak learning rate of alpha.")
-    weight_decay: float = _positive(TRAINING, 0.05, "Decoupled weight decay of the embedding, as in AdamW.", zero=True)
-    dropout: float = _fraction(0.5, "Fraction of a text's tokens that are left out of a group in a step.")
-    embedding_dropout: float = _fraction(0.0, "Fraction of the embedding's coordinates that are 0 in a step.")
+    weight_decay: float = _positive(
+        TRAINING,
+        0.05,
+        "Decoupled weight decay of the embedding, as in AdamW.",
+        zero=True,
+    )
+    dropout: float = _fraction(
+        0.5, "Fraction of a text's tokens that are left out of a group in a step."
+    )
+    embedding_dropout: float = _fraction(
+        0.0, "Fraction of the embedding's coordinates that are 0 in a step."
+    )
     label_smoothing: float = _fraction(0.0, "Label smoothing of the cross-entropy.")
     validation: float = _fraction(
         0.1,
@@ -209,7 +283,9 @@ class Parameters:
         "earlier epoch was better on these texts by more than a standard error.",
     )
     patience: int | None = _count(
-        TRAINING, None, "Stop after this number of epochs without improvement, and keep the best epoch."
+        TRAINING,
+        None,
+        "Stop after this number of epochs without improvement, and keep the best epoch.",
     )
     class_weight: str | dict | None = _parameter(  # noqa: RUF009
         TRAINING,
@@ -218,63 +294,112 @@ class Parameters:
         "that it leaves out; `fit` multiplies it with `sample_weight`.",
         _check_class_weight,
     )
-    random_state: int = _count(TRAINING, 0, "Seed. The same seed gives the same model on the same machine.", least=0)
-    device: str = _parameter(RUN, "auto", '"cpu", "cuda", or "auto" for a GPU if there is one.', _check_device)
+    random_state: int = _count(
+        TRAINING,
+        0,
+        "Seed. The same seed gives the same model on the same machine.",
+        least=0,
+    )
+    device: str = _parameter(
+        RUN,
+        "auto",
+        '"cpu", "cuda", or "auto" for a GPU if there is one.',
+        _check_device,
+    )
     checkpoint: str | PathLike[str] | None = _parameter(  # noqa: RUF009
         RUN, None, "File for the state of training after each epoch."
     )
     encoder_cache: str | PathLike[str] | None = _parameter(  # noqa: RUF009
-        RUN, None, "Folder in which vectors of the encoder are kept, so that a text is encoded once."
+        RUN,
+        None,
+        "Folder in which vectors of the encoder are kept, so that a text is encoded once.",
     )
-    resume: bool = _parameter(RUN, False, "Resume an unfinished run, if there is one; the result is the same.")
+    resume: bool = _parameter(
+        RUN, False, "Resume an unfinished run, if there is one; the result is the same."
+    )
     text_column: str | None = _parameter(
-        RUN, None, "Column of texts where X is a DataFrame. Default: the only column of texts."
+        RUN,
+        None,
+        "Column of texts where X is a DataFrame. Default: the only column of texts.",
     )
-    verbose: bool = _parameter(RUN, False, "Show a progress bar with loss and accuracy.")
+    verbose: bool = _parameter(
+        RUN, False, "Show a progress bar with loss and accuracy."
+    )
 
 
 def parameter_names(*groups: str) -> list[str]:
     """Return the names of the parameters of some groups, in their order."""
-    return [each.name for each in fields(Parameters) if each.metadata["group"] in groups]
+    return [
+        each.name for each in fields(Parameters) if each.metadata["group"] in groups
+    ]
 
 
 def starts_random(parameters: Parameters) -> bool:
     """Return whether the parameters need a random start."""
-    return parameters.start == "random" or parameters.epochs is not None or parameters.training != "hardmax"
+    return (
+        parameters.start == "random"
+        or parameters.epochs is not None
+        or parameters.training != "hardmax"
+    )
 
 
 def check_parameters(parameters: Parameters) -> None:
     """Raise an error if a value is out of its bounds, or if two values exclude each other."""
     for each in fields(parameters):
         value, check = getattr(parameters, each.name), each.metadata["check"]
-        if check is not None and not (value is None and (NoneType in get_args(each.type) or each.type is Any)):
+        if check is not None and not (
+            value is None and (NoneType in get_args(each.type) or each.type is Any)
+        ):
             check(value, each.name)
     if parameters.n_heads % parameters.groups:
         got = f"{parameters.groups} groups and {parameters.n_heads} heads"
-        raise ParameterError("groups", "divide `n_heads`", got, "Use `groups=1`, or another number of heads.")
+        raise ParameterError(
+            "groups",
+            "divide `n_heads`",
+            got,
+            "Use `groups=1`, or another number of heads.",
+        )
     if parameters.trained_A and parameters.training != "softmax":
         got = '`training="hardmax"`, which has no gradient for A: small changes of A do not change the argmax sets'
         raise ParameterError("trained_A", 'be used with `training="softmax"`', got)
     if parameters.start == "linear" and parameters.training != "hardmax":
-        raise ParameterError("start", 'be "random" with `training="softmax"`', "'linear'", "Leave it out.")
+        raise ParameterError(
+            "start",
+            'be "random" with `training="softmax"`',
+            "'linear'",
+            "Leave it out.",
+        )
     if parameters.start == "linear" and parameters.epochs is not None:
         got = f"`epochs={parameters.epochs}`"
-        raise ParameterError("start", 'be "random" with `epochs`', got, "Leave one of them out.")
+        raise ParameterError(
+            "start", 'be "random" with `epochs`', got, "Leave one of them out."
+        )
     for name in ("encoder", "columns"):
         if getattr(parameters, name) and starts_random(parameters):
             got = '`start="random"`, `epochs` or `training="softmax"`'
-            raise ParameterError(name, "be used with a linear start", got, "Leave them out.")
+            raise ParameterError(
+                name, "be used with a linear start", got, "Leave them out."
+            )
     if parameters.resume and parameters.checkpoint is None:
-        raise ParameterError("resume", "be used with `checkpoint`, the file of the unfinished run", "no file")
+        raise ParameterError(
+            "resume",
+            "be used with `checkpoint`, the file of the unfinished run",
+            "no file",
+        )
 
 
 def type_name(each: "Field[Any]") -> str:
     """Return the type of a parameter, as documentation writes it."""
     plain = each.type.__name__ if isinstance(each.type, type) else str(each.type)
-    return plain.replace("collections.abc.", "").replace("os.", "").replace(" | ", " or ")
+    return (
+        plain.replace("collections.abc.", "").replace("os.", "").replace(" | ", " or ")
+    )
 
 
 def describe_parameters(parameters: type[Parameters]) -> str:
     """Return the Parameters section of a docstring."""
-    lines = [f"{f.name} : {type_name(f)}\n    {f.metadata['about']}" for f in fields(parameters)]
+    lines = [
+        f"{f.name} : {type_name(f)}\n    {f.metadata['about']}"
+        for f in fields(parameters)
+    ]
     return "\n".join(["Parameters", "----------", *lines])

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-Counts = tuple[IntArray, IntArray, IntArray]  # (texts, heads) `leaders`, `initial` and `decided`
+Counts = tuple[
+    IntArray, IntArray, IntArray
+]  # (texts, heads) `leaders`, `initial` and `decided`
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,12 @@ class LeaderStatistics:
     def summary(self) -> dict[str, float]:
         """Return statistics of the number of leaders of a text in a head, and the fraction from layer 0."""
         counts = self.leaders if self.leaders.size else np.full(1, np.nan)
-        numbers = {"average": counts.mean(), "deviation": counts.std(), "min": counts.min(), "max": counts.max()}
+        numbers = {
+            "average": counts.mean(),
+            "deviation": counts.std(),
+            "min": counts.min(),
+            "max": counts.max(),
+        }
         numbers["initial"] = self.initial.sum() / max(1, self.leaders.sum())
         return {name: float(number) for name, number in numbers.items()}
 
@@ -85,14 +92,29 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     else:
         counted = _count_ngrams(model, texts, led)
     empty = np.empty((0, model.heads), np.int64)
-    leaders, initial, decided = map(np.concatenate, zip((empty, empty, empty), *counted, strict=True))
+    leaders, initial, decided = map(
+        np.concatenate, zip((empty, empty, empty), *counted, strict=True)
+    )
     order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
-    value = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder) if scores is None else scores[order]
+    value = (
+        np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
+        if scores is None
+        else scores[order]
+    )
     value = value[:, 0] if weights.outputs == 1 else value
-    return LeaderStatistics(leaders, initial, decided, np.array(model.names(order), np.str_), led[order], value)
+    return LeaderStatistics(
+        leaders,
+        initial,
+        decided,
+        np.array(model.names(order), np.str_),
+        led[order],
+        value,
+    )
 
 
-def _count_ngrams(model: Model, texts: Sequence[str], led: IntArray) -> Iterator[Counts]:
+def _count_ngrams(
+    model: Model, texts: Sequence[str], led: IntArray
+) -> Iterator[Counts]:
     """Yield (texts, heads) numbers of leaders, initial ones and layers; add to `led` the texts that a token leads."""
     for encoded in map(model.vocabulary.encode, in_parts(texts)):
         for some in batches(encoded.sizes, model.heads):
@@ -103,7 +125,9 @@ def _count_ngrams(model: Model, texts: Sequence[str], led: IntArray) -> Iterator
             yield leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided
 
 
-def _count_vectors(model: Model, texts: Sequence[str], led: IntArray, scores: FloatArray) -> Iterator[Counts]:
+def _count_vectors(
+    model: Model, texts: Sequence[str], led: IntArray, scores: FloatArray
+) -> Iterator[Counts]:
     """Yield the same of heads that read vectors, which all lead at layer 0; add to `scores` the contributions."""
     for batch in model.explain_parts(texts):
         for text, reading in zip(batch.texts, batch.readings or (), strict=True):
@@ -129,18 +153,29 @@ class TokenSums:
         self.count += np.bincount(ids, minlength=len(self.count))
         for output, column in enumerate(terms.T):
             self.sum[:, output] += np.bincount(ids, column, len(self.count))
-            self.absolute[:, output] += np.bincount(ids, np.abs(column), len(self.count))
+            self.absolute[:, output] += np.bincount(
+                ids, np.abs(column), len(self.count)
+            )
 
-    def add_sums(self, ids: IntArray, count: IntArray, total: FloatArray, absolute: FloatArray) -> None:
+    def add_sums(
+        self, ids: IntArray, count: IntArray, total: FloatArray, absolute: FloatArray
+    ) -> None:
         """Add sums over other texts: (m,) distinct indices, (m,) counts, (m, outputs) sums."""
         self.count[ids] += count
         self.sum[ids] += total
         self.absolute[ids] += absolute
 
 
-def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> "DataFrame":
+def token_table(
+    model: Model, texts: Sequence[str], labels: AnyArray | None
+) -> "DataFrame":
     """Return the table of `HardmaxClassifier.contributions`; `labels` are some of the model's."""
-    sums, start = defaultdict[str, TokenSums](lambda: TokenSums(model.tokens, model.weights.outputs)), 0
+    sums, start = (
+        defaultdict[str, TokenSums](
+            lambda: TokenSums(model.tokens, model.weights.outputs)
+        ),
+        0,
+    )
     for some, encoded, terms, scores, _ in model.explain_parts(texts):
         masks: dict[str, BoolArray] = {"": np.ones(len(some), bool)}
         if labels is not None:
@@ -153,7 +188,9 @@ def token_table(model: Model, texts: Sequence[str], labels: AnyArray | None) -> 
             sums[name].add(encoded.ids[rows], terms[rows])
         start += len(some)
     seen = np.flatnonzero(sums[""].count)
-    of_logits = model.classes.tolist() if model.multilabel else logit_classes(model.classes)
+    of_logits = (
+        model.classes.tolist() if model.multilabel else logit_classes(model.classes)
+    )
     return frame_of(sums, seen, model.names(seen), of_logits)
 
 
@@ -163,7 +200,10 @@ def logit_classes(classes: AnyArray) -> list[Any]:
 
 
 def frame_of(
-    sums: Mapping[str, TokenSums], seen: IntArray, names: Sequence[str], classes: Sequence[Any]
+    sums: Mapping[str, TokenSums],
+    seen: IntArray,
+    names: Sequence[str],
+    classes: Sequence[Any],
 ) -> "DataFrame":
     """Return a table of the tokens `seen`, with their `names`, sorted by the size of their sums.
 
@@ -179,8 +219,14 @@ def frame_of(
             ending = f"_{name}" if name else ""
             count, total = found.count[seen], found.sum[seen, output]
             with np.errstate(invalid="ignore"):
-                columns |= {f"count{ending}": count, f"sum{ending}": total, f"mean{ending}": total / count}
-                columns[f"mean_abs{ending}"] = (absolute := found.absolute[seen, output]) / count
+                columns |= {
+                    f"count{ending}": count,
+                    f"sum{ending}": total,
+                    f"mean{ending}": total / count,
+                }
+                columns[f"mean_abs{ending}"] = (
+                    absolute := found.absolute[seen, output]
+                ) / count
                 if not name:
                     columns["share"] = absolute / absolute.sum()
         tables.append(pandas.DataFrame(columns))

@@ -22,12 +22,15 @@ ASCII = {  # several times as fast as the pattern for all scripts
     False: re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*"),
 }
 # Function words, which carry no sentiment. Negations ("not") and degrees ("very") are not among them.
-ENGLISH = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
-# Thai and Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words.
-UNSPACED = (
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+ENGLISH = frozenset(
+    Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split()
 )
-MIN_UNSPACED, MAX_SPACED = 0.2, 0.1  # of a warning: share of these characters, and of those that a space follows
+# Thai and Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words.
+UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+MIN_UNSPACED, MAX_SPACED = (
+    0.2,
+    0.1,
+)  # of a warning: share of these characters, and of those that a space follows
 MAX_SAMPLE = 1000  # texts that are read for it
 EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
 
@@ -60,26 +63,37 @@ class Splitter:
         if self.lemmas is not None:
             _lemma("test", self.lemmas)  # raises for a missing package or language
         if self.max_words is not None and self.max_words < 1:
-            raise ParameterError("max_words", "be at least 1, or None for all", self.max_words)
+            raise ParameterError(
+                "max_words", "be at least 1, or None for all", self.max_words
+            )
         if self.tokenizer is not None:
             check_tokenizer(self.tokenizer, "tokenizer")
 
     @classmethod
     def of(cls, parameters: Any) -> "Splitter":
         """Return the splitter of the parameters of a classifier."""
-        return cls(**{each.name: getattr(parameters, each.name) for each in fields(cls)})
+        return cls(
+            **{each.name: getattr(parameters, each.name) for each in fields(cls)}
+        )
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text."""
         found = self._split(text)
         if self._stop_words or self.lemmas is not None:
-            found = [word for word in map(self._normalise_word, found) if word is not None]
+            found = [
+                word for word in map(self._normalise_word, found) if word is not None
+            ]
         return found[: self.max_words]
 
     def spans(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets."""
-        pairs = ((self._normalise_word(span.word), span) for span in self._split_with_offsets(text))
-        return [Word(word, span.start, span.end) for word, span in pairs if word is not None][: self.max_words]
+        pairs = (
+            (self._normalise_word(span.word), span)
+            for span in self._split_with_offsets(text)
+        )
+        return [
+            Word(word, span.start, span.end) for word, span in pairs if word is not None
+        ][: self.max_words]
 
     def _split(self, text: str) -> list[str]:
         if self.tokenizer is not None:
@@ -93,10 +107,16 @@ class Splitter:
     def _split_with_offsets(self, text: str) -> list[Word]:
         if self.tokenizer is not None:
             words = call_tokenizer(self.tokenizer, text)
-            return [Word(word, *place) for word, place in zip(words, find_offsets(words, text), strict=True)]
+            return [
+                Word(word, *place)
+                for word, place in zip(words, find_offsets(words, text), strict=True)
+            ]
         plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
         if plain.isascii():
-            return [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
+            return [
+                Word(match[0], *match.span())
+                for match in ASCII[self.punctuation].finditer(plain.lower())
+            ]
         found = _pattern(self.punctuation).finditer(plain.replace("_", " "))
         return [Word(_normalise(match[0]), *match.span()) for match in found]
 
@@ -105,8 +125,14 @@ class Splitter:
         if self.stop_words is None or self.stop_words == "english":
             return frozenset() if self.stop_words is None else ENGLISH
         if isinstance(self.stop_words, str):
-            raise ParameterError("stop_words", 'be "english" or a list of words', f"{self.stop_words!r}")
-        return frozenset(self.stop_words if self.tokenizer is not None else map(_normalise, self.stop_words))
+            raise ParameterError(
+                "stop_words", 'be "english" or a list of words', f"{self.stop_words!r}"
+            )
+        return frozenset(
+            self.stop_words
+            if self.tokenizer is not None
+            else map(_normalise, self.stop_words)
+        )
 
     def _normalise_word(self, word: str) -> str | None:
         """Return the word or its lemma; None for a stop word."""
@@ -141,10 +167,21 @@ def _normalise(word: str) -> str:
 @cache
 def _pattern(punctuation: bool) -> re.Pattern[str]:
     """Return a pattern of words, emoji and punctuation for texts without "_"; `\\w` has no combining marks."""
-    marks = [code for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M"]
-    runs = (list(run) for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0]))
+    marks = [
+        code
+        for code in range(0x300, 0x11FFF)
+        if unicodedata.category(chr(code))[0] == "M"
+    ]
+    runs = (
+        list(run)
+        for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0])
+    )
     kept = [(run[0][1], run[-1][1]) for run in runs]
-    ranges = "".join(f"{chr(first)}-{chr(last)}" for first, last in kept if not first <= 0xFE0F <= last)
+    ranges = "".join(
+        f"{chr(first)}-{chr(last)}"
+        for first, last in kept
+        if not first <= 0xFE0F <= last
+    )
     character = rf"[\w{ranges}]"
     single = EMOJI + PUNCTUATION if punctuation else EMOJI
     return re.compile(rf"{character}+(?:['\u2019]{character}+)*|[{single}]")
@@ -165,7 +202,9 @@ def _lemma(word: str, language: str) -> str:
 def check_tokenizer(value: object, name: str) -> None:
     """Raise an error if the value cannot be called."""
     if not callable(value):
-        raise ParameterError(name, "be a function from a text to a list of its words", repr(value)[:60])
+        raise ParameterError(
+            name, "be a function from a text to a list of its words", repr(value)[:60]
+        )
 
 
 def call_tokenizer(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -173,11 +212,18 @@ def call_tokenizer(tokenizer: Tokenizer, text: str) -> list[str]:
     words = tokenizer(text)
     must = "return a list of words, none of them empty"
     if not isinstance(words, list):
-        raise ParameterError("tokenizer", must, f"{type(words).__name__} for {text[:40]!r}", "Convert it with list.")
+        raise ParameterError(
+            "tokenizer",
+            must,
+            f"{type(words).__name__} for {text[:40]!r}",
+            "Convert it with list.",
+        )
     for i, word in enumerate(words):
         if not isinstance(word, str) or not word:
             got = f"{type(word).__name__} {str(word)[:40]!r} at index {i} for {text[:40]!r}"
-            raise ParameterError("tokenizer", must, got, "Leave it out, or convert it with str.")
+            raise ParameterError(
+                "tokenizer", must, got, "Leave it out, or convert it with str."
+            )
     return words
 
 
@@ -204,7 +250,9 @@ def find_offsets(words: Sequence[str], text: str) -> list[Place]:
 
 def _find_ignoring_case(words: Sequence[str], text: str) -> list[Place]:
     folded, keys = text.casefold(), [word.casefold() for word in words]
-    origin = [i for i, each in enumerate(text) for _ in each.casefold()]  # indices in `text`: ß becomes ss
+    origin = [
+        i for i, each in enumerate(text) for _ in each.casefold()
+    ]  # indices in `text`: ß becomes ss
     places, at = [], 0
     for k, key in enumerate(keys):
         start = folded.find(key, at)
@@ -220,5 +268,10 @@ def _find_ignoring_case(words: Sequence[str], text: str) -> list[Place]:
 
 def _skips(between: str, later: Sequence[str]) -> bool:
     """Return whether later words occur in the skipped text: then the match is wrong, such as "be" in "better"."""
-    whole = set(re.findall(r"\w+", between))  # "a" is not a word of "was"; scripts without spaces have no such edges
-    return any(word in whole or (len(word) > 1 and not word.isascii() and word in between) for word in later)
+    whole = set(
+        re.findall(r"\w+", between)
+    )  # "a" is not a word of "was"; scripts without spaces have no such edges
+    return any(
+        word in whole or (len(word) > 1 and not word.isascii() and word in between)
+        for word in later
+    )

@@ -38,7 +38,9 @@ MIN_EPOCHS, MIN_STEPS = 5, 600  # default number of epochs, or more for few text
 MAX_ALPHA = 1e30  # the step size is 1 then
 DECODER_NORM = 0.5  # initial, times the square root of d
 CHECKPOINT_FORMAT = "hardmax-checkpoint"
-SORTED_BATCHES = 32  # batches within which texts are sorted by length, to reduce padding
+SORTED_BATCHES = (
+    32  # batches within which texts are sorted by length, to reduce padding
+)
 WARM_UP = 0.15  # fraction of all steps
 VALIDATION_BATCH = 128  # texts
 DECODER_RATE = 0.002
@@ -55,7 +57,9 @@ class Problem(NamedTuple):
     held_rows: IntArray
 
 
-def fit_network(data: TrainingSet, parameters: Parameters, report: Report) -> tuple[Model, list[Epoch]]:
+def fit_network(
+    data: TrainingSet, parameters: Parameters, report: Report
+) -> tuple[Model, list[Epoch]]:
     """Train a network from random weights; return the model and the epochs."""
     problem = prepare(data, parameters)
     network = new_network(len(problem.vocabulary), len(data.classes), parameters)
@@ -68,16 +72,27 @@ def prepare(data: TrainingSet, parameters: Parameters) -> Problem:
 
     The weight of a text is its sample weight, with mean 1 over the texts to learn from, times that of its class.
     """
-    held = hold_out(data.labels, parameters.validation, parameters.random_state, data.groups)
+    held = hold_out(
+        data.labels, parameters.validation, parameters.random_state, data.groups
+    )
     learned = np.setdiff1d(np.arange(len(data.labels)), held)
     texts, labels = [data.texts[i] for i in learned], data.labels[learned]
-    vocabulary = Vocabulary.build(texts, parameters, labels, ngram_range=NGRAM_RANGE, min_df=MIN_DF)
-    of_class = compute_class_weight(parameters.class_weight, classes=data.classes, y=data.classes[labels])
+    vocabulary = Vocabulary.build(
+        texts, parameters, labels, ngram_range=NGRAM_RANGE, min_df=MIN_DF
+    )
+    of_class = compute_class_weight(
+        parameters.class_weight, classes=data.classes, y=data.classes[labels]
+    )
     weights = of_class.astype(np.float32)[data.labels]
     if data.weights is not None:
-        weights = weights * (data.weights / data.weights[learned].mean()).astype(np.float32)
+        weights = weights * (data.weights / data.weights[learned].mean()).astype(
+            np.float32
+        )
     encoded = vocabulary.encode(data.texts)
-    split = [Data(encoded.take(rows), data.labels[rows], weights[rows]) for rows in (learned, held)]
+    split = [
+        Data(encoded.take(rows), data.labels[rows], weights[rows])
+        for rows in (learned, held)
+    ]
     return Problem(vocabulary, split[0], split[1] if len(held) else None, held)
 
 
@@ -91,24 +106,44 @@ class Network(nn.Module):
     def __init__(self, tokens: int, outputs: int, parameters: Parameters) -> None:
         super().__init__()
         heads, d = parameters.n_heads, parameters.d
-        self.heads, self.d, self.groups, self.layers = heads, d, parameters.groups, parameters.layers
+        self.heads, self.d, self.groups, self.layers = (
+            heads,
+            d,
+            parameters.groups,
+            parameters.layers,
+        )
         self.group_width = heads * d // parameters.groups  # coordinates of a group
-        self.embedding = nn.Parameter(parameters.scale / self.group_width * torch.randn(tokens, heads * d))
+        self.embedding = nn.Parameter(
+            parameters.scale / self.group_width * torch.randn(tokens, heads * d)
+        )
         directions = nn.functional.normalize(torch.randn(outputs, heads, d), dim=-1)
         self.decoder = nn.Parameter(DECODER_NORM * d**0.5 * directions)
         self.bias = nn.Parameter(torch.zeros(parameters.groups, outputs))
-        start = torch.full((heads,), min(float(parameters.alpha), MAX_ALPHA), dtype=torch.float64)
-        self.raw_alpha = nn.Parameter((start + (-torch.expm1(-start)).log()).float())  # inverse of softplus
-        self.factor = nn.Parameter(torch.eye(d).repeat(heads, 1, 1)) if parameters.trained_A else None
+        start = torch.full(
+            (heads,), min(float(parameters.alpha), MAX_ALPHA), dtype=torch.float64
+        )
+        self.raw_alpha = nn.Parameter(
+            (start + (-torch.expm1(-start)).log()).float()
+        )  # inverse of softplus
+        self.factor = (
+            nn.Parameter(torch.eye(d).repeat(heads, 1, 1))
+            if parameters.trained_A
+            else None
+        )
 
     @property
     def alpha(self) -> Tensor:
-        return nn.functional.softplus(self.raw_alpha).clamp(torch.finfo(torch.float32).tiny, MAX_ALPHA)
+        return nn.functional.softplus(self.raw_alpha).clamp(
+            torch.finfo(torch.float32).tiny, MAX_ALPHA
+        )
 
     def tensors(self, *arrays: AnyArray) -> list[Tensor]:
         """Return arrays as tensors on the device of the network."""
         device = self.embedding.device
-        return [torch.from_numpy(np.ascontiguousarray(x)).to(device, non_blocking=True) for x in arrays]
+        return [
+            torch.from_numpy(np.ascontiguousarray(x)).to(device, non_blocking=True)
+            for x in arrays
+        ]
 
     @property
     def A(self) -> Tensor | None:
@@ -134,14 +169,20 @@ class Network(nn.Module):
         z = nn.functional.embedding(ids, self.embedding)
         z = z if kept is None else z * kept
         z = z.view(texts, n, heads, d).transpose(1, 2).reshape(texts * heads, n, d)
-        seen = counts.expand(-1, groups, -1).repeat_interleave(heads // groups, 1).reshape(texts * heads, n)
+        seen = (
+            counts.expand(-1, groups, -1)
+            .repeat_interleave(heads // groups, 1)
+            .reshape(texts * heads, n)
+        )
         z = self._apply_layers(z, seen, attention, temperature).view(texts, heads, n, d)
         weight = seen.to(z.dtype) / seen.sum(1, keepdim=True).clamp(min=1)
         mean = torch.einsum("thnd,thn->thd", z, weight.view(texts, heads, n))
         logits = torch.einsum("thd,ohd->tho", mean, self.decoder)
         return logits.view(texts, groups, heads // groups, -1).sum(2) + self.bias
 
-    def _apply_layers(self, z: Tensor, counts: Tensor, attention: str, temperature: float) -> Tensor:
+    def _apply_layers(
+        self, z: Tensor, counts: Tensor, attention: str, temperature: float
+    ) -> Tensor:
         texts = len(z) // self.heads
         alpha = self.alpha.repeat(texts)
         A = None if self.A is None else self.A.repeat(texts, 1, 1)
@@ -149,7 +190,9 @@ class Network(nn.Module):
             return hardmax_layers(z, alpha, self.layers, A=A, counts=counts)
         step = (alpha / (1 + alpha))[:, None, None]
         empty = counts.sum(1, keepdim=True) == 0
-        log_counts = counts.to(z.dtype).log().masked_fill(empty, 0)[:, None, :]  # -inf for padding
+        log_counts = (
+            counts.to(z.dtype).log().masked_fill(empty, 0)[:, None, :]
+        )  # -inf for padding
         for _ in range(self.layers):
             scores = (z if A is None else z @ A) @ z.mT / temperature
             z = z + step * ((scores + log_counts).softmax(-1) @ z - z)
@@ -157,15 +200,27 @@ class Network(nn.Module):
 
     def weights(self) -> Weights:
         """Return the weights for inference. The mean over groups is part of the decoder, so that heads add."""
-        parts = (self.embedding, self.alpha.double(), self.decoder.double(), self.bias.double())
-        embedding, alpha, decoder, bias = (part.detach().cpu().numpy() for part in parts)
+        parts = (
+            self.embedding,
+            self.alpha.double(),
+            self.decoder.double(),
+            self.bias.double(),
+        )
+        embedding, alpha, decoder, bias = (
+            part.detach().cpu().numpy() for part in parts
+        )
         A = None if self.A is None else self.A.detach().cpu().double().numpy()
         A = A if A is None else (A + A.swapaxes(1, 2)) / 2
-        embedding, decoder = embedding.reshape(-1, self.heads, self.d), decoder / self.groups
+        embedding, decoder = (
+            embedding.reshape(-1, self.heads, self.d),
+            decoder / self.groups,
+        )
         return Weights(embedding, alpha, A, decoder, bias.mean(axis=0), self.layers)
 
 
-def new_network(tokens: int, classes: int, parameters: Parameters, kind: type[Network] = Network) -> Network:
+def new_network(
+    tokens: int, classes: int, parameters: Parameters, kind: type[Network] = Network
+) -> Network:
     """Return a network whose initial weights depend on `random_state` only."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(parameters.random_state)
@@ -200,7 +255,12 @@ class Process(NamedTuple):
 
 
 def train(
-    network: Network, problem: Problem, parameters: Parameters, report: Report, *, served: str = "hardmax"
+    network: Network,
+    problem: Problem,
+    parameters: Parameters,
+    report: Report,
+    *,
+    served: str = "hardmax",
 ) -> list[Epoch]:
     """Train a network in place; it keeps the last weights, or those of an epoch that was clearly better.
 
@@ -210,7 +270,9 @@ def train(
     network.to(find_device(parameters.device))
     data, validation = problem.learned, problem.held
     texts = len(data.labels) + len(problem.held_rows)
-    epochs = parameters.epochs or max(MIN_EPOCHS, -(-MIN_STEPS * parameters.batch_size // texts))
+    epochs = parameters.epochs or max(
+        MIN_EPOCHS, -(-MIN_STEPS * parameters.batch_size // texts)
+    )
     file = None if parameters.checkpoint is None else Path(parameters.checkpoint)
     optimiser = _optimiser(network, parameters)
     run = fingerprint(network, parameters, epochs, data)
@@ -222,7 +284,11 @@ def train(
     steps = epochs * per_epoch
     for number in range(len(history), epochs):
         best_epoch = max(history, key=lambda epoch: epoch.quality, default=None)
-        if parameters.patience is not None and best_epoch and number - 1 - best_epoch.number >= parameters.patience:
+        if (
+            parameters.patience is not None
+            and best_epoch
+            and number - 1 - best_epoch.number >= parameters.patience
+        ):
             break
         total: Any = 0.0
         for k, batch in enumerate(batches(parameters, number, data.texts.sizes)):
@@ -240,7 +306,10 @@ def train(
             epoch = replace(epoch, loss=measured[0], accuracy=measured[1])
         history.append(epoch)
         if epoch.quality >= max(each.quality for each in history):
-            best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+            best = {
+                name: tensor.detach().clone()
+                for name, tensor in network.state_dict().items()
+            }
         if file is not None and Process.current().is_first:
             save_checkpoint(file, network, best, optimiser, history, run)
         report((number + 1) * per_epoch, steps, epoch.train_loss, epoch)
@@ -265,7 +334,10 @@ def rate(done: float, warm_up: float = WARM_UP) -> float:
 
 def batches(parameters: Parameters, epoch: int, sizes: IntArray) -> list[IntArray]:
     """Return random batches of texts of similar length; they depend on the seed and the epoch only."""
-    random, size = np.random.default_rng([parameters.random_state, epoch]), parameters.batch_size
+    random, size = (
+        np.random.default_rng([parameters.random_state, epoch]),
+        parameters.batch_size,
+    )
     order = random.permutation(len(sizes))
     found = []
     for i in range(0, len(order), SORTED_BATCHES * size):
@@ -276,7 +348,12 @@ def batches(parameters: Parameters, epoch: int, sizes: IntArray) -> list[IntArra
 
 
 def make_batch(
-    parameters: Parameters, texts: Encoded, groups: int, width: int, step: int, part: slice
+    parameters: Parameters,
+    texts: Encoded,
+    groups: int,
+    width: int,
+    step: int,
+    part: slice,
 ) -> tuple[IntArray, AnyArray, AnyArray | None]:
     """Return a part of a batch with dropout, as the first arguments of `Network.forward`.
 
@@ -287,15 +364,23 @@ def make_batch(
     ids, counts = texts.take(some).padded()
     places, real = texts.places(some), counts > 0
     seen, factors = np.zeros((*ids.shape, groups), np.int32), None
-    seen[real] = _draw_tokens(texts, parameters.dropout, groups, random)[places] * texts.counts[places, None]
+    seen[real] = (
+        _draw_tokens(texts, parameters.dropout, groups, random)[places]
+        * texts.counts[places, None]
+    )
     if parameters.embedding_dropout:
-        kept = random.random((len(texts.ids), width), np.float32) >= parameters.embedding_dropout
+        kept = (
+            random.random((len(texts.ids), width), np.float32)
+            >= parameters.embedding_dropout
+        )
         factors = np.ones((*ids.shape, width), np.float32)
         factors[real] = (kept / np.float32(1 - parameters.embedding_dropout))[places]
     return ids, seen.transpose(0, 2, 1), factors
 
 
-def _draw_tokens(texts: Encoded, dropout: float, groups: int, random: np.random.Generator) -> BoolArray:
+def _draw_tokens(
+    texts: Encoded, dropout: float, groups: int, random: np.random.Generator
+) -> BoolArray:
     """Return (m, groups) booleans: whether a group sees a token; a text that would lose all tokens keeps all."""
     if dropout == 0:
         return np.ones((len(texts.ids), groups), bool)
@@ -311,7 +396,11 @@ def _optimiser(network: Network, parameters: Parameters) -> Optimizer:
     """Return AdamW; parameters that all tokens share do not decay and have a smaller rate."""
     rate = parameters.learning_rate / network.group_width
     parts: list[dict[str, Any]] = [
-        {"params": [network.embedding], "lr": rate, "weight_decay": parameters.weight_decay},
+        {
+            "params": [network.embedding],
+            "lr": rate,
+            "weight_decay": parameters.weight_decay,
+        },
         {"params": [network.decoder, network.bias], "lr": DECODER_RATE},
         {"params": [network.raw_alpha], "lr": parameters.alpha_rate},
     ]
@@ -324,13 +413,26 @@ def _optimiser(network: Network, parameters: Parameters) -> Optimizer:
 
 
 def _step(
-    network: Network, optimiser: Optimizer, data: Data, texts: IntArray, parameters: Parameters, number: int
+    network: Network,
+    optimiser: Optimizer,
+    data: Data,
+    texts: IntArray,
+    parameters: Parameters,
+    number: int,
 ) -> Tensor:
     """Make one step of the optimiser on this process's part of a batch; return the mean loss as a tensor."""
-    process, some, width = Process.current(), data.texts.take(texts), network.heads * network.d
-    *arrays, factors = make_batch(parameters, some, network.groups, width, number, process.part)
+    process, some, width = (
+        Process.current(),
+        data.texts.take(texts),
+        network.heads * network.d,
+    )
+    *arrays, factors = make_batch(
+        parameters, some, network.groups, width, number, process.part
+    )
     own = texts[process.part]
-    ids, counts, labels, weights = network.tensors(*arrays, data.labels[own], data.weights[own])
+    ids, counts, labels, weights = network.tensors(
+        *arrays, data.labels[own], data.weights[own]
+    )
     kept = None if factors is None else network.tensors(factors)[0]
     optimiser.zero_grad()
     try:
@@ -341,7 +443,9 @@ def _step(
         raise InputError(DIVERGED) from None  # the kernels raise ValueError for NaN
     # every group is a classifier, and their losses add
     every = labels[:, None].expand(scores.shape[:2])
-    loss = _losses(scores, every, weights[:, None], parameters.label_smoothing).sum() / len(texts)
+    loss = _losses(
+        scores, every, weights[:, None], parameters.label_smoothing
+    ).sum() / len(texts)
     loss.backward()
     value = loss.detach() / network.groups
     process.add([*(p.grad for p in network.parameters() if p.grad is not None), value])
@@ -351,17 +455,28 @@ def _step(
     return value
 
 
-def _losses(scores: Tensor, labels: Tensor, weights: Tensor, smoothing: float = 0.0) -> Tensor:
+def _losses(
+    scores: Tensor, labels: Tensor, weights: Tensor, smoothing: float = 0.0
+) -> Tensor:
     """Return (...) weighted cross-entropies of (..., outputs) logits."""
     if scores.shape[-1] == 1:
         wanted = labels.to(scores.dtype) * (1 - smoothing) + smoothing / 2
-        return weights * binary_cross_entropy_with_logits(scores[..., 0], wanted, reduction="none")
-    flat = cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none", label_smoothing=smoothing)
+        return weights * binary_cross_entropy_with_logits(
+            scores[..., 0], wanted, reduction="none"
+        )
+    flat = cross_entropy(
+        scores.flatten(0, -2),
+        labels.flatten(),
+        reduction="none",
+        label_smoothing=smoothing,
+    )
     return weights * flat.view(labels.shape)
 
 
 @torch.no_grad()
-def evaluate(network: Network, data: Data, attention: str, temperature: float) -> tuple[float, float]:
+def evaluate(
+    network: Network, data: Data, attention: str, temperature: float
+) -> tuple[float, float]:
     """Return the mean loss and the accuracy of the mean over groups."""
     process, order = Process.current(), np.argsort(data.texts.sizes, kind="stable")
     sums = torch.zeros(2, dtype=torch.float64, device=network.embedding.device)
@@ -369,7 +484,11 @@ def evaluate(network: Network, data: Data, attention: str, temperature: float) -
         some = order[i : i + VALIDATION_BATCH][process.part]
         if not len(some):
             continue
-        arrays = (*data.texts.take(some).padded(), data.labels[some], data.weights[some])
+        arrays = (
+            *data.texts.take(some).padded(),
+            data.labels[some],
+            data.weights[some],
+        )
         ids, counts, labels, weights = network.tensors(*arrays)
         scores = network(ids, counts[:, None], None, attention, temperature).mean(1)
         found = (scores[:, 0] > 0).long() if scores.shape[1] == 1 else scores.argmax(1)
@@ -383,12 +502,17 @@ def evaluate(network: Network, data: Data, attention: str, temperature: float) -
 @contextmanager
 def join_processes(device: str) -> Iterator[Process]:
     """Join the process group of `torchrun`, if there is one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or torch.distributed.is_initialized():
+    if (
+        int(os.environ.get("WORLD_SIZE", "1")) == 1
+        or torch.distributed.is_initialized()
+    ):
         yield Process.current()
         return
     on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
     if on_gpu:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" is then the GPU of this process
+        torch.cuda.set_device(
+            int(os.environ.get("LOCAL_RANK", "0"))
+        )  # "cuda" is then the GPU of this process
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield Process.current()
@@ -397,10 +521,16 @@ def join_processes(device: str) -> Iterator[Process]:
         torch.distributed.destroy_process_group()
 
 
-def fingerprint(network: Network, parameters: Parameters, epochs: int, data: Data) -> str:
+def fingerprint(
+    network: Network, parameters: Parameters, epochs: int, data: Data
+) -> str:
     """Return a hash of the parameters, the initial weights and the data of a run."""
     values = [getattr(parameters, name) for name in parameter_names(TRAINING)]
-    digest = sha256(repr((values, epochs, network.heads, network.d, network.groups, network.layers)).encode())
+    digest = sha256(
+        repr(
+            (values, epochs, network.heads, network.d, network.groups, network.layers)
+        ).encode()
+    )
     start = [p.detach().cpu().numpy() for p in network.parameters()]
     for array in (*data.texts, data.labels, data.weights, *start):
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -408,7 +538,12 @@ def fingerprint(network: Network, parameters: Parameters, epochs: int, data: Dat
 
 
 def save_checkpoint(
-    path: Path, network: Network, best: dict[str, Tensor], optimiser: Optimizer, history: list[Epoch], run: str
+    path: Path,
+    network: Network,
+    best: dict[str, Tensor],
+    optimiser: Optimizer,
+    history: list[Epoch],
+    run: str,
 ) -> None:
     """Replace the checkpoint of a run; a kill leaves the old one or the new one."""
     from safetensors.torch import save_file
@@ -416,11 +551,21 @@ def save_checkpoint(
     adam = optimiser.state_dict()["state"]  # by number of the parameter
     tensors = {f"now.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    tensors |= {f"adam.{i}.{key}": torch.as_tensor(value) for i, entry in adam.items() for key, value in entry.items()}
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    state = json.dumps({"fingerprint": run, "history": [asdict(epoch) for epoch in history]})
+    tensors |= {
+        f"adam.{i}.{key}": torch.as_tensor(value)
+        for i, entry in adam.items()
+        for key, value in entry.items()
+    }
+    plain = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()
+    }
+    state = json.dumps(
+        {"fingerprint": run, "history": [asdict(epoch) for epoch in history]}
+    )
     with written_whole(path) as temporary:
-        save_file(plain, temporary, metadata={"format": CHECKPOINT_FORMAT, "state": state})
+        save_file(
+            plain, temporary, metadata={"format": CHECKPOINT_FORMAT, "state": state}
+        )
 
 
 def restore_checkpoint(
@@ -437,11 +582,21 @@ def restore_checkpoint(
                 kind, rest = name.split(".", 1)
                 parts[kind][rest] = file.get_tensor(name)
     except (SafetensorError, KeyError, ValueError) as problem:
-        got, advice = f"a damaged file or another format ({type(problem).__name__})", "Delete it, or train with"
-        raise ParameterError(path, "be a checkpoint of a training run", got, f"{advice} `resume=False`.") from None
+        got, advice = (
+            f"a damaged file or another format ({type(problem).__name__})",
+            "Delete it, or train with",
+        )
+        raise ParameterError(
+            path, "be a checkpoint of a training run", got, f"{advice} `resume=False`."
+        ) from None
     if state["fingerprint"] != run:
-        must, advice = "come from a run with the same data and parameters", "Use those, delete it, or train with"
-        raise ParameterError(path, must, "a checkpoint of another run", f"{advice} `resume=False`.")
+        must, advice = (
+            "come from a run with the same data and parameters",
+            "Use those, delete it, or train with",
+        )
+        raise ParameterError(
+            path, must, "a checkpoint of another run", f"{advice} `resume=False`."
+        )
     network.load_state_dict(parts["now"])
     adam = optimiser.state_dict()
     for name, tensor in parts["adam"].items():

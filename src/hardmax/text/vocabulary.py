@@ -14,7 +14,9 @@ from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.text.parameters import Parameters
 from hardmax.text.tokenizer import Splitter
 
-UNKNOWN = -1  # index of an unknown word; it also separates texts, and fills up shorter n-grams
+UNKNOWN = (
+    -1
+)  # index of an unknown word; it also separates texts, and fills up shorter n-grams
 FREQUENT_SHARE = 10  # at least one in 10 tokens is a frequent word
 
 
@@ -35,13 +37,19 @@ class Encoded(NamedTuple):
     def take(self, texts: IntArray) -> "Encoded":
         """Return some of the texts."""
         places = self.places(texts)
-        return Encoded(self.ids[places], np.concatenate([[0], np.cumsum(self.sizes[texts])]), self.counts[places])
+        return Encoded(
+            self.ids[places],
+            np.concatenate([[0], np.cumsum(self.sizes[texts])]),
+            self.counts[places],
+        )
 
     def places(self, texts: IntArray) -> IntArray:
         """Return the indices in `ids` of the tokens of some texts."""
         sizes = self.sizes[texts]
         before = np.cumsum(sizes) - sizes
-        return np.repeat(self.starts[:-1][texts] - before, sizes) + np.arange(sizes.sum())
+        return np.repeat(self.starts[:-1][texts] - before, sizes) + np.arange(
+            sizes.sum()
+        )
 
     def padded(self) -> tuple[IntArray, IntArray]:
         """Return (texts, longest) token indices and multiplicities.
@@ -70,7 +78,9 @@ class Vocabulary:
     splitter: Splitter
     words: tuple[str, ...]  # of all tokens
     ngrams: IntArray  # (tokens, max_ngram) word indices of each token
-    distinct: bool = True  # whether a token that occurs several times in a text counts once
+    distinct: bool = (
+        True  # whether a token that occurs several times in a text counts once
+    )
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -96,17 +106,36 @@ class Vocabulary:
         labels = labels if parameters.select == "discriminative" else None
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
-        words = sorted((w for w, count in counts.items() if count >= min_df), key=lambda w: (-counts[w], w))
-        stream, owner = _to_stream(documents, dict(zip(words, range(len(words)), strict=True)))
+        words = sorted(
+            (w for w, count in counts.items() if count >= min_df),
+            key=lambda w: (-counts[w], w),
+        )
+        stream, owner = _to_stream(
+            documents, dict(zip(words, range(len(words)), strict=True))
+        )
         if len(words) ** longest >= 2**62:
-            must, got = f"be smaller for a vocabulary of {len(words):,} words", f"n-grams of {longest} words"
-            raise ParameterError("ngram_range", must, f"{got}, too many to index", "Use 1, 3, or raise `min_df`.")
-        ngrams, frequency = _count_ngrams(stream, owner, len(words), ngram_range, min_df, labels)
+            must, got = (
+                f"be smaller for a vocabulary of {len(words):,} words",
+                f"n-grams of {longest} words",
+            )
+            raise ParameterError(
+                "ngram_range",
+                must,
+                f"{got}, too many to index",
+                "Use 1, 3, or raise `min_df`.",
+            )
+        ngrams, frequency = _count_ngrams(
+            stream, owner, len(words), ngram_range, min_df, labels
+        )
         if not len(ngrams):
             must = f"At least one word must occur in {min_df} texts."
             raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
         if most is not None and len(ngrams) > most:
-            value = frequency.sum(axis=1).astype(np.float64) if labels is None else _discriminative_scores(frequency)
+            value = (
+                frequency.sum(axis=1).astype(np.float64)
+                if labels is None
+                else _discriminative_scores(frequency)
+            )
             if shortest == 1:  # the most frequent words are first
                 value[: min(len(words), most // FREQUENT_SHARE)] = np.inf
             ngrams = ngrams[np.sort(np.argsort(-value, kind="stable")[:most])]
@@ -120,7 +149,10 @@ class Vocabulary:
 
     def names(self, tokens: IntArray) -> list[str]:
         """Return the words of each token, separated by spaces."""
-        return [" ".join([self.words[w] for w in ngram if w != UNKNOWN]) for ngram in self.ngrams[tokens].tolist()]
+        return [
+            " ".join([self.words[w] for w in ngram if w != UNKNOWN])
+            for ngram in self.ngrams[tokens].tolist()
+        ]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Return the tokens of texts."""
@@ -131,13 +163,20 @@ class Vocabulary:
         stream, owner = _to_stream(documents, self._word_indices)
         _, places, tokens = zip(*self._occurrences(stream), strict=True)
         at, ids = np.concatenate(places), np.concatenate(tokens)
-        _, first, counts = np.unique(owner[at] * len(self) + ids, return_index=True, return_counts=True)
+        _, first, counts = np.unique(
+            owner[at] * len(self) + ids, return_index=True, return_counts=True
+        )
         order = np.argsort(at[first], kind="stable")
-        first, counts = first[order], np.ones_like(order) if self.distinct else counts[order]
+        first, counts = (
+            first[order],
+            np.ones_like(order) if self.distinct else counts[order],
+        )
         sizes = np.bincount(owner[at[first]], minlength=count)
         return Encoded(ids[first], np.concatenate([[0], np.cumsum(sizes)]), counts)
 
-    def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, IntArray, IntArray]]:
+    def occurrences(
+        self, words: Sequence[str]
+    ) -> Iterator[tuple[int, IntArray, IntArray]]:
         """Yield for each n the index of the first word of every n-gram in a split text, and the tokens."""
         return self._occurrences(_to_stream([words], self._word_indices)[0])
 
@@ -145,7 +184,10 @@ class Vocabulary:
     def single_words(self) -> dict[str, int]:
         """Return the token of each word that is a token by itself."""
         alone = np.flatnonzero((self.ngrams != UNKNOWN).sum(axis=1) == 1)
-        return {self.words[w]: t for w, t in zip(self.ngrams[alone, 0].tolist(), alone.tolist(), strict=True)}
+        return {
+            self.words[w]: t
+            for w, t in zip(self.ngrams[alone, 0].tolist(), alone.tolist(), strict=True)
+        }
 
     @cached_property
     def _word_indices(self) -> dict[str, int]:
@@ -163,16 +205,22 @@ class Vocabulary:
             tables[size] = np.append(keys[order], np.iinfo(np.int64).max), tokens[order]
         return tables
 
-    def _occurrences(self, stream: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+    def _occurrences(
+        self, stream: IntArray
+    ) -> Iterator[tuple[int, IntArray, IntArray]]:
         for size, (keys, tokens) in self._tables.items():
             starts = _find_ngrams(stream, size)
-            wanted = _to_keys([stream[starts + k] for k in range(size)], len(self.words))
+            wanted = _to_keys(
+                [stream[starts + k] for k in range(size)], len(self.words)
+            )
             at = np.searchsorted(keys, wanted)
             known = np.flatnonzero(keys[at] == wanted)
             yield size, starts[known], tokens[at[known]]
 
 
-def _to_stream(documents: Iterable[Sequence[str]], indices: dict[str, int]) -> tuple[IntArray, IntArray]:
+def _to_stream(
+    documents: Iterable[Sequence[str]], indices: dict[str, int]
+) -> tuple[IntArray, IntArray]:
     """Return the word indices of all texts in one array, `UNKNOWN` after each text; and the text of each entry."""
     stream: list[int] = []
     lengths: list[int] = []
@@ -187,7 +235,9 @@ def _find_ngrams(stream: IntArray, size: int) -> IntArray:
     """Return the indices at which n-grams of `size` known words start."""
     complete = stream != UNKNOWN
     for k in range(1, size):
-        complete = complete & np.append(stream[k:] != UNKNOWN, np.zeros(min(k, len(stream)), bool))
+        complete = complete & np.append(
+            stream[k:] != UNKNOWN, np.zeros(min(k, len(stream)), bool)
+        )
     return np.flatnonzero(complete)
 
 
@@ -200,16 +250,26 @@ def _to_keys(words: Iterable[IntArray], base: int) -> IntArray:
 
 
 def _count_ngrams(
-    stream: IntArray, owner: IntArray, base: int, ngram_range: tuple[int, int], min_df: int, labels: IntArray | None
+    stream: IntArray,
+    owner: IntArray,
+    base: int,
+    ngram_range: tuple[int, int],
+    min_df: int,
+    labels: IntArray | None,
 ) -> tuple[IntArray, IntArray]:
     """Return (tokens, max_ngram) word indices of n-grams in `min_df` texts, and (tokens, classes) numbers of texts."""
-    kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
+    kind = (
+        np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
+    )
     classes = int(kind.max(initial=0)) + 1
     shortest, longest = ngram_range
     ngrams, frequency = list[IntArray](), list[IntArray]()
     for size in range(shortest, longest + 1):
         starts = _find_ngrams(stream, size)
-        keys, at = np.unique(_to_keys([stream[starts + k] for k in range(size)], base), return_inverse=True)
+        keys, at = np.unique(
+            _to_keys([stream[starts + k] for k in range(size)], base),
+            return_inverse=True,
+        )
         pairs = np.unique(owner[starts] * len(keys) + at)  # each n-gram once per text
         cells = pairs % len(keys) * classes + kind[pairs // len(keys)]
         counts = np.bincount(cells, minlength=len(keys) * classes).reshape(-1, classes)

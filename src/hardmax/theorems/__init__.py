@@ -18,10 +18,19 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4 = STATEMENTS
+hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4 = (
+    STATEMENTS
+)
 c0, c1, c2 = CAUSAL
-boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = SELF_ATTENTION
-frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate = FRANK_WOLFE
+boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = (
+    SELF_ATTENTION
+)
+(
+    frank_wolfe_targets,
+    frank_wolfe_closed_form,
+    frank_wolfe_rate_printed,
+    frank_wolfe_rate,
+) = FRANK_WOLFE
 (quiescent,) = LOCALMAX
 renyi_displacement, renyi_capture = CAUSAL_SPHERE
 BY_RULE: dict[type, tuple[Callable[[Any], Verdict], ...]]
@@ -65,7 +74,9 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     Theorem 4: nothing to check
     """
     if not isinstance(trajectory, HardmaxTrajectory | SmoothTrajectory):
-        raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
+        raise ParameterTypeError(
+            "check", "get a Trajectory from hm.simulate", type(trajectory).__name__
+        )
     statements = BY_RULE.get(type(trajectory.rule), ())
     if isinstance(trajectory.rule, Hardmax) and trajectory.rule.causal:
         statements = CAUSAL
@@ -93,6 +104,30 @@ __all__ = [
     "limit_of",
 ]
 __all__ += ["c0", "c1", "c2", "quiescent", "renyi_capture", "renyi_displacement"]
-__all__ += ["frank_wolfe_closed_form", "frank_wolfe_rate", "frank_wolfe_rate_printed", "frank_wolfe_targets"]
-__all__ += ["half_space", "hull", "leaders", "limit", "norm", "theorem1", "theorem2", "theorem3", "theorem4"]
-__all__ += ["boolean", "codimension", "collapse", "complex_pair", "energy", "hyperplanes", "polytope", "product"]
+__all__ += [
+    "frank_wolfe_closed_form",
+    "frank_wolfe_rate",
+    "frank_wolfe_rate_printed",
+    "frank_wolfe_targets",
+]
+__all__ += [
+    "half_space",
+    "hull",
+    "leaders",
+    "limit",
+    "norm",
+    "theorem1",
+    "theorem2",
+    "theorem3",
+    "theorem4",
+]
+__all__ += [
+    "boolean",
+    "codimension",
+    "collapse",
+    "complex_pair",
+    "energy",
+    "hyperplanes",
+    "polytope",
+    "product",
+]

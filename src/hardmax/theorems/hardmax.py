@@ -6,7 +6,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._exact import apply, as_floats, dot, format_down, format_up, over_one_denominator
+from hardmax._exact import (
+    apply,
+    as_floats,
+    dot,
+    format_down,
+    format_up,
+    over_one_denominator,
+)
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.exact.run import Proof, Run
 from hardmax.limit import limit as find_limit
@@ -21,11 +28,15 @@ PROJECT, CAUSAL_PAGE = "hardmax, docs/theorems.md", "hardmax, docs/causal-limits
 EXAMPLE = 'hm.configuration("{}"), hm.Hardmax(0.5), layers=10'
 CAUSAL_EXAMPLE = 'hm.configuration("triangle"), hm.Hardmax(0.5, causal=True), layers=10'
 CLOSE_TOL = 1e-9  # smaller leads are computed exactly; weights must reproduce the limits this well
-MAX_LAYERS = 1000  # in which Theorem 1 must decide every token if every limit is a leader
+MAX_LAYERS = (
+    1000  # in which Theorem 1 must decide every token if every limit is a leader
+)
 TINY = 1e-300  # stands for a number of which only the sign is known
 
 _limits: "WeakKeyDictionary[HardmaxTrajectory, Limit]" = WeakKeyDictionary()
-_reruns: "WeakKeyDictionary[HardmaxTrajectory, tuple[list[Sets], Run]]" = WeakKeyDictionary()
+_reruns: "WeakKeyDictionary[HardmaxTrajectory, tuple[list[Sets], Run]]" = (
+    WeakKeyDictionary()
+)
 
 
 def limit_of(trajectory: HardmaxTrajectory) -> Limit:
@@ -70,10 +81,14 @@ def require(
     if not rule.normalize:
         missing.append("tokens are not normalised")
     if rule.causal != causal:
-        missing.append("attention is causal" if rule.causal else "attention is not causal")
+        missing.append(
+            "attention is causal" if rule.causal else "attention is not causal"
+        )
     if not (any_A or rule.positive_definite):
         missing.append("A is not symmetric positive definite")
-    zero = np.flatnonzero(~(classes.rows != 0).any(axis=1))  # the exact input: floats may round a token to zero
+    zero = np.flatnonzero(
+        ~(classes.rows != 0).any(axis=1)
+    )  # the exact input: floats may round a token to zero
     if distinct and len(zero):
         missing.append(f"token {_token(trajectory, int(zero[0]))} is zero")
     if distinct and not classes.distinct:
@@ -82,14 +97,24 @@ def require(
         missing.append(f"tokens {i} and {j} are equal")
     if missing:
         return report_not_met(*missing)
-    return None if not limited or limit_of(trajectory).certified else report(None, limit_of(trajectory).status)
+    return (
+        None
+        if not limited or limit_of(trajectory).certified
+        else report(None, limit_of(trajectory).status)
+    )
 
 
 def _statements(example: str, **hypotheses: Any) -> "partial[Statement]":
     words = ["any A" if hypotheses.get("any_A") else "A symmetric positive definite"]
     words += [text for name, text in WORDS.items() if hypotheses.get(name)]
     unmet = partial(require, **hypotheses)
-    return partial(Statement, rule=Hardmax, require=unmet, example=example, hypotheses=", ".join(words))
+    return partial(
+        Statement,
+        rule=Hardmax,
+        require=unmet,
+        example=example,
+        hypotheses=", ".join(words),
+    )
 
 
 paper_statement = _statements(EXAMPLE.format("square"), distinct=True)
@@ -138,7 +163,12 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
         return report(True, "No token moves.")
     k, i = divmod(int(growth.argmin()), growth.shape[1])
     reason = f"The smallest growth of a squared norm, relative to the largest token, is {format_down(smallest, 2)}."
-    return report(smallest > 0, reason, margin=smallest, witness={"layer": k, "token": _token(trajectory, i)})
+    return report(
+        smallest > 0,
+        reason,
+        margin=smallest,
+        witness={"layer": k, "token": _token(trajectory, i)},
+    )
 
 
 @paper_statement(
@@ -153,21 +183,34 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     for k, sets in enumerate(trajectory.token_sets[0].sets):
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
         ahead = (AZ[k, owner] * (Z[k, sets.members] - Z[k, owner])).sum(axis=1)
-        ahead[owner == sets.members] = np.inf  # z_i itself lies on the boundary, whatever A is
+        ahead[owner == sets.members] = (
+            np.inf
+        )  # z_i itself lies on the boundary, whatever A is
         for p in np.flatnonzero(np.abs(ahead) <= uncertain):
-            here, there = trajectory.history.at(k, [int(owner[p]), int(sets.members[p])])
+            here, there = trajectory.history.at(
+                k, [int(owner[p]), int(sets.members[p])]
+            )
             Az = apply(trajectory.rule.metric.rows, here)
             product = dot(Az, there) - dot(Az, here)
             ahead[p] = TINY * ((product > 0) - (product < 0))
         least = int(ahead.argmin())
         if ahead[least] < smallest:
             smallest = float(ahead[least])
-            i, j = (_token(trajectory, int(side[least])) for side in (owner, sets.members))
+            i, j = (
+                _token(trajectory, int(side[least])) for side in (owner, sets.members)
+            )
             witness = {"layer": k, "token": i, "attracted by": j}
     if witness is None:
         return report(True, "Every token leads, so none attracts another.")
-    smallest_of = "The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token,"
-    return report(smallest >= 0, f"{smallest_of} is {format_down(smallest, 2)}.", margin=smallest, witness=witness)
+    smallest_of = (
+        "The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token,"
+    )
+    return report(
+        smallest >= 0,
+        f"{smallest_of} is {format_down(smallest, 2)}.",
+        margin=smallest,
+        witness=witness,
+    )
 
 
 @paper_statement(
@@ -184,12 +227,22 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     moved = [float(np.abs(Z[emerged[i] :, i] - Z[emerged[i], i]).max()) for i in found]
     sets, _ = _rerun(trajectory)
     for i in found:
-        lost = [k for k in range(emerged[i], trajectory.layers + 1) if sets[k][i].tolist() != [i]]
+        lost = [
+            k
+            for k in range(emerged[i], trajectory.layers + 1)
+            if sets[k][i].tolist() != [i]
+        ]
         if lost:
             where = {"layer": lost[0], "token": _token(trajectory, int(i))}
-            return report(False, f"Token {where['token']} stops leading at layer {lost[0]}.", witness=where)
+            return report(
+                False,
+                f"Token {where['token']} stops leading at layer {lost[0]}.",
+                witness=where,
+            )
     worst, lead = max(moved), f"{len(found)} of {len(emerged)} tokens lead"
-    reason = f"{lead}; after that they move by {format_up(worst, 2)} of the largest token."
+    reason = (
+        f"{lead}; after that they move by {format_up(worst, 2)} of the largest token."
+    )
     witness = {"token": _token(trajectory, int(found[moved.index(worst)]))}
     return report(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
 
@@ -214,19 +267,34 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
         f"{format_down(exposed, 2)} along A z (relative), and convex weights reproduce the limits to "
         f"{format_up(residual, 2)}."
     )
-    return report(bool(holds), reason, margin=min(exposed, supported), witness={"layer": found.layer})
+    return report(
+        bool(holds),
+        reason,
+        margin=min(exposed, supported),
+        witness={"layer": found.layer},
+    )
 
 
 def _convex_weights(found: Limit) -> tuple[bool, float]:
     """Return whether weights are convex and reproduce the limits, and by how much they miss them, relatively."""
     weights, size = found.sparse_weights, float(np.abs(found.tokens).max()) or 1.0
-    residual = float(np.abs(weights @ (found.points[: len(found.leaders)] / size) - found.tokens / size).max())
-    allowed = CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size  # subnormals are a coarse grid
+    residual = float(
+        np.abs(
+            weights @ (found.points[: len(found.leaders)] / size) - found.tokens / size
+        ).max()
+    )
+    allowed = (
+        CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size
+    )  # subnormals are a coarse grid
     sums = np.abs(weights.sum(axis=1) - 1).max()
-    return bool(weights.data.min() >= 0 and sums < CLOSE_TOL and residual < allowed), residual
+    return bool(
+        weights.data.min() >= 0 and sums < CLOSE_TOL and residual < allowed
+    ), residual
 
 
-def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, *, strict: bool) -> float:
+def _smallest_lead(
+    points: list[Row], vertices: list[Row], A: list[Row] | None, *, strict: bool
+) -> float:
     """Return the smallest <A s, s - v> / <A s, s> over points s and vertices v (not s if `strict`), exact in sign."""
     size = max((abs(x) for row in vertices for x in row), default=1)
     V = as_floats(vertices, size)
@@ -238,8 +306,12 @@ def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, 
             return -np.inf
         length = max(map(abs, direction))
         level = own / (length * size)
-        leads = level - V @ as_floats([direction], length)[0]  # (vertices,), in units of length * size
-        close = np.flatnonzero(leads < CLOSE_TOL * (level + len(s)))  # to be compared exactly
+        leads = (
+            level - V @ as_floats([direction], length)[0]
+        )  # (vertices,), in units of length * size
+        close = np.flatnonzero(
+            leads < CLOSE_TOL * (level + len(s))
+        )  # to be compared exactly
         leads /= level or 1.0
         for v in close:
             lead = own - dot(direction, vertices[v])
@@ -260,7 +332,9 @@ def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, 
 )
 def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that follows one leader."""
-    return _check_decided(trajectory, Proof.THEOREM_1, "No token follows a single leader.")
+    return _check_decided(
+        trajectory, Proof.THEOREM_1, "No token follows a single leader."
+    )
 
 
 @limit_statement(
@@ -274,12 +348,18 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     all_leaders = bool((found.clusters < len(found.leaders)).all())
     run = Run(trajectory.rule, trajectory.token_sets[0].classes.rows)
     run.choose()
-    while run.layer < (MAX_LAYERS if all_leaders else found.layer) and not run.decided.all():
+    while (
+        run.layer < (MAX_LAYERS if all_leaders else found.layer)
+        and not run.decided.all()
+    ):
         run.advance()
         run.choose()
     left = int((run.proof != Proof.THEOREM_1).sum())
     if all_leaders and left and run.layer == MAX_LAYERS:
-        return report(None, f"Every limit is a leader; Theorem 1 has not decided all in {MAX_LAYERS} layers.")
+        return report(
+            None,
+            f"Every limit is a leader; Theorem 1 has not decided all in {MAX_LAYERS} layers.",
+        )
     reason = f"Every limit is a leader, and Theorem 1 has decided every token at layer {run.layer}."
     if not all_leaders:
         others = len(found.points) - len(found.leaders)
@@ -287,18 +367,33 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     return report((left == 0) == all_leaders, reason, witness={"layer": run.layer})
 
 
-@limit_statement("Theorem 3", "For almost every input every limit is a leader.", f"{PROJECT}, Theorem 3")
+@limit_statement(
+    "Theorem 3",
+    "For almost every input every limit is a leader.",
+    f"{PROJECT}, Theorem 3",
+)
 def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie: an input whose limits are not all leaders must have one."""
     found = limit_of(trajectory)
     others = np.flatnonzero(found.clusters >= len(found.leaders))
     if not len(others):
-        return report(True, "Every limit is a leader here, as it is almost always.", margin=quick_radius(found))
+        return report(
+            True,
+            "Every limit is a leader here, as it is almost always.",
+            margin=quick_radius(found),
+        )
     if any(len(sets.tied) for sets in trajectory.token_sets[0].sets):
-        return report_not_met(f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs")
+        return report_not_met(
+            f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs"
+        )
     if trajectory.layers < found.layer:
-        return report(None, f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.")
-    return report(False, f"Token {others[0]} ends at no leader although no tie was met.")
+        return report(
+            None,
+            f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.",
+        )
+    return report(
+        False, f"Token {others[0]} ends at no leader although no tie was met."
+    )
 
 
 @model_statement(
@@ -323,8 +418,12 @@ def c0(trajectory: HardmaxTrajectory) -> Verdict:
     found = limit_of(trajectory)
     convex, residual = _convex_weights(found)
     points = f"{len(found.points)} limit points of {len(found.leaders)} leaders"
-    reason = f"{points}; convex weights reproduce the limits to {format_up(residual, 2)}."
-    return report(convex, reason, margin=CLOSE_TOL - residual, witness={"layer": found.layer})
+    reason = (
+        f"{points}; convex weights reproduce the limits to {format_up(residual, 2)}."
+    )
+    return report(
+        convex, reason, margin=CLOSE_TOL - residual, witness={"layer": found.layer}
+    )
 
 
 @causal_statement(
@@ -339,13 +438,17 @@ def c1(trajectory: HardmaxTrajectory) -> Verdict:
 
 
 @causal_limit_statement(
-    "C2", "With a causal mask C1 decides every token of almost every input at a finite layer.", f"{CAUSAL_PAGE}, C2"
+    "C2",
+    "With a causal mask C1 decides every token of almost every input at a finite layer.",
+    f"{CAUSAL_PAGE}, C2",
 )
 def c2(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie, or for two leaders with equal products: an input that C1 does not decide must have one."""
     found = limit_of(trajectory)
     if found.proofs.keys() == {"C1"}:
-        reason = f"C1 decides every token by layer {found.layer}, as it does almost always."
+        reason = (
+            f"C1 decides every token by layer {found.layer}, as it does almost always."
+        )
         return report(True, reason, margin=quick_radius(found))
     if any(len(sets.tied) for sets in trajectory.token_sets[0].sets):
         return report_not_met("tokens are tied: one of the exceptional inputs")
@@ -355,7 +458,9 @@ def c2(trajectory: HardmaxTrajectory) -> Verdict:
         for j, other in enumerate(rows):
             if i != j and dot(apply(A, row), row) == dot(apply(A, row), other):
                 pair = f"{found.leaders[i]} and {found.leaders[j]}"
-                return report_not_met(f"leaders {pair} have equal products: one of the exceptional inputs")
+                return report_not_met(
+                    f"leaders {pair} have equal products: one of the exceptional inputs"
+                )
     return report(False, "C1 does not decide all tokens, although no tie was met.")
 
 
@@ -369,14 +474,31 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
         some = rows[run.settled[rows] == since]
         decided = searched[since].take(some)
         for k in range(since, trajectory.layers + 1):
-            for sets in (searched[k].take(some), trajectory.token_sets[0].sets[k].take(some)):  # searched, and recorded
+            for sets in (
+                searched[k].take(some),
+                trajectory.token_sets[0].sets[k].take(some),
+            ):  # searched, and recorded
                 if sets != decided:
-                    changed = next(r for r in range(len(some)) if not np.array_equal(sets[r], decided[r]))
-                    where = {"layer": k, "token": _token(trajectory, int(some[changed]))}
-                    return report(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
+                    changed = next(
+                        r
+                        for r in range(len(some))
+                        if not np.array_equal(sets[r], decided[r])
+                    )
+                    where = {
+                        "layer": k,
+                        "token": _token(trajectory, int(some[changed])),
+                    }
+                    return report(
+                        False,
+                        f"C_i of token {where['token']} changes at layer {k}.",
+                        witness=where,
+                    )
     # z_i^{k+1} - c = (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision: the layer with that C_i
     since = np.where(run.proof == proof, run.settled, trajectory.layers)
-    (worst, where), allowed = _largest_residual(trajectory, since), _rounding(trajectory)
+    (worst, where), allowed = (
+        _largest_residual(trajectory, since),
+        _rounding(trajectory),
+    )
     reason = (
         f"{len(rows)} tokens, sets computed again at every layer and constant; distances shrink as stated up to "
         f"{format_up(worst, 2)} of the largest token (rounding: {allowed:.2g})."
@@ -401,7 +523,9 @@ def _rounding(trajectory: HardmaxTrajectory) -> float:
     """Bound the rounding error of a coordinate after one layer, relative to the largest one."""
     members = max(int(sets.sizes.max()) for sets in trajectory.token_sets[0].sets)
     info = np.finfo(trajectory.array.dtype)
-    coarse = float(info.smallest_subnormal) / _largest(trajectory)  # the grid of the dtype near zero
+    coarse = float(info.smallest_subnormal) / _largest(
+        trajectory
+    )  # the grid of the dtype near zero
     return (16 + 4 * members) * float(info.eps) + 4 * coarse
 
 
@@ -412,7 +536,9 @@ def _largest(trajectory: HardmaxTrajectory) -> float:
 def _unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Return distinct tokens at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
     token_set = trajectory.token_sets[0]
-    return trajectory.array[:, token_set.real[token_set.classes.first]].astype(np.float64) / _largest(trajectory)
+    return trajectory.array[:, token_set.real[token_set.classes.first]].astype(
+        np.float64
+    ) / _largest(trajectory)
 
 
 def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, float]:
@@ -423,15 +549,21 @@ def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, floa
     return Z, trajectory.rule.images(Z), 4 * d * size * _rounding(trajectory)
 
 
-def _largest_residual(trajectory: HardmaxTrajectory, since: IntArray | int = 0) -> tuple[float, dict[str, int]]:
+def _largest_residual(
+    trajectory: HardmaxTrajectory, since: IntArray | int = 0
+) -> tuple[float, dict[str, int]]:
     """Return the largest relative distance of a token, from layer `since` on, from (1 - b) z_i + b mean(C_i)."""
     Z, token_set = _unit_tokens(trajectory), trajectory.token_sets[0]
     residuals = np.empty((trajectory.layers, len(token_set.classes)))
     for k in range(trajectory.layers):
         alpha = trajectory.rule.step(k)
         b = float(alpha / (1 + alpha))
-        expected = (1 - b) * Z[k] + b * token_set.sets[k].mean(Z[k], token_set.classes.counts)  # (m, d)
-        residuals[k] = np.where(k >= since, np.abs(Z[k + 1] - expected).max(axis=1), -1.0)
+        expected = (1 - b) * Z[k] + b * token_set.sets[k].mean(
+            Z[k], token_set.classes.counts
+        )  # (m, d)
+        residuals[k] = np.where(
+            k >= since, np.abs(Z[k + 1] - expected).max(axis=1), -1.0
+        )
     if residuals.max(initial=-1.0) < 0:
         return 0.0, {}
     k, i = divmod(int(residuals.argmax()), residuals.shape[1])
@@ -443,5 +575,15 @@ def _token(trajectory: HardmaxTrajectory, i: int) -> int:
     return int(token_set.real[token_set.classes.first[i]])
 
 
-STATEMENTS = (hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4)
+STATEMENTS = (
+    hull,
+    norm,
+    half_space,
+    leaders,
+    limit,
+    theorem1,
+    theorem2,
+    theorem3,
+    theorem4,
+)
 CAUSAL = (c0, c1, c2)

@@ -24,9 +24,13 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 FRANK_WOLFE_PAPER = "arXiv 2508.09628, as transcribed in a public Lean 4 development"
 EXAMPLE = "[[1, 1], [1, -1], [-1, 0], [0.5, 0.25]], hm.FrankWolfe(steps=0.5), layers=10"
-NEGATIVE = "[[1, 1], [-1, -1], [2, -1], [-2, 1]], hm.FrankWolfe([[-1, 0], [0, -2]]), layers=20"
+NEGATIVE = (
+    "[[1, 1], [-1, -1], [2, -1], [-2, 1]], hm.FrankWolfe([[-1, 0], [0, -2]]), layers=20"
+)
 RENYI_PAPER = "arXiv 2411.04990, read in excerpt"
-RENYI_EXAMPLE = 'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=100'
+RENYI_EXAMPLE = (
+    'hm.configuration("sphere", n=40, d=2), hm.Sphere(100, causal=True), times=100'
+)
 SEPARATION = 2.0  # c: centres are separated by c beta^{-1/2}
 TOL = 1e-13  # of a position after one layer, relative to the largest token
 
@@ -38,21 +42,36 @@ def require_negative(trajectory: SmoothTrajectory) -> Verdict | None:
     symmetric = B is not None and bool((np.asarray(B) == np.asarray(B).T).all())
     if not symmetric or np.linalg.eigvalsh(np.asarray(B, float)).max() >= 0:
         return report_not_met("B is not symmetric negative definite")
-    return None if rule.steps == OPEN_LOOP else report_not_met(f"the steps are not {OPEN_LOOP}")
+    return (
+        None
+        if rule.steps == OPEN_LOOP
+        else report_not_met(f"the steps are not {OPEN_LOOP}")
+    )
 
 
 def require_causal_sphere(trajectory: SmoothTrajectory) -> Verdict | None:
     """Return the verdict unless attention is causal and normalised, with beta above 0."""
     rule: Any = trajectory.rule
-    is_causal_sphere = isinstance(rule, Sphere) and rule.causal and rule.normalized and rule.has_constant_beta
+    is_causal_sphere = (
+        isinstance(rule, Sphere)
+        and rule.causal
+        and rule.normalized
+        and rule.has_constant_beta
+    )
     if not is_causal_sphere or float(rule.beta) == 0:
-        return report_not_met("the rule is not Sphere(beta, causal=True) with a constant beta > 0")
+        return report_not_met(
+            "the rule is not Sphere(beta, causal=True) with a constant beta > 0"
+        )
     return None
 
 
 frank_wolfe_statement = partial(Statement, rule=FrankWolfe, example=EXAMPLE)
-negative_statement = partial(Statement, rule=FrankWolfe, require=require_negative, example=NEGATIVE)
-renyi_statement = partial(Statement, require=require_causal_sphere, example=RENYI_EXAMPLE)
+negative_statement = partial(
+    Statement, rule=FrankWolfe, require=require_negative, example=NEGATIVE
+)
+renyi_statement = partial(
+    Statement, require=require_causal_sphere, example=RENYI_EXAMPLE
+)
 
 
 @frank_wolfe_statement(
@@ -64,7 +83,9 @@ renyi_statement = partial(Statement, require=require_causal_sphere, example=RENY
 def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
     """Count the targets of each token at each layer, as points."""
     rule: Any = trajectory.rule
-    if rule.B is not None and np.linalg.matrix_rank(np.asarray(rule.B, float)) < len(rule.B):
+    if rule.B is not None and np.linalg.matrix_rank(np.asarray(rule.B, float)) < len(
+        rule.B
+    ):
         return report_not_met("B is singular")
     for k, tokens in enumerate(_layers(trajectory)):
         classes = Classes.of(tokens)
@@ -73,7 +94,9 @@ def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
             witness = {"layer": k, "token": int(classes.first[tied[0]])}
             reason = f"Token {witness['token']} has several targets at layer {k}: this start is an exception."
             return Verdict(Outcome.NOTHING, reason, witness=witness)
-    return report(True, f"Every token has one target at each of {len(trajectory.saved)} layers.")
+    return report(
+        True, f"Every token has one target at each of {len(trajectory.saved)} layers."
+    )
 
 
 @frank_wolfe_statement(
@@ -93,9 +116,15 @@ def frank_wolfe_closed_form(trajectory: SmoothTrajectory) -> Verdict:
     targets = sets.argmax(axis=1)
     own = sets[targets, targets] & (sets[targets].sum(axis=1) == 1)
     if (sets.sum(axis=1) > 1).any() or not own.all():
-        return report_not_met("a token has several targets at layer 0, or a target that moves")
+        return report_not_met(
+            "a token has several targets at layer 0, or a target that moves"
+        )
     goal = classes.rows[targets[classes.labels]].astype(float)
-    left = accumulate((1 - rule.step(k) for k in range(len(trajectory.saved) - 1)), mul, initial=Fraction(1))
+    left = accumulate(
+        (1 - rule.step(k) for k in range(len(trajectory.saved) - 1)),
+        mul,
+        initial=Fraction(1),
+    )
     shares = np.array([float(share) for share in left])[:, None, None]  # Pi_t
     off = np.abs(_layers(trajectory) - shares * start - (1 - shares) * goal).max()
     allowed = TOL * (1 + trajectory.saved[-1]) * float(np.abs(start).max())
@@ -108,7 +137,12 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
     B, x = np.asarray(rule.B, float), _layers(trajectory)
     J = -np.einsum("kis,st,kit->ki", x, B, x) / 2
     diameter = np.linalg.norm(x[0][:, None] - x[0], axis=-1).max()
-    bound = 2 * float(-np.linalg.eigvalsh(B)[0]) * diameter**2 / np.maximum(trajectory.saved, 1)
+    bound = (
+        2
+        * float(-np.linalg.eigvalsh(B)[0])
+        * diameter**2
+        / np.maximum(trajectory.saved, 1)
+    )
     lead = (bound - J.max(axis=1))[1:]
     if not len(lead):
         return Verdict(Outcome.NOTHING, "No layer was run.")
@@ -164,19 +198,28 @@ def quiescent(trajectory: SmoothTrajectory) -> Verdict:
     x = _layers(trajectory)
     for k, tokens in enumerate(x):
         sets = rule.sets(tokens, k)
-        if rule.is_slow(k) and are_quiescent(sets, to_fractions(tokens), rule.A, rule.tolerance(k)):
+        if rule.is_slow(k) and are_quiescent(
+            sets, to_fractions(tokens), rule.A, rule.tolerance(k)
+        ):
             break
     else:
-        return Verdict(Outcome.NOTHING, f"No such partition appeared in {trajectory.saved[-1]} layers.")
+        return Verdict(
+            Outcome.NOTHING,
+            f"No such partition appeared in {trajectory.saved[-1]} layers.",
+        )
     means = (sets / sets.sum(axis=1)[:, None]) @ tokens
     share, worst = Fraction(1), 0.0
     for m in range(k + 1, len(x)):
         share *= 1 - rule.step(m - 1)
-        worst = max(worst, float(np.abs(x[m] - means - float(share) * (tokens - means)).max()))
+        worst = max(
+            worst, float(np.abs(x[m] - means - float(share) * (tokens - means)).max())
+        )
     allowed = TOL * len(x) * float(np.abs(x[0]).max())
     n_groups = len(np.unique(sets, axis=0))
     reason = f"{n_groups} groups since layer {k}; later positions differ from the closed form by {format_up(worst, 2)}."
-    return report(worst <= allowed, reason, margin=allowed - worst, witness={"layer": k})
+    return report(
+        worst <= allowed, reason, margin=allowed - worst, witness={"layer": k}
+    )
 
 
 def _layers(trajectory: SmoothTrajectory) -> FloatArray:
@@ -193,23 +236,41 @@ def _layers(trajectory: SmoothTrajectory) -> FloatArray:
 )
 def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the displacement of each Renyi centre while the angle at saved times is at least 2 beta^{-1/2}."""
-    x, beta = unit_rows(trajectory.array[: trajectory.reached][:, trajectory.mask]), float(trajectory.rule.beta)  # type: ignore[attr-defined]
+    x, beta = (
+        unit_rows(trajectory.array[: trajectory.reached][:, trajectory.mask]),
+        float(trajectory.rule.beta),  # type: ignore[attr-defined]
+    )
     delta = SEPARATION * beta**-0.5
     peak = scipy.optimize.brentq(lambda a: beta * np.sin(a) ** 2 - np.cos(a), 0, np.pi)
     if not peak <= delta <= np.pi:
-        return report_not_met(f"{delta:.2g} is not between the largest value of h and pi")
+        return report_not_met(
+            f"{delta:.2g} is not between the largest value of h and pi"
+        )
     h = float(np.exp(beta * (np.cos(delta) - 1)) * np.sin(delta))
     worst, witness, tested = np.inf, None, 0
     for s in renyi_centres(x[0], delta, strong=True).tolist():
-        near = np.arccos(np.clip(np.einsum("kd,kjd->kj", x[:, s], x[:, :s]), -1, 1)).min(axis=1, initial=np.pi) < delta
+        near = (
+            np.arccos(np.clip(np.einsum("kd,kjd->kj", x[:, s], x[:, :s]), -1, 1)).min(
+                axis=1, initial=np.pi
+            )
+            < delta
+        )
         last = len(near) if not near.any() else int(near.argmax())
         moved = np.arccos(np.clip(x[:last, s] @ x[0, s], -1, 1)) - 1e-6
         lead = trajectory.saved[:last] * s * h - moved
         tested += 1
         if lead.min() < worst:
             k = int(lead.argmin())
-            worst, witness = float(lead[k]), {"token": s, "time": float(trajectory.saved[k])}
-    return report(worst >= 0, f"{tested} centres move by no more than t s h(delta).", margin=worst, witness=witness)
+            worst, witness = (
+                float(lead[k]),
+                {"token": s, "time": float(trajectory.saved[k])},
+            )
+    return report(
+        worst >= 0,
+        f"{tested} centres move by no more than t s h(delta).",
+        margin=worst,
+        witness=witness,
+    )
 
 
 @renyi_statement(
@@ -222,20 +283,33 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
 )
 def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the largest angle from a token at the first saved time from beta on to a start of a Renyi centre."""
-    x, beta = unit_rows(trajectory.array[:, trajectory.mask]), float(trajectory.rule.beta)  # type: ignore[attr-defined]
+    x, beta = (
+        unit_rows(trajectory.array[:, trajectory.mask]),
+        float(trajectory.rule.beta),  # type: ignore[attr-defined]
+    )
     delta, k = SEPARATION * beta**-0.5, int(np.searchsorted(trajectory.saved, beta))
     if k >= trajectory.reached:
         end = trajectory.saved[trajectory.reached - 1]
-        return report_not_met(f"the trajectory ends at {end:.3g}, before the time beta = {beta:g}")
+        return report_not_met(
+            f"the trajectory ends at {end:.3g}, before the time beta = {beta:g}"
+        )
     centres = x[0, renyi_centres(x[0], delta)]
     angles = np.arccos(np.clip(x[k] @ centres.T, -1, 1)).min(axis=1)
     worst, captured = float(angles.max()), float((angles <= delta).mean())
-    reason = (
-        f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the farthest is {format_up(worst, 2)}"
+    reason = f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the farthest is {format_up(worst, 2)}"
+    return report(
+        worst <= delta,
+        f"{reason} away.",
+        margin=delta - worst,
+        witness={"token": int(angles.argmax())},
     )
-    return report(worst <= delta, f"{reason} away.", margin=delta - worst, witness={"token": int(angles.argmax())})
 
 
-FRANK_WOLFE = (frank_wolfe_targets, frank_wolfe_closed_form, frank_wolfe_rate_printed, frank_wolfe_rate)
+FRANK_WOLFE = (
+    frank_wolfe_targets,
+    frank_wolfe_closed_form,
+    frank_wolfe_rate_printed,
+    frank_wolfe_rate,
+)
 LOCALMAX = (quiescent,)
 CAUSAL_SPHERE = (renyi_displacement, renyi_capture)

@@ -28,10 +28,16 @@ MAX_STEPS = 4000  # of a second integration
 MAX_CLUSTERS = 3  # of coordinates in the leading eigenspace
 MIN_PACE = 0.5  # of 1/c, in units of 2t, where 1 is expected: see docs/theorems.md
 MIN_SHARPNESS = 0.99  # below it a test that does not pass leaves the question open
-MIN_SIZE = 1e-9  # of the start: the error control does not resolve smaller rescaled tokens
+MIN_SIZE = (
+    1e-9  # of the start: the error control does not resolve smaller rescaled tokens
+)
 MAX_MEAN = 1e-3  # of a collapse, relative to the largest norm at the start
-MAX_FAIL_RTOL = 1e-6  # a trajectory with a larger rtol may miss a limit because of its error
-MAX_DIFFERENCE = 1e-2  # of the largest coordinate, between the trajectory and a second integration
+MAX_FAIL_RTOL = (
+    1e-6  # a trajectory with a larger rtol may miss a limit because of its error
+)
+MAX_DIFFERENCE = (
+    1e-2  # of the largest coordinate, between the trajectory and a second integration
+)
 MAX_FACET_DIMENSION = 4  # above it the facets of a hull are too many
 MAX_DIRECTIONS = 1000
 ERROR_PER_RTOL = 100  # global error of a trajectory, in units of its rtol, that error control may leave
@@ -62,29 +68,51 @@ class Problem:
         plain = replace(
             trajectory,
             tokens=trajectory.array[:, real].astype(np.float64),
-            rescaled=None if rescaled is None else np.asarray(to_numpy(rescaled), np.float64)[:, real],
+            rescaled=None
+            if rescaled is None
+            else np.asarray(to_numpy(rescaled), np.float64)[:, real],
             start=np.asarray(trajectory.start, np.float64)[real],
             real=np.ones(int(real.sum()), bool),
-            powers=tuple((np.asarray(to_numpy(power), np.float64), log) for power, log in trajectory.powers),
+            powers=tuple(
+                (np.asarray(to_numpy(power), np.float64), log)
+                for power, log in trajectory.powers
+            ),
         )
         expected, reached = classify_rule(rule, plain.start.shape[1]), plain.reached
         rate = abs(float(expected.eigenvalues[0].real))
         end = rate * float(plain.saved[reached - 1]) if reached else 0.0
-        return cls(plain, rule, expected, np.asarray(plain.start), rate, end, rule.form(plain.start.shape[1]))
+        return cls(
+            plain,
+            rule,
+            expected,
+            np.asarray(plain.start),
+            rate,
+            end,
+            rule.form(plain.start.shape[1]),
+        )
 
     def tests(self, horizons: Sequence[float] = HORIZONS) -> "Iterator[LimitTest]":
         """Yield the trajectory if it is long enough for the first horizon, then second integrations to later ones."""
         why = f"because the trajectory ends at lambda t = {self.end:.4g}"
         if self.end >= horizons[0] * (1 - 1e-9):
             at = f"at lambda t = {self.end:.4g}, the end of the trajectory"
-            yield LimitTest(self.trajectory, at, accurate=find_rtol(self.trajectory) <= MAX_FAIL_RTOL)
+            yield LimitTest(
+                self.trajectory,
+                at,
+                accurate=find_rtol(self.trajectory) <= MAX_FAIL_RTOL,
+            )
             why = f"because the test does not pass {at}"
         difference = None
         for horizon in horizons:
             if horizon > self.end * (1 + 1e-9):
-                end, saved = horizon / self.rate, self.trajectory.saved[: self.trajectory.reached]
+                end, saved = (
+                    horizon / self.rate,
+                    self.trajectory.saved[: self.trajectory.reached],
+                )
                 times = np.union1d(np.linspace(0, end, 61), saved[saved <= end])
-                second = simulate(self.start, self.rule, times=times, max_steps=MAX_STEPS)
+                second = simulate(
+                    self.start, self.rule, times=times, max_steps=MAX_STEPS
+                )
                 difference = self._compare(second) if difference is None else difference
                 where = f"at lambda t = {horizon:g} of a second integration from the same tokens, {why}"
                 yield LimitTest(second, where, second.problem or difference)
@@ -98,7 +126,11 @@ class Problem:
             return ""
         here, there = given.gathering[: len(places)], second.gathering[places]
         sizes = np.abs(there).max(axis=(1, 2))
-        apart = float((np.abs(here - there).max(axis=(1, 2)) / np.where(sizes > 0, sizes, 1.0)).max())
+        apart = float(
+            (
+                np.abs(here - there).max(axis=(1, 2)) / np.where(sizes > 0, sizes, 1.0)
+            ).max()
+        )
         if apart <= MAX_DIFFERENCE:
             return ""
         return (
@@ -115,7 +147,9 @@ class LimitTest:
     trajectory: SmoothTrajectory
     where: str  # words for the reason of a verdict
     problem: str = ""  # why nothing can be tested
-    accurate: bool = True  # False if the integrator's error may be the cause of a failure
+    accurate: bool = (
+        True  # False if the integrator's error may be the cause of a failure
+    )
 
     @property
     def last(self) -> int:  # index of the last saved time with finite tokens
@@ -126,38 +160,61 @@ class LimitTest:
         return np.asarray(self.trajectory.drawn[self.last])
 
 
-Measure: TypeAlias = Callable[[LimitTest], tuple[float, str, object]]  # distance from the limit, its name, a witness
+Measure: TypeAlias = Callable[
+    [LimitTest], tuple[float, str, object]
+]  # distance from the limit, its name, a witness
 
 
 def find_rtol(trajectory: SmoothTrajectory) -> float:
     """Return the rtol at the end of the error control; infinite for fixed steps, which have no error control."""
     stats = trajectory.stats
-    return float(stats.get("rtol_reached", stats["rtol"])) if stats["adaptive"] else np.inf
+    return (
+        float(stats.get("rtol_reached", stats["rtol"])) if stats["adaptive"] else np.inf
+    )
 
 
 def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
     """Return the verdict if V does not have a spectrum of this kind, or other hypotheses are not met."""
     rule: Any = trajectory.rule
-    uncovered = ["Q, K or V depends on time"] if any(map(callable, rule.weights)) else []
+    uncovered = (
+        ["Q, K or V depends on time"] if any(map(callable, rule.weights)) else []
+    )
     uncovered += ["attention is causal"] if rule.causal else []
     if uncovered:
         return report_not_met(*uncovered)
     expected = classify_rule(rule, trajectory.array.shape[-1])
     if expected.kind != kind:
-        return report_not_met(f"the spectrum of V belongs to another statement ({expected.kind})", applies=False)
+        return report_not_met(
+            f"the spectrum of V belongs to another statement ({expected.kind})",
+            applies=False,
+        )
     return report_not_met(*expected.missing) if expected.missing else None
 
 
 def cover(kind: str, V: str, hypotheses: str, d: int = 2) -> dict[str, Any]:
     """Return the hypotheses and the example of a statement about one kind of spectrum, for `Statement`."""
-    tokens = "[[1.0], [-0.5], [0.2]]" if d == 1 else f'hm.configuration("gaussian", n=8, d={d})'
+    tokens = (
+        "[[1.0], [-0.5], [0.2]]"
+        if d == 1
+        else f'hm.configuration("gaussian", n=8, d={d})'
+    )
     example = f"{tokens}, hm.SelfAttention(V={V}), times=10"
     unmet = partial(require_kind, kind)
-    return {"rule": SelfAttention, "require": unmet, "example": example, "hypotheses": hypotheses}
+    return {
+        "rule": SelfAttention,
+        "require": unmet,
+        "example": example,
+        "hypotheses": hypotheses,
+    }
 
 
 def check_limit(
-    problem: Problem, measure: Measure, tolerance: float, *, dual: FloatArray | None = None, hull: bool = False
+    problem: Problem,
+    measure: Measure,
+    tolerance: float,
+    *,
+    dual: FloatArray | None = None,
+    hull: bool = False,
 ) -> Verdict:
     """Test the hull at every saved time, then the limit until its distance is within the tolerance.
 
@@ -167,11 +224,20 @@ def check_limit(
     """
     gap = 1.0  # between the real parts of the leading and the next eigenvalue, relative to the leading one
     if dual is not None:
-        values, others = problem.expected.eigenvalues.real, problem.expected.multiplicity
-        gap = float(values[0] - values[others]) / problem.rate if others < len(values) else 1.0
+        values, others = (
+            problem.expected.eigenvalues.real,
+            problem.expected.multiplicity,
+        )
+        gap = (
+            float(values[0] - values[others]) / problem.rate
+            if others < len(values)
+            else 1.0
+        )
         size = float(np.abs(problem.start).max()) * float(np.linalg.norm(dual))
         if float(np.abs(problem.start @ dual).max()) <= 1e-12 * size:
-            return Verdict(Outcome.NOTHING, "No token has a component in the leading eigenspace.")
+            return Verdict(
+                Outcome.NOTHING, "No token has a component in the leading eigenspace."
+            )
     if hull and (outside := _check_hull(problem, dual)) is not None:
         return outside
     for test in problem.tests():
@@ -183,10 +249,19 @@ def check_limit(
         if distance < tolerance:
             return report(True, found, **about)
     # Sharpness: the least attention that a row gives to one cluster at the end, 1 if every token has chosen
-    P, points = np.asarray(test.trajectory.attention(test.last)), test.trajectory.gathering[test.last]
-    labels = label_clusters(points, points, test.trajectory.real)  # at the present spread, maybe far below the first
-    sharpness = float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
-    small = float(np.abs(test.tokens).max()) < MIN_SIZE * float(np.abs(problem.start).max())
+    P, points = (
+        np.asarray(test.trajectory.attention(test.last)),
+        test.trajectory.gathering[test.last],
+    )
+    labels = label_clusters(
+        points, points, test.trajectory.real
+    )  # at the present spread, maybe far below the first
+    sharpness = float(
+        (P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min()
+    )
+    small = float(np.abs(test.tokens).max()) < MIN_SIZE * float(
+        np.abs(problem.start).max()
+    )
     if small or sharpness < MIN_SHARPNESS:
         found += " Attention is not sharp by then: such tokens need longer, or rest in a balance."
         return report(None, found, **about)
@@ -198,7 +273,11 @@ def check_limit(
 
 def _report_failure(accurate: bool, found: str, **about: Any) -> Verdict:
     """Return a failure, or an open question if the integrator's error may be the cause."""
-    doubt = "" if accurate else " The integrator's error may be the cause: use a smaller `rtol` or `dt`."
+    doubt = (
+        ""
+        if accurate
+        else " The integrator's error may be the cause: use a smaller `rtol` or `dt`."
+    )
     return report(False if accurate else None, f"{found}{doubt}", **about)
 
 
@@ -213,7 +292,9 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
     supports = (start @ normals.T).max(axis=0)
     worst, k, token = -np.inf, 0, 0
     for at in range(trajectory.reached):
-        excess = (trajectory.drawn[at] @ reader / size @ normals.T - supports).max(axis=1)
+        excess = (trajectory.drawn[at] @ reader / size @ normals.T - supports).max(
+            axis=1
+        )
         if excess.max() > worst:
             worst, k, token = float(excess.max()), at, int(excess.argmax())
     if worst <= HULL_TOL:
@@ -222,8 +303,13 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
         f"At {trajectory.label(k)} token {token} is outside the initial hull by {format_up(worst, 2)} of the "
         f"largest coordinate {'' if dual is None else 'in the leading eigenspace '}(tolerance {HULL_TOL:g})."
     )
-    about = {"margin": HULL_TOL - worst, "witness": {"time": float(trajectory.saved[k]), "token": token}}
-    return _report_failure(worst > ERROR_PER_RTOL * find_rtol(trajectory), found, **about)
+    about = {
+        "margin": HULL_TOL - worst,
+        "witness": {"time": float(trajectory.saved[k]), "token": token},
+    }
+    return _report_failure(
+        worst > ERROR_PER_RTOL * find_rtol(trajectory), found, **about
+    )
 
 
 def outer_normals(points: FloatArray) -> FloatArray:
@@ -236,7 +322,9 @@ def outer_normals(points: FloatArray) -> FloatArray:
             return np.unique(scipy.spatial.ConvexHull(points).equations[:, :-1], axis=0)
         except scipy.spatial.QhullError:  # all points lie in a subspace
             pass
-    centred = points - points.mean(axis=0)  # else principal axes, and directions from the mean to the farthest points
+    centred = points - points.mean(
+        axis=0
+    )  # else principal axes, and directions from the mean to the farthest points
     lengths = np.linalg.norm(centred, axis=1)
     farthest = np.argsort(-lengths, kind="stable")[:MAX_DIRECTIONS]
     farthest = farthest[lengths[farthest] > 0]
@@ -265,7 +353,11 @@ def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
     P, z = test.trajectory.attention(test.last), test.tokens[:, 0]
     off = 1 - np.maximum(P[:, z.argmin()], P[:, z.argmax()])
     order = np.argsort(off)
-    return float(off[order[-2]]), "The distance of the second farthest row from Boolean", {"token": int(order[-2])}
+    return (
+        float(off[order[-2]]),
+        "The distance of the second farthest row from Boolean",
+        {"token": int(order[-2])},
+    )
 
 
 @Statement(
@@ -288,23 +380,46 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
     "the components in that eigenspace stay in their initial hull and tend to points that follow themselves; the "
     "others are free.",
     f"{PAPER}, Theorem 5.2",
-    **cover("product", 'hm.matrix("paper-product")', "leading eigenvalue positive, multiple, semisimple", d=3),
+    **cover(
+        "product",
+        'hm.matrix("paper-product")',
+        "leading eigenvalue positive, multiple, semisimple",
+        d=3,
+    ),
 )
 def product(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the polytope for the components in the leading eigenspace."""
     problem = Problem.of(trajectory)
-    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, dual=problem.expected.dual, hull=True)
+    return check_limit(
+        problem,
+        partial(_measure_gain, problem),
+        GAIN_TOL,
+        dual=problem.expected.dual,
+        hull=True,
+    )
 
 
 def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object]:
     B, expected = problem.B, problem.expected
-    points = test.tokens if expected.kind == "polytope" else test.tokens @ expected.dual @ expected.leading.T
-    points = points / (float(np.abs(points).max()) or 1.0)  # squares must neither overflow nor underflow
+    points = (
+        test.tokens
+        if expected.kind == "polytope"
+        else test.tokens @ expected.dual @ expected.leading.T
+    )
+    points = points / (
+        float(np.abs(points).max()) or 1.0
+    )  # squares must neither overflow nor underflow
     points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
     products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
-    gains = (products - np.diag(products)[:, None]).max(axis=1) / float(np.linalg.norm(B, 2))
+    gains = (products - np.diag(products)[:, None]).max(axis=1) / float(
+        np.linalg.norm(B, 2)
+    )
     worst = int(gains.argmax())
-    return float(gains[worst]), "The most that a token would gain by following another", {"token": worst}
+    return (
+        float(gains[worst]),
+        "The most that a token would gain by following another",
+        {"token": worst},
+    )
 
 
 @Statement(
@@ -313,13 +428,17 @@ def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object
     "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of z_i along phi stay between the first smallest and "
     "largest one, and tend to at most three values.",
     f"{PAPER}, Theorem 4.2",
-    **cover("hyperplanes", 'hm.matrix("paper-2d")', "leading eigenvalue simple and positive"),
+    **cover(
+        "hyperplanes", 'hm.matrix("paper-2d")', "leading eigenvalue simple and positive"
+    ),
 )
 def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the distance of coordinates from the nearest of at most three values."""
     problem = Problem.of(trajectory)
     dual = problem.expected.dual
-    return check_limit(problem, partial(_measure_scatter, dual), SCATTER_TOL, dual=dual, hull=True)
+    return check_limit(
+        problem, partial(_measure_scatter, dual), SCATTER_TOL, dual=dual, hull=True
+    )
 
 
 @Statement(
@@ -328,18 +447,25 @@ def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     "eigenspace settle, and there are at most three of them: parallel subspaces of codimension k.",
     f"{PAPER}, section 4, open",
     conjecture=True,
-    **cover("hyperplanes", "[[2, 0], [0, 1]]", "several eigenvalues with positive real part"),
+    **cover(
+        "hyperplanes", "[[2, 0], [0, 1]]", "several eigenvalues with positive real part"
+    ),
 )
 def codimension(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the hyperplanes for all coordinates of eigenvalues with positive real part."""
     problem = Problem.of(trajectory)
     positive = problem.expected.eigenvalues.real[: problem.expected.positive]
     if len(positive) < 2:
-        return Verdict(Outcome.NOTHING, "Only the leading eigenvalue has a positive real part: see the hyperplanes.")
+        return Verdict(
+            Outcome.NOTHING,
+            "Only the leading eigenvalue has a positive real part: see the hyperplanes.",
+        )
     slowest, threshold = float(positive[-1]) / problem.rate, positive[-1] / 2
     if slowest * HORIZONS[-1] < HORIZONS[0]:
         slow = f"The smallest positive real part is {slowest:.2g} of the leading one"
-        return report(None, f"{slow}: rounding decides attention before that direction settles.")
+        return report(
+            None, f"{slow}: rounding decides attention before that direction settles."
+        )
 
     def is_positive(real: float, imaginary: float = 0.0) -> bool:
         return bool(real > threshold)
@@ -347,23 +473,33 @@ def codimension(trajectory: SmoothTrajectory) -> Verdict:
     # Left invariant vectors of these eigenvalues, from a real Schur form of V^T
     V = problem.rule.value_matrix(problem.start.shape[1])
     _, vectors, _ = scipy.linalg.schur(V.T, output="real", sort=is_positive)
-    return check_limit(problem, partial(_measure_scatter, vectors[:, : len(positive)]), SCATTER_TOL)
+    return check_limit(
+        problem, partial(_measure_scatter, vectors[:, : len(positive)]), SCATTER_TOL
+    )
 
 
 def _measure_scatter(dual: FloatArray, test: LimitTest) -> tuple[float, str, object]:
     scale = float(np.abs(test.tokens @ dual).max()) or 1.0
     coordinates = test.tokens @ dual / scale  # (n, k)
     labels = label_values(coordinates)
-    values = np.stack([coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)])
-    off = float(np.abs(coordinates - values[labels]).max()) / max(float(np.ptp(coordinates, axis=0).max()), 1.0)
+    values = np.stack(
+        [coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)]
+    )
+    off = float(np.abs(coordinates - values[labels]).max()) / max(
+        float(np.ptp(coordinates, axis=0).max()), 1.0
+    )
     phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
     return off, phrase, {"values": (values * scale).round(6).tolist()}
 
 
 def label_values(coordinates: FloatArray) -> IntArray:
     """Label the clusters of coordinates (n, k), at most three: the largest gaps separate them."""
-    labels = label_clusters(coordinates, coordinates, np.ones(len(coordinates), bool), tol=0.05)
-    if labels.max() >= MAX_CLUSTERS:  # keep the three with most tokens; the others join the nearest
+    labels = label_clusters(
+        coordinates, coordinates, np.ones(len(coordinates), bool), tol=0.05
+    )
+    if (
+        labels.max() >= MAX_CLUSTERS
+    ):  # keep the three with most tokens; the others join the nearest
         kept = np.argsort(-np.bincount(labels), kind="stable")[:MAX_CLUSTERS]
         centres = np.stack([coordinates[labels == c].mean(axis=0) for c in kept])
         labels = np.linalg.norm(coordinates[:, None] - centres, axis=-1).argmin(axis=1)
@@ -384,11 +520,24 @@ def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
 
     def measure(test: LimitTest) -> tuple[float, str, object]:
         saved, dual = test.trajectory.saved, problem.expected.dual
-        back = int(np.searchsorted(saved, saved[test.last] - 3 / problem.rate, side="right")) - 1
-        earlier = test.trajectory.drawn[back] if back >= 0 else problem.start  # z = x at time 0
+        back = (
+            int(
+                np.searchsorted(
+                    saved, saved[test.last] - 3 / problem.rate, side="right"
+                )
+            )
+            - 1
+        )
+        earlier = (
+            test.trajectory.drawn[back] if back >= 0 else problem.start
+        )  # z = x at time 0
         now, then = test.tokens @ dual, earlier @ dual
         moved = np.abs(now - then).max(axis=1) / (float(np.abs(now).max()) or 1.0)
-        return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
+        return (
+            float(moved.max()),
+            "The last move in the leading plane",
+            {"token": int(moved.argmax())},
+        )
 
     return check_limit(problem, measure, MOVE_TOL)
 
@@ -416,13 +565,20 @@ def collapse(trajectory: SmoothTrajectory) -> Verdict:
             return report(None, test.problem)
         tokens, times, last = test.trajectory.array, test.trajectory.saved, test.last
         half = int(np.searchsorted(times, times[last] / 2, side="right")) - 1
-        earlier, since = (tokens[half], times[half]) if half >= 0 else (problem.start, 0.0)
-        middle, end = _largest_variance(earlier @ root.T), _largest_variance(tokens[last] @ root.T)
+        earlier, since = (
+            (tokens[half], times[half]) if half >= 0 else (problem.start, 0.0)
+        )
+        middle, end = (
+            _largest_variance(earlier @ root.T),
+            _largest_variance(tokens[last] @ root.T),
+        )
         mean = float(np.linalg.norm(tokens[last].mean(axis=0))) / first
         elapsed = problem.rate * float(times[last] - since)
         pace = (1 / end - 1 / middle) / (2 * elapsed) if end > 0 else np.inf
         if end > 0 and np.finfo(np.float64).eps / end > 0.1 * elapsed:
-            return report(None, "The tokens are so small that floats cannot see how 1/c grows.")
+            return report(
+                None, "The tokens are so small that floats cannot see how 1/c grows."
+            )
         found = (
             f"1/c grew by {format_down(pace, 3)} of 2t since lambda t = {problem.rate * since:.4g} "
             f"(at least {MIN_PACE:g}), and the mean is {format_up(mean, 2)} of the first norm, {test.where}."
@@ -458,18 +614,39 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     if len(values) < 2:
         return Verdict(Outcome.NOTHING, "One saved time shows no growth.")
     if not np.isfinite(values).all():
-        return report(None, "The energy leaves the range of floats; use a smaller beta.")
+        return report(
+            None, "The energy leaves the range of floats; use a smaller beta."
+        )
     growth = np.diff(values) / np.abs(values[1:])
     worst = int(growth.argmin())
     # An error of size rtol in a token changes E by a factor of about 1 + beta rtol. With a loose rtol or long fixed
     # steps E may fall although that of the flow does not: this leaves the question open.
     sensitivity, rtol = 1 + float(rule.find_beta(0.0)), find_rtol(trajectory)
-    tolerance = sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12
+    tolerance = (
+        sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12
+    )
     holds = bool(growth[worst] >= -tolerance)
-    answer = None if not holds and growth[worst] >= -sensitivity * ERROR_PER_RTOL * rtol else holds
-    smallest, where = format_down(growth[worst], 2), {"time": float(trajectory.saved[worst])}
+    answer = (
+        None
+        if not holds and growth[worst] >= -sensitivity * ERROR_PER_RTOL * rtol
+        else holds
+    )
+    smallest, where = (
+        format_down(growth[worst], 2),
+        {"time": float(trajectory.saved[worst])},
+    )
     reason = f"The smallest relative growth between saved times is {smallest} (tolerance {tolerance:.0e})."
-    return report(answer, reason, margin=float(growth[worst] + tolerance), witness=where)
+    return report(
+        answer, reason, margin=float(growth[worst] + tolerance), witness=where
+    )
 
 
-SELF_ATTENTION = (boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair)
+SELF_ATTENTION = (
+    boolean,
+    polytope,
+    hyperplanes,
+    product,
+    collapse,
+    codimension,
+    complex_pair,
+)

@@ -89,9 +89,21 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, as `hardmax verify --json` prints it."""
-        names = ("name", "statement", "reference", "outcome", "holds", "margin", "witness", "reason", "conjecture")
+        names = (
+            "name",
+            "statement",
+            "reference",
+            "outcome",
+            "holds",
+            "margin",
+            "witness",
+            "reason",
+            "conjecture",
+        )
         data = {name: getattr(self, name) for name in names}
-        return data | {"margin": float(self.margin) if np.isfinite(self.margin) else None}
+        return data | {
+            "margin": float(self.margin) if np.isfinite(self.margin) else None
+        }
 
 
 class Verdicts(list[Verdict]):
@@ -109,9 +121,17 @@ class Verdicts(list[Verdict]):
         return str(draw("card", verdicts=self))
 
 
-def report(holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
+def report(
+    holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None
+) -> Verdict:
     """Return the verdict of a check, without the words that its `Statement` adds; None means undecided."""
-    outcome = Outcome.UNDECIDED if holds is None else Outcome.HOLDS if holds else Outcome.FAILS
+    outcome = (
+        Outcome.UNDECIDED
+        if holds is None
+        else Outcome.HOLDS
+        if holds
+        else Outcome.FAILS
+    )
     return Verdict(outcome, reason, margin, witness)
 
 
@@ -190,22 +210,36 @@ class Statement:
     @property
     def status(self) -> str:
         """In words: proved here or in the paper, repaired, refuted, checked, or open."""
-        proved = "proved here" if self.reference.startswith("hardmax") else "proved in the paper"
+        proved = (
+            "proved here"
+            if self.reference.startswith("hardmax")
+            else "proved in the paper"
+        )
         return self.proof or ("open (conjecture)" if self.conjecture else proved)
 
     def __call__(self, check: Callable[[T], Verdict]) -> Callable[[T], Verdict]:
         @wraps(check)
         def check_in_words(trajectory: T) -> Verdict:
             verdict = self._refuse(trajectory) or check(trajectory)
-            words = {"name": self.name, "statement": self.text, "reference": self.reference}
+            words = {
+                "name": self.name,
+                "statement": self.text,
+                "reference": self.reference,
+            }
             return replace(verdict, conjecture=self.conjecture, **words)  # type: ignore[arg-type]
 
         (parameter,) = signature(check).parameters.values()
         kind = getattr(parameter.annotation, "__name__", "")
         kind = kind if kind.endswith("Trajectory") else "Trajectory"
         text = f"{cleandoc(check.__doc__ or '')}\n\nThe statement: {self.text} ({self.reference})\n"
-        text += SECTIONS.format(kind=kind, requirement=ALL_LAYERS if issubclass(self.rule, Layered) else "")
-        text += EXAMPLE.format(example=self.example, name=check.__name__) if self.example else ""
+        text += SECTIONS.format(
+            kind=kind, requirement=ALL_LAYERS if issubclass(self.rule, Layered) else ""
+        )
+        text += (
+            EXAMPLE.format(example=self.example, name=check.__name__)
+            if self.example
+            else ""
+        )
         check_in_words.__doc__, check_in_words.statement = text, self  # type: ignore[attr-defined]
         return check_in_words
 
@@ -213,7 +247,14 @@ class Statement:
         """Return the verdict if the test cannot run on a trajectory; raise an error for a batch."""
         trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
         if not isinstance(trajectory.rule, self.rule):
-            return report_not_met(f"the rule is {type(trajectory.rule).__name__}, not {self.rule.__name__}")
-        if issubclass(self.rule, Layered) and len(trajectory.saved) <= trajectory.saved[-1]:
-            return report(None, 'Only the last layer was kept; simulate with `save="all"`.')
+            return report_not_met(
+                f"the rule is {type(trajectory.rule).__name__}, not {self.rule.__name__}"
+            )
+        if (
+            issubclass(self.rule, Layered)
+            and len(trajectory.saved) <= trajectory.saved[-1]
+        ):
+            return report(
+                None, 'Only the last layer was kept; simulate with `save="all"`.'
+            )
         return self.require(trajectory) if self.require else None

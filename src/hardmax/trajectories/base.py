@@ -38,7 +38,9 @@ class LazySequence(Sequence[Result]):
     def __getitem__(self, b: Any) -> Any:  # an item, or a list of them for a slice
         if isinstance(b, slice):
             return [self[each] for each in range(len(self))[b]]
-        b = range(len(self))[b]  # negative indices count from the end, indices out of range raise IndexError
+        b = range(len(self))[
+            b
+        ]  # negative indices count from the end, indices out of range raise IndexError
         if b not in self._made:
             self._made[b] = self._make(b)
         return self._made[b]
@@ -99,7 +101,12 @@ class Trajectory(ABC):
     def __getitem__(self, b: int) -> Self:
         if not self.batched:
             advice = "Index `trajectory.tokens` instead."
-            raise ParameterTypeError("trajectory", "be that of a batch to have items", "one token set", advice)
+            raise ParameterTypeError(
+                "trajectory",
+                "be that of a batch to have items",
+                "one token set",
+                advice,
+            )
         return self._item(operator.index(b))
 
     @abstractmethod
@@ -131,7 +138,12 @@ class Trajectory(ABC):
         """Return k as an int; refuse other types."""
         if isinstance(k, bool) or not isinstance(k, Integral):
             advice = "`saved` has the layers or times; for several panels use plot(layers=[...])."
-            raise ParameterTypeError("k", "be an integer, a layer or the index of a saved time", repr(k), advice)
+            raise ParameterTypeError(
+                "k",
+                "be an integer, a layer or the index of a saved time",
+                repr(k),
+                advice,
+            )
         return int(k)
 
     @abstractmethod
@@ -140,7 +152,11 @@ class Trajectory(ABC):
 
     def label(self, at: int) -> str:
         """Return the name of a position in `tokens`: "layer 3" or "t = 1.5"."""
-        return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
+        return (
+            f"t = {self.saved[at]:.3g}"
+            if self.rule.continuous
+            else f"layer {self.saved[at]}"
+        )
 
     @abstractmethod
     def attention(self, k: int = -1) -> Array:
@@ -162,7 +178,9 @@ class Trajectory(ABC):
     def refuse_batch(self, call: str) -> None:
         """Raise an error for a batch, with the `call` to use instead."""
         if self.batched:
-            raise InputError(f"The trajectory must be that of one token set. Got a batch. Use {call}.")
+            raise InputError(
+                f"The trajectory must be that of one token set. Got a batch. Use {call}."
+            )
 
     def _describe_size(self) -> str:
         sets = f"{count(len(self.mask), 'token set')} of up to " if self.batched else ""
@@ -180,8 +198,14 @@ class Trajectory(ABC):
         Of `Hardmax` also layers of emergence and decision and the sets, for a batch in `token_sets`; of other rules
         also clusters and rescaled tokens.
         """
-        head = {"status": self.status, "rule": storage.rule_to_data(self.rule), "saved": self.saved}
-        return storage.to_json(self._format, head | {"stats": self.stats} | self._data())
+        head = {
+            "status": self.status,
+            "rule": storage.rule_to_data(self.rule),
+            "saved": self.saved,
+        }
+        return storage.to_json(
+            self._format, head | {"stats": self.stats} | self._data()
+        )
 
     @abstractmethod
     def _data(self) -> dict[str, Any]:
@@ -193,8 +217,16 @@ class Trajectory(ABC):
         A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
         needs the rule.
         """
-        texts = {"stats": json.dumps(self.stats), "rule": json.dumps(storage.rule_to_data(self.rule))}
-        shared = {"format": self._format, "tokens": self.array, "saved": self.saved, "batched": self.batched}
+        texts = {
+            "stats": json.dumps(self.stats),
+            "rule": json.dumps(storage.rule_to_data(self.rule)),
+        }
+        shared = {
+            "format": self._format,
+            "tokens": self.array,
+            "saved": self.saved,
+            "batched": self.batched,
+        }
         storage.write_archive(path, texts | shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
@@ -204,8 +236,12 @@ class Trajectory(ABC):
         """
         when = "time" if self.rule.continuous else "layer"
         axes = [when, "set", "token"] if self.batched else [when, "token"]
-        columns = dict(zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True))
-        columns |= {when: self.saved[columns[when]]} | storage.coordinate_columns(self.array)
+        columns = dict(
+            zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True)
+        )
+        columns |= {when: self.saved[columns[when]]} | storage.coordinate_columns(
+            self.array
+        )
         storage.write_rows(path, columns)
 
     @abstractmethod
@@ -213,28 +249,53 @@ class Trajectory(ABC):
         """Return the other arrays of a file."""
 
     @classmethod
-    def from_npz(cls, path: str | PathLike[str], *, rule: Rule | None = None) -> "Trajectory":
+    def from_npz(
+        cls, path: str | PathLike[str], *, rule: Rule | None = None
+    ) -> "Trajectory":
         """Read an archive of `to_npz`: a trajectory of the kind that was written. Runs no code from the file.
 
         Pass `rule`, that of the run, if it is one of your own or has a Python function for a matrix. Others are stored.
         """
-        kinds = {kind._format: partial(kind._read, rule) for kind in Trajectory.__subclasses__()}
+        kinds = {
+            kind._format: partial(kind._read, rule)
+            for kind in Trajectory.__subclasses__()
+        }
         return storage.read_archive(path, "be a trajectory saved with to_npz", kinds)
 
     @classmethod
     def _read(cls, given: Rule | None, file: Arrays) -> "Trajectory":
         """Return the trajectory of a file, unless its tokens, layers or times cannot be those of a run of its rule."""
-        rule, stats = storage.restore_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
-        tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
-        require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
-        right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
-        require(right, "`tokens` must be numbers")
-        require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
-        require(
-            saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has"
+        rule, stats = (
+            storage.restore_rule(json.loads(str(file["rule"])), given),
+            json.loads(str(file["stats"])),
         )
-        require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
-        require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
+        tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
+        require(
+            batched.shape == () and batched.dtype.kind == "b",
+            "`batched` must be true or false",
+        )
+        right = (
+            tokens.dtype.kind == "f"
+            and tokens.ndim == 3 + bool(batched)
+            and tokens.size > 0
+        )
+        require(right, "`tokens` must be numbers")
+        require(
+            saved.shape == tokens.shape[:1],
+            "`saved` must name a layer or time for each of `tokens`",
+        )
+        require(
+            saved.dtype.kind == ("f" if rule.continuous else "i"),
+            "`saved` must be layers or times, as the rule has",
+        )
+        require(
+            np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(),
+            "`saved` must increase",
+        )
+        require(
+            rule.dimension in (None, tokens.shape[-1]),
+            "`tokens` must have the size of the rule's matrices",
+        )
         require(isinstance(stats, dict), "`stats` must be a dictionary")
         return cls._from_arrays(file, rule, stats)
 

@@ -49,19 +49,28 @@ class TokenSet:
         return attention_over_tokens(self.sets[index], self.classes, self.real, n)
 
     def arrays(self) -> dict[str, AnyArray]:
-        arrays = {name: getattr(self.classes, name) for name in ("rows", "labels", "first")}
+        arrays = {
+            name: getattr(self.classes, name) for name in ("rows", "labels", "first")
+        }
         if arrays["rows"].dtype == object:
             arrays["rows"] = arrays["rows"].astype(str)  # Fractions
         arrays |= {name: getattr(self, name) for name in ("emerged", "settled", "real")}
         arrays["sizes"] = np.stack([sets.sizes for sets in self.sets])
-        return arrays | {"members": np.concatenate([sets.members for sets in self.sets])}
+        return arrays | {
+            "members": np.concatenate([sets.members for sets in self.sets])
+        }
 
     @classmethod
     def from_arrays(cls, file: Arrays, n: int, d: int, saved: IntArray) -> "TokenSet":
         """Return the set of n tokens of dimension d of these arrays; as they are indices, none is used unchecked."""
-        rows, labels, sizes, members = (file[name] for name in ("rows", "labels", "sizes", "members"))
+        rows, labels, sizes, members = (
+            file[name] for name in ("rows", "labels", "sizes", "members")
+        )
         check_array(file, "rows", "fU", (None, d))
-        require(len(rows) > 0 and (rows.dtype.kind == "U" or np.isfinite(rows).all()), "`rows` must be finite tokens")
+        require(
+            len(rows) > 0 and (rows.dtype.kind == "U" or np.isfinite(rows).all()),
+            "`rows` must be finite tokens",
+        )
         m = len(rows)
         for name, length, least, most in (
             ("real", len(labels), 0, n - 1),
@@ -74,15 +83,30 @@ class TokenSet:
             check_indices(file, name, (length,), least, most)
         check_indices(file, "sizes", (len(saved), m), 1, m)
         require((np.diff(file["real"]) > 0).all(), "`real` must increase")
-        require(np.array_equal(labels[file["first"]], np.arange(m)), "`first` must be a token of each class")
-        require(sizes.sum() == len(members), "`members` must be as many as the sum of `sizes`")
-        starts = np.cumsum(sizes)[:-1]  # the first member of every set but the first: there the next may be smaller
-        require((np.delete(np.diff(members), starts - 1) > 0).all(), "`members` of a set must increase")
+        require(
+            np.array_equal(labels[file["first"]], np.arange(m)),
+            "`first` must be a token of each class",
+        )
+        require(
+            sizes.sum() == len(members),
+            "`members` must be as many as the sum of `sizes`",
+        )
+        starts = np.cumsum(sizes)[
+            :-1
+        ]  # the first member of every set but the first: there the next may be smaller
+        require(
+            (np.delete(np.diff(members), starts - 1) > 0).all(),
+            "`members` of a set must increase",
+        )
         if rows.dtype.kind == "U":
             rows = np.vectorize(storage.to_fraction, otypes=[object])(rows)
         classes = Classes(rows, labels, file["first"], np.bincount(labels))
-        parts = zip(sizes, np.split(members, np.cumsum(sizes.sum(axis=1))[:-1]), strict=True)
-        sets = tuple(Sets(np.r_[0, np.cumsum(own)].astype(np.intp), part) for own, part in parts)
+        parts = zip(
+            sizes, np.split(members, np.cumsum(sizes.sum(axis=1))[:-1]), strict=True
+        )
+        sets = tuple(
+            Sets(np.r_[0, np.cumsum(own)].astype(np.intp), part) for own, part in parts
+        )
         return cls(classes, sets, file["emerged"], file["settled"], file["real"])
 
 
@@ -105,12 +129,16 @@ class TokenSets(LazySequence[TokenSet]):
         real = np.flatnonzero(self.real[b])
         tokens = self.tokens[b, real]
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
-        first = real[classes.first]  # a token of each class, and in this pass the only one
+        first = real[
+            classes.first
+        ]  # a token of each class, and in this pass the only one
         label = np.empty(self.real.shape[1], np.intp)
         label[real] = classes.labels
         starts = np.arange(len(first) + 1)
         sets = tuple(Sets(starts, label[follows[b, first]]) for follows in self.follows)
-        return TokenSet(classes, sets, self.emerged[b, first], self.settled[b, first], real)
+        return TokenSet(
+            classes, sets, self.emerged[b, first], self.settled[b, first], real
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +172,12 @@ class HardmaxTrajectory(Trajectory):
     token_sets: Sequence[TokenSet]
 
     def _item(self, b: int) -> Self:
-        return replace(self, tokens=self.tokens[:, b], token_sets=(self.token_sets[b],), batched=False)
+        return replace(
+            self,
+            tokens=self.tokens[:, b],
+            token_sets=(self.token_sets[b],),
+            batched=False,
+        )
 
     @property
     def keeps_exact_positions(self) -> bool:
@@ -161,13 +194,17 @@ class HardmaxTrajectory(Trajectory):
         """True for real tokens, False for padding: (n,) or (batch, n)."""
         if isinstance(self.token_sets, TokenSets):
             return self.token_sets.real
-        return self._stack([np.isin(np.arange(self.n), own.real) for own in self.token_sets])
+        return self._stack(
+            [np.isin(np.arange(self.n), own.real) for own in self.token_sets]
+        )
 
     def _per_token(self, name: Literal["emerged", "settled"]) -> IntArray:
         """Return a value of each class for each token: (n,) or (batch, n), -1 for padding."""
         if isinstance(self.token_sets, TokenSets):
             return np.asarray(getattr(self.token_sets, name))
-        return self._stack([own.to_tokens(getattr(own, name), self.n) for own in self.token_sets])
+        return self._stack(
+            [own.to_tokens(getattr(own, name), self.n) for own in self.token_sets]
+        )
 
     def _stack(self, rows: list[AnyArray]) -> AnyArray:
         return np.stack(rows) if self.batched else rows[0]
@@ -178,7 +215,10 @@ class HardmaxTrajectory(Trajectory):
         if not len(found):
             kept, advice = f"layers 0 to {self.layers}", "Simulate more layers."
             if len(self.saved) <= self.layers:
-                kept, advice = f"layer {self.layers} alone", 'Simulate with `save="all"`.'
+                kept, advice = (
+                    f"layer {self.layers} alone",
+                    'Simulate with `save="all"`.',
+                )
             raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 
@@ -187,7 +227,9 @@ class HardmaxTrajectory(Trajectory):
         self.refuse_batch(call)
         return self.token_sets[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | scipy.sparse.csr_array":
+    def attention(
+        self, k: int = -1, *, sparse: bool = False
+    ) -> "Array | scipy.sparse.csr_array":
         """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         The rows and columns of padding are zero. It is an (n, n) or (batch, n, n) array; with `sparse=True`, for one
@@ -195,22 +237,43 @@ class HardmaxTrajectory(Trajectory):
         """
         at = self.index(k)
         if sparse:
-            return self.only_token_set("trajectory[b].attention(k, sparse=True)").matrix(at, self.n)
-        return like(self._stack([own.matrix(at, self.n).toarray() for own in self.token_sets]), self.tokens)
+            return self.only_token_set(
+                "trajectory[b].attention(k, sparse=True)"
+            ).matrix(at, self.n)
+        return like(
+            self._stack([own.matrix(at, self.n).toarray() for own in self.token_sets]),
+            self.tokens,
+        )
 
     def sets(self, k: int = -1) -> list[IntArray]:
         """Return C_i at layer k for each token i of one token set: sorted indices, and none for padding."""
-        matrix = self.only_token_set("trajectory[b].sets(k)").matrix(self.index(k), self.n)
-        return [np.asarray(row, np.intp) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
+        matrix = self.only_token_set("trajectory[b].sets(k)").matrix(
+            self.index(k), self.n
+        )
+        return [
+            np.asarray(row, np.intp)
+            for row in np.split(matrix.indices, matrix.indptr[1:-1])
+        ]
 
     def followers(self, k: int = -1) -> dict[int, IntArray]:
         """Return the followers of each token of one token set at layer k, itself left out, for tokens that have some.
 
         Keys are tokens, and values are sorted indices.
         """
-        matrix = self.only_token_set("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocsc()
-        columns = [np.asarray(rows, np.intp) for rows in np.split(matrix.indices, matrix.indptr[1:-1])]
-        return {j: others for j, rows in enumerate(columns) if len(others := np.sort(rows[rows != j]))}
+        matrix = (
+            self.only_token_set("trajectory[b].followers(k)")
+            .matrix(self.index(k), self.n)
+            .tocsc()
+        )
+        columns = [
+            np.asarray(rows, np.intp)
+            for rows in np.split(matrix.indices, matrix.indptr[1:-1])
+        ]
+        return {
+            j: others
+            for j, rows in enumerate(columns)
+            if len(others := np.sort(rows[rows != j]))
+        }
 
     @cached_property
     def emerged(self) -> IntArray:
@@ -228,7 +291,10 @@ class HardmaxTrajectory(Trajectory):
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays
         """Indices of tokens that lead at the last layer, the first of each set of equal tokens; for a batch a list."""
-        each = [np.sort(own.real[own.classes.first[own.emerged >= 0]]) for own in self.token_sets]
+        each = [
+            np.sort(own.real[own.classes.first[own.emerged >= 0]])
+            for own in self.token_sets
+        ]
         return each if self.batched else each[0]
 
     def margins(self, k: int = -1, tokens: ArrayLike | None = None) -> FloatArray:
@@ -242,17 +308,24 @@ class HardmaxTrajectory(Trajectory):
         own, at = self.only_token_set("trajectory[b].margins(k)"), self.index(k)
         Z = self.array[at][own.real[own.classes.first]].astype(np.float64)  # (m, d)
         wanted = np.arange(self.n) if tokens is None else np.asarray(tokens, np.intp)
-        labels = own.to_tokens(np.arange(len(own.classes)), self.n)[wanted]  # class of each
+        labels = own.to_tokens(np.arange(len(own.classes)), self.n)[
+            wanted
+        ]  # class of each
         rows, places = np.unique(labels[labels >= 0], return_inverse=True)
         margins = np.full(len(wanted), np.nan)
         size, step = np.abs(Z).max() or 1.0, max(1, MAX_PRODUCTS // len(Z))
         if not np.isfinite(size):  # tokens left the range of floats
             return margins
-        parts = [_float_gaps(Z / size, own.sets[at], rows[p : p + step], self.rule) for p in range(0, len(rows), step)]
+        parts = [
+            _float_gaps(Z / size, own.sets[at], rows[p : p + step], self.rule)
+            for p in range(0, len(rows), step)
+        ]
         gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
         close, layer = np.flatnonzero(gaps < EXACT_BELOW * size), int(self.saved[at])
         if len(close) and self.keeps_exact_positions:
-            exact = _exact_gaps(rows[close], own.sets[at], self.rule, layer, self.history)
+            exact = _exact_gaps(
+                rows[close], own.sets[at], self.rule, layer, self.history
+            )
             gaps[close] = self.rule.grow(exact, layer)
         margins[labels >= 0] = gaps[places]
         return margins
@@ -265,7 +338,9 @@ class HardmaxTrajectory(Trajectory):
         size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             unit = self.array / np.where(size > 0, size, 1)
-            squares = ((self.rule.images(unit) if definite else unit) * unit).sum(axis=-1)
+            squares = ((self.rule.images(unit) if definite else unit) * unit).sum(
+                axis=-1
+            )
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
@@ -288,9 +363,14 @@ class HardmaxTrajectory(Trajectory):
 
         An `InputError` if not every layer was kept.
         """
-        own, layer = self.only_token_set("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
+        own, layer = (
+            self.only_token_set("trajectory[b].exact(k)"),
+            int(self.saved[self.index(k)]),
+        )
         exact = np.full(self.array.shape[-2:], None, object)
-        exact[own.real] = (self.history.fractions(layer) * self.rule.growth(layer))[own.classes.labels]
+        exact[own.real] = (self.history.fractions(layer) * self.rule.growth(layer))[
+            own.classes.labels
+        ]
         return exact
 
     @cached_property
@@ -300,9 +380,7 @@ class HardmaxTrajectory(Trajectory):
         if not self.batched:
             known = f"{leaders_since(self.emerged[self.leaders])} {known}"
         if lost is not None:
-            known += (
-                f" Without normalisation tokens leave the range of {self.array.dtype} from layer {self.saved[lost]} on."
-            )
+            known += f" Without normalisation tokens leave the range of {self.array.dtype} from layer {self.saved[lost]} on."
         return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
     def _describe_decided(self) -> str:
@@ -316,9 +394,17 @@ class HardmaxTrajectory(Trajectory):
 
     def _data(self) -> dict[str, Any]:
         if self.batched:
-            return {"token_sets": [self[b]._data() for b in range(len(self.token_sets))]}
-        data = {name: getattr(self, name) for name in ("status", "leaders", "emerged", "decided")}
-        return data | {"tokens": self.array, "sets": [self.sets(int(k)) for k in self.saved]}
+            return {
+                "token_sets": [self[b]._data() for b in range(len(self.token_sets))]
+            }
+        data = {
+            name: getattr(self, name)
+            for name in ("status", "leaders", "emerged", "decided")
+        }
+        return data | {
+            "tokens": self.array,
+            "sets": [self.sets(int(k)) for k in self.saved],
+        }
 
     def _arrays(self) -> dict[str, AnyArray]:
         arrays = {"token_sets": np.array(len(self.token_sets))}
@@ -340,7 +426,10 @@ class HardmaxTrajectory(Trajectory):
             b, _, rest = name.partition("/")
             if rest:
                 parts[int(b)][rest] = array
-        found = tuple(TokenSet.from_arrays(part, tokens.shape[-2], tokens.shape[-1], saved) for part in parts)
+        found = tuple(
+            TokenSet.from_arrays(part, tokens.shape[-2], tokens.shape[-1], saved)
+            for part in parts
+        )
         return cls(tokens, rule, saved, batched, stats, found)
 
 
@@ -349,10 +438,14 @@ def leaders_since(emerged: IntArray) -> str:
     if len(emerged) < 2:
         return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
     last = emerged.max()
-    return f"{len(emerged)} leaders" + (f"; the last one appeared at layer {last}." if last else ", all since layer 0.")
+    return f"{len(emerged)} leaders" + (
+        f"; the last one appeared at layer {last}." if last else ", all since layer 0."
+    )
 
 
-def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:
+def _float_gaps(
+    unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax
+) -> FloatArray:
     """Return the margins of a few rows in floats, from all their products."""
     own, some = sets.take(rows), np.arange(len(rows))
     products = unit_rows(rule.images(unit[rows])) @ unit.T  # (rows, m)
@@ -363,7 +456,9 @@ def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> 
     return np.asarray(best - products.max(axis=1))
 
 
-def _exact_gaps(rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History) -> FloatArray:
+def _exact_gaps(
+    rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History
+) -> FloatArray:
     """Return ⟨A z_i, z_C - z_j⟩ / |A z_i| with exact differences rounded last; rows with one target share them."""
     positions, D = history.at(layer, range(len(sets))), history.denominator(layer)
     gaps = np.empty(len(rows))
@@ -373,7 +468,10 @@ def _exact_gaps(rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: 
         steps = as_floats(differences, spread)  # (m, d), at most 1
         for p in np.flatnonzero(sets.targets[rows] == target):
             direction = apply(rule.metric.rows, positions[rows[p]])
-            leads = steps @ unit_rows(as_floats([direction], max(map(abs, direction)) or 1))[0]
+            leads = (
+                steps
+                @ unit_rows(as_floats([direction], max(map(abs, direction)) or 1))[0]
+            )
             leads[sets[rows[p]]] = np.inf
             if rule.causal:
                 leads[rows[p] + 1 :] = np.inf

@@ -29,8 +29,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "hardmax-limit-1"
-MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = 10**10, 10**6  # for a radius in seconds: products, and tokens in the plane
-STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
+MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = (
+    10**10,
+    10**6,
+)  # for a radius in seconds: products, and tokens in the plane
+STORED = (
+    "status",
+    "certified",
+    "layer",
+    "tokens",
+    "leaders",
+    "emerged",
+    "clusters",
+    "points",
+    "weights",
+    "pace",
+)
 AGAIN = "Run hm.limit again."
 
 
@@ -46,7 +60,10 @@ class Comparable:
         if not isinstance(other, type(self)):
             return NotImplemented
         names = [item.name for item in fields(self) if item.compare]
-        return all(np.array_equal(*(to_numpy(getattr(one, name)) for one in (self, other))) for name in names)
+        return all(
+            np.array_equal(*(to_numpy(getattr(one, name)) for one in (self, other)))
+            for name in names
+        )
 
     def __hash__(self) -> int:
         return hash(self.clusters.tobytes())
@@ -70,7 +87,9 @@ class _StoredLimit:
 
     def exact_points(self) -> list[Point]:
         if self.stored_points is None:
-            raise InputError(f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}")
+            raise InputError(
+                f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}"
+            )
         return self.stored_points
 
 
@@ -133,7 +152,9 @@ class Limit(Comparable):
     _limit_set: LimitSet | _StoredLimit = field(compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {item.name: getattr(self, item.name) for item in fields(self)}  # without cached results
+        return {
+            item.name: getattr(self, item.name) for item in fields(self)
+        }  # without cached results
 
     def _repr_html_(self) -> str:
         return str(draw("limit_card", self))
@@ -150,9 +171,14 @@ class Limit(Comparable):
         """State in a sentence whether the limit is proved, since which layer and by what; else what is known."""
         leaders = leaders_since(self.emerged)
         if self.certified:
-            by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in self.proofs.items())
+            by = ", ".join(
+                f"{name} for {count(number, 'token')}"
+                for name, number in self.proofs.items()
+            )
             points = count(len(self.points), "cluster point")
-            return f"Certified at layer {self.layer}. {leaders} {points}. Proved by {by}."
+            return (
+                f"Certified at layer {self.layer}. {leaders} {points}. Proved by {by}."
+            )
         known = f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are decided"
         return (
             f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; "
@@ -189,19 +215,25 @@ class Limit(Comparable):
     def polytope(self) -> Polytope:
         """K, the convex hull of the leaders: a `Polytope`. An `InputError` where none leads, outside the hypotheses."""
         if not len(self.leaders):
-            raise InputError("A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses.")
+            raise InputError(
+                "A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses."
+            )
         return Polytope(self.points[: len(self.leaders)])
 
     def exact(self) -> AnyArray:
         """The limits as an (n, d) array of Fractions, without any rounding."""
         if not self.certified:
-            raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
+            raise InputError(
+                f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`."
+            )
         return np.asarray(self.exact_points[self.clusters])
 
     @cached_property
     def exact_points(self) -> AnyArray:
         """`points` as Fractions."""
-        return np.array(self._limit_set.exact_points(), object).reshape(self.points.shape)
+        return np.array(self._limit_set.exact_points(), object).reshape(
+            self.points.shape
+        )
 
     @property
     def has_certificate(self) -> bool:
@@ -215,7 +247,9 @@ class Limit(Comparable):
         """
         if not self.has_certificate:
             got = "A limit from a file" if self.certified else self.status
-            raise InputError(f"A certificate needs the certified limit of a run. Got: {got} {AGAIN}")
+            raise InputError(
+                f"A certificate needs the certified limit of a run. Got: {got} {AGAIN}"
+            )
         assert isinstance(self._limit_set, LimitSet)
         return make_certificate(self._limit_set)
 
@@ -224,7 +258,9 @@ class Limit(Comparable):
         """Check a certificate and restore its limit. `radius` raises an `InputError`: run `hm.limit` for it."""
         report = check_certificate(document)
         if not report.accepted:
-            raise ParameterError("document", "be a certificate that proves its limits", report.reason)
+            raise ParameterError(
+                "document", "be a certificate that proves its limits", report.reason
+            )
         return _restore_limit(document, report.emerged)
 
     def to_npz(self, path: str | PathLike[str]) -> None:
@@ -232,7 +268,11 @@ class Limit(Comparable):
 
         `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a radius that takes minutes.
         """
-        texts = {"format": FORMAT, "proofs": json.dumps(self.proofs), "stats": json.dumps(self.stats)}
+        texts = {
+            "format": FORMAT,
+            "proofs": json.dumps(self.proofs),
+            "stats": json.dumps(self.stats),
+        }
         storage.write_archive(path, self._arrays() | texts | {"start": self.start})
 
     @classmethod
@@ -243,21 +283,33 @@ class Limit(Comparable):
         `InputError`, as a file holds no Fractions, and so does `radius` where it was not computed. A file that is no
         such archive, is of a later version, or whose arrays contradict each other is a `ParameterError`.
         """
-        return storage.read_archive(path, "be a limit saved with to_npz", {FORMAT: _read_limit})
+        return storage.read_archive(
+            path, "be a limit saved with to_npz", {FORMAT: _read_limit}
+        )
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`: for each token its limit, the index of its point, if it leads."""
         numbers = np.arange(len(self.clusters))
-        columns = {"token": numbers} | storage.coordinate_columns(np.asarray(to_numpy(self.tokens)))
-        storage.write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
+        columns = {"token": numbers} | storage.coordinate_columns(
+            np.asarray(to_numpy(self.tokens))
+        )
+        storage.write_rows(
+            path,
+            columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)},
+        )
 
     def to_json(self) -> str:
         """Return the arrays above, `proofs` and `stats` as JSON."""
-        return storage.to_json(FORMAT, self._arrays() | {"proofs": self.proofs, "stats": self.stats})
+        return storage.to_json(
+            FORMAT, self._arrays() | {"proofs": self.proofs, "stats": self.stats}
+        )
 
     def _arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of files; the radius is NaN where it would take minutes."""
-        arrays = {name: np.asarray(to_numpy(getattr(self, name))) for name in (*STORED, "reason")}
+        arrays = {
+            name: np.asarray(to_numpy(getattr(self, name)))
+            for name in (*STORED, "reason")
+        }
         return arrays | {"radius": np.asarray(quick_radius(self))}
 
 
@@ -268,25 +320,50 @@ def _read_limit(file: storage.Arrays) -> Limit:
     leaders, points = len(file["leaders"]), len(file["points"])
     check_array(file, "certified", "b", ())
     check_indices(file, "layer", (), 0, np.iinfo(np.int64).max)
-    floats = {"points": (points, d), "start": (n, d), "weights": (n, leaders), "pace": (), "radius": ()}
+    floats = {
+        "points": (points, d),
+        "start": (n, d),
+        "weights": (n, leaders),
+        "pace": (),
+        "radius": (),
+    }
     for name, shape in floats.items():
         check_array(file, name, "f", shape)
     check_indices(file, "leaders", (leaders,), 0, n - 1)
     check_indices(file, "clusters", (n,), -1, points - 1)
     check_indices(file, "emerged", (leaders,), 0, int(file["layer"]))
     require(leaders <= points, "`points` must hold those of the leaders")
-    values: dict[str, Any] = {name: json.loads(str(file[name])) for name in ("proofs", "stats")}
-    require(all(isinstance(value, dict) for value in values.values()), "`proofs` and `stats` must be dictionaries")
-    values |= {name: file[name] for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")}
-    values |= {name: file[name].item() for name in ("certified", "layer", "pace", "reason")}
-    return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
+    values: dict[str, Any] = {
+        name: json.loads(str(file[name])) for name in ("proofs", "stats")
+    }
+    require(
+        all(isinstance(value, dict) for value in values.values()),
+        "`proofs` and `stats` must be dictionaries",
+    )
+    values |= {
+        name: file[name]
+        for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")
+    }
+    values |= {
+        name: file[name].item() for name in ("certified", "layer", "pace", "reason")
+    }
+    return Limit(
+        **values, _limit_set=_StoredLimit(file["weights"], float(file["radius"]))
+    )
 
 
 @any_digits()
 def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
-    labels = np.array(range(len(document["tokens"])) if document["labels"] is None else document["labels"])
+    labels = np.array(
+        range(len(document["tokens"]))
+        if document["labels"] is None
+        else document["labels"]
+    )
     points = [tuple(map(Fraction, row)) for row in document["points"]]
-    clusters, floats = np.array(document["limits"])[labels], np.array([list(map(float, row)) for row in points])
+    clusters, floats = (
+        np.array(document["limits"])[labels],
+        np.array([list(map(float, row)) for row in points]),
+    )
     column = {row: c for c, row in enumerate(document["leaders"])}
     weights = np.zeros((len(labels), len(column)))
     for token, row in enumerate(labels.tolist()):
@@ -304,13 +381,24 @@ def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
         proofs=dict(Counter(document["proofs"][row][0] for row in labels.tolist())),
         reason="",
         stats={"layers": document["layer"]},
-        start=np.array([[float(Fraction(x)) for x in row] for row in document["tokens"]])[labels],
+        start=np.array(
+            [[float(Fraction(x)) for x in row] for row in document["tokens"]]
+        )[labels],
         _limit_set=_StoredLimit(weights, np.nan, points),
     )
 
 
 def quick_radius(limit: Limit) -> float:
     """Return `limit.radius` where it takes seconds, else NaN: for files and reports."""
-    in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= MAX_QUICK_TOKENS
+    in_plane = (
+        limit.points.shape[1] == 2
+        and has_numba()
+        and len(limit.clusters) <= MAX_QUICK_TOKENS
+    )
     in_plane = in_plane and "C1" not in limit.proofs  # there gaps need all products
-    return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS else np.nan
+    return (
+        limit.radius
+        if in_plane
+        or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS
+        else np.nan
+    )

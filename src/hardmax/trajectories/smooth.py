@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_PAIRS = 1e6  # of linked tokens, of which a list is in memory
-MAX_TOKENS_FOR_STATUS = 10_000  # leaders of more are not in the status: they need an n by n matrix
+MAX_TOKENS_FOR_STATUS = (
+    10_000  # leaders of more are not in the status: they need an n by n matrix
+)
 CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 
 
@@ -107,24 +109,36 @@ class SmoothTrajectory(Trajectory):
         """Why an integration stopped early, as a sentence; empty if none did."""
         if not self.batched:
             return "".join(self.problems)
-        return " | ".join(f"Token set {b}: {text}" for b, text in enumerate(self.problems) if text)
+        return " | ".join(
+            f"Token set {b}: {text}" for b, text in enumerate(self.problems) if text
+        )
 
     @property
     def times(self) -> FloatArray:
         """The saved times; an error for rules with layers."""
         if not self.rule.continuous:
-            raise ParameterError("times", "belong to a rule in continuous time", "a rule with layers", "Use `saved`.")
+            raise ParameterError(
+                "times",
+                "belong to a rule in continuous time",
+                "a rule with layers",
+                "Use `saved`.",
+            )
         return self.saved
 
     @property
     def shows_rescaled(self) -> bool:
         """Whether the rescaled tokens have a limit: not where every real part of V is 0 or negative."""
-        return self.rescaled is not None and (self._growth is None or self._growth.grows)
+        return self.rescaled is not None and (
+            self._growth is None or self._growth.grows
+        )
 
     @cached_property
     def _growth(self) -> Growth | None:
         """e^{tV}, if the rule is self-attention whose V does not depend on time."""
-        if not isinstance(self.rule, SelfAttention) or not self.rule.has_constant_values:
+        if (
+            not isinstance(self.rule, SelfAttention)
+            or not self.rule.has_constant_values
+        ):
             return None
         return find_growth(self.rule, self.array.shape[-1])
 
@@ -136,7 +150,9 @@ class SmoothTrajectory(Trajectory):
     @cached_property
     def drawn(self) -> AnyArray:
         """The rescaled tokens where these have a limit, else the tokens."""
-        return np.asarray(to_numpy(self.rescaled)) if self.shows_rescaled else self.array
+        return (
+            np.asarray(to_numpy(self.rescaled)) if self.shows_rescaled else self.array
+        )
 
     @property
     def reached(self) -> int:
@@ -149,10 +165,17 @@ class SmoothTrajectory(Trajectory):
         number = len(self.saved)
         at = k if self.check_index(k) >= 0 else number + k
         if not 0 <= at < number:
-            raise ParameterIndexError("k", f"lie between {-number} and {number - 1}", k, "Save more layers or times.")
+            raise ParameterIndexError(
+                "k",
+                f"lie between {-number} and {number - 1}",
+                k,
+                "Save more layers or times.",
+            )
         return at
 
-    @np.errstate(over="ignore", invalid="ignore", under="ignore")  # tokens beyond the range of floats have NaN
+    @np.errstate(
+        over="ignore", invalid="ignore", under="ignore"
+    )  # tokens beyond the range of floats have NaN
     def attention(self, k: int = -1) -> Array:
         """Return the row-stochastic matrix P at position k, computed by this call.
 
@@ -162,11 +185,24 @@ class SmoothTrajectory(Trajectory):
         at = self.index(k)
         when = float(self.saved[at])
         if self.heads:
-            return by_heads([head.attention(at) for head in self.heads], self.real.ndim + 1)
+            return by_heads(
+                [head.attention(at) for head in self.heads], self.real.ndim + 1
+            )
         keys = None if self.real.all() else self.real[..., None, :]
-        growth, power = self._growth, self.powers[at] if self.powers else None  # from z to x, which may leave the range
-        if power is None and growth is not None and self.stats["adaptive"] and growth.grows:
-            power = growth.bounded_factor(when), growth.rate * when  # a matrix, and the log of its factor
+        growth, power = (
+            self._growth,
+            self.powers[at] if self.powers else None,
+        )  # from z to x, which may leave the range
+        if (
+            power is None
+            and growth is not None
+            and self.stats["adaptive"]
+            and growth.grows
+        ):
+            power = (
+                growth.bounded_factor(when),
+                growth.rate * when,
+            )  # a matrix, and the log of its factor
         if power is None:
             tokens = where(self.real[..., None], self.tokens[at], 0.0)
             P = self.rule.attention(tokens, when, as_mask(keys, tokens))
@@ -176,18 +212,31 @@ class SmoothTrajectory(Trajectory):
             P = self.rule.attention(unit, when, as_mask(keys, unit), power[1])
             if not self.powers:
                 P = np.asarray(P)
-                matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
+                matrices, real = (
+                    P if self.batched else P[None],
+                    np.atleast_2d(self.real),
+                )
                 for b, held in enumerate(self.held):
                     if held is not None and when >= held[0]:
-                        matrices[b][np.ix_(real[b], real[b])] = held[1]  # the matrix that moved the tokens
+                        matrices[b][np.ix_(real[b], real[b])] = held[
+                            1
+                        ]  # the matrix that moved the tokens
                 P = like(P, self.tokens)
-        rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
-        return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
+        rows = (
+            self.real[..., None, :, None]
+            if P.ndim > self.real.ndim + 1
+            else self.real[..., None]
+        )
+        return (
+            P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
+        )
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
         """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
         if np.isfinite(self.array[at][self.real]).all():
-            tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
+            tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(
+                np.exp(-log)
+            )
         else:
             tokens = where(self.real[..., None], self.rescaled[at], 0.0)
             tokens = tokens @ match_array(power, tokens).T
@@ -199,7 +248,11 @@ class SmoothTrajectory(Trajectory):
         if self._growth is None or not isinstance(self.rule, SelfAttention):
             return None
         expected = classify_values(self.rule, self.array.shape[-1])
-        return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
+        return (
+            expected.dual
+            if expected.kind in ("hyperplanes", "product", "complex")
+            else None
+        )
 
     @cached_property
     def gathering(self) -> AnyArray:
@@ -226,11 +279,17 @@ class SmoothTrajectory(Trajectory):
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            return self._map_sets(find_leaders, P, self._labels(at), self.drawn[at], self.start, self.real)
+            return self._map_sets(
+                find_leaders, P, self._labels(at), self.drawn[at], self.start, self.real
+            )
 
     def _map_sets(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
         """Apply a function to the arrays of one token set; for a batch return a list."""
-        return [function(*one) for one in zip(*arrays, strict=True)] if self.batched else function(*arrays)
+        return (
+            [function(*one) for one in zip(*arrays, strict=True)]
+            if self.batched
+            else function(*arrays)
+        )
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -240,7 +299,11 @@ class SmoothTrajectory(Trajectory):
         whichever is larger, joins them in the coordinates of `gathering`: tokens on one of the hyperplanes of
         Theorem 4.2 are one cluster.
         """
-        return self._labels(self.reached - 1) if self.reached else np.full(self.real.shape, -1)
+        return (
+            self._labels(self.reached - 1)
+            if self.reached
+            else np.full(self.real.shape, -1)
+        )
 
     def clusters_at(self, t: float, *, tol: float = CLUSTER_TOL) -> IntArray:
         """Return the labels of `clusters` at the saved time or layer nearest to t, the earlier of two equally near.
@@ -249,11 +312,19 @@ class SmoothTrajectory(Trajectory):
         """
         check_range(tol, "tol", 0.0, 1.0, "1e-3 is the default.")
         at = self._nearest(t)
-        return self._labels(at, tol) if at < self.reached else np.full(self.real.shape, -1)
+        return (
+            self._labels(at, tol) if at < self.reached else np.full(self.real.shape, -1)
+        )
 
     def _nearest(self, t: float) -> int:
         """Return the position of the saved time or layer nearest to t."""
-        t = check_range(t, "t", float(self.saved[0]), float(self.saved[-1]), "`saved` has the times or layers.")
+        t = check_range(
+            t,
+            "t",
+            float(self.saved[0]),
+            float(self.saved[-1]),
+            "`saved` has the times or layers.",
+        )
         return int(np.abs(self.saved - t).argmin())
 
     @cached_property
@@ -275,7 +346,11 @@ class SmoothTrajectory(Trajectory):
         later = [self._labels(j, tol) for j in range(at, self.reached)]
         for cluster in range(first.max() + 1):
             members = first == cluster
-            changed = [j for j, labels in enumerate(later) if ((labels == labels[members][0]) != members).any()]
+            changed = [
+                j
+                for j, labels in enumerate(later)
+                if ((labels == labels[members][0]) != members).any()
+            ]
             exits.append(float(self.saved[at + changed[0]]) if changed else np.inf)
         return np.array(exits)
 
@@ -286,11 +361,19 @@ class SmoothTrajectory(Trajectory):
 
     def _to_dual(self, tokens: AnyArray) -> AnyArray:
         """Return the coordinates of tokens in which they converge; padding, which may hold anything, is 0 there."""
-        return tokens if self._dual is None else np.asarray(np.where(self.real[..., None], tokens, 0) @ self._dual)
+        return (
+            tokens
+            if self._dual is None
+            else np.asarray(np.where(self.real[..., None], tokens, 0) @ self._dual)
+        )
 
     def _labels(self, at: int, tol: float = CLUSTER_TOL) -> IntArray:
         first = self._to_dual(self.start)  # z = x at time 0
-        return np.asarray(self._map_sets(partial(label_clusters, tol=tol), self.gathering[at], first, self.real))
+        return np.asarray(
+            self._map_sets(
+                partial(label_clusters, tol=tol), self.gathering[at], first, self.real
+            )
+        )
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -304,10 +387,21 @@ class SmoothTrajectory(Trajectory):
     def energy(self) -> FloatArray:
         """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
         if not isinstance(self.rule, Sphere):
-            raise ParameterError("energy", "belong to a run of hm.Sphere", f"{self.rule!r}", "See `similarity`.")
+            raise ParameterError(
+                "energy",
+                "belong to a run of hm.Sphere",
+                f"{self.rule!r}",
+                "See `similarity`.",
+            )
         if not self.batched:
             return np.asarray(self.rule.energy(self.array[:, self.real]))
-        return np.stack([self.rule.energy(self.array[:, b, row]) for b, row in enumerate(self.real)], axis=-1)
+        return np.stack(
+            [
+                self.rule.energy(self.array[:, b, row])
+                for b, row in enumerate(self.real)
+            ],
+            axis=-1,
+        )
 
     @cached_property
     def status(self) -> str:
@@ -322,20 +416,35 @@ class SmoothTrajectory(Trajectory):
             which += " in the leading directions of V"
         end = "the end" if rule.continuous else "the last layer"
         clusters = count(int(self.clusters.max()) + 1, "cluster")
-        named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+        named = rule.attends and not isinstance(
+            rule, Sphere
+        )  # there tokens that have met share their attention
         leaders = ""
         if named and self.n <= MAX_TOKENS_FOR_STATUS:
             leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
-        return f"{ran} {clusters} of {which} at {end}.{leaders}{self._describe_problems()}"
+        return (
+            f"{ran} {clusters} of {which} at {end}.{leaders}{self._describe_problems()}"
+        )
 
     def _describe_control(self) -> str:
         """State whether attention was held or the error control loosened, also by heads."""
         held, rtol = self.stats.get("held_from"), self.stats.get("rtol_reached", 0)
-        text = "" if held is None else f" From t = {held:.4g} on attention is Boolean up to rounding, and was held."
+        text = (
+            ""
+            if held is None
+            else f" From t = {held:.4g} on attention is Boolean up to rounding, and was held."
+        )
         if rtol > self.stats.get("rtol", np.inf):
-            why = "single precision" if rtol == MIN_SINGLE_RTOL and "device" in self.stats else "sharp attention"
+            why = (
+                "single precision"
+                if rtol == MIN_SINGLE_RTOL and "device" in self.stats
+                else "sharp attention"
+            )
             text += f" The error control was loosened to {rtol:.0e} for {why}."
-        own = [head._describe_control() if isinstance(head, SmoothTrajectory) else "" for head in self.heads]
+        own = [
+            head._describe_control() if isinstance(head, SmoothTrajectory) else ""
+            for head in self.heads
+        ]
         return text + "".join(f" Head {h}:{each}" for h, each in enumerate(own) if each)
 
     def _describe_problems(self) -> str:
@@ -343,22 +452,45 @@ class SmoothTrajectory(Trajectory):
         lost = self._first_lost(self.array)
         if lost is None or self.problem:
             return text
-        rest = "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
+        rest = (
+            "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
+        )
         return f"{text} Tokens leave the range of {self.array.dtype} from {self.label(lost)} on{rest}."
 
     def _data(self) -> dict[str, Any]:
-        data = {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
-        return data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))}
+        data = {
+            "leaders": self.leaders,
+            "clusters": self.clusters,
+            "tokens": self.array,
+        }
+        return (
+            data
+            if self.rescaled is None
+            else data | {"rescaled": np.asarray(to_numpy(self.rescaled))}
+        )
 
     def _arrays(self) -> dict[str, AnyArray]:
-        arrays = {"real": self.real, "problems": np.array(self.problems, str), "start": self.start}
+        arrays = {
+            "real": self.real,
+            "problems": np.array(self.problems, str),
+            "start": self.start,
+        }
         for b, held in enumerate(self.held):
             if held is not None:
-                arrays |= {f"held/{b}/from": np.array(held[0]), f"held/{b}/attention": held[1]}
+                arrays |= {
+                    f"held/{b}/from": np.array(held[0]),
+                    f"held/{b}/attention": held[1],
+                }
         if self.powers:
-            arrays["powers"] = np.stack([np.asarray(to_numpy(power)) for power, _ in self.powers])
+            arrays["powers"] = np.stack(
+                [np.asarray(to_numpy(power)) for power, _ in self.powers]
+            )
             arrays["logs"] = np.array([log for _, log in self.powers])
-        return arrays if self.rescaled is None else arrays | {"rescaled": np.asarray(to_numpy(self.rescaled))}
+        return (
+            arrays
+            if self.rescaled is None
+            else arrays | {"rescaled": np.asarray(to_numpy(self.rescaled))}
+        )
 
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
@@ -367,14 +499,28 @@ class SmoothTrajectory(Trajectory):
         shape, d = tokens.shape, tokens.shape[-1]
         check_array(file, "real", "b", shape[1:-1])
         require(real.any(axis=-1).all(), "`real` must leave a token in each token set")
-        require(isinstance(stats.get("adaptive"), bool), "`stats` must state whether the method was adaptive")
-        shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], d, d), "logs": shape[:1]}
+        require(
+            isinstance(stats.get("adaptive"), bool),
+            "`stats` must state whether the method was adaptive",
+        )
+        shapes = {
+            "start": shape[1:],
+            "rescaled": shape,
+            "powers": (shape[0], d, d),
+            "logs": shape[:1],
+        }
         for name in shapes.keys() & file.keys():
             check_array(file, name, "f", shapes[name])
-        require(("powers" in file) == ("logs" in file), "`powers` and `logs` must go together")
+        require(
+            ("powers" in file) == ("logs" in file),
+            "`powers` and `logs` must go together",
+        )
         check_array(file, "problems", "U", (None,))
         problems = tuple(file["problems"].tolist())
-        require(len(problems) in (0, len(real) if batched else 1), "`problems` must be one for each token set")
+        require(
+            len(problems) in (0, len(real) if batched else 1),
+            "`problems` must be one for each token set",
+        )
         held: list[tuple[float, FloatArray] | None] = [None] * len(np.atleast_2d(real))
         for b, n in enumerate(np.atleast_2d(real).sum(axis=1).tolist()):
             if f"held/{b}/from" in file:
@@ -385,17 +531,26 @@ class SmoothTrajectory(Trajectory):
             *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
             problems=problems,
-            powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
+            powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True))
+            if "powers" in file
+            else (),
             held=tuple(held) if any(held) else (),
         )
 
 
-def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL) -> IntArray:
+def label_clusters(
+    tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL
+) -> IntArray:
     """Label the cluster of each token (n, d), numbered in the order of the tokens; -1 for padding."""
     points = tokens[real].astype(np.float64)
     unit = float(np.abs(points).max()) or 1.0  # squares of distances must not overflow
-    spread = max(float(np.ptp(each / unit, axis=0).max()) for each in (points, first[real].astype(np.float64)))
-    reach = max(tol * spread, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
+    spread = max(
+        float(np.ptp(each / unit, axis=0).max())
+        for each in (points, first[real].astype(np.float64))
+    )
+    reach = max(
+        tol * spread, len(points) * float(np.finfo(np.float64).eps)
+    )  # equal tokens may differ by rounding
     labels = np.full(len(real), -1)
     labels[real] = _link(points / unit, reach)
     return labels
@@ -403,28 +558,47 @@ def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: f
 
 def _link(points: FloatArray, reach: float) -> IntArray:
     """Label the components of points (n, d) linked by distances of at most `reach`, in the order of the points."""
-    tree, find_components = scipy.spatial.cKDTree(points), scipy.sparse.csgraph.connected_components
+    tree, find_components = (
+        scipy.spatial.cKDTree(points),
+        scipy.sparse.csgraph.connected_components,
+    )
     if tree.count_neighbors(tree, reach) < MAX_PAIRS:
         pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
-        pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
+        pairs.data[:] = (
+            1.0  # equal tokens have distance 0, which would not count as an edge
+        )
         return np.asarray(find_components(pairs, directed=False)[1])
     side = 0.99 * reach / np.sqrt(points.shape[1])  # all points of a cube are linked
     corners, cube = np.unique(np.floor(points / side), axis=0, return_inverse=True)
     members = np.split(np.argsort(cube), np.cumsum(np.bincount(cube))[:-1])
     trees = [scipy.spatial.cKDTree(points[each]) for each in members]
-    near = scipy.spatial.cKDTree(corners * side).query_pairs(2 * reach, output_type="ndarray")
-    linked = near[[trees[i].count_neighbors(trees[j], reach) > 0 for i, j in near.tolist()]]
-    graph = scipy.sparse.coo_matrix((np.ones(len(linked)), linked.T), shape=(len(trees),) * 2)
+    near = scipy.spatial.cKDTree(corners * side).query_pairs(
+        2 * reach, output_type="ndarray"
+    )
+    linked = near[
+        [trees[i].count_neighbors(trees[j], reach) > 0 for i, j in near.tolist()]
+    ]
+    graph = scipy.sparse.coo_matrix(
+        (np.ones(len(linked)), linked.T), shape=(len(trees),) * 2
+    )
     component = find_components(graph, directed=False)[1][cube]
     first, inverse = np.unique(component, return_index=True, return_inverse=True)[1:]
     return np.argsort(np.argsort(first))[inverse]
 
 
-def find_leaders(P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
+def find_leaders(
+    P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray
+) -> IntArray:
     """Find the token that moved least in each cluster whose members attend to it by more than 1/2 on average."""
     inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, clusters)
-    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own cluster
-    leads = np.atleast_2d(own @ inside > 0.5 * inside.sum(axis=0)).any(axis=0)  # (clusters,), in some head
+    own = (P @ inside)[
+        ..., np.arange(len(labels)), labels
+    ]  # (..., n), attention of each token to its own cluster
+    leads = np.atleast_2d(own @ inside > 0.5 * inside.sum(axis=0)).any(
+        axis=0
+    )  # (clusters,), in some head
     moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
     members = [np.flatnonzero(inside[:, cluster]) for cluster in np.flatnonzero(leads)]
-    return np.sort([tokens[moved[tokens].argmin()] for tokens in members]).astype(np.intp)
+    return np.sort([tokens[moved[tokens].argmin()] for tokens in members]).astype(
+        np.intp
+    )

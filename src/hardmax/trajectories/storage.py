@@ -46,10 +46,15 @@ def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
 
 def write_rows(path: str | PathLike[str], columns: Mapping[str, AnyArray]) -> None:
     """Write columns of equal length as CSV; floats as Python writes them, so that nothing is lost."""
-    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    with (
+        written_whole(path) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(columns)
-        rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        rows.writerows(
+            zip(*(column.tolist() for column in columns.values()), strict=True)
+        )
 
 
 def coordinate_columns(points: AnyArray) -> dict[str, AnyArray]:
@@ -57,25 +62,52 @@ def coordinate_columns(points: AnyArray) -> dict[str, AnyArray]:
     return {f"x{k}": points[..., k - 1].ravel() for k in range(1, points.shape[-1] + 1)}
 
 
-def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Callable[[Arrays], Result]]) -> Result:
+def read_archive(
+    path: str | PathLike[str],
+    must: str,
+    kinds: Mapping[str, Callable[[Arrays], Result]],
+) -> Result:
     """Return the result of the one of `kinds` that the format of an archive names; `must` describes it in errors."""
     if not Path(path).exists():
-        raise FileNotFoundError(str(UnreadableFile(path, must, "no file by that name", "Check the path.")))
+        raise FileNotFoundError(
+            str(UnreadableFile(path, must, "no file by that name", "Check the path."))
+        )
     if Path(path).is_dir() or not zipfile.is_zipfile(path):
-        raise UnreadableFile(path, must, "another kind of file, or one that was cut short", "Save it again.")
+        raise UnreadableFile(
+            path,
+            must,
+            "another kind of file, or one that was cut short",
+            "Save it again.",
+        )
     try:
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with (
+            Path(path).open("rb") as stream,
+            np.load(stream, allow_pickle=False) as file,
+        ):
             kind = str(file["format"]) if "format" in file else ""
-            if kind.rpartition("-")[0] not in {known.rpartition("-")[0] for known in kinds}:
-                raise UnreadableFile(path, must, "another kind of archive", "Choose another file.")
+            if kind.rpartition("-")[0] not in {
+                known.rpartition("-")[0] for known in kinds
+            }:
+                raise UnreadableFile(
+                    path, must, "another kind of archive", "Choose another file."
+                )
             if kind not in kinds:
-                raise UnreadableFile(path, must, f"the format {kind!r}", "A newer version of hardmax may read it.")
+                raise UnreadableFile(
+                    path,
+                    must,
+                    f"the format {kind!r}",
+                    "A newer version of hardmax may read it.",
+                )
             return kinds[kind]({name: file[name] for name in file.files})
     except UnreadableFile:
         raise
-    except Exception as error:  # NumPy, zipfile, zlib and JSON have a dozen kinds for wrong bytes
+    except (
+        Exception
+    ) as error:  # NumPy, zipfile, zlib and JSON have a dozen kinds for wrong bytes
         what = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise UnreadableFile(path, must, f"a broken file ({what})", "Save it again.") from None
+        raise UnreadableFile(
+            path, must, f"a broken file ({what})", "Save it again."
+        ) from None
 
 
 def require(holds: Any, what: str) -> None:
@@ -84,17 +116,28 @@ def require(holds: Any, what: str) -> None:
         raise InputError(what)
 
 
-def check_array(file: Arrays, name: str, kind: str, shape: tuple[int | None, ...]) -> None:
+def check_array(
+    file: Arrays, name: str, kind: str, shape: tuple[int | None, ...]
+) -> None:
     """Refuse an array that is not of this dtype kind and shape; None is any length."""
     array = file[name]
-    right = array.ndim == len(shape) and all(size in (None, got) for size, got in zip(shape, array.shape, strict=True))
-    require(right and array.dtype.kind in kind, f"`{name}` must have shape {shape} and dtype kind {kind!r}")
+    right = array.ndim == len(shape) and all(
+        size in (None, got) for size, got in zip(shape, array.shape, strict=True)
+    )
+    require(
+        right and array.dtype.kind in kind,
+        f"`{name}` must have shape {shape} and dtype kind {kind!r}",
+    )
 
 
-def check_indices(file: Arrays, name: str, shape: tuple[int, ...], least: int, most: int) -> None:
+def check_indices(
+    file: Arrays, name: str, shape: tuple[int, ...], least: int, most: int
+) -> None:
     """Refuse an array that does not hold integers between two bounds."""
     check_array(file, name, "iu", shape)
-    inside = not file[name].size or (file[name].min() >= least and file[name].max() <= most)
+    inside = not file[name].size or (
+        file[name].min() >= least and file[name].max() <= most
+    )
     require(inside, f"`{name}` must lie in [{least}, {most}]")
 
 
@@ -118,7 +161,10 @@ def _encode(value: Any) -> Any:
         name = type(value).__name__
         if name not in NAMES or type(value) is not getattr(rules, name):
             raise CustomCode
-        return {"rule": name} | {item.name: getattr(value, item.name) for item in fields(value)}  # type: ignore[arg-type]
+        return {"rule": name} | {
+            item.name: getattr(value, item.name)
+            for item in fields(value)  # type: ignore[arg-type]
+        }
     if isinstance(value, Fraction):
         return str(value)
     if is_tensor(value) or isinstance(value, np.ndarray):
@@ -134,13 +180,26 @@ def restore_rule(data: dict[str, Any], given: Rule | None) -> Rule:
         return rule_from_data(data)
     if data["rule"] != CUSTOM:
         raise UnreadableFile(
-            "rule", "be left out where the file has the rule", repr(given), "The result has it as `rule`."
+            "rule",
+            "be left out where the file has the rule",
+            repr(given),
+            "The result has it as `rule`.",
         )
     if given is None:
-        must, got = "be given: the file holds the trajectory of a custom rule, and no code", f"none for {data['repr']}"
-        raise UnreadableFile("rule", must, got, f"Pass `rule` to from_npz, a {data['class']}.")
+        must, got = (
+            "be given: the file holds the trajectory of a custom rule, and no code",
+            f"none for {data['repr']}",
+        )
+        raise UnreadableFile(
+            "rule", must, got, f"Pass `rule` to from_npz, a {data['class']}."
+        )
     if type(given).__qualname__ != data["class"]:
-        raise UnreadableFile("rule", f"be a {data['class']}, as in the file", repr(given), "Pass the rule of the run.")
+        raise UnreadableFile(
+            "rule",
+            f"be a {data['class']}, as in the file",
+            repr(given),
+            "Pass the rule of the run.",
+        )
     return given
 
 
@@ -148,7 +207,9 @@ def rule_from_data(data: dict[str, Any]) -> Rule:
     """Return the rule that `rule_to_data` wrote; refuse names that are no rules."""
     name = data["rule"]
     require(name in NAMES, f"no rule is called {name!r}")
-    return getattr(rules, name)(**{key: _restore(value) for key, value in data.items() if key != "rule"})
+    return getattr(rules, name)(
+        **{key: _restore(value) for key, value in data.items() if key != "rule"}
+    )
 
 
 def _restore(value: Any) -> Any:
@@ -161,7 +222,9 @@ def _restore(value: Any) -> Any:
 
 def to_json(kind: str, data: Mapping[str, Any]) -> str:
     """Return data and arrays as JSON with `kind` as its format; NaN and infinities, which JSON lacks, are null."""
-    return json.dumps({"format": kind} | _for_json(data), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        {"format": kind} | _for_json(data), ensure_ascii=False, allow_nan=False
+    )
 
 
 def _for_json(value: Any) -> Any:

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-ENCODERS = (*FAMILIES, "mpnet")  # its attention has position biases, which `inspect` does not read
-LAYERS = (-1, -3)  # hidden states of a token, the last and the third from the end, one after the other
+ENCODERS = (
+    *FAMILIES,
+    "mpnet",
+)  # its attention has position biases, which `inspect` does not read
+LAYERS = (
+    -1,
+    -3,
+)  # hidden states of a token, the last and the third from the end, one after the other
 WINDOW, OVERLAP = 256, 64  # word pieces of a window, and of two neighbours
 SURROGATES = re.compile("[\ud800-\udfff]")  # characters that no tokenizer accepts
 
@@ -43,19 +49,35 @@ class TokenEncoder:
     """
 
     def __init__(
-        self, model: Any = "minilm", *, cut: bool = False, device: str = "cpu", dtype: str = "float64"
+        self,
+        model: Any = "minilm",
+        *,
+        cut: bool = False,
+        device: str = "cpu",
+        dtype: str = "float64",
     ) -> None:
         import torch
 
-        found: tuple[str, Any, Any] = _load_once(str(model)) if isinstance(model, str | PathLike) else _load(model)
+        found: tuple[str, Any, Any] = (
+            _load_once(str(model))
+            if isinstance(model, str | PathLike)
+            else _load(model)
+        )
         self.name, self.network, self.tokenizer = found
         if dtype != "float64":
             self.network = copy.deepcopy(self.network).to(getattr(torch, dtype))
-        self.layers = [k for k in LAYERS if -k <= self.network.config.num_hidden_layers + 1]
+        self.layers = [
+            k for k in LAYERS if -k <= self.network.config.num_hidden_layers + 1
+        ]
         if not self.tokenizer.is_fast:
-            raise InputError("The tokenizer must have offsets. It is a slow one. Save it with AutoTokenizer.")
+            raise InputError(
+                "The tokenizer must have offsets. It is a slow one. Save it with AutoTokenizer."
+            )
         self.cut, self.device = cut, device
-        most = min(self.network.config.max_position_embeddings - 2, self.tokenizer.model_max_length)
+        most = min(
+            self.network.config.max_position_embeddings - 2,
+            self.tokenizer.model_max_length,
+        )
         self.window = min(WINDOW, most)
 
     @property
@@ -68,22 +90,43 @@ class TokenEncoder:
         for name, tensor in sorted(self.network.state_dict().items()):
             weights.update(name.encode() + tensor.cpu().double().numpy().tobytes())
         words = json.dumps(sorted(self.tokenizer.get_vocab().items()))
-        return {"weights": weights.hexdigest(), "tokenizer": sha256(words.encode()).hexdigest()}
+        return {
+            "weights": weights.hexdigest(),
+            "tokenizer": sha256(words.encode()).hexdigest(),
+        }
 
     def is_long(self, text: str) -> bool:
         """Return whether a text has more word pieces than a window."""
         plain = SURROGATES.sub(" ", text)
-        return len(self.tokenizer(plain, truncation=True, max_length=self.window + 1)["input_ids"]) > self.window
+        return (
+            len(
+                self.tokenizer(plain, truncation=True, max_length=self.window + 1)[
+                    "input_ids"
+                ]
+            )
+            > self.window
+        )
 
     def encode(
-        self, texts: Sequence[str], *, batch_size: int = 32, progress: Progress | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        batch_size: int = 32,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, TokenVectors]]:
         """Yield index and vectors of each text, in batches of similar length."""
         if not texts:
             return
-        options: dict[str, Any] = {"truncation": True, "max_length": self.window, "return_offsets_mapping": True}
+        options: dict[str, Any] = {
+            "truncation": True,
+            "max_length": self.window,
+            "return_offsets_mapping": True,
+        }
         if not self.cut:
-            options |= {"return_overflowing_tokens": True, "stride": min(OVERLAP, self.window // 4)}
+            options |= {
+                "return_overflowing_tokens": True,
+                "stride": min(OVERLAP, self.window // 4),
+            }
         plain = [SURROGATES.sub(" ", text) for text in texts]
         found = self.tokenizer(plain, return_special_tokens_mask=True, **options)
         owners = found.get("overflow_to_sample_mapping", range(len(texts)))
@@ -96,9 +139,18 @@ class TokenEncoder:
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             flat = [k for i in batch for k in windows[i]]
-            hidden = dict(zip(flat, self._hidden([found["input_ids"][k] for k in flat], batch_size), strict=True))
+            hidden = dict(
+                zip(
+                    flat,
+                    self._hidden([found["input_ids"][k] for k in flat], batch_size),
+                    strict=True,
+                )
+            )
             for i in batch:
-                yield i, _join_windows(found, windows[i], hidden, options.get("stride", 0))
+                yield (
+                    i,
+                    _join_windows(found, windows[i], hidden, options.get("stride", 0)),
+                )
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order))
 
@@ -106,9 +158,13 @@ class TokenEncoder:
         for start in range(0, len(ids), size):
             some = ids[start : start + size]
             states, _ = _run(some, self.network, self.tokenizer.pad_token_id or 0)
-            joined = np.concatenate([states[k].float().cpu().numpy() for k in self.layers], axis=2)
+            joined = np.concatenate(
+                [states[k].float().cpu().numpy() for k in self.layers], axis=2
+            )
             check_finite(joined)
-            yield from (vectors[: len(one)] for vectors, one in zip(joined, some, strict=True))
+            yield from (
+                vectors[: len(one)] for vectors, one in zip(joined, some, strict=True)
+            )
 
 
 def _load(model: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
@@ -118,20 +174,28 @@ def _load(model: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
 _load_once = lru_cache(maxsize=2)(_load)  # of a folder or name
 
 
-def _join_windows(found: Any, windows: list[int], hidden: dict[int, NDArray[np.float32]], stride: int) -> TokenVectors:
+def _join_windows(
+    found: Any, windows: list[int], hidden: dict[int, NDArray[np.float32]], stride: int
+) -> TokenVectors:
     """Return the word pieces of a text without special tokens: half of each overlap comes from either window."""
     offsets, vectors, half = [], [], stride // 2
     for k in windows:
         kept = np.flatnonzero(np.array(found["special_tokens_mask"][k]) == 0)
         end = len(kept) if k == windows[-1] else len(kept) - (stride - half)
         kept = kept[0 if k == windows[0] else half : end]
-        offsets.append(np.array(found["offset_mapping"][k], np.intp).reshape(-1, 2)[kept])
+        offsets.append(
+            np.array(found["offset_mapping"][k], np.intp).reshape(-1, 2)[kept]
+        )
         vectors.append(hidden[k][kept])
     return TokenVectors(np.concatenate(offsets), np.concatenate(vectors))
 
 
 def embed(
-    texts: Sequence[str], model: Any = "minilm", *, batch_size: int = 64, progress: Progress | None = None
+    texts: Sequence[str],
+    model: Any = "minilm",
+    *,
+    batch_size: int = 64,
+    progress: Progress | None = None,
 ) -> NDArray[np.float32]:
     """Return unit vectors of texts: the mean of the last hidden states over the word pieces, divided by its length.
 
@@ -168,11 +232,17 @@ def embed(
 
     distinct = sorted({text for text in texts if text.strip()})
     ids = tokenize(distinct, network, tokenizer)
-    order = sorted((i for i in range(len(distinct)) if ids[i]), key=lambda i: len(ids[i]))
-    vectors = np.zeros((len(distinct) + 1, network.config.hidden_size), np.float32)  # the last row is of empty texts
+    order = sorted(
+        (i for i in range(len(distinct)) if ids[i]), key=lambda i: len(ids[i])
+    )
+    vectors = np.zeros(
+        (len(distinct) + 1, network.config.hidden_size), np.float32
+    )  # the last row is of empty texts
     for start in range(0, len(order), size):
         batch = order[start : start + size]
-        states, mask = _run([ids[i] for i in batch], network, tokenizer.pad_token_id or 0)
+        states, mask = _run(
+            [ids[i] for i in batch], network, tokenizer.pad_token_id or 0
+        )
         vectors[batch] = normalize((states[-1] * mask[..., None]).sum(1), dim=1).numpy()
         if progress is not None:
             progress(min(start + size, len(order)), len(order))
@@ -181,7 +251,9 @@ def embed(
     return vectors[[row.get(text, -1) for text in texts]]
 
 
-def _run(ids: list[list[int]], model: "PreTrainedModel", padding: int) -> "tuple[Sequence[Tensor], Tensor]":
+def _run(
+    ids: list[list[int]], model: "PreTrainedModel", padding: int
+) -> "tuple[Sequence[Tensor], Tensor]":
     """Return the hidden states of every layer, (texts, longest, d), and the mask of word pieces."""
     import torch
 
@@ -192,4 +264,6 @@ def _run(ids: list[list[int]], model: "PreTrainedModel", padding: int) -> "tuple
         mask[row, : len(one)] = 1
     padded, mask = padded.to(model.device), mask.to(model.device)
     with torch.inference_mode():
-        return model(input_ids=padded, attention_mask=mask, output_hidden_states=True).hidden_states, mask
+        return model(
+            input_ids=padded, attention_mask=mask, output_hidden_states=True
+        ).hidden_states, mask

@@ -72,12 +72,21 @@ def inspect(
     ['[CLS]', 'capital', 'france', 'is', 'paris']
     """
     if not isinstance(text, str) or not text.strip():
-        raise ParameterError("text", "hold at least one word", f"{text!r}", "Pass a sentence.")
+        raise ParameterError(
+            "text", "hold at least one word", f"{text!r}", "Pass a sentence."
+        )
     name, network, tokenizer = load(model, with_head=True)
     ids = tokenize([text], network, tokenizer)[0]
     if not ids:
-        raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
-    n_cut = len(tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]) - len(ids)
+        raise ParameterError(
+            "text",
+            "have at least one word piece",
+            f"none in {text!r}",
+            "Pass another sentence.",
+        )
+    n_cut = len(
+        tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]
+    ) - len(ids)
     pairs = _check_hard(hard, network.config)
     attention, states, predictions = run_model(network, ids, pairs)
     kept = _check_layers(layers, len(attention))
@@ -85,26 +94,54 @@ def inspect(
     arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
     for array in arrays:
         array.setflags(write=False)
-    decoded = [str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip() for i in ids]
-    pieces = tuple(piece or str(tokenizer.convert_ids_to_tokens(i)) for i, piece in zip(ids, decoded, strict=True))
-    ends = {getattr(tokenizer, f"{kind}_token_id") for kind in ("cls", "sep", "bos", "eos", "pad")}
+    decoded = [
+        str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip()
+        for i in ids
+    ]
+    pieces = tuple(
+        piece or str(tokenizer.convert_ids_to_tokens(i))
+        for i, piece in zip(ids, decoded, strict=True)
+    )
+    ends = {
+        getattr(tokenizer, f"{kind}_token_id")
+        for kind in ("cls", "sep", "bos", "eos", "pad")
+    }
     special = tuple(i for i, one in enumerate(ids) if one in ends)
-    labels = network.config.id2label if type(network).__name__.endswith("ForSequenceClassification") else None
+    labels = (
+        network.config.id2label
+        if type(network).__name__.endswith("ForSequenceClassification")
+        else None
+    )
     top = [] if predictions is None else predictions.argmax(axis=1).tolist()
     names = tuple(str(labels[k] if labels else tokenizer.decode([k])) for k in top)
-    known = name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of
-    return Inspection(*known, *arrays, n_cut, special, tuple(sorted(pairs)), predictions, names)
+    known = (
+        name,
+        network.config.model_type,
+        text,
+        pieces,
+        tuple(kept),
+        weights,
+        weights_of,
+    )
+    return Inspection(
+        *known, *arrays, n_cut, special, tuple(sorted(pairs)), predictions, names
+    )
 
 
 def _check_hard(hard: Any, config: Any) -> set[tuple[int, int]]:
     """Return pairs of a layer, counted from 1, and a head, counted from 0."""
     n_layers, h = config.num_hidden_layers, config.num_attention_heads
-    allowed, found = list(product(range(1, n_layers + 1), range(h))), set[tuple[int, int]]()
+    allowed, found = (
+        list(product(range(1, n_layers + 1), range(h))),
+        set[tuple[int, int]](),
+    )
     for pair in hard if isinstance(hard, Iterable) else [hard]:
         one = tuple(pair) if isinstance(pair, Iterable) else (pair,)
         if one not in allowed or not all(isinstance(x, int | np.integer) for x in one):
             must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
-            raise ParameterError("hard", must, repr(pair), "Leave it out for softmax in all heads.")
+            raise ParameterError(
+                "hard", must, repr(pair), "Leave it out for softmax in all heads."
+            )
         found.add((int(one[0]), int(one[1])))
     return found
 
@@ -113,9 +150,18 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     if layers is None:
         return list(range(1, n_layers + 1))
     wanted: list[Any] = list(layers) if isinstance(layers, Iterable) else [layers]
-    wrong = [k for k in wanted if type(k) is bool or not isinstance(k, int | np.integer) or not 1 <= k <= n_layers]
+    wrong = [
+        k
+        for k in wanted
+        if type(k) is bool
+        or not isinstance(k, int | np.integer)
+        or not 1 <= k <= n_layers
+    ]
     if wrong or not wanted:
-        must, got = f"be integers from 1 to {n_layers}, the layers of the model", repr(wrong[0]) if wrong else "none"
+        must, got = (
+            f"be integers from 1 to {n_layers}, the layers of the model",
+            repr(wrong[0]) if wrong else "none",
+        )
         raise ParameterError("layers", must, got, "Leave it out to inspect all layers.")
     return sorted({int(k) for k in wanted})
 
@@ -131,10 +177,16 @@ def run_model(
 
     tokens, module = torch.tensor([ids]), sys.modules[type(model.base_model).__module__]
     layer = iter(range(1, sys.maxsize))
-    soft: Any = module.eager_attention_forward  # private to transformers: each family has its own, called once a layer
+    soft: Any = (
+        module.eager_attention_forward
+    )  # private to transformers: each family has its own, called once a layer
 
-    def attend(owner: Any, query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
-        means, P = soft(owner, query, key, value, *rest, **options)  # (1, n, h, r), (1, h, n, n)
+    def attend(
+        owner: Any, query: Any, key: Any, value: Any, *rest: Any, **options: Any
+    ) -> Any:
+        means, P = soft(
+            owner, query, key, value, *rest, **options
+        )  # (1, n, h, r), (1, h, n, n)
         k = next(layer)
         for head in (head for at, head in hard if at == k):
             top = (P[:, head] == P[:, head].amax(dim=-1, keepdim=True)).to(P.dtype)
@@ -146,13 +198,22 @@ def run_model(
     try:
         with torch.no_grad():
             outputs = {"output_attentions": True, "output_hidden_states": True}
-            result = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), **outputs)
+            result = model(
+                input_ids=tokens, attention_mask=torch.ones_like(tokens), **outputs
+            )
     finally:
         module.eager_attention_forward = soft  # type: ignore[attr-defined]
-    attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
+    attention, states = (
+        torch.cat(part).double().numpy()
+        for part in (result.attentions, result.hidden_states)
+    )
     check_finite(attention, states)
     logits: Any = getattr(result, "logits", None)
-    if logits is None or logits.shape[-1] == 1 or model.config.problem_type == "multi_label_classification":
+    if (
+        logits is None
+        or logits.shape[-1] == 1
+        or model.config.problem_type == "multi_label_classification"
+    ):
         return attention, states, None
     predictions = logits.reshape(-1, logits.shape[-1]).softmax(dim=-1).double().numpy()
     check_finite(predictions)
@@ -261,7 +322,9 @@ class Inspection:
 
         The effective rank of Roy and Vetterli (2007).
         """
-        return compute_effective_number(np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64))
+        return compute_effective_number(
+            np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64)
+        )
 
     @cached_property
     def boolean_distance(self) -> FloatArray:
@@ -313,9 +376,13 @@ class Inspection:
 
         At most 1 where it holds the share already; inf where two choices are tied.
         """
-        mass = check_range(mass, "mass", 0.01, 0.999999, "Typical values lie between 0.5 and 0.99.")
+        mass = check_range(
+            mass, "mass", 0.01, 0.999999, "Typical values lie between 0.5 and 0.99."
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
-            leads = np.log(self.attention.max(axis=-1, keepdims=True)) - np.log(self.attention)
+            leads = np.log(self.attention.max(axis=-1, keepdims=True)) - np.log(
+                self.attention
+            )
         low, high = np.zeros(leads.shape[:-1]), np.full(leads.shape[:-1], 1e9)
         for _ in range(100):
             middle = (low + high) / 2
@@ -331,15 +398,36 @@ class Inspection:
         """
         special = np.isin(np.arange(len(self.pieces)), self.special)
         first = ~special & (np.arange(len(special)) == 0)
-        marks = ~special & ~first & np.array([re.search(r"\w", piece) is None for piece in self.pieces])
-        kinds = {"special": special, "first": first, "punctuation": marks, "content": ~(special | first | marks)}
-        return {kind: chosen[self.attention.argmax(axis=-1)].mean(axis=-1) for kind, chosen in kinds.items()}
+        marks = (
+            ~special
+            & ~first
+            & np.array([re.search(r"\w", piece) is None for piece in self.pieces])
+        )
+        kinds = {
+            "special": special,
+            "first": first,
+            "punctuation": marks,
+            "content": ~(special | first | marks),
+        }
+        return {
+            kind: chosen[self.attention.argmax(axis=-1)].mean(axis=-1)
+            for kind, chosen in kinds.items()
+        }
 
     def cosines_with(self, other: "Inspection") -> FloatArray:
         """Return the mean cosine between the hidden states of the same tokens in two inspections: (n_layers + 1,)."""
         if self.states.shape != other.states.shape or self.pieces != other.pieces:
-            raise ParameterError("other", "have the same text and layers", f"{other.text!r}", "Inspect the same text.")
-        return np.asarray((unit_rows(self.states) * unit_rows(other.states)).sum(axis=-1).mean(axis=-1))
+            raise ParameterError(
+                "other",
+                "have the same text and layers",
+                f"{other.text!r}",
+                "Inspect the same text.",
+            )
+        return np.asarray(
+            (unit_rows(self.states) * unit_rows(other.states))
+            .sum(axis=-1)
+            .mean(axis=-1)
+        )
 
     def changes_from(self, soft: "Inspection") -> dict[str, Any]:
         """Return what hard heads change: `cosines` by layer, and of a prediction head two numbers.
@@ -351,12 +439,17 @@ class Inspection:
         if self.predictions is not None and soft.predictions is not None:
             changed = self.predictions.argmax(axis=1) != soft.predictions.argmax(axis=1)
             distance = np.abs(self.predictions - soft.predictions).sum(axis=1) / 2
-            changes |= {"top_changed": float(changed.mean()), "distance": float(distance.mean())}
+            changes |= {
+                "top_changed": float(changed.mean()),
+                "distance": float(distance.mean()),
+            }
         return changes
 
     def layers_with(self, w: int) -> list[int]:
         """Return the layers whose weights have index w."""
-        return [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w]
+        return [
+            k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w
+        ]
 
     def heads(self, layer: int) -> Heads:
         """Return the weights of a layer, counted from 1."""
@@ -369,25 +462,49 @@ class Inspection:
             raise ParameterError("layer", must, f"{layer!r}", "Pass it to `inspect`.")
         return self.layers.index(layer)
 
-    def most_attended(self, layer: int, top: int = N_MOST_ATTENDED) -> list[tuple[int, float]]:
+    def most_attended(
+        self, layer: int, top: int = N_MOST_ATTENDED
+    ) -> list[tuple[int, float]]:
         """Return the tokens with most attention in a layer, each with its share; ties in the order of the text."""
         shares = self.attention_shares[self.row(layer)]
-        return [(int(j), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:top]]
+        return [
+            (int(j), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:top]
+        ]
 
     def to_json(self, soft: "Inspection | None" = None) -> str:
         """Return all measures by layer and head as JSON, eigenvalues as [real, imaginary], and changes from `soft`."""
-        names = ("model_type", "text", "status", "pieces", "n_cut", "special", "hard", "top_predictions")
-        data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
+        names = (
+            "model_type",
+            "text",
+            "status",
+            "pieces",
+            "n_cut",
+            "special",
+            "hard",
+            "top_predictions",
+        )
+        data: dict[str, Any] = {
+            "model": self.name,
+            **{name: getattr(self, name) for name in names},
+        }
         data |= {} if soft is None else {"changes": self.changes_from(soft)}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
         margins: Any = self.margins().astype(object)  # (layers, h, n)
         margins[margins == np.inf] = None
         top, data["layers"] = self.top_choices(), []
-        for at, layer in enumerate((0, *self.layers)):  # states[at], and the attention before it
+        for at, layer in enumerate(
+            (0, *self.layers)
+        ):  # states[at], and the attention before it
             leaders = self.leaders[at].tolist()
             measures: dict[str, Any] = {"layer": layer}
-            measures |= {name: float(getattr(self, name)[at]) for name in ("effective_clusters", "mean_cosine")}
-            measures |= {"leaders": leaders, "leading_pieces": [self.pieces[i] for i in leaders]}
+            measures |= {
+                name: float(getattr(self, name)[at])
+                for name in ("effective_clusters", "mean_cosine")
+            }
+            measures |= {
+                "leaders": leaders,
+                "leading_pieces": [self.pieces[i] for i in leaders],
+            }
             data["layers"].append(measures)
             if at == 0:
                 continue
@@ -395,14 +512,23 @@ class Inspection:
             for name in ("rank", "effective_rank", "boolean_distance"):
                 measures[name] = getattr(self, name)[at - 1].tolist()
             attended = self.most_attended(layer)
-            measures["most_attended"] = [{"token": j, "piece": self.pieces[j], "share": share} for j, share in attended]
+            measures["most_attended"] = [
+                {"token": j, "piece": self.pieces[j], "share": share}
+                for j, share in attended
+            ]
             measures["margins"] = margins[at - 1].tolist()
-            measures["top_choices"] = {kind: shares[at - 1].tolist() for kind, shares in top.items()}
+            measures["top_choices"] = {
+                kind: shares[at - 1].tolist() for kind, shares in top.items()
+            }
         data["weights"] = [
             {
                 "layers": self.layers_with(w),
-                "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64),
-                "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64),
+                "value_eigenvalues": heads.value_eigenvalues[..., None].view(
+                    np.float64
+                ),
+                "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(
+                    np.float64
+                ),
                 "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues,
             }
             for w, heads in enumerate(self.weights)
@@ -437,5 +563,7 @@ def compute_effective_clusters(X: FloatArray) -> FloatArray:
     >>> round(compute_effective_clusters(X).item(), 12)
     2.0
     """
-    eigenvalues = np.linalg.eigvalsh(compute_cosines(X))  # of a Gram matrix: negative ones are rounding errors
+    eigenvalues = np.linalg.eigvalsh(
+        compute_cosines(X)
+    )  # of a Gram matrix: negative ones are rounding errors
     return compute_effective_number(np.maximum(eigenvalues, 0))

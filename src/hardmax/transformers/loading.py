@@ -47,20 +47,32 @@ def load(
         import transformers
     if isinstance(source, str | PathLike):
         name = Path(source).resolve().name if Path(source).is_dir() else str(source)
-        return name, *_load_folder(_find_folder(source, parameter), torch, transformers, families, with_head)
-    pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
+        return name, *_load_folder(
+            _find_folder(source, parameter), torch, transformers, families, with_head
+        )
+    pair: Any = (
+        source
+        if isinstance(source, tuple | list) and len(source) == 2
+        else (None, None)
+    )
     types = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, types)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
         raise ParameterError(parameter, must, type(source).__name__, SAVED)
     _check_type(pair[0].config.model_type, type(pair[0]).__name__, families)
     has_head = with_head and type(pair[0]).__name__.endswith(tuple(HEADS))
-    model = copy.deepcopy(pair[0] if has_head else pair[0].base_model).to("cpu", torch.float64).eval()
+    model = (
+        copy.deepcopy(pair[0] if has_head else pair[0].base_model)
+        .to("cpu", torch.float64)
+        .eval()
+    )
     model.set_attn_implementation("eager")
     return model.config.name_or_path or type(model).__name__, model, pair[1]
 
 
-def tokenize(texts: list[str], model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> list[list[int]]:
+def tokenize(
+    texts: list[str], model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
+) -> list[list[int]]:
     """Return the ids of the word pieces of each text, truncated to the length that the model accepts."""
     if not texts:
         return []
@@ -69,7 +81,9 @@ def tokenize(texts: list[str], model: "PreTrainedModel", tokenizer: "PreTrainedT
     if config.model_type in ("roberta", "xlm-roberta"):
         length -= config.pad_token_id + 1  # their positions start there
     most = min(length, tokenizer.model_max_length)
-    ids: list[list[int]] = tokenizer(texts, padding=False, truncation=True, max_length=most)["input_ids"]
+    ids: list[list[int]] = tokenizer(
+        texts, padding=False, truncation=True, max_length=most
+    )["input_ids"]
     largest = max((max(row, default=0) for row in ids), default=0)
     if largest >= config.vocab_size:
         raise InputError(
@@ -82,7 +96,9 @@ def tokenize(texts: list[str], model: "PreTrainedModel", tokenizer: "PreTrainedT
 def check_finite(*arrays: AnyArray) -> None:
     """Raise if a result of the model is not finite."""
     if not all(np.isfinite(array).all() for array in arrays):
-        raise InputError("The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged.")
+        raise InputError(
+            "The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged."
+        )
 
 
 def _find_folder(source: str | PathLike[str], parameter: str) -> Path:
@@ -106,39 +122,73 @@ def _find_folder(source: str | PathLike[str], parameter: str) -> Path:
 
 
 def _load_folder(
-    folder: Path, torch: Any, transformers: Any, families: Collection[str], with_head: bool
+    folder: Path,
+    torch: Any,
+    transformers: Any,
+    families: Collection[str],
+    with_head: bool,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     config = folder / "config.json"
     if not config.is_file():
-        raise ParameterError(folder, "hold config.json and safetensors weights", "no config.json", SAVED)
+        raise ParameterError(
+            folder, "hold config.json and safetensors weights", "no config.json", SAVED
+        )
     try:
         settings = json.loads(config.read_text(encoding="utf-8"))
-        model_type, architectures = settings.get("model_type"), settings.get("architectures") or [""]
+        model_type, architectures = (
+            settings.get("model_type"),
+            settings.get("architectures") or [""],
+        )
     except (ValueError, AttributeError):
-        raise ParameterError(config, "be a JSON object", "something else", "Download the model again.") from None
+        raise ParameterError(
+            config, "be a JSON object", "something else", "Download the model again."
+        ) from None
     _check_type(model_type, f"`{folder}`", families)
     if not any(folder.glob("*.safetensors")):
-        other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
+        other = sorted(
+            path.name
+            for ending in ("bin", "pt", "h5")
+            for path in folder.glob(f"*.{ending}")
+        )
         must = "hold its weights as safetensors, which cannot contain code"
         advice = "Load the model in an environment that you trust, and save it with save_pretrained."
         raise ParameterError(folder, must, ", ".join(other) or "no weights", advice)
-    heads = [HEADS[end] for end in HEADS if with_head and str(architectures[0]).endswith(end)]
+    heads = [
+        HEADS[end] for end in HEADS if with_head and str(architectures[0]).endswith(end)
+    ]
     loader: Any = getattr(transformers, heads[0] if heads else "AutoModel")
     local = {"local_files_only": True, "trust_remote_code": False}
     with _silence(transformers):
         try:
-            options = {"attn_implementation": "eager", "dtype": torch.float64, "output_loading_info": True}
-            model, report = loader.from_pretrained(folder, use_safetensors=True, **options, **local)
+            options = {
+                "attn_implementation": "eager",
+                "dtype": torch.float64,
+                "output_loading_info": True,
+            }
+            model, report = loader.from_pretrained(
+                folder, use_safetensors=True, **options, **local
+            )
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
-        except Exception as error:  # each format and each tokenizer library raises its own type
+        except (
+            Exception
+        ) as error:  # each format and each tokenizer library raises its own type
             reason = str(error).strip().splitlines() or [type(error).__name__]
             must = "hold a model and a tokenizer that transformers can load"
             advice = "Save both into one folder with save_pretrained."
-            raise ParameterError(folder, must, f"the error: {reason[0].rstrip('.')}", advice) from error
+            raise ParameterError(
+                folder, must, f"the error: {reason[0].rstrip('.')}", advice
+            ) from error
     missing, body = report["missing_keys"], f"{model.base_model_prefix}."
-    if heads and not all(key.startswith(body) for key in missing):  # the files have no weights of the head
-        model, missing = model.base_model, [key.removeprefix(body) for key in missing if key.startswith(body)]
-    missing = sorted(key for key in missing if not key.startswith("pooler."))  # not used here
+    if heads and not all(
+        key.startswith(body) for key in missing
+    ):  # the files have no weights of the head
+        model, missing = (
+            model.base_model,
+            [key.removeprefix(body) for key in missing if key.startswith(body)],
+        )
+    missing = sorted(
+        key for key in missing if not key.startswith("pooler.")
+    )  # not used here
     if missing:
         got = f"no weights for {missing[0]} and {len(missing) - 1} others"
         raise ParameterError(folder, "be complete", got, "Download the model again.")
@@ -148,7 +198,9 @@ def _load_folder(
 def _check_type(model_type: Any, what: str, families: Collection[str]) -> None:
     if model_type not in families:
         must = f"The model type must be one of {', '.join(families)}"
-        raise InputError(f"{must}. Got {model_type!r} in {what}. Choose a model of one of these types.")
+        raise InputError(
+            f"{must}. Got {model_type!r} in {what}. Choose a model of one of these types."
+        )
 
 
 @contextmanager

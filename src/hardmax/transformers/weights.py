@@ -76,7 +76,9 @@ class Heads:
 
 def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
     """Return the r eigenvalues of left @ right, (..., d, d), that can differ from zero, the largest modulus first."""
-    values = np.linalg.eigvals(right @ left).astype(np.complex128)  # (..., r) the same ones, of a small matrix
+    values = np.linalg.eigvals(right @ left).astype(
+        np.complex128
+    )  # (..., r) the same ones, of a small matrix
     order = np.lexsort((-values.imag, -np.abs(values)), axis=-1)
     return np.take_along_axis(values, order, axis=-1)
 
@@ -88,7 +90,9 @@ def _list_albert_blocks(model: Any) -> list[Any]:
 
 
 def _list_bert_blocks(model: Any) -> list[Any]:
-    layers = model.transformer if model.config.model_type == "distilbert" else model.encoder
+    layers = (
+        model.transformer if model.config.model_type == "distilbert" else model.encoder
+    )
     return [layer.attention for layer in layers.layer]
 
 
@@ -104,7 +108,9 @@ FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], str]] = {
 }
 
 
-def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
+def read_heads(
+    model: Any, layers: list[int]
+) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
     """Return the distinct weights of these layers, counted from 1, and the index of the weights of each layer."""
     list_blocks, names = FAMILIES[model.config.model_type]
     blocks = list_blocks(model)
@@ -118,14 +124,24 @@ def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[
 def _read_block(block: Any, names: str) -> Heads:
     """Return the heads of a block from its maps y = W x + b: query, key, value, output."""
     linear = attrgetter(*names.split())(block)
-    maps = [[part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias)] for layer in linear]
-    if len(maps) == 2:  # GPT-2 has y = x W + b, and query, key and value on top of each other
+    maps = [
+        [part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias)]
+        for layer in linear
+    ]
+    if (
+        len(maps) == 2
+    ):  # GPT-2 has y = x W + b, and query, key and value on top of each other
         (W, b), (out, o) = maps
-        maps = [*map(list, zip(np.split(W.T, 3), np.split(b, 3), strict=True)), [out.T, o]]
+        maps = [
+            *map(list, zip(np.split(W.T, 3), np.split(b, 3), strict=True)),
+            [out.T, o],
+        ]
     (Q, q), (K, k), (V, v), (out, o) = maps
     owner = getattr(block, "self", block)  # BERT keeps its configuration there
     h = owner.config.num_attention_heads
-    query, key, value = (W.reshape(h, -1, W.shape[1]) for W in (Q, K, V))  # rows of a head are adjacent
+    query, key, value = (
+        W.reshape(h, -1, W.shape[1]) for W in (Q, K, V)
+    )  # rows of a head are adjacent
     output = out.reshape(len(out), h, -1).swapaxes(0, 1)  # (h, d, r)
     q, k, v = (bias.reshape(h, -1) for bias in (q, k, v))
     return Heads(query, key, value, output, q, k, v, o, float(owner.scaling))
