@@ -1,4 +1,6 @@
-"""The README for the package index: relative links get the public address in `[project.urls]` of pyproject.toml."""
+"""The README for the package index: relative links get the public address in
+`[project.urls]` of pyproject.toml.
+"""
 
 import re
 from pathlib import Path

@@ -1,7 +1,8 @@
 """Speed as ratios to peers, measured in one run: `python -m benchmarks`.
 
-`registry` defines a case, `runner` measures it, `report` writes results and tables. The other files hold the
-cases, one file per family. What is measured without a peer, such as curves and accuracies, is in `studies/`.
+`registry` defines a case, `runner` measures it, `report` writes results and tables. The
+other files hold the cases, one file per family. What is measured without a peer, such
+as curves and accuracies, is in `studies/`.
 """
 
 from benchmarks import (

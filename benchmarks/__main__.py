@@ -1,4 +1,6 @@
-"""`python -m benchmarks`, from the repository: measure cases, print and record their tables."""
+"""`python -m benchmarks`, from the repository: measure cases, print and record their
+tables.
+"""
 
 import json as json_format
 import os
@@ -68,7 +70,8 @@ def bench(
         typer.Option("--avx2", help="Without AVX-512; results go beside the others."),
     ] = False,
 ) -> None:
-    """Measure the speed as ratios to peers. The exit code is 1 if answers differ, and then there is no ratio.
+    """Measure the speed as ratios to peers. The exit code is 1 if answers differ, and
+    then there is no ratio.
 
     `python -m benchmarks.gpu` measures on a GPU.
     """

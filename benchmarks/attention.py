@@ -1,4 +1,6 @@
-"""A training step in torch: hardmax attention with its gradient against softmax attention."""
+"""A training step in torch: hardmax attention with its gradient against softmax
+attention.
+"""
 
 import math
 from collections.abc import Callable
@@ -20,7 +22,9 @@ def hardmax(q: Any, z: Any) -> Any:
 
 
 def all_at_once(A: Any, z: Any) -> Any:
-    """Run ours on all layers. Where each token follows one leader, the remaining layers are one step."""
+    """Run ours on all layers. Where each token follows one leader, the remaining layers
+    are one step.
+    """
     return hm.hardmax_layers(
         z, z.new_full((len(z),), ALPHA), LAYERS, A=A.expand(len(z), D, D)
     )
@@ -50,14 +54,17 @@ def sdpa(q: Any, z: Any) -> Any:
 
 
 def step(layers: Callable[[Any, Any], Any], quick: bool) -> Callable[[], Any]:
-    """Loss and gradients of: encoder, layers with a symmetric positive definite A, mean, linear head."""
+    """Loss and gradients of: encoder, layers with a symmetric positive definite A,
+    mean, linear head.
+    """
     import torch
 
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     inputs = torch.randn(8 if quick else BATCH, N, D)
     wanted = torch.randn(len(inputs), 1)
-    # Without the encoder the tokens would need no gradient, and hardmax, whose A has none, no backward pass.
+    # Without the encoder the tokens would need no gradient, and hardmax, whose A has
+    # none, no backward pass.
     encoder, head = torch.nn.Linear(D, D), torch.nn.Linear(D, 1)
     noise = torch.randn(D, D)
     A = torch.nn.Parameter(torch.eye(D) + 0.05 * (noise + noise.mT))

@@ -1,6 +1,8 @@
-"""Causal hardmax in the plane: one layer against torch and FAISS, and the cost of limits and streams over n.
+"""Causal hardmax in the plane: one layer against torch and FAISS, and the cost of
+limits and streams over n.
 
-python -m benchmarks.causal prints the tables of the page "Causal limits", for Gaussian tokens and alpha = 1/2.
+python -m benchmarks.causal prints the tables of the page "Causal limits", for Gaussian
+tokens and alpha = 1/2.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,9 @@ def ours(tokens: FloatArray) -> IntArray:
 
 
 def with_torch(tokens: FloatArray) -> IntArray:
-    """Return the first of the largest products of each prefix, in float64, without the upper triangle of blocks."""
+    """Return the first of the largest products of each prefix, in float64, without the
+    upper triangle of blocks.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -89,7 +93,9 @@ def layer_table(n: int) -> str:
 
 
 def limits_table(sizes: list[int]) -> str:
-    """Return the seconds of a limit at once, and of a stream whose limit is taken after each block."""
+    """Return the seconds of a limit at once, and of a stream whose limit is taken after
+    each block.
+    """
     rows = []
     for n in sizes:
         tokens, stream = (

@@ -1,4 +1,6 @@
-"""The classifier: a training step against the paper's, and labels and explanations against TF-IDF."""
+"""The classifier: a training step against the paper's, and labels and explanations
+against TF-IDF.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,9 +15,13 @@ from benchmarks.report import number
 from hardmax._types import IntArray
 
 VOCABULARY, BATCH, N, LAYERS = 20_000, 64, 128, 8
-WORD_POWER = 0.95  # 128 words drawn so have 101 distinct ones; long reviews, as the paper reads them, have 104
+# 128 words drawn so have 101 distinct ones; long reviews, as the paper reads them, have
+# 104
+WORD_POWER = 0.95
 TEMPERATURE, CLIP = 1e-3, 5.0
-MAX_DIFFERENCE = 0.01  # of the largest logit: softmax mixes words whose products differ by about its temperature
+# of the largest logit: softmax mixes words whose products differ by about its
+# temperature
+MAX_DIFFERENCE = 0.01
 REVIEWS, TRAINING_REVIEWS = 1000, 5000
 TOKENS, SPREAD = (
     123,
@@ -35,7 +41,9 @@ def words(quick: bool) -> tuple[IntArray, IntArray]:
 
 
 def encode(drawn: IntArray) -> Any:
-    """Return the distinct words of each text with their counts, as `Vocabulary.encode` does for distinct=False."""
+    """Return the distinct words of each text with their counts, as `Vocabulary.encode`
+    does for distinct=False.
+    """
     from hardmax.text.vocabulary import Encoded
 
     texts = [
@@ -49,7 +57,9 @@ def encode(drawn: IntArray) -> Any:
 
 
 def new_paper_network(d: int) -> tuple[Any, Any]:
-    """Return the paper's network with its initial weights, and its settings, without dropout."""
+    """Return the paper's network with its initial weights, and its settings, without
+    dropout.
+    """
     import torch
 
     from hardmax.text.classifier import HardmaxClassifier
@@ -67,7 +77,9 @@ def new_paper_network(d: int) -> tuple[Any, Any]:
 
 
 def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
-    """Prepare a step as the library trains. The learning rate is 0, so that each run does the same."""
+    """Prepare a step as the library trains. The learning rate is 0, so that each run
+    does the same.
+    """
     import torch
 
     from hardmax.text.training import _optimiser, _step
@@ -96,7 +108,9 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
 
 
 def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
-    """Prepare a step as the paper trains, in plain torch: all 128 words, softmax, Adam, clipped gradients."""
+    """Prepare a step as the paper trains, in plain torch: all 128 words, softmax, Adam,
+    clipped gradients.
+    """
     import torch
 
     network, _ = new_paper_network(d)
@@ -127,7 +141,9 @@ def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
 
 
 def layers_run(d: int, quick: bool) -> dict[str, str]:
-    """Return how many layers run: those after all texts are decided are merged into the last."""
+    """Return how many layers run: those after all texts are decided are merged into the
+    last.
+    """
     from hardmax.attention.layers_numpy import layers_of
 
     network, _ = new_paper_network(d)
@@ -174,10 +190,12 @@ def _step_case(d: int) -> Case:
 
 
 def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
-    """Return texts without meaning that have as many words and known tokens as film reviews.
+    """Return texts without meaning that have as many words and known tokens as film
+    reviews.
 
-    They join n-grams of a vocabulary, drawn among those of their length by rank with Zipf's law. With the shipped
-    vocabulary a text has about 253 words and punctuation marks and 259 distinct known tokens; reviews have 256 and 259.
+    They join n-grams of a vocabulary, drawn among those of their length by rank with
+    Zipf's law. With the shipped vocabulary a text has about 253 words and punctuation
+    marks and 259 distinct known tokens; reviews have 256 and 259.
     """
     random = np.random.default_rng(seed)
     lengths = (vocabulary.ngrams >= 0).sum(axis=1)
@@ -204,7 +222,9 @@ def _model_and_texts(quick: bool) -> tuple[Any, list[str]]:
 
 
 def explain(with_names: bool, quick: bool) -> Callable[[], Any]:
-    """Prepare labels and contributions of all tokens, optionally with the tokens as text."""
+    """Prepare labels and contributions of all tokens, optionally with the tokens as
+    text.
+    """
     classifier, texts = _model_and_texts(quick)
 
     def run(count: int = len(texts)) -> Any:
@@ -230,7 +250,9 @@ def label(quick: bool) -> Callable[[], Any]:
 
 
 def predict_tf_idf(quick: bool) -> Callable[[], Any]:
-    """Prepare TF-IDF of words and pairs with logistic regression, trained on our labels of other such texts."""
+    """Prepare TF-IDF of words and pairs with logistic regression, trained on our labels
+    of other such texts.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

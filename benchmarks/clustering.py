@@ -27,7 +27,9 @@ Settings = dict[str, Any]
 
 
 def fit_labels(name: str, chosen: Settings, X: FloatArray) -> tuple[IntArray, float]:
-    """Return labels and seconds of a method; warnings, such as of a graph in pieces, are ignored."""
+    """Return labels and seconds of a method; warnings, such as of a graph in pieces,
+    are ignored.
+    """
     from sklearn import cluster
 
     from hardmax.cluster import HardmaxClustering
@@ -73,7 +75,9 @@ def are_same_partitions(ours: Answer, theirs: Answer) -> bool:
 
 
 def growth_row(rows: list[Row]) -> list[Row]:
-    """Return a row with the exponent p of the fit: our seconds ~ n**p, where several sizes were measured."""
+    """Return a row with the exponent p of the fit: our seconds ~ n**p, where several
+    sizes were measured.
+    """
     smaller = [row for row in rows if row.method.startswith("hardmax, n = ")]
     if not smaller:
         return []

@@ -1,4 +1,6 @@
-"""The engine: many layers, limits and batches against plain loops, and choosing A row by row against all rows."""
+"""The engine: many layers, limits and batches against plain loops, and choosing A row
+by row against all rows.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -51,7 +53,9 @@ def trajectory_history(trajectory: HardmaxTrajectory) -> Answer:
 def _run_without_shortcuts(
     tokens: FloatArray, alpha: float, layers: int
 ) -> list[list[list[int]]]:
-    """Search at every layer for every token, also for those that Theorem 1 has decided. Tokens must be distinct."""
+    """Search at every layer for every token, also for those that Theorem 1 has decided.
+    Tokens must be distinct.
+    """
     engine = Run(hm.Hardmax(alpha), tokens, shortcuts=False)
     token_of = engine.classes.first  # class c is token token_of[c]
     found = []
@@ -218,7 +222,9 @@ def _batch(name: str, d: int, what: str) -> Case:
 
 
 def _radius(kernel: str, tokens: FloatArray) -> float:
-    """Return the radius as `Limit.radius` finds it, of tokens that are decided within three layers."""
+    """Return the radius as `Limit.radius` finds it, of tokens that are decided within
+    three layers.
+    """
     run = Run(RULE, tokens, kernel=kernel, gaps=True)
     for _ in range(3):
         run.choose()
@@ -251,7 +257,9 @@ def _radii(name: str, d: int) -> Case:
 
 
 def _gathered(quick: bool) -> list[Method]:
-    """Return methods for tokens within rounding of each other: candidates in parts against all at once."""
+    """Return methods for tokens within rounding of each other: candidates in parts
+    against all at once.
+    """
 
     def make() -> FloatArray:
         integers = np.random.default_rng(0).integers(0, 12, size=(size(8000, quick), 4))
@@ -295,7 +303,9 @@ def feasible_leaders(
 
 
 def control_methods(quick: bool) -> list[Method]:
-    """Return `choose_A` with rows added as needed, with all rows at once, and at other sizes."""
+    """Return `choose_A` with rows added as needed, with all rows at once, and at other
+    sizes.
+    """
 
     def prepare(*shape: int) -> Callable[[], Any]:
         small, few = feasible_leaders(True)
@@ -354,7 +364,9 @@ def control_methods(quick: bool) -> list[Method]:
 
 
 def same_optimum(ours: Answer, theirs: Answer) -> bool:
-    """Return True if both found an A of the same margin: about 0.45, and solvers leave 1e-7."""
+    """Return True if both found an A of the same margin: about 0.45, and solvers leave
+    1e-7.
+    """
     return bool(
         ours["found"]
         and theirs["found"]

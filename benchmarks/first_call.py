@@ -1,4 +1,6 @@
-"""A fresh process: the first call, the loading of compiled code, and the first answer of a classifier."""
+"""A fresh process: the first call, the loading of compiled code, and the first answer
+of a classifier.
+"""
 
 import os
 import subprocess
@@ -73,7 +75,9 @@ Fresh = tuple[float, float, float | None]
 
 
 def _run_fresh(code: str, empty_cache: bool = False) -> Fresh:
-    """Return the seconds that code measures in a new process, its answer, and the largest process in MB."""
+    """Return the seconds that code measures in a new process, its answer, and the
+    largest process in MB.
+    """
     code += PEAK if CLEAR_REFS.exists() else "print(0)"
     with tempfile.TemporaryDirectory() as folder:
         variables = os.environ | ({"NUMBA_CACHE_DIR": folder} if empty_cache else {})

@@ -1,9 +1,11 @@
-"""Flows: self-attention against the loops that were published, and `python -m benchmarks flows` against diffrax.
+"""Flows: self-attention against the loops that were published, and `python -m
+benchmarks flows` against diffrax.
 
-Against diffrax and torchdiffeq the error is max |x - x_ref| / max |x_ref| at the last time. All have rtol 1e-6, peers
-`atol` 1e-9 and ours the usual one. Of 1,000 flows it is the error that 99 % do not exceed: some random tokens start
-near a separatrix, where every method errs. Everything is compiled before it is timed. All run in one process, so that
-each case has one reference.
+Against diffrax and torchdiffeq the error is max |x - x_ref| / max |x_ref| at the last
+time. All have rtol 1e-6, peers `atol` 1e-9 and ours the usual one. Of 1,000 flows it is
+the error that 99 % do not exceed: some random tokens start near a separatrix, where
+every method errs. Everything is compiled before it is timed. All run in one process, so
+that each case has one reference.
 """
 
 import math
@@ -44,9 +46,11 @@ Run = Callable[[], FloatArray]
 def euler_loop(
     tokens: list[list[float]], V: list[list[float]], end: float, dt: float
 ) -> list[list[float]]:
-    """Integrate rescaled self-attention with Q^T K = I as the script of the paper does: loops, and steps of order 1.
+    """Integrate rescaled self-attention with Q^T K = I as the script of the paper does:
+    loops, and steps of order 1.
 
-    The script computes e^{tV} for every pair of tokens and each entry of P in O(n); here once per step and in O(1).
+    The script computes e^{tV} for every pair of tokens and each entry of P in O(n);
+    here once per step and in O(1).
     """
     n, d = len(tokens), len(tokens[0])
     z = [list(row) for row in tokens]

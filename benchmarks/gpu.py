@@ -1,6 +1,8 @@
-"""Hardmax attention on a GPU against softmax attention, exact sets against products with argmax, and flows.
+"""Hardmax attention on a GPU against softmax attention, exact sets against products
+with argmax, and flows.
 
-With no package but torch, triton and what `import hardmax` needs: `python -m benchmarks.gpu gpu.json README.md`.
+With no package but torch, triton and what `import hardmax` needs: `python -m
+benchmarks.gpu gpu.json README.md`.
 """
 
 import os
@@ -22,7 +24,9 @@ from hardmax._errors import InputError
 
 Step = Callable[[], Any]
 FORWARD, BOTH, GRAPH = "forward", "forward and backward", "CUDA graph"
-TARGETS = {  # times as fast, both as CUDA graphs, by what is done, type, n, d and what else is true of the case
+# times as fast, both as CUDA graphs, by what is done, type, n, d and what else is true
+# of the case
+TARGETS = {
     (FORWARD, "bfloat16", 4096, 64, ""): 1.4,
     (FORWARD, "bfloat16", 4096, 128, ""): 1.4,
     (BOTH, "bfloat16", 4096, 64, ""): 3.5,
@@ -167,7 +171,9 @@ def _peak(step: Step) -> float:
 
 
 def _replayed(step: Step) -> Step:
-    """The same work as a CUDA graph: what the GPU needs, without the host that launches it."""
+    """The same work as a CUDA graph: what the GPU needs, without the host that launches
+    it.
+    """
     import torch
 
     side = torch.cuda.Stream()
@@ -204,7 +210,9 @@ def _steps(
 
 
 def _check(q: Any, k: Any, v: Any, out: Any, causal: bool) -> None:
-    """Refuse a ratio for other sets than those of float64, on the first entry of the batch."""
+    """Refuse a ratio for other sets than those of float64, on the first entry of the
+    batch.
+    """
     import torch
 
     scores = q[0, 0].double() @ k[0, 0].double().T
@@ -291,7 +299,9 @@ def _sets(dtype: Any, batch: int, n: int, d: int) -> list[dict[str, Any]]:
 
 
 def _layers(batch: int, n: int) -> list[dict[str, Any]]:
-    """Layers of one head in the plane, a fifth of whose tokens is 0, so that all keys tie for them, on GPU and CPU."""
+    """Layers of one head in the plane, a fifth of whose tokens is 0, so that all keys
+    tie for them, on GPU and CPU.
+    """
     import torch
 
     from hardmax.attention.layers import hardmax_layers
@@ -317,7 +327,9 @@ def _layers(batch: int, n: int) -> list[dict[str, Any]]:
 
 
 def _first_call() -> list[dict[str, Any]]:
-    """Time the first call of a process, without and with machine code on disk, against its limit."""
+    """Time the first call of a process, without and with machine code on disk, against
+    its limit.
+    """
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for d, how, limit in (
@@ -339,7 +351,9 @@ def _first_call() -> list[dict[str, Any]]:
 
 
 def _flows(d: int = 3) -> list[dict[str, Any]]:
-    """Return flows of many tokens against the same integrator with softmax attention by torch in blocks of rows."""
+    """Return flows of many tokens against the same integrator with softmax attention by
+    torch in blocks of rows.
+    """
     import torch
 
     from hardmax.flows import device
@@ -347,7 +361,9 @@ def _flows(d: int = 3) -> list[dict[str, Any]]:
     kernel, rows = device._means_by_kernel, []
 
     def integrate(find: Any, tokens: Any, rule: Any, end: float) -> tuple[float, Any]:
-        """Return the seconds of the best of some runs, of which the first is not counted, and the last run."""
+        """Return the seconds of the best of some runs, of which the first is not
+        counted, and the last run.
+        """
         device._means_by_kernel, times = find, []
         for _ in range(FLOW_TURNS if len(tokens) < MANY else 1):
             torch.cuda.synchronize()

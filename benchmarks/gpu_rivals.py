@@ -1,10 +1,14 @@
-"""The largest inner product on a GPU: ours against a fused kernel of products and argmax, and against torch.compile.
+"""The largest inner product on a GPU: ours against a fused kernel of products and
+argmax, and against torch.compile.
 
-The fused kernel is the algorithm of flash-kmeans' assignment step and of late-interaction kernels such as flash-maxsim:
-tiles of products on the tensor cores, with a running maximum and its index, without the matrix. Their packages are not
-needed; this kernel is tuned over the same block sizes. It has no bound of errors, and keeps one of several maxima.
+The fused kernel is the algorithm of flash-kmeans' assignment step and of
+late-interaction kernels such as flash-maxsim: tiles of products on the tensor cores,
+with a running maximum and its index, without the matrix. Their packages are not needed;
+this kernel is tuned over the same block sizes. It has no bound of errors, and keeps one
+of several maxima.
 
-`python -m benchmarks.gpu_rivals` prints the rows of `benchmarks.gpu` for these cases as JSON.
+`python -m benchmarks.gpu_rivals` prints the rows of `benchmarks.gpu` for these cases as
+JSON.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-decorators

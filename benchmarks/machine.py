@@ -1,7 +1,9 @@
-"""Facts about the machine, the environment variables of every measured process, and peak memory.
+"""Facts about the machine, the environment variables of every measured process, and
+peak memory.
 
-Results are recorded for two kinds of machine: the processor as it is, and the same processor with every library
-restricted to AVX2 (`python -m benchmarks --avx2`). The second has the clock and the caches of the first.
+Results are recorded for two kinds of machine: the processor as it is, and the same
+processor with every library restricted to AVX2 (`python -m benchmarks --avx2`). The
+second has the clock and the caches of the first.
 """
 
 import ctypes
@@ -29,9 +31,11 @@ MARK = "BENCHMARKS_VECTORS"  # environment variable of restricted processes
 AVX2_ONLY = {
     MARK: "avx2",
     "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "+avx2,+fma",  # with the name alone numba uses the features of the processor
+    # with the name alone numba uses the features of the processor
+    "NUMBA_CPU_FEATURES": "+avx2,+fma",
     "OPENBLAS_CORETYPE": "Haswell",  # of NumPy, SciPy and FAISS
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX",  # new and old names
+    # new and old names
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX",
     "FAISS_SIMD_LEVEL": "AVX2",  # of a FAISS that chooses at run time
     "FAISS_OPT_LEVEL": "AVX2",  # of a FAISS that chooses when it is loaded
     "ATEN_CPU_CAPABILITY": "avx2",
@@ -93,7 +97,9 @@ def machine() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Return variables that give every library the same number of threads, and KeOps the same instructions."""
+    """Return variables that give every library the same number of threads, and KeOps
+    the same instructions.
+    """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     architecture = "haswell" if is_restricted() else "native"
     return {
@@ -122,11 +128,13 @@ def _cpu_info(field: str) -> str:
 def with_peak(
     run: Callable[[], Any], *, afresh: bool = False
 ) -> tuple[Any, float | None]:
-    """Call a function; return its result and by how many MB the process grew at its peak, or None without Linux.
+    """Call a function; return its result and by how many MB the process grew at its
+    peak, or None without Linux.
 
-    This counts every allocator: NumPy, BLAS, FAISS, compiled code. The kernel keeps the largest resident size (VmHWM)
-    and resets it when 5 is written to clear_refs. Later calls may reuse memory that the process kept from a first one,
-    unless `afresh` releases it.
+    This counts every allocator: NumPy, BLAS, FAISS, compiled code. The kernel keeps the
+    largest resident size (VmHWM) and resets it when 5 is written to clear_refs. Later
+    calls may reuse memory that the process kept from a first one, unless `afresh`
+    releases it.
     """
     if afresh:
         with suppress(OSError, AttributeError):  # only the GNU C library has it

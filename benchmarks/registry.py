@@ -1,7 +1,7 @@
 """What a case and its result are.
 
-A case is a list of methods that answer the same question: ours first, then peers. A ratio is formed only if the answers
-agree.
+A case is a list of methods that answer the same question: ours first, then peers. A
+ratio is formed only if the answers agree.
 """
 
 from collections.abc import Callable
@@ -104,7 +104,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Case:
-    """A question, the methods that answer it (ours first), and a check that an answer agrees with ours."""
+    """A question, the methods that answer it (ours first), and a check that an answer
+    agrees with ours.
+    """
 
     name: str
     title: str

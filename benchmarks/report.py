@@ -1,4 +1,6 @@
-"""Results as files: JSON that keeps every number, and Markdown tables between the marks of a page."""
+"""Results as files: JSON that keeps every number, and Markdown tables between the marks
+of a page.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +42,9 @@ def cell(value: Any) -> str:
 def lines(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], text: Sequence[str] = ()
 ) -> str:
-    """Return a Markdown table. The first column and those named in `text` are left-aligned."""
+    """Return a Markdown table. The first column and those named in `text` are
+    left-aligned.
+    """
     rule = "".join("---|" if name in text else "---:|" for name in columns[1:])
     return "\n".join(
         [
@@ -56,7 +60,9 @@ def table(
     columns: Mapping[str, str | Callable[[Any], Any]],
     text: Sequence[str] = (),
 ) -> str:
-    """Return a Markdown table of rows; a column is a heading with a key of the rows, or a function of a row."""
+    """Return a Markdown table of rows; a column is a heading with a key of the rows, or
+    a function of a row.
+    """
     read = [
         value if callable(value) else lambda row, key=value: row.get(key)
         for value in columns.values()
@@ -202,7 +208,9 @@ def row_cells(rows: Sequence[Row | None], kinds: Sequence[str]) -> list[Any]:
 
 
 def markdown(found: Sequence[Document]) -> str:
-    """Return the table of all cases: a line for each case, and one for each of its methods."""
+    """Return the table of all cases: a line for each case, and one for each of its
+    methods.
+    """
     kinds, by_kind = (
         [kind(document) for document in found],
         [cases_by_name(document) for document in found],

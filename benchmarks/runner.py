@@ -1,4 +1,6 @@
-"""Measure a case: each method in a process of its own, in turns, and ratios only of answers that agree."""
+"""Measure a case: each method in a process of its own, in turns, and ratios only of
+answers that agree.
+"""
 
 import os
 import time
@@ -47,7 +49,9 @@ class Local:
         self._run = self.method.prepare()
 
     def run(self) -> tuple[float, float | None]:
-        """Return the seconds of the best run of a turn, and in the first turn the peak memory in MB."""
+        """Return the seconds of the best run of a turn, and in the first turn the peak
+        memory in MB.
+        """
         self._result = None  # frees the last result
         is_own = (
             self.method.seconds is wall_seconds
@@ -79,7 +83,9 @@ class Local:
 
 
 class Child:
-    """A method of a registered case in a fresh process, with the same interface as `Local`."""
+    """A method of a registered case in a fresh process, with the same interface as
+    `Local`.
+    """
 
     def __init__(self, case: str, method: str, quick: bool) -> None:
         self._name = f"{case}, {method}"
@@ -149,10 +155,12 @@ def measure(
     local: bool = False,
     progress: Progress = lambda text: None,
 ) -> Result:
-    """Measure one case: with `quick` at small sizes and without targets, with `local` in this process.
+    """Measure one case: with `quick` at small sizes and without targets, with `local`
+    in this process.
 
-    Methods run in turns, each until it has had 3 seconds or 30 turns, and at least three unless these take more than 10
-    seconds. The best run counts. If an answer does not agree with ours, the case is refused.
+    Methods run in turns, each until it has had 3 seconds or 30 turns, and at least
+    three unless these take more than 10 seconds. The best run counts. If an answer does
+    not agree with ours, the case is refused.
     """
     methods = [method for method in case.methods(quick) if slow or not method.slow]
     date = datetime.now(UTC).strftime("%Y-%m-%d")

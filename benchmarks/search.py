@@ -1,4 +1,6 @@
-"""One layer: exact argmax sets against the float argmax of other libraries, and the cost of ties and of plain numba."""
+"""One layer: exact argmax sets against the float argmax of other libraries, and the
+cost of ties and of plain numba.
+"""
 
 import os
 import time
@@ -61,7 +63,9 @@ def describe(kind: str, n: int, d: int) -> str:
 def choice(
     starts: IntArray, members: IntArray, tokens: AnyArray | None = None
 ) -> Answer:
-    """Return exact sets, and the tokens they belong to if float methods are compared with them."""
+    """Return exact sets, and the tokens they belong to if float methods are compared
+    with them.
+    """
     sets = {"starts": np.asarray(starts), "members": np.asarray(members)}
     return sets if tokens is None else sets | {"tokens": tokens}
 
@@ -69,18 +73,22 @@ def choice(
 def float_choice(
     chosen: IntArray, dtype: str, starts: IntArray | None = None
 ) -> Answer:
-    """Return one index per row, or sets with their starts, found with products of a float type."""
+    """Return one index per row, or sets with their starts, found with products of a
+    float type.
+    """
     chosen = np.asarray(chosen).ravel()
     starts = np.arange(len(chosen) + 1) if starts is None else starts
     return choice(starts, chosen) | {"roundoff": np.array(ROUNDOFF[dtype])}
 
 
 def same_sets(ours: Answer, theirs: Answer) -> bool:
-    """Return True if an answer agrees with exact sets of (n, d) or (batch, n, d) tokens.
+    """Return True if an answer agrees with exact sets of (n, d) or (batch, n, d)
+    tokens.
 
-    A product in a float type of unit roundoff u, of tokens rounded to that type, has an error of at most
-    (d + 4) u |z_i| |z_j|. A member that a float method chose must be in the exact set, or have an exact product within
-    twice that distance of the largest.
+    A product in a float type of unit roundoff u, of tokens rounded to that type, has an
+    error of at most (d + 4) u |z_i| |z_j|. A member that a float method chose must be
+    in the exact set, or have an exact product within twice that distance of the
+    largest.
     """
     if "roundoff" not in theirs:
         return all(
@@ -118,7 +126,9 @@ def same_sets(ours: Answer, theirs: Answer) -> bool:
 def triple_loop(
     tokens: list[list[float]], alpha: float, layers: int
 ) -> list[list[list[int]]]:
-    """Run hardmax as the paper defines it: three nested loops, ties by equality. Return the sets of all layers."""
+    """Run hardmax as the paper defines it: three nested loops, ties by equality. Return
+    the sets of all layers.
+    """
     n, d = len(tokens), len(tokens[0])
     b = alpha / (1 + alpha)
     z = [list(row) for row in tokens]
@@ -150,7 +160,9 @@ def triple_loop(
 
 
 def loop_over_tokens(tokens: FloatArray) -> Sets:
-    """Find one layer of sets: for each token all products, their maximum, and the tokens that attain it."""
+    """Find one layer of sets: for each token all products, their maximum, and the
+    tokens that attain it.
+    """
     rows = []
     for token in tokens:
         products = tokens @ token  # (n,)
@@ -210,7 +222,9 @@ def _loops(
 
 
 def _torch(make: Make) -> Method:
-    """Return the method of a matrix product and argmax in torch; one product for a whole batch."""
+    """Return the method of a matrix product and argmax in torch; one product for a
+    whole batch.
+    """
 
     def prepare() -> Callable[[], Any]:
         import torch
@@ -237,9 +251,10 @@ def _torch(make: Make) -> Method:
 def faiss(make: Make) -> Method:
     """Return the method of FAISS: exact search for the largest inner product.
 
-    It runs with three settings in turn: its matrix products are faster than its own loops, which it takes for
-    n d < 128,000, and one thread is faster than two where another process uses a core. Its OpenBLAS does not recognise
-    recent processors and is fastest when set to run on a Haswell.
+    It runs with three settings in turn: its matrix products are faster than its own
+    loops, which it takes for n d < 128,000, and one thread is faster than two where
+    another process uses a core. Its OpenBLAS does not recognise recent processors and
+    is fastest when set to run on a Haswell.
     """
 
     def prepare() -> Callable[[], Any]:
@@ -277,7 +292,9 @@ def faiss(make: Make) -> Method:
 def _in_turns(
     run: Callable[[], Any], settings: Sequence[Callable[[], None]]
 ) -> Callable[[], Any]:
-    """Run with one setting after another: the best run counts, and so the best setting for this machine."""
+    """Run with one setting after another: the best run counts, and so the best setting
+    for this machine.
+    """
     following = cycle(settings)
 
     def once() -> Any:
@@ -312,7 +329,9 @@ def _keops(make: Make) -> Method:
 
 
 def _matmul_peak(make: Make) -> Method:
-    """Return the time of the same number of multiplications at the best rate of float32 matrix products."""
+    """Return the time of the same number of multiplications at the best rate of float32
+    matrix products.
+    """
 
     def prepare() -> Callable[[], float]:
         import torch
@@ -362,7 +381,9 @@ PEERS: dict[str, Callable[[Make], Method]] = {
 def _case(
     name: str, kind: str, n: int, d: int, peers: dict[str, float | None], batch: int = 0
 ) -> Case:
-    """Return a case of (n, d) float64 tokens, or of (batch, n, d) float32 tokens; peers have their targets."""
+    """Return a case of (n, d) float64 tokens, or of (batch, n, d) float32 tokens; peers
+    have their targets.
+    """
 
     def draw(quick: bool) -> FloatArray:
         if not batch:
@@ -387,7 +408,9 @@ def _case(
 
 
 def _ties(kernel: str, n: int, d: int) -> Case:
-    """Return a case: a kernel with the slack that finds every tie against the same kernel without slack."""
+    """Return a case: a kernel with the slack that finds every tie against the same
+    kernel without slack.
+    """
 
     def method(name: str, exact: bool, make: Make) -> Method:
         def prepare() -> Callable[[], Any]:
@@ -422,7 +445,9 @@ def _ties(kernel: str, n: int, d: int) -> Case:
 
 
 def _panel_search(vectors: bool) -> Callable[..., None]:
-    """Return a compiled search of panels with vector instructions, or with loops over lanes, which LLVM vectorises."""
+    """Return a compiled search of panels with vector instructions, or with loops over
+    lanes, which LLVM vectorises.
+    """
     from numba import njit
 
     from hardmax.search.simd import FLAGS, panel_maxima
@@ -467,7 +492,9 @@ def _panel_search(vectors: bool) -> Callable[..., None]:
 
 
 def _vectors(d: int) -> Case:
-    """Return a case: the largest product of 16 queries with each panel of 16 keys, by vectors and by plain numba."""
+    """Return a case: the largest product of 16 queries with each panel of 16 keys, by
+    vectors and by plain numba.
+    """
 
     def prepare(vectors: bool) -> Callable[[], AnyArray]:
         rng, run = np.random.default_rng(0), _panel_search(vectors)

@@ -1,1 +1,3 @@
-"""Questions that the papers leave open, put to a hundred thousand runs each; see docs/studies."""
+"""Questions that the papers leave open, put to a hundred thousand runs each; see
+docs/studies.
+"""

@@ -1,7 +1,8 @@
-"""`python -m studies NAME --out runs/NAME`: run or resume a study of the dynamics, write its table, figure and page.
+"""`python -m studies NAME --out runs/NAME`: run or resume a study of the dynamics,
+write its table, figure and page.
 
-Without --out the recorded table is drawn again. The studies of the classifier, paper, ablations, small and
-explanations, write --out as JSON.
+Without --out the recorded table is drawn again. The studies of the classifier, paper,
+ablations, small and explanations, write --out as JSON.
 """
 
 import argparse
@@ -41,7 +42,9 @@ CLASSIFIER = ("paper", "ablations", "small")
 
 
 def filled(page: str, study: Study, table: pd.DataFrame) -> str:
-    """A page with the facts of a table between the mark of its study and the next empty line but one."""
+    """A page with the facts of a table between the mark of its study and the next empty
+    line but one.
+    """
     before, _, after = page.partition(study.mark)
     _, _, rest = after.partition("\n<!-- end -->")
     lines = "\n".join(f"- {fact}" for fact in study.facts(table))

@@ -1,7 +1,8 @@
 """Speed and memory of the app: `python -m studies.measure app`.
 
-It starts `hardmax app`, opens the playground in Chromium, drags a token, and lets HTTP clients drag at the same time.
-A failed request or a wrong answer is an error, and nothing is recorded.
+It starts `hardmax app`, opens the playground in Chromium, drags a token, and lets HTTP
+clients drag at the same time. A failed request or a wrong answer is an error, and
+nothing is recorded.
 """
 
 import base64
@@ -49,7 +50,9 @@ def make_tokens(seed: int = 0) -> list[list[float]]:
 def open_page(
     browser: Any, address: str, link: str = ""
 ) -> Iterator[tuple[Any, float]]:
-    """Open the playground with an empty cache; yield the page and the seconds until the first answer was drawn."""
+    """Open the playground with an empty cache; yield the page and the seconds until the
+    first answer was drawn.
+    """
     with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         page.goto(f"{address}/playground{link}", wait_until="commit")
@@ -65,7 +68,9 @@ def open_page(
 
 
 def drag_in_browser(browser: Any, address: str, seconds: float) -> list[float]:
-    """Return the milliseconds from the event of each step of a drag in Chromium until its answer is drawn."""
+    """Return the milliseconds from the event of each step of a drag in Chromium until
+    its answer is drawn.
+    """
     with open_page(browser, address, make_link({"tokens": make_tokens()})) as (page, _):
         x, y = page.evaluate(POSITION, 7)
         page.mouse.move(x, y)
@@ -81,7 +86,9 @@ def drag_in_browser(browser: Any, address: str, seconds: float) -> list[float]:
 def drag_as_client(
     address: str, seed: int, seconds: float
 ) -> tuple[list[float], list[str]]:
-    """Drag a token in a circle; return the milliseconds until each answer, and a sentence for each error."""
+    """Drag a token in a circle; return the milliseconds until each answer, and a
+    sentence for each error.
+    """
     import httpx
 
     tokens, delays, errors, answers = make_tokens(seed), [], [], []

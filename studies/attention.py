@@ -1,9 +1,12 @@
-"""The study "attention": heads on the same vectors of MiniLM, with and without movement.
+"""The study "attention": heads on the same vectors of MiniLM, with and without
+movement.
 
-`python -m studies.attention --data-source DATA` encodes all IMDb reviews (the first 254 word pieces) and 14,000 of
-their sentences, trains every head with three seeds, and writes docs/studies/attention.csv; a GPU takes two minutes.
-`--quick` takes 2,500 reviews, for two cores. Without --data-source the recorded table is drawn again. Settings were
-chosen on 5,000 of the training reviews; the test reviews are measured here alone.
+`python -m studies.attention --data-source DATA` encodes all IMDb reviews (the first 254
+word pieces) and 14,000 of their sentences, trains every head with three seeds, and
+writes docs/studies/attention.csv; a GPU takes two minutes. `--quick` takes 2,500
+reviews, for two cores. Without --data-source the recorded table is drawn again.
+Settings were chosen on 5,000 of the training reviews; the test reviews are measured
+here alone.
 """
 
 import argparse
@@ -45,7 +48,9 @@ COLOURS = {"hardmax": "#0072b2"}
 
 
 class Heads(nn.Module):
-    """logit = b + w . mean of x + v . f, with f the pooled tokens z = P x + c of every head."""
+    """logit = b + w . mean of x + v . f, with f the pooled tokens z = P x + c of every
+    head.
+    """
 
     def __init__(
         self, width: int, kind: str, heads: int, d: int, layers: int = 2
@@ -64,7 +69,9 @@ class Heads(nn.Module):
         )
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        """Return (texts,) logits of (texts, n, width) vectors; `real` is False for padding."""
+        """Return (texts,) logits of (texts, n, width) vectors; `real` is False for
+        padding.
+        """
         n = real.sum(1, keepdim=True)
         linear = self.b + (x.sum(1) / n) @ self.w
         if self.kind == "mean":
@@ -113,7 +120,9 @@ class Heads(nn.Module):
 
 
 def encode(texts: list[str], device: str) -> tuple[Tensor, Tensor]:
-    """Return (texts, n, width) vectors of the first word pieces as float16, and the mask of these."""
+    """Return (texts, n, width) vectors of the first word pieces as float16, and the
+    mask of these.
+    """
     encoder = TokenEncoder("minilm", cut=True, device=device)
     vectors = torch.zeros(
         len(texts), LONGEST, encoder.width, dtype=torch.float16, device=device
@@ -126,7 +135,9 @@ def encode(texts: list[str], device: str) -> tuple[Tensor, Tensor]:
 
 
 def accuracy(train: Any, test: Any, seed: int, **variant: Any) -> tuple[float, float]:
-    """Train a head on (vectors, mask, labels, mean, scale); return accuracy and log loss on others."""
+    """Train a head on (vectors, mask, labels, mean, scale); return accuracy and log
+    loss on others.
+    """
     vectors, real, labels, mean, scale = train
     torch.manual_seed(seed)
     head = Heads(vectors.shape[2], **variant).to(vectors.device)

@@ -1,4 +1,6 @@
-"""How do leaders and limits differ between causal and full attention? Over n, d and alpha, on the same tokens."""
+"""How do leaders and limits differ between causal and full attention? Over n, d and
+alpha, on the same tokens.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,7 +23,9 @@ MASKS = {"full": False, "causal": True}
 
 
 def compare(alpha: float, n: int, d: int, draws: int = DRAWS) -> dict[str, Any]:
-    """Return means over token sets of one cell; equal seeds give equal tokens for all alpha."""
+    """Return means over token sets of one cell; equal seeds give equal tokens for all
+    alpha.
+    """
     batch = np.random.default_rng([n, d]).normal(size=(draws, n, d))
     rules = {
         name: hm.Hardmax(Fraction(str(alpha)), causal=causal)
@@ -60,7 +64,9 @@ class CausalStudy(Study):
     def run(
         self, out: Path, progress: Progress | None = None, **options: Any
     ) -> pd.DataFrame:
-        """Write each cell into a folder, so that a run that was stopped can be continued."""
+        """Write each cell into a folder, so that a run that was stopped can be
+        continued.
+        """
         out.mkdir(parents=True, exist_ok=True)
         cells, rows = (
             [

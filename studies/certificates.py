@@ -1,6 +1,8 @@
-"""Size of certificates, and CPU seconds to write and check them, over n, for Gaussian tokens in the plane.
+"""Size of certificates, and CPU seconds to write and check them, over n, for Gaussian
+tokens in the plane.
 
-python -m studies.certificates prints the table of the page "Check a proof yourself"; with numbers, rows of these n.
+python -m studies.certificates prints the table of the page "Check a proof yourself";
+with numbers, rows of these n.
 """
 
 import gzip

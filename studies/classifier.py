@@ -1,6 +1,8 @@
-"""Studies of the classifier on IMDb: the paper's models for several d, ablations, files of every size, explanations.
+"""Studies of the classifier on IMDb: the paper's models for several d, ablations, files
+of every size, explanations.
 
-Each writes plain rows as JSON. The tables of the docs and the figures are made from `src/hardmax/figures/results`.
+Each writes plain rows as JSON. The tables of the docs and the figures are made from
+`src/hardmax/figures/results`.
 """
 
 import json
@@ -36,7 +38,9 @@ STARTS: dict[str, dict[str, Any]] = {
     "alpha 1": {"alpha": 1.0, "alpha_rate": 1e-4, "learning_rate": 0.2, "scale": 2.0},
 }
 PART = 0.7  # of all reviews, to train with
-LONG_ENOUGH = 200  # layers after which trained models have all tokens decided; a token beyond counts as undecided
+# layers after which trained models have all tokens decided; a token beyond counts as
+# undecided
+LONG_ENOUGH = 200
 COUNTED = 2000  # texts whose leaders are counted
 
 Row = dict[str, Any]
@@ -76,7 +80,9 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 def ablation(
     name: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str
 ) -> Row:
-    """Train one variant of the general model; accuracy is on texts held back from training."""
+    """Train one variant of the general model; accuracy is on texts held back from
+    training.
+    """
     options = BASE | ABLATIONS[name]
     served = options.pop("served", options.get("training", "hardmax"))
     classifier = HardmaxClassifier(
@@ -107,7 +113,9 @@ def paper_run(
     seed: int,
     device: str,
 ) -> Row:
-    """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
+    """Train the paper's model on 70 % of all reviews, with a part held back to choose
+    the epoch; test on the others.
+    """
     classifier = HardmaxClassifier.paper(
         d, epochs=8, random_state=seed, device=device, **STARTS[start]
     )
@@ -166,7 +174,9 @@ def _prepare(texts: Sequence[str], labels: IntArray, settings: Parameters) -> "P
 
 
 def split_rows(groups: IntArray, part: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return about that part of the rows, and the others, at random and in whole groups."""
+    """Return about that part of the rows, and the others, at random and in whole
+    groups.
+    """
     rows = np.random.default_rng(seed).permutation(len(groups))
     shuffled = groups[rows]
     order = shuffled[np.sort(np.unique(shuffled, return_index=True)[1])]
@@ -176,7 +186,9 @@ def split_rows(groups: IntArray, part: float, seed: int) -> tuple[IntArray, IntA
 
 
 def ablated_network() -> "type[Network]":
-    """Return a network that also has no attention at all, "none", or attention to a random token, "random"."""
+    """Return a network that also has no attention at all, "none", or attention to a
+    random token, "random".
+    """
     import torch
 
     from hardmax.text.training import Network
@@ -210,7 +222,9 @@ def ablated_network() -> "type[Network]":
 def _trained(
     problem: "Problem", settings: Parameters, served: str
 ) -> tuple[Model, list[Epoch], list[float]]:
-    """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
+    """A model, its epochs, and the validation loss after each with softmax attention
+    instead of hardmax.
+    """
     from hardmax.text.training import evaluate, new_network, train
 
     held = problem.held
@@ -230,7 +244,9 @@ def _trained(
 
 
 def _leaders(model: Model, texts: Sequence[str]) -> Row:
-    """Leaders of a text and head, and the layers until every token is decided, if the model had many layers."""
+    """Leaders of a text and head, and the layers until every token is decided, if the
+    model had many layers.
+    """
     deep = Model(
         model.vocabulary, replace(model.weights, layers=LONG_ENOUGH), model.classes
     )
@@ -252,10 +268,11 @@ def rows_of(
     seed: int = 0,
     device: str = "auto",
 ) -> Iterator[Row]:
-    """Rows of a study, "paper", "ablations" or "small", all or those whose names are given, each as it is done.
+    """Rows of a study, "paper", "ablations" or "small", all or those whose names are
+    given, each as it is done.
 
-    `splits` are those of `load_imdb`, with ratings for "small", which leaves out rows that need more texts than there
-    are. Ablations use the training split alone.
+    `splits` are those of `load_imdb`, with ratings for "small", which leaves out rows
+    that need more texts than there are. Ablations use the training split alone.
     """
     if study == "small":
         found = (
@@ -316,7 +333,9 @@ def run(
     seed: int,
     device: str,
 ) -> None:
-    """Train the models of a study, and write each row when it is finished; other rows of the file are kept."""
+    """Train the models of a study, and write each row when it is finished; other rows
+    of the file are kept.
+    """
     unknown = [row for row in only if row not in names_of(study)]
     if unknown:
         raise ParameterError(
@@ -339,7 +358,9 @@ def explain(
     methods: Sequence[str],
     rationales: Path | None,
 ) -> None:
-    """Compare explanations of test reviews with those of other methods, and write the result as JSON."""
+    """Compare explanations of test reviews with those of other methods, and write the
+    result as JSON.
+    """
     marked = None if rationales is None else read_rationales(rationales)
     texts = load_imdb(source=source)["test"].texts
     some = texts[

@@ -1,4 +1,6 @@
-"""Tables of the classifier: recorded studies, and every hyperparameter. `python -m studies.pages` fills the pages."""
+"""Tables of the classifier: recorded studies, and every hyperparameter. `python -m
+studies.pages` fills the pages.
+"""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -8,7 +10,9 @@ from hardmax.text.parameters import MODEL, RUN, TRAINING, Parameters, type_name
 
 
 def paper_cells(row: Row) -> list[str]:
-    """One line of Table 1, with what the paper reports for that d and how long it takes until all is decided."""
+    """One line of Table 1, with what the paper reports for that d and how long it takes
+    until all is decided.
+    """
     led = row["leaders"]
     return [
         str(row["d"]),
@@ -102,7 +106,9 @@ def _milliseconds(seconds: float) -> str:
 
 
 def decided(row: Row) -> str:
-    """The layer by which every token of a text has a single leader: the median and the most, where it was reached."""
+    """The layer by which every token of a text has a single leader: the median and the
+    most, where it was reached.
+    """
     if row.get("decided_median") is None:
         return ""
     left = f"; {row['undecided']:.1%} never" if row["undecided"] > 0 else ""

@@ -1,9 +1,11 @@
-"""Rivals of the classifier on files of every size: TF-IDF and sentence embeddings, each with logistic regression.
+"""Rivals of the classifier on files of every size: TF-IDF and sentence embeddings, each
+with logistic regression.
 
-`IMDB=FOLDER python -m studies.classifier_rivals small small.json [ROW ...]` measures them on the draws and the test
-texts of `python -m studies small`, and puts them into the rows of the file that this command wrote: into all rows, or
-into those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and predicts all test
-reviews. Without `IMDB` the reviews are downloaded once.
+`IMDB=FOLDER python -m studies.classifier_rivals small small.json [ROW ...]` measures
+them on the draws and the test texts of `python -m studies small`, and puts them into
+the rows of the file that this command wrote: into all rows, or into those that are
+named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and predicts
+all test reviews. Without `IMDB` the reviews are downloaded once.
 """
 
 import json
@@ -60,13 +62,17 @@ def negative_log_loss(model: Any, features: Any, labels: AnyArray) -> float:
 
 
 def mean_f1(model: Any, features: Any, labels: AnyArray) -> float:
-    """Return the mean F1 of the classes, for which rare classes count as much; the log loss breaks ties."""
+    """Return the mean F1 of the classes, for which rare classes count as much; the log
+    loss breaks ties.
+    """
     f1 = float(f1_score(labels, model.predict(features), average="macro"))
     return f1 + 1e-6 * negative_log_loss(model, features, labels)
 
 
 class Weighting(TransformerMixin, BaseEstimator):
-    """TF-IDF of counts. Tokens of fewer than `min_df` fitted texts are left out, as `TfidfVectorizer` does."""
+    """TF-IDF of counts. Tokens of fewer than `min_df` fitted texts are left out, as
+    `TfidfVectorizer` does.
+    """
 
     def __init__(self, min_df: int = 1) -> None:
         self.min_df = min_df
@@ -85,8 +91,9 @@ class Weighting(TransformerMixin, BaseEstimator):
 class Regression:
     """Logistic regression on texts, whose C is chosen by cross-validation.
 
-    `reader` turns texts into a matrix, once. `weighting` is fitted to each training fold anew: inverse document
-    frequencies that have seen the held-out fold lead to a C that is too large.
+    `reader` turns texts into a matrix, once. `weighting` is fitted to each training
+    fold anew: inverse document frequencies that have seen the held-out fold lead to a C
+    that is too large.
     """
 
     def __init__(
@@ -159,7 +166,9 @@ def embedded() -> Regression:
 
 
 def embed(texts: Sequence[str]) -> FloatArray:
-    """Return the (texts, 384) unit vectors of MiniLM: means over at most 256 word pieces."""
+    """Return the (texts, 384) unit vectors of MiniLM: means over at most 256 word
+    pieces.
+    """
     return np.asarray(
         minilm().encode(list(texts), show_progress_bar=False), dtype=np.float64
     )
@@ -180,7 +189,9 @@ def minilm() -> Any:
 
 
 def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[str, Any]:
-    """Measure every rival on the draws of a row of `python -m studies small`: means and standard errors."""
+    """Measure every rival on the draws of a row of `python -m studies small`: means and
+    standard errors.
+    """
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])
@@ -212,7 +223,9 @@ def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[st
 
 
 def add_to_study(path: str, *names: str) -> None:
-    """Measure the rows of a file of `python -m studies small`, and write each when it is done."""
+    """Measure the rows of a file of `python -m studies small`, and write each when it
+    is done.
+    """
     file, splits = Path(path), load_imdb(source=os.environ.get("IMDB"), ratings=True)
     rows = json.loads(file.read_text(encoding="utf-8"))
     for row in rows:
@@ -232,7 +245,9 @@ def add_to_study(path: str, *names: str) -> None:
 
 
 def on_all_reviews(path: str) -> None:
-    """Train TF-IDF on the training reviews, and write its C and its accuracy on the test reviews."""
+    """Train TF-IDF on the training reviews, and write its C and its accuracy on the
+    test reviews.
+    """
     splits = load_imdb(source=os.environ.get("IMDB"))
     train, test = splits["train"], splits["test"]
     fitted = tf_idf(min_df=2).fit(train.texts, np.array(train.labels))

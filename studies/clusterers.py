@@ -1,10 +1,13 @@
-"""Clusterers on known clusters: adjusted Rand index, seconds and memory of hardmax and of scikit-learn's.
+"""Clusterers on known clusters: adjusted Rand index, seconds and memory of hardmax and
+of scikit-learn's.
 
-Peers get the number of clusters where they take it. The others get the best of a small grid of their parameter,
-chosen by the true labels, which no user has: their row is the best they could do.
+Peers get the number of clusters where they take it. The others get the best of a small
+grid of their parameter, chosen by the true labels, which no user has: their row is the
+best they could do.
 
-`python -m studies.clusterers METHOD DATA N` prints one fit of the study of sizes, in a process of its own. Its
-sentences are those of film reviews, as MiniLM embeds them, if `IMDB` names a Parquet file with a column `text`.
+`python -m studies.clusterers METHOD DATA N` prints one fit of the study of sizes, in a
+process of its own. Its sentences are those of film reviews, as MiniLM embeds them, if
+`IMDB` names a Parquet file with a column `text`.
 """
 
 import json
@@ -47,9 +50,11 @@ Settings = dict[str, Any]
 
 
 def data_sets(quick: bool = False) -> Iterator[tuple[str, FloatArray, IntArray]]:
-    """Yield name, points and true labels: scikit-learn's toy sets, drawn several times, its digits and iris, and texts.
+    """Yield name, points and true labels: scikit-learn's toy sets, drawn several times,
+    its digits and iris, and texts.
 
-    The seeds are the first ones: those of scikit-learn's gallery make clusters that are easy to separate.
+    The seeds are the first ones: those of scikit-learn's gallery make clusters that are
+    easy to separate.
     """
     from sklearn import datasets
 
@@ -125,7 +130,9 @@ def best_row(data: str, X: FloatArray, y: IntArray, name: str) -> dict[str, Any]
 
 
 def mean_row(drawn: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one row for a data set that was drawn several times: means, and the largest peak."""
+    """Return one row for a data set that was drawn several times: means, and the
+    largest peak.
+    """
     ari, seconds, found = (
         float(np.mean([row[key] for row in drawn]))
         for key in ("ARI", "seconds", "found")
@@ -152,7 +159,9 @@ def measure(quick: bool, progress: Progress) -> dict[str, Any]:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """Return a line for each data set, a column for each method: adjusted Rand index, seconds and MB."""
+    """Return a line for each data set, a column for each method: adjusted Rand index,
+    seconds and MB.
+    """
 
     def cell(row: dict[str, Any]) -> str:
         memory = "" if row.get("peak") is None else f", {row['peak']:,.0f} MB"
@@ -198,7 +207,9 @@ UNEQUAL: dict[str, tuple[tuple[int, ...], tuple[tuple[float, float], ...]]] = {
 
 
 def measure_unequal(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Measure the adjusted Rand index of every method on draws of clusters of unequal size."""
+    """Measure the adjusted Rand index of every method on draws of clusters of unequal
+    size.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     from hardmax.cluster import HardmaxClustering
@@ -328,7 +339,9 @@ GROWTH_FROM = 100_000  # points; smaller inputs are clustered by another method
 
 
 def _points(data: str, n: int) -> tuple[AnyArray, Any]:
-    """Return separated Gaussian clusters with their labels, or sentences of film reviews without."""
+    """Return separated Gaussian clusters with their labels, or sentences of film
+    reviews without.
+    """
     if data == "Gaussian":
         from sklearn.datasets import make_blobs
 
@@ -352,7 +365,9 @@ def _points(data: str, n: int) -> tuple[AnyArray, Any]:
 
 
 def fit_many(method: str, data: str, n: int) -> dict[str, Any]:
-    """Fit once in this process: seconds, processor seconds, memory beyond the data, and the clusters."""
+    """Fit once in this process: seconds, processor seconds, memory beyond the data, and
+    the clusters.
+    """
     from sklearn import cluster
 
     from hardmax.cluster import HardmaxClustering

@@ -1,4 +1,5 @@
-"""Curves: seconds of one layer against n for every kernel and FAISS, and layers until every token is decided.
+"""Curves: seconds of one layer against n for every kernel and FAISS, and layers until
+every token is decided.
 
 `python -m studies.curves FILE QUICK` is the process in which the first is measured.
 """
@@ -47,7 +48,9 @@ DECIDED_SIZES = {
 
 
 def measure_scaling(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Measure all curves in a process whose threads are set before any library is loaded."""
+    """Measure all curves in a process whose threads are set before any library is
+    loaded.
+    """
     progress("scaling")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
@@ -88,7 +91,9 @@ def scaling_rows(quick: bool) -> list[dict[str, Any]]:
 
 
 def draw_scaling(found: dict[str, Any]) -> "Figure":
-    """Draw seconds against n, one panel for each d; dashed lines are tokens on a sphere."""
+    """Draw seconds against n, one panel for each d; dashed lines are tokens on a
+    sphere.
+    """
     import matplotlib.pyplot as plt
 
     rows = found["rows"]
@@ -124,7 +129,9 @@ def draw_scaling(found: dict[str, Any]) -> "Figure":
 
 
 def measure_decided(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Find the median, smallest and largest number of layers over ten Gaussian token sets of each kind."""
+    """Find the median, smallest and largest number of layers over ten Gaussian token
+    sets of each kind.
+    """
     rows = []
     for (d, sizes), alpha in product(DECIDED_SIZES.items(), ALPHAS):
         for n in sizes[:2] if quick else sizes:
@@ -147,7 +154,9 @@ def measure_decided(quick: bool, progress: Progress) -> dict[str, Any]:
 
 
 def draw_decided(found: dict[str, Any]) -> "Figure":
-    """Draw layers until every token is decided against n, one panel for each d; median and range."""
+    """Draw layers until every token is decided against n, one panel for each d; median
+    and range.
+    """
     import matplotlib.pyplot as plt
 
     rows = found["rows"]

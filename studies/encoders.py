@@ -1,13 +1,17 @@
-"""The table "encoders": models of few and many labelled texts with and without a pretrained encoder, and their rivals.
+"""The table "encoders": models of few and many labelled texts with and without a
+pretrained encoder, and their rivals.
 
-`python -m studies.encoders --data-source DATA --cache FOLDER` measures and writes docs/studies/encoders.json; without
---cache the recorded table is printed. Texts are whole reviews of IMDb, and sentences, the first and the last of a
-review, with its label; all models are measured on test reviews, so nothing may be chosen by this table. Vectors are
-computed once, on a GPU where there is one, and kept in FOLDER: 20 GB for 25,000 reviews. `--texts`, `--rows` and
-`--models` choose rows, which replace those in the record.
+`python -m studies.encoders --data-source DATA --cache FOLDER` measures and writes
+docs/studies/encoders.json; without --cache the recorded table is printed. Texts are
+whole reviews of IMDb, and sentences, the first and the last of a review, with its
+label; all models are measured on test reviews, so nothing may be chosen by this table.
+Vectors are computed once, on a GPU where there is one, and kept in FOLDER: 20 GB for
+25,000 reviews. `--texts`, `--rows` and `--models` choose rows, which replace those in
+the record.
 
-`--negation` measures phrases with a negation, with models of NEGATION_ROWS sentences. `--rationales DATA` measures how
-well contributions agree with people, on train.parquet and val.parquet of that folder. `--costs` measures predictions.
+`--negation` measures phrases with a negation, with models of NEGATION_ROWS sentences.
+`--rationales DATA` measures how well contributions agree with people, on train.parquet
+and val.parquet of that folder. `--costs` measures predictions.
 """
 
 import argparse
@@ -63,7 +67,9 @@ HEAD = "| rows | model | accuracy | log loss | ECE | seconds |\n|---:|---|---:|-
 
 
 class Means:
-    """Logistic regression on the means of MiniLM vectors, with C chosen by cross-validation."""
+    """Logistic regression on the means of MiniLM vectors, with C chosen by
+    cross-validation.
+    """
 
     def __init__(self, folder: str) -> None:
         self.encoder = Encoder("minilm", cache=folder)
@@ -225,7 +231,9 @@ def fill_table(
     folder: str,
     workers: int,
 ) -> None:
-    """Measure rows of the table in worker processes, and write each when its draws are done."""
+    """Measure rows of the table in worker processes, and write each when its draws are
+    done.
+    """
     for texts in kinds:
         if any("minilm" in name.lower() for name in names):
             with ProcessPoolExecutor(
@@ -267,7 +275,9 @@ def add_draw(
     results: dict[Any, list[dict[str, Any]]],
     found: dict[str, Any],
 ) -> None:
-    """Add the result of a draw, and record the row when it was the last one: means, and the error of the accuracy."""
+    """Add the result of a draw, and record the row when it was the last one: means, and
+    the error of the accuracy.
+    """
     results[job].append(found)
     (texts, size, name), draws, each = job, len(results[job]), results[job]
     if draws < DRAWS[size]:
@@ -297,7 +307,9 @@ def record(path: Path, row: dict[str, Any], keys: tuple[str, ...]) -> None:
 
 
 def measure_negation(source: str, cache: str) -> list[dict[str, Any]]:
-    """Return for each phrase the probability of "pos" and the contribution of its word, without and with MiniLM."""
+    """Return for each phrase the probability of "pos" and the contribution of its word,
+    without and with MiniLM.
+    """
     (texts, labels), _ = load_parts("sentences", source)
     part = draw_rows(NEGATION_ROWS, len(texts))[0]
     known, names = [texts[i] for i in part], labels[part]
@@ -342,7 +354,9 @@ def negation_table(found: list[dict[str, Any]]) -> str:
 
 
 def measure_rationales(folder: Path, vectors: str | None) -> list[dict[str, Any]]:
-    """Return agreement with people, comprehensiveness and sufficiency of contributions, without and with MiniLM."""
+    """Return agreement with people, comprehensiveness and sufficiency of contributions,
+    without and with MiniLM.
+    """
     table, marked = (
         read_texts(folder / "train.parquet", label="label"),
         read_rationales(folder / "val.parquet"),
@@ -386,7 +400,9 @@ def rationales_table(found: list[dict[str, Any]]) -> str:
 
 
 def measure_costs() -> list[dict[str, Any]]:
-    """Return rows per second of predictions with MiniLM, of the processor and in all, and their peak memory."""
+    """Return rows per second of predictions with MiniLM, of the processor and in all,
+    and their peak memory.
+    """
     found, corpus = list[dict[str, Any]](), reviews(2000, seed=1)
     words = [word for text in corpus.texts for word in text.split()]
     for dtype in ("float64", "float32"):

@@ -1,4 +1,6 @@
-"""What happens where A is not symmetric, or not definite? Shares of clusters, consensus, cycles."""
+"""What happens where A is not symmetric, or not definite? Shares of clusters,
+consensus, cycles.
+"""
 
 from itertools import product
 from typing import TYPE_CHECKING
@@ -51,10 +53,12 @@ def keep(rows: "DataFrame") -> "DataFrame":
 
 
 def smallest_cycle() -> tuple[int, list[list[int]], list[list[int]], int]:
-    """The first cycle among small integers: n, A, tokens, and its length, with alpha = 1 and exact arithmetic.
+    """The first cycle among small integers: n, A, tokens, and its length, with alpha =
+    1 and exact arithmetic.
 
-    Positions are doubled in every layer, which changes no set, so that they stay whole: z + c in place of (z + c) / 2.
-    A cycle is one of directions: positions that come back up to a positive factor.
+    Positions are doubled in every layer, which changes no set, so that they stay whole:
+    z + c in place of (z + c) / 2. A cycle is one of directions: positions that come
+    back up to a positive factor.
     """
     values = (-1, 0, 1)
     for n in (1, 2, 3):
@@ -73,7 +77,9 @@ def smallest_cycle() -> tuple[int, list[list[int]], list[list[int]], int]:
 
 
 def _cycle(A: np.ndarray, z: np.ndarray, layers: int = 24) -> int:
-    """The length of a cycle of directions that a run enters within some layers; 0 for none, or a tie on the way."""
+    """The length of a cycle of directions that a run enters within some layers; 0 for
+    none, or a tie on the way.
+    """
     seen: list[tuple[int, ...]] = []
     for _ in range(layers):
         products = (z @ A.T) @ z.T

@@ -1,7 +1,8 @@
-"""What each word of a text counts for, by our own sums and by the methods that they are compared with.
+"""What each word of a text counts for, by our own sums and by the methods that they are
+compared with.
 
-All methods compute the contribution of each occurrence of a word to a class. All erase alike: an erased
-word becomes an unknown one, so that its neighbours make no new pairs.
+All methods compute the contribution of each occurrence of a word to a class. All erase
+alike: an erased word becomes an unknown one, so that its neighbours make no new pairs.
 """
 
 import warnings
@@ -21,7 +22,8 @@ from hardmax.text.model import logits
 
 STEPS = 50  # of integrated gradients
 EVALUATIONS = 500  # SHAP's own default
-BATCH = 500  # erased texts at a time: their words fit into memory whatever the length of the text
+# erased texts at a time: their words fit into memory whatever the length of the text
+BATCH = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,9 @@ class Question:
         return self.classifier.model_.vocabulary.splitter.words(self.text)
 
     def logits(self, kept: AnyArray) -> FloatArray:
-        """(m, outputs) logits of m erased texts; row r of `kept`, (m, words), marks the words that remain in text r."""
+        """(m, outputs) logits of m erased texts; row r of `kept`, (m, words), marks the
+        words that remain in text r.
+        """
         words = np.array(self.words, dtype=object)
         batches = np.split(kept.astype(bool), range(BATCH, len(kept), BATCH))
         return np.concatenate(
@@ -74,7 +78,9 @@ class Question:
         return self.classifier.model_.probabilities(self.logits(kept))[:, self.place]
 
     def log_odds(self, kept: AnyArray) -> FloatArray:
-        """(m,) log p / (1 - p) in erased texts; with two classes it is the logit, signed towards the class."""
+        """(m,) log p / (1 - p) in erased texts; with two classes it is the logit,
+        signed towards the class.
+        """
         scores = self.logits(kept)
         if scores.shape[1] == 1:
             return self.towards(scores)
@@ -93,14 +99,18 @@ class Question:
 
 
 def hardmax(question: Question, *, even: bool = False) -> FloatArray:
-    """Ours: the part of the logit that a word holds. Nothing is sampled, and the parts sum to the logit."""
+    """Ours: the part of the logit that a word holds. Nothing is sampled, and the parts
+    sum to the logit.
+    """
     return _by_word(question, question.classifier.explain(question.text), even=even)
 
 
 def leave_one_out(question: Question) -> FloatArray:
-    """By how much the log-odds of the class fall when one word is erased; exact, a prediction for each word.
+    """By how much the log-odds of the class fall when one word is erased; exact, a
+    prediction for each word.
 
-    Log-odds, because near 0 and 1 the probability hardly moves and many words would tie.
+    Log-odds, because near 0 and 1 the probability hardly moves and many words would
+    tie.
     """
     every = np.ones((1, len(question.words)), bool)
     return question.log_odds(every) - question.log_odds(
@@ -131,9 +141,11 @@ def lime(question: Question, seed: int) -> FloatArray:
 
 
 def shap(question: Question, seed: int, *, tree: bool) -> FloatArray:
-    """SHAP's values of the probability, with 500 evaluations: Owen values over its own tree of neighbouring words.
+    """SHAP's values of the probability, with 500 evaluations: Owen values over its own
+    tree of neighbouring words.
 
-    Without a tree, Shapley values from random orders of the words: one forwards and back, or more.
+    Without a tree, Shapley values from random orders of the words: one forwards and
+    back, or more.
     """
     nothing, most = np.zeros((1, len(question.words))), EVALUATIONS
     with _foreign(seed):
@@ -154,9 +166,11 @@ def shap(question: Question, seed: int, *, tree: bool) -> FloatArray:
 
 
 def gradients(question: Question, scales: FloatArray) -> FloatArray:
-    """Gradient of the logit times the embedding, averaged over scales of the text's embedding.
+    """Gradient of the logit times the embedding, averaged over scales of the text's
+    embedding.
 
-    Argmax sets do not change when all tokens are scaled alike, so this equals ours: a check of both.
+    Argmax sets do not change when all tokens are scaled alike, so this equals ours: a
+    check of both.
     """
     import torch
 
@@ -215,7 +229,9 @@ EXPLAINERS: dict[str, Callable[[Question, int], FloatArray]] = {
 
 
 def check_methods(methods: Collection[str] | None) -> list[str]:
-    """Names of explainers, all for None; refuses unknown ones, and those whose package is missing."""
+    """Names of explainers, all for None; refuses unknown ones, and those whose package
+    is missing.
+    """
     names = list(EXPLAINERS) if methods is None else list(methods)
     unknown = [name for name in names if name not in EXPLAINERS]
     if unknown or not names:
@@ -238,7 +254,9 @@ def check_methods(methods: Collection[str] | None) -> list[str]:
 def _by_word(
     question: Question, explanation: Explanation, *, even: bool = False
 ) -> FloatArray:
-    """(words,) what an explanation gives each word of the text, signed towards the class."""
+    """(words,) what an explanation gives each word of the text, signed towards the
+    class.
+    """
     outputs = len(explanation.logits)
     parts = np.array(
         [mark.contribution for mark in explanation.highlighted(even=even)]
@@ -248,7 +266,9 @@ def _by_word(
 
 @contextmanager
 def _foreign(seed: int) -> Iterator[None]:
-    """LIME and SHAP use what their own dependencies have deprecated, and SHAP draws from NumPy's global numbers."""
+    """LIME and SHAP use what their own dependencies have deprecated, and SHAP draws
+    from NumPy's global numbers.
+    """
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:

@@ -1,10 +1,13 @@
-"""How faithful explanations are: erase the words that they name and see what becomes of the prediction.
+"""How faithful explanations are: erase the words that they name and see what becomes of
+the prediction.
 
-The measures are those of ERASER (DeYoung et al., ACL 2020). With p the probability of the class that is predicted for
-the whole text, and k each of 1, 5, 10, 20 and 50 per cent of its words,
+The measures are those of ERASER (DeYoung et al., ACL 2020). With p the probability of
+the class that is predicted for the whole text, and k each of 1, 5, 10, 20 and 50 per
+cent of its words,
 
-    comprehensiveness = mean over k of p(text) - p(text without the top k)     high: those words were needed
-    sufficiency       = mean over k of p(text) - p(top k alone)                low: those words are enough
+    comprehensiveness = mean over k of p(text) - p(text without the top k)     high:
+    those words were needed sufficiency       = mean over k of p(text) - p(top k alone)
+    low: those words are enough
 """
 
 import re
@@ -39,7 +42,9 @@ Row = dict[str, Any]
 
 
 class Rationale(NamedTuple):
-    """A text, its class, and which white-space tokens a person marked as the reason for that class."""
+    """A text, its class, and which white-space tokens a person marked as the reason for
+    that class.
+    """
 
     text: str
     label: int  # place of the class in `classes_`: 0 for negative and 1 for positive
@@ -51,9 +56,10 @@ class Rationale(NamedTuple):
 class Comparison(NamedTuple):
     """What `compare` found, with None for what has no number.
 
-    A row has for its method: comprehensiveness; sufficiency; seconds (a text); same_again (part of its top 10 % of
-    words that a run with another seed names as well); exact (the largest error of the sum that it promises: bias and
-    words make the logit, or with SHAP the probability); speed (how many times faster than LIME).
+    A row has for its method: comprehensiveness; sufficiency; seconds (a text);
+    same_again (part of its top 10 % of words that a run with another seed names as
+    well); exact (the largest error of the sum that it promises: bias and words make the
+    logit, or with SHAP the probability); speed (how many times faster than LIME).
     """
 
     texts: int  # how many were explained; texts without a word are left out
@@ -74,16 +80,19 @@ def compare(
 ) -> Comparison:
     """Compare methods of explanation on the predictions of a classifier.
 
-    Each method explains the same texts, one at a time, and all erased texts go through the same batched predictions.
+    Each method explains the same texts, one at a time, and all erased texts go through
+    the same batched predictions.
 
     Parameters
     ----------
     methods : names, optional
         Some of `EXPLAINERS`; default: all of them.
     samples, again : int
-        Erased texts that LIME looks at to explain one, and how many texts are explained again, with another seed.
+        Erased texts that LIME looks at to explain one, and how many texts are explained
+        again, with another seed.
     progress : callable
-        Called after each explanation with how many are done, and how many there are in all.
+        Called after each explanation with how many are done, and how many there are in
+        all.
     rationales : sequence of Rationale, optional
         Texts whose reasons people have marked; see `read_rationales`.
 
@@ -146,10 +155,12 @@ def agreement(
 ) -> list[Row]:
     """How well each method finds the words that people marked.
 
-    Words are scored towards the class that the text truly has: the marks are reasons for it, whatever the classifier
-    says. Tokens in which the classifier sees no word do not count, and texts without a marked word are left out. A row
-    has auprc, the area under precision over recall of the words of a text, averaged over texts, and f1, of as many top
-    words as people marked in that text, so that precision, recall and F1 are one number.
+    Words are scored towards the class that the text truly has: the marks are reasons
+    for it, whatever the classifier says. Tokens in which the classifier sees no word do
+    not count, and texts without a marked word are left out. A row has auprc, the area
+    under precision over recall of the words of a text, averaged over texts, and f1, of
+    as many top words as people marked in that text, so that precision, recall and F1
+    are one number.
     """
     from sklearn.metrics import auc, precision_recall_curve
 
@@ -187,7 +198,9 @@ def agreement(
 
 
 def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
-    """Read a Parquet file with columns text, label (0 or 1) and spans (a list of [start, end) token positions)."""
+    """Read a Parquet file with columns text, label (0 or 1) and spans (a list of
+    [start, end) token positions).
+    """
     frame = read_parquet(Path(path))
     missing = {"text", "label", "spans"} - set(frame)
     if missing:
@@ -217,7 +230,9 @@ def marked_words(classifier: HardmaxClassifier, rationale: Rationale) -> BoolArr
 
 
 def erasure(question: Question, scores: FloatArray) -> tuple[float, float]:
-    """Comprehensiveness and sufficiency of one explanation. A bin has at least one word: shares are rounded up."""
+    """Comprehensiveness and sufficiency of one explanation. A bin has at least one
+    word: shares are rounded up.
+    """
     n = len(scores)
     top = np.stack([top_words(scores, -(-n * share // 100)) for share in BINS])
     full, *others = question.probabilities(
@@ -229,7 +244,9 @@ def erasure(question: Question, scores: FloatArray) -> tuple[float, float]:
 
 
 def top_words(scores: FloatArray, count: int) -> BoolArray:
-    """(words,) True for the `count` words that score highest; the earlier ones where they tie."""
+    """(words,) True for the `count` words that score highest; the earlier ones where
+    they tie.
+    """
     top = np.zeros(len(scores), bool)
     top[np.argsort(-scores, kind="stable")[:count]] = True
     return top

@@ -1,8 +1,11 @@
-"""`python -m studies.measure flow_accuracy`: the error of flows against the `rtol` that was requested.
+"""`python -m studies.measure flow_accuracy`: the error of flows against the `rtol` that
+was requested.
 
-The error is max |z - z_ref| / max |z_ref| over all tokens and 101 saved times, in rescaled coordinates where the rule
-has them. The reference is DOP853 with the smallest `rtol`. Each heading shows how far LSODA with that `rtol` is from
-it: smaller errors cannot be resolved. `python -m studies.flow_accuracy NAME` prints the rows of some problems.
+The error is max |z - z_ref| / max |z_ref| over all tokens and 101 saved times, in
+rescaled coordinates where the rule has them. The reference is DOP853 with the smallest
+`rtol`. Each heading shows how far LSODA with that `rtol` is from it: smaller errors
+cannot be resolved. `python -m studies.flow_accuracy NAME` prints the rows of some
+problems.
 """
 
 import sys
@@ -141,7 +144,9 @@ def markdown(record: dict[str, Any]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Print the rows of each problem whose name contains one of `names`; of all problems without names."""
+    """Print the rows of each problem whose name contains one of `names`; of all
+    problems without names.
+    """
     found = [
         row
         for name, problem in problems().items()

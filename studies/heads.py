@@ -24,7 +24,9 @@ BY = ["heads", "gain", "A", "d"]
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
-    """Return the shares of the endings, the final number of clusters, and the share of runs with several."""
+    """Return the shares of the endings, the final number of clusters, and the share of
+    runs with several.
+    """
     found = shares(rows, BY, "ending").reindex(
         columns=[*BY, "runs", *ENDINGS], fill_value=0.0
     )

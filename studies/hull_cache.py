@@ -1,7 +1,9 @@
-"""`python -m studies.measure hull_cache`: appends and queries of `HullCache` per second, by the order of the keys.
+"""`python -m studies.measure hull_cache`: appends and queries of `HullCache` per
+second, by the order of the keys.
 
-Times are those of the processor, which other programs hardly lengthen, for two cores that share the heads. The peer
-computes all products of a query with NumPy, as a cache without a hull does.
+Times are those of the processor, which other programs hardly lengthen, for two cores
+that share the heads. The peer computes all products of a query with NumPy, as a cache
+without a hull does.
 """
 
 import time

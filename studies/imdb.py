@@ -1,6 +1,8 @@
-"""Accuracy and seconds on the IMDb reviews, as Maas et al. (2011) split them: the models of the package, and TF-IDF.
+"""Accuracy and seconds on the IMDb reviews, as Maas et al. (2011) split them: the
+models of the package, and TF-IDF.
 
-`IMDB` names a folder or an archive with the reviews, as `load_imdb` reads it; without it they are downloaded once.
+`IMDB` names a folder or an archive with the reviews, as `load_imdb` reads it; without
+it they are downloaded once.
 """
 
 import os
@@ -33,7 +35,9 @@ def linear() -> Any:
 
 
 def row(model: str, make: Callable[[], Any], train: Any, test: Any) -> dict[str, Any]:
-    """Train if needed and predict every test review; return accuracy, processor seconds and memory."""
+    """Train if needed and predict every test review; return accuracy, processor seconds
+    and memory.
+    """
     classifier, training, fitting = make(), None, None
     if not hasattr(classifier, "model_"):
         (training, _), fitting = with_peak(
@@ -58,7 +62,9 @@ def _timed(call: Callable[..., Any], *given: Any) -> tuple[float, Any]:
 
 
 def measure(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Every model, in a process of its own, whose memory no other has used; a trial has a few reviews."""
+    """Every model, in a process of its own, whose memory no other has used; a trial has
+    a few reviews.
+    """
     import hardmax as hm
     from hardmax.text.datasets import load_imdb
 

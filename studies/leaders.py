@@ -1,4 +1,6 @@
-"""How many leaders emerge, and after how many layers are all limits proved? Over n, d, alpha and the distribution."""
+"""How many leaders emerge, and after how many layers are all limits proved? Over n, d,
+alpha and the distribution.
+"""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -25,8 +27,9 @@ BY = ["tokens", "n", "d", "alpha"]
 def expected(tokens: str, n: int, d: int) -> float:
     """The expected number of leaders in the input, for A = I.
 
-    A token at distance r from the middle leads if all n - 1 others have <z, x> < r^2, so the number is n times the mean
-    over r of P(<e, x> < r)^(n - 1), with any unit vector e.
+    A token at distance r from the middle leads if all n - 1 others have <z, x> < r^2,
+    so the number is n times the mean over r of P(<e, x> < r)^(n - 1), with any unit
+    vector e.
     """
     from scipy.integrate import quad
     from scipy.special import betainc
@@ -91,7 +94,8 @@ def compared(table: "DataFrame") -> "DataFrame":
 
 
 def law(table: "DataFrame") -> tuple[float, float]:
-    """p and R^2 of layers = a / log(1 + alpha)^p, where each n, d and distribution has its own a.
+    """p and R^2 of layers = a / log(1 + alpha)^p, where each n, d and distribution has
+    its own a.
 
     Fitted in logarithms, over cells where something moves at all.
     """

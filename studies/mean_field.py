@@ -1,7 +1,9 @@
-"""The study "mean_field": empirical measures of n tokens against that of the largest n, over n and t.
+"""The study "mean_field": empirical measures of n tokens against that of the largest n,
+over n and t.
 
-`python -m studies.mean_field --run` measures with up to 30,000 tokens on the CPU, or 10^6 on a GPU where torch finds
-one, and writes docs/studies/mean_field.json, the figure and the table. Without --run the record is drawn again.
+`python -m studies.mean_field --run` measures with up to 30,000 tokens on the CPU, or
+10^6 on a GPU where torch finds one, and writes docs/studies/mean_field.json, the figure
+and the table. Without --run the record is drawn again.
 """
 
 import argparse
@@ -37,7 +39,9 @@ TIMES, RTOL, DIRECTIONS, MIN_RUNS, MAX_RUNS = (0.0, 1.0, 2.0, 4.0), 1e-4, 64, 4,
 
 
 def draw_tokens(flow: str, n: int, seed: int) -> FloatArray:
-    """Draw tokens uniform in a square, or around (1/2, 0, 0) from a normal distribution and divided by their norms."""
+    """Draw tokens uniform in a square, or around (1/2, 0, 0) from a normal distribution
+    and divided by their norms.
+    """
     rng, d = np.random.default_rng([n, seed]), FLOWS[flow][0]
     return (
         rng.uniform(-2, 2, (n, d))
@@ -59,7 +63,9 @@ def run(flow: str, n: int, seed: int, device: str) -> FloatArray:
 
 
 def project(tokens: FloatArray) -> FloatArray:
-    """Return the sorted coordinates of tokens (times, n, d) along random directions, (times, directions, n)."""
+    """Return the sorted coordinates of tokens (times, n, d) along random directions,
+    (times, directions, n).
+    """
     directions = unit_rows(
         np.random.default_rng(0).normal(size=(DIRECTIONS, tokens.shape[-1]))
     )
@@ -67,14 +73,18 @@ def project(tokens: FloatArray) -> FloatArray:
 
 
 def average_blocks(many: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return the means over n blocks of sorted coordinates (times, directions, N), and the mean squares of all."""
+    """Return the means over n blocks of sorted coordinates (times, directions, N), and
+    the mean squares of all.
+    """
     return many.reshape(*many.shape[:2], n, -1).mean(axis=3), np.mean(many**2, axis=2)
 
 
 def sliced_distances(
     few: FloatArray, many: tuple[FloatArray, FloatArray]
 ) -> FloatArray:
-    """Return the sliced Wasserstein distances of order 2 of tokens (times, n, d) to the blocks of others."""
+    """Return the sliced Wasserstein distances of order 2 of tokens (times, n, d) to the
+    blocks of others.
+    """
     own, (blocks, squares) = project(few), many
     return np.sqrt(
         np.maximum(
@@ -120,7 +130,9 @@ def measure(largest: int, device: str = "cpu") -> dict[str, Any]:
 
 
 def fit_exponents(found: dict[str, Any], flow: str) -> FloatArray:
-    """Fit distance = C m^exponent at each time, with m = 1 / (1/n + 1/N): both samples are random."""
+    """Fit distance = C m^exponent at each time, with m = 1 / (1/n + 1/N): both samples
+    are random.
+    """
     rows = [row for row in found["rows"] if row["flow"] == flow]
     m = [1 / (1 / row["n"] + 1 / found["largest"]) for row in rows]
     return np.polyfit(np.log(m), np.log([row["distances"] for row in rows]), 1)[0]

@@ -1,6 +1,8 @@
-"""`python -m studies.measure NAME`: measure a study again, record it, fill its table and draw its picture.
+"""`python -m studies.measure NAME`: measure a study again, record it, fill its table
+and draw its picture.
 
-`--quick` tries it with small sizes and writes nothing. `python -m studies.pages` fills all tables from the records.
+`--quick` tries it with small sizes and writes nothing. `python -m studies.pages` fills
+all tables from the records.
 """
 
 import argparse
@@ -27,7 +29,9 @@ from studies import (
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement without a peer in turns: its rows, and where its table or its picture stands."""
+    """A measurement without a peer in turns: its rows, and where its table or its
+    picture stands.
+    """
 
     title: str
     measure: Callable[[bool, Progress], dict[str, Any]]  # given whether sizes are small

@@ -1,8 +1,9 @@
-"""`python -m studies.newer_models NAME`: print figures that docs/newer-models.md quotes.
+"""`python -m studies.newer_models NAME`: print figures that docs/newer-models.md
+quotes.
 
-localmax     share of random runs whose quiescent groups are certified
-constructed  number of sequences that constructed classifiers label, and errors
-probe        accuracy of a linear probe on MiniLM's sentence vectors, with hardmax in chosen layers
+localmax     share of random runs whose quiescent groups are certified constructed
+number of sequences that constructed classifiers label, and errors probe        accuracy
+of a linear probe on MiniLM's sentence vectors, with hardmax in chosen layers
 """
 
 import argparse
@@ -22,7 +23,9 @@ MAX_LAYERS = 60
 
 
 def localmax(runs: int = 400) -> None:
-    """Count certified runs of 5, 10 and 20 Gaussian tokens in dimension 2 and 3, two steps and three tolerances."""
+    """Count certified runs of 5, 10 and 20 Gaussian tokens in dimension 2 and 3, two
+    steps and three tolerances.
+    """
     layers, seeds = list[int](), -(-runs // 36)
     for number in range(runs):
         case, seed = divmod(number, seeds)
@@ -39,7 +42,9 @@ def localmax(runs: int = 400) -> None:
 
 
 def draw_sequences(seed: int, n: int) -> tuple[list[AnyArray], list[int]]:
-    """Draw at most n sequences of Gaussian tokens, or of lattice points over 3, and labels."""
+    """Draw at most n sequences of Gaussian tokens, or of lattice points over 3, and
+    labels.
+    """
     random = np.random.default_rng(seed)
     shapes = [(int(random.integers(1, 5)), int(2 + seed // 2 % 3)) for _ in range(n)]
     tokens = [
@@ -51,7 +56,9 @@ def draw_sequences(seed: int, n: int) -> tuple[list[AnyArray], list[int]]:
 
 
 def constructed(models: int = 100) -> None:
-    """Compare the outputs of `simulate` and `predict` with the labels, for models of 12 sequences."""
+    """Compare the outputs of `simulate` and `predict` with the labels, for models of 12
+    sequences.
+    """
     counts, largest = Counter[str](), 0.0
     for seed in range(models):
         sequences, labels = draw_sequences(seed, 12)
@@ -73,7 +80,9 @@ def constructed(models: int = 100) -> None:
 
 
 def probe(source: str | None, count: int, model: str = "minilm") -> None:
-    """Print the accuracy on test sentences of logistic regression on the mean of the last hidden states."""
+    """Print the accuracy on test sentences of logistic regression on the mean of the
+    last hidden states.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -1,6 +1,8 @@
-"""`python -m studies.pages`: fill every table of the docs that shows recorded runs. It measures nothing.
+"""`python -m studies.pages`: fill every table of the docs that shows recorded runs. It
+measures nothing.
 
-The records are in `benchmarks/results`, and those of the classifier's studies beside the figures.
+The records are in `benchmarks/results`, and those of the classifier's studies beside
+the figures.
 """
 
 import json
@@ -82,7 +84,9 @@ def _row(cases: dict[str, Result], case: str, method: str) -> Row:
 
 
 def against(peers: Sequence[str], names: Iterable[str], file: str = "cpu") -> str:
-    """Return a line for each of the peers in each case: our time, theirs, and the ratio, for each kind of machine."""
+    """Return a line for each of the peers in each case: our time, theirs, and the
+    ratio, for each kind of machine.
+    """
     measured = kinds(file)
     columns = ["what", "the other"]
     for kind, _ in measured:
@@ -164,7 +168,9 @@ def explanations() -> str:
 
 
 def small_files(kind: str, key_of: dict[str, str], methods: Sequence[str]) -> str:
-    """Return files of some sizes with even or uneven classes; a cell has one number for each method."""
+    """Return files of some sizes with even or uneven classes; a cell has one number for
+    each method.
+    """
     body = []
     for row in read_results("small"):
         if kind in row["variant"] and row["rows"] in (100, 1000, 10_000):
@@ -240,7 +246,9 @@ def flows_on_a_gpu() -> str:
 
 
 def largest_products_on_a_gpu() -> str:
-    """Return the argmax alone, d = 64, against kernels without an error bound: one line for each size."""
+    """Return the argmax alone, d = 64, against kernels without an error bound: one line
+    for each size.
+    """
     times: dict[str, dict[str, float]] = {}
     for row in record("gpu")["rows"]:
         what, _, peer = row["case"].partition(", against ")
@@ -274,7 +282,9 @@ def largest_products_on_a_gpu() -> str:
 
 
 def tiny() -> str:
-    """Return one layer of a hundred tokens, for which starting the call takes most of the time."""
+    """Return one layer of a hundred tokens, for which starting the call takes most of
+    the time.
+    """
     rows = [
         row
         for row in record("scaling")["rows"]

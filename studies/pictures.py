@@ -30,7 +30,9 @@ def draw_limit() -> Figure:
 
 
 def draw_explanation() -> Figure:
-    """Draw the contribution of each word of a review to the logit, its parts of n-grams included."""
+    """Draw the contribution of each word of a review to the logit, its parts of n-grams
+    included.
+    """
     why = hm.pretrained("imdb").explain(REVIEW)
     parts = sorted(why.by_word(), key=lambda part: abs(part.value))[-7:]
     values = [part.value for part in parts]

@@ -1,4 +1,6 @@
-"""How do limits change if the input is perturbed? Over the size of the perturbation, n, d and the distribution."""
+"""How do limits change if the input is perturbed? Over the size of the perturbation, n,
+d and the distribution.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,9 @@ BY = ["noise", "n", "d", "tokens"]
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
-    """Shares of runs whose leaders and clusters stay, the share of tokens that change, and a test of the radius."""
+    """Shares of runs whose leaders and clusters stay, the share of tokens that change,
+    and a test of the radius.
+    """
     inside = rows["largest_move"] < rows["radius"]
     rows = rows.assign(
         inside=inside, refuted=inside & ~rows["same_clusters"].astype(bool)
@@ -82,7 +86,9 @@ def draw(table: "DataFrame") -> "Figure":
 
 
 def find_half(table: "DataFrame", column: str) -> float:
-    """Return the size of the perturbation at which a share falls to one half, interpolated in its logarithm."""
+    """Return the size of the perturbation at which a share falls to one half,
+    interpolated in its logarithm.
+    """
     shares = table.groupby("noise")[column].mean()
     return float(
         np.exp(np.interp(-0.5, -shares.to_numpy(), np.log(shares.index.to_numpy())))

@@ -1,4 +1,6 @@
-"""Every rule against n: processor seconds and memory, and those of the same formula written with NumPy and SciPy."""
+"""Every rule against n: processor seconds and memory, and those of the same formula
+written with NumPy and SciPy.
+"""
 
 import time
 from collections.abc import Callable
@@ -64,7 +66,8 @@ def _limit(tokens: FloatArray) -> Any:
     return hm.limit(tokens, hm.Hardmax(0.5))
 
 
-# what is run, d, numbers of tokens, ours, the formula in NumPy and SciPy, and the most tokens the formula is run with
+# what is run, d, numbers of tokens, ours, the formula in NumPy and SciPy, and the most
+# tokens the formula is run with
 SIZES: list[
     tuple[str, int, tuple[int, ...], Callable[..., Any], Callable[..., Any] | None, int]
 ] = [
@@ -113,7 +116,9 @@ SIZES: list[
 
 
 def measure(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Measure processor seconds of all threads, one run each, and the memory of every rule and its formula."""
+    """Measure processor seconds of all threads, one run each, and the memory of every
+    rule and its formula.
+    """
 
     def timed(
         run: Callable[..., Any], tokens: FloatArray

@@ -1,7 +1,9 @@
-"""What sweeps and `predict_files` cost beside their work, and what a second worker gains.
+"""What sweeps and `predict_files` cost beside their work, and what a second worker
+gains.
 
-`python -m studies.scale_costs 1000000 DIR` makes a file with this number of rows in a folder, predicts it, checks that
-every row is answered once and in order, and records seconds and memory in benchmarks/results/corpora_rows.json.
+`python -m studies.scale_costs 1000000 DIR` makes a file with this number of rows in a
+folder, predicts it, checks that every row is answered once and in order, and records
+seconds and memory in benchmarks/results/corpora_rows.json.
 """
 
 import json
@@ -42,7 +44,9 @@ Row = dict[str, Any]
 
 @contextmanager
 def peak_memory(every: float = 0.25) -> Iterator[dict[str, float]]:
-    """Record the largest resident size of this process, and of the largest of its descendants, in MB."""
+    """Record the largest resident size of this process, and of the largest of its
+    descendants, in MB.
+    """
     import psutil
 
     peak, stopped, me = (
@@ -119,7 +123,9 @@ def _row(
 
 
 def measure_sweeps(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Measure the overhead of a cell by the difference of a long and a short sweep, and two workers against one."""
+    """Measure the overhead of a cell by the difference of a long and a short sweep, and
+    two workers against one.
+    """
     runs, divisor = (1, 10) if quick else (RUNS, 1)
     rows: list[Row] = []
     for seconds, (few, many) in CELL_SECONDS.items():
@@ -171,7 +177,9 @@ def measure_sweeps(quick: bool, progress: Progress) -> dict[str, Any]:
 
 
 def write_texts(path: Path, rows: int) -> None:
-    """Write a Parquet file with the given number of rows, drawn from made reviews, with little memory."""
+    """Write a Parquet file with the given number of rows, drawn from made reviews, with
+    little memory.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -189,7 +197,9 @@ def write_texts(path: Path, rows: int) -> None:
 
 
 def _loop_seconds(path: Path) -> float:
-    """Return the seconds of a loop in one process that reads a file and explains every text."""
+    """Return the seconds of a loop in one process that reads a file and explains every
+    text.
+    """
     import pyarrow.parquet as pq
 
     model = hm.pretrained(MODEL)
@@ -203,7 +213,9 @@ def _loop_seconds(path: Path) -> float:
 
 
 def measure_files(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Measure a loop, one worker and two workers; of workers the difference of a long and a short file."""
+    """Measure a loop, one worker and two workers; of workers the difference of a long
+    and a short file.
+    """
     few, many = (
         (SHORT_ROWS // 10, LONG_ROWS // 10) if quick else (SHORT_ROWS, LONG_ROWS)
     )

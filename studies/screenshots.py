@@ -1,6 +1,7 @@
 """Screenshots of the app: `make screenshots` writes those of the docs.
 
-`python -m studies.screenshots FOLDER` writes every page in light and dark, wide, narrow and small.
+`python -m studies.screenshots FOLDER` writes every page in light and dark, wide, narrow
+and small.
 """
 
 import sys
@@ -21,7 +22,9 @@ SIZES = {"": (1280, 800), "-narrow": (800, 1000), "-small": (800, 600)}
 def make_scene(
     name: str, overlays: tuple[str, ...] = ("trails", "polytope"), **values: Any
 ) -> dict[str, Any]:
-    """Return a scene of a configuration; `n`, `d` and `seed` are those of random tokens."""
+    """Return a scene of a configuration; `n`, `d` and `seed` are those of random
+    tokens.
+    """
     random = {key: values.pop(key) for key in ("n", "d", "seed") if key in values}
     return {
         "tokens": hm.configuration(name, **random).round(4).tolist(),

@@ -1,8 +1,10 @@
-"""The study "small": defaults against TF-IDF with logistic regression and NB-SVM, on files of every size.
+"""The study "small": defaults against TF-IDF with logistic regression and NB-SVM, on
+files of every size.
 
-Texts are drawn from the training reviews of IMDb: whole reviews, and sentences with the label of their review; two
-classes, and ratings 1, 4, 7 and 10 as four; as many of each class, and nine in ten of the first. All are measured on
-texts of the test reviews, so nothing may be chosen by this study.
+Texts are drawn from the training reviews of IMDb: whole reviews, and sentences with the
+label of their review; two classes, and ratings 1, 4, 7 and 10 as four; as many of each
+class, and nine in ten of the first. All are measured on texts of the test reviews, so
+nothing may be chosen by this study.
 """
 
 import re
@@ -56,7 +58,8 @@ NAMES = {f"{kind.name}, {size} rows": (kind, size) for kind in KINDS for size in
 
 
 class Bayes:
-    """NB-SVM (Wang and Manning 2012): a linear SVM on log-count ratios of words and pairs.
+    """NB-SVM (Wang and Manning 2012): a linear SVM on log-count ratios of words and
+    pairs.
 
     A part `own` of its weights is its own, and the rest their mean size.
     """
@@ -127,7 +130,9 @@ METHODS: dict[str, Callable[[Kind, int, str], Any]] = {
 def small_row(
     name: str, splits: dict[str, TextTable], *, seed: int, device: str
 ) -> Row | None:
-    """Return means and standard errors of every method over several draws; None where there are too few texts."""
+    """Return means and standard errors of every method over several draws; None where
+    there are too few texts.
+    """
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
     random = np.random.default_rng([seed, size])
@@ -171,7 +176,9 @@ def pool(table: TextTable, kind: Kind) -> tuple[list[str], AnyArray]:
 
 
 def sentences(review: str) -> Iterator[str]:
-    """The first and the last sentence of a review: what it is about, and what it comes to."""
+    """The first and the last sentence of a review: what it is about, and what it comes
+    to.
+    """
     found = [part.strip() for part in END.split(review)]
     found = [part for part in found if SHORTEST <= len(part.split()) <= LONGEST]
     yield from found[:1] + found[1:][-1:]
@@ -205,7 +212,9 @@ def drawn(
 
 
 def quality(model: Any, texts: Sequence[str], labels: AnyArray) -> Row:
-    """Accuracy and the mean F1 of classes; log loss and calibration error of methods that have probabilities."""
+    """Accuracy and the mean F1 of classes; log loss and calibration error of methods
+    that have probabilities.
+    """
     from sklearn.metrics import f1_score, log_loss
 
     answers = model.predict(texts)
@@ -226,7 +235,9 @@ def quality(model: Any, texts: Sequence[str], labels: AnyArray) -> Row:
 
 
 def calibration_error(sure: FloatArray, right: AnyArray) -> float:
-    """Mean of |how sure - how often right| over bins of as many texts, the least sure first."""
+    """Mean of |how sure - how often right| over bins of as many texts, the least sure
+    first.
+    """
     bins = np.array_split(np.argsort(sure, kind="stable"), BINS)
     return float(
         sum(abs((sure[some] - right[some]).sum()) for some in bins) / len(sure)

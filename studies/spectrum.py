@@ -1,4 +1,6 @@
-"""Where do tokens of self-attention end, over the spectrum of V, the dimension and the distribution of tokens?"""
+"""Where do tokens of self-attention end, over the spectrum of V, the dimension and the
+distribution of tokens?
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""What a study is: a sweep, the small table that is kept of it, a picture, and the facts that its page states."""
+"""What a study is: a sweep, the small table that is kept of it, a picture, and the
+facts that its page states.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -53,7 +55,9 @@ class Study:
 
 
 def shares(rows: "DataFrame", by: list[str], column: str) -> "DataFrame":
-    """How often each value of a column occurs, as shares of the runs with the same parameters, and their number."""
+    """How often each value of a column occurs, as shares of the runs with the same
+    parameters, and their number.
+    """
     import pandas as pd
 
     counted = pd.crosstab(

@@ -1,4 +1,6 @@
-"""How long does softmax stay near hardmax? Over temperature, depth, n and d, and against a bound."""
+"""How long does softmax stay near hardmax? Over temperature, depth, n and d, and
+against a bound.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,9 @@ NEAR = 0.01  # of the diameter
 
 
 def keep(rows: "DataFrame") -> "DataFrame":
-    """Median and high quantile of the distance, how often it is small, and the largest constant."""
+    """Median and high quantile of the distance, how often it is small, and the largest
+    constant.
+    """
     groups = rows.assign(
         near=rows["distance"] < NEAR,
         within=rows["one_layer"] <= rows["one_layer_bound"] * (1 + 1e-9) + 1e-12,

@@ -1,6 +1,8 @@
-"""Labelled sentences to cluster: each topic has its own nouns, and all topics share the sentence patterns.
+"""Labelled sentences to cluster: each topic has its own nouns, and all topics share the
+sentence patterns.
 
-So sentences are alike in two ways, by what they are about and by how they are built, and only the first is the label.
+So sentences are alike in two ways, by what they are about and by how they are built,
+and only the first is the label.
 """
 
 import numpy as np

@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 
 CHROMIUM = shutil.which("chromium")
-LATE = 90  # seconds: on a busy machine the first answer compiles; all waits together must not outlast a test's 300
+# seconds: on a busy machine the first answer compiles; all waits together must not
+# outlast a test's 300
+LATE = 90
 needed = pytest.mark.skipif(
     CHROMIUM is None or find_spec("playwright") is None,
     reason="needs playwright and chromium: apt-get install chromium",
@@ -103,7 +105,9 @@ def jupyter(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def started() -> Iterator[Any]:
-    """Start Chromium for many pages, with a profile: compiled scripts are cached, which halves the time of a page."""
+    """Start Chromium for many pages, with a profile: compiled scripts are cached, which
+    halves the time of a page.
+    """
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=1000 * LATE)
@@ -157,7 +161,9 @@ def opened(
 
 
 def unfriendly(page: Any, *excluded: str) -> list[str]:
-    """Return the serious and critical violations of WCAG that axe-core finds on a page, without excluded selectors."""
+    """Return the serious and critical violations of WCAG that axe-core finds on a page,
+    without excluded selectors.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     options = {

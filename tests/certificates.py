@@ -31,7 +31,9 @@ def check_with_node(documents, encode=json.dumps):
 
 
 def collect_limits(monkeypatch):
-    """Return a list to which the certified limits that are made from now on are appended."""
+    """Return a list to which the certified limits that are made from now on are
+    appended.
+    """
     module, found = sys.modules["hardmax.limit"], []
     make = module.make_limit
 
@@ -46,7 +48,9 @@ def collect_limits(monkeypatch):
 
 
 def assert_accepted(limits):
-    """Check the certificates of limits in Python, and in JavaScript if Node.js is installed."""
+    """Check the certificates of limits in Python, and in JavaScript if Node.js is
+    installed.
+    """
     documents = [json.loads(json.dumps(limit.certificate())) for limit in limits]
     reports = [certificate_checker.check(document) for document in documents]
     assert [report.reason for report in reports if not report.accepted] == []

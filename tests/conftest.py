@@ -14,8 +14,9 @@ if (
         signal.SIGINT, signal.default_int_handler
     )  # commands under test must receive Ctrl-C
 
-# The suite runs one process per core. More threads per process compete for the cores, and threads of OpenMP (torch,
-# scikit-learn, FAISS) spin while they wait: training takes ten times as long. Set before NumPy is imported.
+# The suite runs one process per core. More threads per process compete for the cores,
+# and threads of OpenMP (torch, scikit-learn, FAISS) spin while they wait: training
+# takes ten times as long. Set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault(
@@ -33,7 +34,9 @@ def _restore_torch_threads():
 
 @pytest.fixture(autouse=True)
 def _use_compiled_kernels(request, monkeypatch):
-    """Run compiled kernels for inputs of any size, except in tests of the size from which they are loaded."""
+    """Run compiled kernels for inputs of any size, except in tests of the size from
+    which they are loaded.
+    """
     if "by_size" not in request.keywords:
         monkeypatch.setattr("hardmax.search.dispatch.is_loaded", lambda kernel: True)
 
@@ -48,7 +51,9 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def _check_certificates(request, monkeypatch):
-    """With --certificates, let both checkers verify the certified limits that a test makes."""
+    """With --certificates, let both checkers verify the certified limits that a test
+    makes.
+    """
     if not request.config.getoption("--certificates"):
         yield
         return
@@ -62,7 +67,9 @@ def _check_certificates(request, monkeypatch):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """State how many certificates were checked; the numbers come from the workers with their reports."""
+    """State how many certificates were checked; the numbers come from the workers with
+    their reports.
+    """
     if config.getoption("--certificates"):
         ends = [
             report
@@ -110,7 +117,9 @@ def headless():
 
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
-    """Return a function that runs a command in an empty folder: exit code, standard output, standard error."""
+    """Return a function that runs a command in an empty folder: exit code, standard
+    output, standard error.
+    """
     from hardmax.cli.main import main
 
     monkeypatch.chdir(tmp_path)

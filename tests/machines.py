@@ -1,7 +1,9 @@
-"""The same answers on every processor: compute them under several kernels of OpenBLAS, and count the differences.
+"""The same answers on every processor: compute them under several kernels of OpenBLAS,
+and count the differences.
 
-Each process builds the same inputs without BLAS, and prints what `classify` says of matrices (random, defective, with
-multiple eigenvalues, whole or rounded) and what `limit` proves of token sets with and without ties.
+Each process builds the same inputs without BLAS, and prints what `classify` says of
+matrices (random, defective, with multiple eigenvalues, whole or rounded) and what
+`limit` proves of token sets with and without ties.
 """
 
 import os
@@ -14,7 +16,8 @@ from subprocess import run
 
 import numpy as np
 
-NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"  # as new and old versions of NumPy call it
+# as new and old versions of NumPy call it
+NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"
 MACHINES = (
     {},
     {
@@ -30,7 +33,9 @@ MACHINES = (
 
 
 def jordan(rng: np.random.Generator, d: int) -> list[list[Fraction]]:
-    """Return a block-diagonal matrix with few eigenvalues, some defective, some complex."""
+    """Return a block-diagonal matrix with few eigenvalues, some defective, some
+    complex.
+    """
     J = [[Fraction(0)] * d for _ in range(d)]
     values = [Fraction(int(x), 4) for x in rng.integers(-8, 9, 2)]
     k = 0

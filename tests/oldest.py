@@ -1,6 +1,8 @@
-"""The oldest versions that pyproject.toml allows, as constraints for pip: `make test-oldest` installs them.
+"""The oldest versions that pyproject.toml allows, as constraints for pip: `make
+test-oldest` installs them.
 
-PyTorch alone stays at the version of constraints.txt: older builds bring gigabytes for GPUs.
+PyTorch alone stays at the version of constraints.txt: older builds bring gigabytes for
+GPUs.
 """
 
 import re
@@ -16,7 +18,9 @@ BOUND = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[.*\])?>=(?P<version>[0-9.]+)")
 
 
 def oldest() -> list[str]:
-    """name==version for each lower bound; of several for one package, the highest counts."""
+    """name==version for each lower bound; of several for one package, the highest
+    counts.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     lines = [

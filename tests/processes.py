@@ -1,4 +1,6 @@
-"""Processes that end with their test, also if it fails: one that is left can block the whole suite."""
+"""Processes that end with their test, also if it fails: one that is left can block the
+whole suite.
+"""
 
 import os
 import socket
@@ -16,7 +18,9 @@ PATIENCE = 120.0  # seconds, for a machine under load
 def wait_for(
     condition: Callable[[], object], child: "subprocess.Popen | None" = None
 ) -> None:
-    """Wait until a condition holds; fail after PATIENCE, or if the process that should meet it has ended."""
+    """Wait until a condition holds; fail after PATIENCE, or if the process that should
+    meet it has ended.
+    """
     end = time.monotonic() + PATIENCE
     while not condition():
         assert child is None or child.poll() is None, (
@@ -28,7 +32,9 @@ def wait_for(
 
 @contextmanager
 def ended(child: subprocess.Popen) -> Iterator[subprocess.Popen]:
-    """Kill a process and its children when the block ends, also those that were stopped by a signal."""
+    """Kill a process and its children when the block ends, also those that were stopped
+    by a signal.
+    """
     import psutil
 
     with child:
@@ -43,7 +49,9 @@ def ended(child: subprocess.Popen) -> Iterator[subprocess.Popen]:
 
 @contextmanager
 def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Popen]:
-    """Start a Dask scheduler or worker as users do; `path` comes first in its PYTHONPATH."""
+    """Start a Dask scheduler or worker as users do; `path` comes first in its
+    PYTHONPATH.
+    """
     folders = [path and str(path), str(ROOT / "src"), os.environ.get("PYTHONPATH")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -1,4 +1,6 @@
-"""Cells for the tests of sweeps, good and bad. They are pickled by value, since workers cannot import this folder."""
+"""Cells for the tests of sweeps, good and bad. They are pickled by value, since workers
+cannot import this folder.
+"""
 
 import os
 import signal
@@ -70,7 +72,9 @@ def start_another(params: dict[str, Any], rng: np.random.Generator) -> dict[str,
 
 
 def count_threads(params: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Count the threads of libraries, and return whether processes cannot be started by `multiprocessing`."""
+    """Count the threads of libraries, and return whether processes cannot be started by
+    `multiprocessing`.
+    """
     import numba
     from threadpoolctl import threadpool_info
 

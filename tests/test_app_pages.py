@@ -1,4 +1,6 @@
-"""The app in Chromium: dragging, links, undo, control, typing, files, the keyboard alone, and accessibility."""
+"""The app in Chromium: dragging, links, undo, control, typing, files, the keyboard
+alone, and accessibility.
+"""
 
 import re
 import time
@@ -34,7 +36,9 @@ def page(chromium):
 
 
 def until(page, expression, seconds=60):
-    """Wait until an expression in the page is true; the policy of the app forbids Playwright's own way, `eval`."""
+    """Wait until an expression in the page is true; the policy of the app forbids
+    Playwright's own way, `eval`.
+    """
     end = time.monotonic() + seconds
     while not (
         found := page.evaluate(

@@ -1,4 +1,6 @@
-"""Every kernel chooses the sets of the definition: in Fractions for few tokens, by NumPy for many."""
+"""Every kernel chooses the sets of the definition: in Fractions for few tokens, by
+NumPy for many.
+"""
 
 import threading
 import time
@@ -225,7 +227,9 @@ def test_keys_on_the_edges_of_a_plane_stay():
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e150])
 @pytest.mark.parametrize("gap", [1e-12, 1e-9, 1e-8, 3e-8, 6e-8, 1e-7, 3e-7, 1e-6])
 def test_leads_that_float32_cannot_see_count_in_the_plane(scale, gap):
-    """Keys and queries on a circle and inside, the second key of each pair ahead by a relative `gap`."""
+    """Keys and queries on a circle and inside, the second key of each pair ahead by a
+    relative `gap`.
+    """
     rng = np.random.default_rng(0)
     angles = rng.uniform(0, 2 * np.pi, (50, 12, 1))
     circle = np.concatenate([np.cos(angles), np.sin(angles)], axis=2)

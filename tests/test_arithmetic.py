@@ -183,7 +183,9 @@ UNIT = 2.0**-53
 
 
 def summed(query, key):
-    """Return a product summed in floats, one term after the other, and the exact product."""
+    """Return a product summed in floats, one term after the other, and the exact
+    product.
+    """
     total = 0.0
     for q, z in zip(query.tolist(), key.tolist(), strict=True):
         total += q * z
@@ -196,7 +198,9 @@ def summed(query, key):
 def test_the_slack_holds_the_worst_errors_of_two_products(d):
     query, keys = np.full(d, UNIT), np.full((2, d), 0.5)
     query[0] = (
-        1.0  # each other term is half of the last digit of the sum: a bit less is lost, a bit more is doubled
+        # each other term is half of the last digit of the sum: a bit less is lost, a
+        # bit more is doubled
+        1.0
     )
     keys[:, 1:] *= np.array([[1 - 2.0**-20], [1 + 2.0**-20]])
     slack = Fraction(slack_of(query[None], 0.0, keys, 0.0)[0])
@@ -209,11 +213,13 @@ def test_the_slack_holds_the_worst_errors_of_two_products(d):
 def test_the_slack_holds_the_errors_of_positions():
     d, error = 16, 2.0**-30
     query, keys = np.full((1, d), 0.25), np.full((2, d), 0.5)
-    # Keys may be nearer and farther by `error` in each coordinate while computed products agree.
+    # Keys may be nearer and farther by `error` in each coordinate while computed
+    # products agree.
     assert slack_of(query, 0.0, keys, error)[0] >= 2 * error * np.abs(query).sum()
     query, keys[1, 1:] = np.eye(1, d), -0.5
     keys[:, 0] = 2.0**-10
-    # These keys are equal for the query, and differ if it is off by `error` in each coordinate.
+    # These keys are equal for the query, and differ if it is off by `error` in each
+    # coordinate.
     assert (
         slack_of(query, error, keys, 0.0)[0] >= error * np.abs(keys[0] - keys[1]).sum()
     )
@@ -225,7 +231,9 @@ def test_the_slack_holds_the_errors_of_positions():
 
 
 def nearly_half(m):
-    """Return a number whose sum over m terms is rounded down nearly each time, once it is beyond m / 4."""
+    """Return a number whose sum over m terms is rounded down nearly each time, once it
+    is beyond m / 4.
+    """
     return 0.5 + m * 2.0**-55 - UNIT
 
 

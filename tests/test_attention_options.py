@@ -1,4 +1,6 @@
-"""Options of `hardmax_attention`: gradients of queries and keys, masks and heads as in torch, export."""
+"""Options of `hardmax_attention`: gradients of queries and keys, masks and heads as in
+torch, export.
+"""
 
 import io
 import math

@@ -1,4 +1,6 @@
-"""Parts of a text that sum to the logit; words without which the prediction is another; two texts compared."""
+"""Parts of a text that sum to the logit; words without which the prediction is another;
+two texts compared.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Batches in one pass: every token set has the results it has by itself, to the last bit."""
+"""Batches in one pass: every token set has the results it has by itself, to the last
+bit.
+"""
 
 from functools import partial
 
@@ -30,7 +32,9 @@ FIELDS = ("tokens", "leaders", "emerged", "clusters", "points", "weights", "star
 
 
 def make_batch(seed, n, d, kinds, dtype, masked):
-    """Return a batch, a mask with at least one token for each token set, and the generator."""
+    """Return a batch, a mask with at least one token for each token set, and the
+    generator.
+    """
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore"):
         batch = np.stack([KINDS[kind](rng, n, d) for kind in kinds]).astype(dtype)

@@ -1,4 +1,6 @@
-"""Benchmarks form ratios only of answers that agree, and record results by case and by kind of machine."""
+"""Benchmarks form ratios only of answers that agree, and record results by case and by
+kind of machine.
+"""
 
 import json
 import os

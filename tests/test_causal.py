@@ -1,4 +1,6 @@
-"""Causal masks: hardmax sets against exact loops over j <= i, and independence of later tokens."""
+"""Causal masks: hardmax sets against exact loops over j <= i, and independence of later
+tokens.
+"""
 
 from fractions import Fraction
 
@@ -99,7 +101,9 @@ def test_margins_are_the_leads_over_tokens_that_are_seen(tokens, alpha):
 
 
 def test_a_close_race_has_a_positive_margin():
-    """A lead far below rounding, which only exact differences see, with a later token ahead of both."""
+    """A lead far below rounding, which only exact differences see, with a later token
+    ahead of both.
+    """
     tokens = np.array([[1.0, 0.0], [1.0, 2.0**-60], [1.0, 1.0], [3.0, 3.0]])
     run = hm.simulate(tokens, hm.Hardmax(1, causal=True), layers=0)
     assert sets_of(run, 0) == [[0], [1], [2], [3]]

@@ -1,4 +1,6 @@
-"""Limits under causal masks and other partial orders, against exact loops, and their extension token by token."""
+"""Limits under causal masks and other partial orders, against exact loops, and their
+extension token by token.
+"""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -26,7 +28,9 @@ WAITING = [
 
 
 def draw_problem(rng, lattice):
-    """Return tokens, alpha and A of a random problem with n <= 12: small integers, or floats."""
+    """Return tokens, alpha and A of a random problem with n <= 12: small integers, or
+    floats.
+    """
     n, d = rng.integers(1, 13), rng.integers(2, 4)
     tokens = (
         rng.integers(-3, 4, (n, d))
@@ -39,7 +43,9 @@ def draw_problem(rng, lattice):
 
 
 def draw_order(rng, n):
-    """Return a random partial order: the ancestors in a tree, or earlier tokens of the same block."""
+    """Return a random partial order: the ancestors in a tree, or earlier tokens of the
+    same block.
+    """
     if rng.random() < 0.5:
         blocks = rng.integers(0, 3, n)
         return np.tri(n, dtype=bool) & (blocks[:, None] == blocks)
@@ -51,7 +57,9 @@ def draw_order(rng, n):
 
 
 def frozen_limits(positions, sets):
-    """Return the limit of each token if its set stays as it is: the mean of the limits of the other members."""
+    """Return the limit of each token if its set stays as it is: the mean of the limits
+    of the other members.
+    """
     limits, left = {}, set(range(len(sets)))
     while left:
         for i in sorted(left):
@@ -69,7 +77,9 @@ def frozen_limits(positions, sets):
 
 
 def compare(tokens, alpha, A, mask):
-    """Compare a limit with the definition, at its layer and at 12 later ones; return it."""
+    """Compare a limit with the definition, at its layer and at 12 later ones; return
+    it.
+    """
     causal = {} if mask is None else {"attention_mask": mask}
     limit = hm.limit(
         tokens, hm.Hardmax(alpha, A, causal=mask is None), max_layers=60, **causal
@@ -164,7 +174,9 @@ def test_weights_are_rounded_once(tokens):
 
 
 def test_the_token_that_c1_never_decides():
-    """Two leaders have equal products, and the position of a follower of one decides at no finite layer."""
+    """Two leaders have equal products, and the position of a follower of one decides at
+    no finite layer.
+    """
     limit = hm.limit(WAITING, hm.Hardmax(HALF, causal=True))
     assert limit.proofs == {"C1": 3, "T": 1}
     assert limit.exact()[3].tolist() == [1, 0]
@@ -226,7 +238,9 @@ def test_arithmetics_batches_and_padding_agree():
 
 
 def smallest_gap(run):
-    """Return the smallest lead of any set up to the layer that decides it, and of its leader at that layer."""
+    """Return the smallest lead of any set up to the layer that decides it, and of its
+    leader at that layer.
+    """
     smallest = np.inf
     for i, layer in enumerate(run.decided.tolist()):
         for k in range(layer + 1):
@@ -243,7 +257,9 @@ def test_the_radius_counts_the_comparisons_of_leaders():
     for seed in (
         96,
         *range(20),
-    ):  # 96: a leader is compared with a token that it does not see, and that is closest
+        # 96: a leader is compared with a token that it does not see, and that is
+        # closest
+    ):
         tokens = np.random.default_rng(seed).normal(size=(5, 2))
         limit, run = hm.limit(tokens, rule), hm.simulate(tokens, rule, layers=30)
         gap, reach = smallest_gap(run), np.linalg.norm(tokens, axis=1).max()

@@ -1,4 +1,6 @@
-"""Certificates as documents: made from limits, checked in Python and JavaScript, altered, and restored."""
+"""Certificates as documents: made from limits, checked in Python and JavaScript,
+altered, and restored.
+"""
 
 import ast
 import gzip
@@ -37,7 +39,9 @@ needs_node = pytest.mark.skipif(
 
 
 def draw_limit(rng, number):
-    """Return the limit of a random problem: without a mask, causal, or under another order, in turn."""
+    """Return the limit of a random problem: without a mask, causal, or under another
+    order, in turn.
+    """
     tokens, alpha, A = draw_problem(rng, lattice=number % 2 == 0)
     order = {"attention_mask": draw_order(rng, len(tokens))} if number % 3 == 2 else {}
     return hm.limit(tokens, hm.Hardmax(alpha, A, causal=number % 3 == 1), **order)
@@ -84,7 +88,9 @@ def test_both_checkers_accept_every_certified_limit(limits):
 
 
 def test_limits_that_figures_claim(monkeypatch):
-    """Figure 4, and the configurations of Figure 2, whose limits the report of the demo shows, too."""
+    """Figure 4, and the configurations of Figure 2, whose limits the report of the demo
+    shows, too.
+    """
     found = certificates.collect_limits(monkeypatch)
     compute_attracting_set()
     assert len(found) == 1
@@ -120,7 +126,9 @@ def test_a_limit_is_restored_from_its_certificate(limits):
 
 
 def alter(document, rng):
-    """Change one place of a document, and return the name of its part, or of the change."""
+    """Change one place of a document, and return the name of its part, or of the
+    change.
+    """
     moves = ["shift weight", "null weights", "set labels"]
     part = rng.choice(
         moves
@@ -226,7 +234,9 @@ def test_altered_certificates_are_rejected(limits):
         accepted = hm.check_certificate(document).accepted
         assert accepted == report["accepted"], (part, document, report)
         counts.setdefault(part, Counter())[accepted] += 1
-        if accepted:  # such as another alpha where all tokens are decided at layer 0, or a stronger theorem
+        # such as another alpha where all tokens are decided at layer 0, or a stronger
+        # theorem
+        if accepted:
             assert describe(hm.Limit.from_certificate(document)) == describe(
                 compute_limit(document)
             ), part

@@ -1,4 +1,6 @@
-"""Certificates of limits: examples with exact answers, and hundreds of tied token sets run on as a check."""
+"""Certificates of limits: examples with exact answers, and hundreds of tied token sets
+run on as a check.
+"""
 
 import itertools
 from collections import Counter
@@ -121,7 +123,9 @@ CHAIN_SEEDS = [
 
 
 def unaided(tokens, rule, layers):
-    """Return the sets of every layer, found for every token, decided or not, and the run."""
+    """Return the sets of every layer, found for every token, decided or not, and the
+    run.
+    """
     run = Run(rule, np.asarray(tokens, float))
     run.shortcuts = False
     sets = [run.choose()]
@@ -334,7 +338,9 @@ def test_a_parabola_is_positive_where_its_values_are():
 
 
 def test_standing_is_a_fixed_point():
-    """Token 6 rests on 5, which rests on 3 and 4. These two balance now, and move differently soon."""
+    """Token 6 rests on 5, which rests on 3 and 4. These two balance now, and move
+    differently soon.
+    """
     positions = [(3,), (-4,), (2,), (-2,), (1,), (-1,), (0,), (5,), (2,)]
     leads, follows = [[0], [1]], [[0], [1], [2], [3], [4, 5], [7], [6, 7]]
     frozen = Frozen(

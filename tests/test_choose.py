@@ -148,7 +148,9 @@ def test_independent_tokens_allow_any_wish() -> None:
 
 
 def test_one_leader_for_all_where_zero_is_outside() -> None:
-    """Theorem 7: in a half-space one leader decides everything at layer 0; around 0 that is impossible."""
+    """Theorem 7: in a half-space one leader decides everything at layer 0; around 0
+    that is impossible.
+    """
     tokens = normal(15, 3) + np.array([4.0, 0.0, 0.0])
     lead = int(tokens[:, 0].argmax())
     result = hm.control.choose_A(tokens, leaders=[lead], only=True)
@@ -183,7 +185,9 @@ def test_what_does_not_work_is_not_found() -> None:
 
 
 def test_exact_sets_have_the_last_word() -> None:
-    """Token 0 is tied between 1 and 2 under A; rounding of the gap may be of either sign."""
+    """Token 0 is tied between 1 and 2 under A; rounding of the gap may be of either
+    sign.
+    """
     A = np.array([[2.0, 1.0], [1.0, 3.0]])
     for a, b in itertools.product(range(1, 12), repeat=2):
         level = np.array([a + 3 * b, -2 * a - b])  # at right angles to A (a, b)

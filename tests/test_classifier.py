@@ -33,8 +33,9 @@ from tests.test_encoders import toy
 WORDS = [f"word{i % 3} other{i % 2} number{i}" for i in range(12)]
 
 
-# scikit-learn's checks use matrices of numbers, and run just one on an estimator of texts. This subclass turns each
-# number of a row into a word, so that all checks run: of fitting, labels, shapes, copies, pickles and errors.
+# scikit-learn's checks use matrices of numbers, and run just one on an estimator of
+# texts. This subclass turns each number of a row into a word, so that all checks run:
+# of fitting, labels, shapes, copies, pickles and errors.
 class OfRows(HardmaxClassifier):
     """A classifier of rows of numbers."""
 

@@ -1,4 +1,6 @@
-"""Thresholds of tau, the search for a number of clusters, the tree, and the estimated number of clusters."""
+"""Thresholds of tau, the search for a number of clusters, the tree, and the estimated
+number of clusters.
+"""
 
 import numpy as np
 import pytest
@@ -205,7 +207,9 @@ def test_the_number_of_clusters_is_found(make, k, seed):
 
 
 def test_prominences_follow_the_definition():
-    """A peak ends where a flood that falls from the top first joins it with a higher one."""
+    """A peak ends where a flood that falls from the top first joins it with a higher
+    one.
+    """
     graph = graph_of(np.random.default_rng(0).random((120, 2)), 6)
     density = -graph.dimension * np.log(graph.scales)
     a, b, far = graph.bridges

@@ -1,4 +1,6 @@
-"""Input of the clusterer: distances, similarities, cosines, sparse rows, float32, a matrix A, equal rows."""
+"""Input of the clusterer: distances, similarities, cosines, sparse rows, float32, a
+matrix A, equal rows.
+"""
 
 import numpy as np
 import pytest

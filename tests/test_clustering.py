@@ -1,4 +1,6 @@
-"""`HardmaxClustering`: scikit-learn's checks, known clusters, invariances, parameters and warnings."""
+"""`HardmaxClustering`: scikit-learn's checks, known clusters, invariances, parameters
+and warnings.
+"""
 
 import contextlib
 import io
@@ -22,7 +24,8 @@ from tests.cluster_data import BLOBS, OF_BLOB, SQUARE, same_partition
 BOTH = pytest.mark.parametrize("features", ["graph", "points"])
 
 
-# scikit-learn sets n_components=1, n_clusters=2: one eigenvector has one direction, and the warning says so.
+# scikit-learn sets n_components=1, n_clusters=2: one eigenvector has one direction, and
+# the warning says so.
 @pytest.mark.filterwarnings(
     "ignore:HardmaxClustering found 1 cluster instead of:sklearn.exceptions.ConvergenceWarning"
 )
@@ -470,7 +473,9 @@ def test_an_unknown_setting_names_the_class():
 
 @pytest.mark.parametrize("noise", [None, 5.0])
 def test_the_calls_of_bertopic(noise):
-    """BERTopic 0.17 calls `fit(X, y=...)`, reads `labels_` and `probabilities_`, and calls `predict`."""
+    """BERTopic 0.17 calls `fit(X, y=...)`, reads `labels_` and `probabilities_`, and
+    calls `predict`.
+    """
     angles = np.repeat([0, 2, 4], 10) + 0.05 * np.random.default_rng(0).standard_normal(
         30
     )

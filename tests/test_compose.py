@@ -55,7 +55,8 @@ def test_attention_of_a_composition_is_that_of_its_first_attending_part():
     )
 
 
-# A flow in layer k moves at time k dt, and its attention is to be read off at that time too.
+# A flow in layer k moves at time k dt, and its attention is to be read off at that time
+# too.
 def test_attention_of_a_flow_in_a_composition_is_taken_at_its_time():
     flow = hm.SelfAttention(Q=lambda t: (1 + t) * np.eye(3))
     run = hm.simulate(TOKENS, hm.Compose([flow], dt=0.1), layers=5)
@@ -64,7 +65,8 @@ def test_attention_of_a_flow_in_a_composition_is_taken_at_its_time():
     )
 
 
-# Hardmax inside a composition meets tokens that have overflowed: a sentence in the status, no crash.
+# Hardmax inside a composition meets tokens that have overflowed: a sentence in the
+# status, no crash.
 def test_the_status_reports_overflow_before_a_hardmax_part():
     mlp = hm.FeedForward(np.eye(3) * 1e100, np.eye(3) * 1e100)
     run = hm.simulate(TOKENS, hm.Compose([mlp, hm.Hardmax(1)]), layers=4)
@@ -161,7 +163,8 @@ def test_the_status_reports_a_head_that_failed():
     assert run.reached == 2
 
 
-# Heads within heads have attention matrices of different numbers of axes; leaders and status must still come.
+# Heads within heads have attention matrices of different numbers of axes; leaders and
+# status must still come.
 @pytest.mark.parametrize("shared", [False, True])
 def test_nested_heads(shared):
     tokens = RNG.normal(size=(5, 8))

@@ -1,4 +1,6 @@
-"""The constructed classifier: every given sequence, exactly, against the labels and plain Python."""
+"""The constructed classifier: every given sequence, exactly, against the labels and
+plain Python.
+"""
 
 from fractions import Fraction
 

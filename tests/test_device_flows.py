@@ -1,4 +1,6 @@
-"""Flows on the device of a tensor, against the CPU and, for the kernel, a dense product in float64."""
+"""Flows on the device of a tensor, against the CPU and, for the kernel, a dense product
+in float64.
+"""
 
 import sys
 from importlib.util import find_spec

@@ -1,4 +1,6 @@
-"""Choice of compiled code: by the size of a call, and by the kernels that are loaded or stored."""
+"""Choice of compiled code: by the size of a call, and by the kernels that are loaded or
+stored.
+"""
 
 import importlib
 import multiprocessing
@@ -24,7 +26,9 @@ pytestmark = pytest.mark.by_size
 
 @pytest.fixture
 def set_ready(monkeypatch):
-    """Return a function that sets what is loaded and stored; first nothing, as in a fresh installation."""
+    """Return a function that sets what is loaded and stored; first nothing, as in a
+    fresh installation.
+    """
 
     def set_ready(loaded=(), stored=()):
         monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: kernel in loaded)

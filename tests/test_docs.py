@@ -1,7 +1,9 @@
-"""Every Python block and command of the README and the docs runs and prints what its page shows.
+"""Every Python block and command of the README and the docs runs and prints what its
+page shows.
 
-In a how-to page, a block ```{code-block} python with a caption is a file of that name. A line of a ```console block
-that begins with `$` is a command, and the lines below it are its output. Commands in ```sh blocks are not run.
+In a how-to page, a block ```{code-block} python with a caption is a file of that name.
+A line of a ```console block that begins with `$` is a command, and the lines below it
+are its output. Commands in ```sh blocks are not run.
 """
 
 import doctest
@@ -97,7 +99,9 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> tuple[int, str]:
-    """Return the exit code and the output of `hardmax`, of `echo` into it, or of `python`, run in a folder."""
+    """Return the exit code and the output of `hardmax`, of `echo` into it, or of
+    `python`, run in a folder.
+    """
     *before, line = line.split(" | ", 1)
     if before:
         monkeypatch.setattr(
@@ -126,7 +130,9 @@ def run(
 
 
 def agrees(printed: str, shown: list[str]) -> bool:
-    """Return whether every shown line is printed, but for numbers and bars; the order may differ between machines."""
+    """Return whether every shown line is printed, but for numbers and bars; the order
+    may differ between machines.
+    """
 
     def without_numbers(line: str) -> str:
         return re.sub(r"[-+]?[\d.,]*\d[\d.,]*", "#", line.replace("█", "")).rstrip()
@@ -179,7 +185,9 @@ def test_shown_output_is_compared() -> None:
 def test_the_atlas_is_written_from_the_theorems(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`python docs/extensions/atlas.py` writes it; every function that tests a statement has a row."""
+    """`python docs/extensions/atlas.py` writes it; every function that tests a
+    statement has a row.
+    """
     monkeypatch.syspath_prepend(ROOT / "docs")
     atlas = importlib.import_module("extensions.atlas")
     assert PAGES["docs/atlas.md"] == atlas.make()

@@ -1,4 +1,6 @@
-"""Pictures of tokens, limits and clusters: markers, colours, shading, projections, thinning, movies."""
+"""Pictures of tokens, limits and clusters: markers, colours, shading, projections,
+thinning, movies.
+"""
 
 import re
 from base64 import b64decode

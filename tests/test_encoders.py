@@ -1,4 +1,6 @@
-"""Classifiers that read vectors of an encoder: exact sums, leaders, files, and independence of the order of rows."""
+"""Classifiers that read vectors of an encoder: exact sums, leaders, files, and
+independence of the order of rows.
+"""
 
 import asyncio
 import json

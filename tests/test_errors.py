@@ -1,4 +1,6 @@
-"""Errors are objects: their parts, their kinds, and how surfaces spell the parameters that they mention."""
+"""Errors are objects: their parts, their kinds, and how surfaces spell the parameters
+that they mention.
+"""
 
 import pickle
 import re

@@ -141,7 +141,9 @@ def test_leaders_are_those_of_the_trajectories(any_classifier, corpus):
 
 
 def tied_texts(count):
-    """Yield texts of few tokens on a lattice, of one to three coordinates, some with an A, as one model each."""
+    """Yield texts of few tokens on a lattice, of one to three coordinates, some with an
+    A, as one model each.
+    """
     random = np.random.default_rng(1)
     tokens = np.array([[8, 1], [4, 7], [3, 2], [-6, -4]], float)[
         :, None
@@ -279,7 +281,8 @@ def test_words_share_their_ngrams():
     found = build_classifier(scores, decoder=[[1.0]]).explain("not good film not good")
     e = replace(found, terms=np.array([[value[name]] for name in found.words.tolist()]))
     parts = attribute_to_words(e, even=False)[:, 0]
-    # "not good" occurs twice and goes to "not"; "good film" goes to "good", "not good film" to the first "not"
+    # "not good" occurs twice and goes to "not"; "good film" goes to "good", "not good
+    # film" to the first "not"
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
     even = attribute_to_words(e, even=True)[:, 0]
     third = -0.5 / 3

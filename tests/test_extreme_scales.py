@@ -1,4 +1,6 @@
-"""Argmax sets at the ends of the range of floats, for every kernel, against rational arithmetic."""
+"""Argmax sets at the ends of the range of floats, for every kernel, against rational
+arithmetic.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hardmax.search.dispatch import KERNELS
 from tests.problems.oracle import choose
 
 BATCH, N = 3, 21
-POINTS = {  # (batch, n, d) of small integers, or of random numbers with some duplicates and ties
+# (batch, n, d) of small integers, or of random numbers with some duplicates and ties
+POINTS = {
     "lattice": lambda rng, shape: rng.integers(-3, 4, size=shape).astype(float),
     "gaussian": lambda rng, shape: rng.normal(size=shape),
     "equal": lambda rng, shape: np.ones(shape),

@@ -1,4 +1,6 @@
-"""The study of explanations: its measures by hand, exact methods, and every other explainer."""
+"""The study of explanations: its measures by hand, exact methods, and every other
+explainer.
+"""
 
 import json
 from pathlib import Path
@@ -61,7 +63,9 @@ def planted(corpus: Corpus, count: int) -> list[Rationale]:
 
 
 def plain() -> HardmaxClassifier:
-    """Return a classifier whose logit is the mean over known words of 4 for good, -2 for bad, 0 for film."""
+    """Return a classifier whose logit is the mean over known words of 4 for good, -2
+    for bad, 0 for film.
+    """
     return build_classifier(
         {"good": [4.0], "bad": [-2.0], "film": [0.0]}, decoder=[[1.0]]
     )
@@ -77,7 +81,8 @@ def test_the_measures_are_those_of_eraser() -> None:
     scores = EXPLAINERS["hardmax"](question, 0)
     np.testing.assert_allclose(scores, [4 / 3, 0, -2 / 3, 0], atol=1e-12)
     full = sigmoid(2 / 3)
-    # of four words 1, 5, 10 and 20 % are one word, 50 % are two: good and, as the earlier of two that tie, film
+    # of four words 1, 5, 10 and 20 % are one word, 50 % are two: good and, as the
+    # earlier of two that tie, film
     without, alone = [sigmoid(-1)] * 4 + [sigmoid(-2)], [sigmoid(4)] * 4 + [sigmoid(2)]
     np.testing.assert_allclose(
         erasure(question, scores), (full - np.mean(without), full - np.mean(alone))
@@ -203,7 +208,8 @@ def test_rationales_come_from_a_file_with_a_known_answer(tmp_path: Path) -> None
         word in ("good", "!") for word in words
     ]
     assert not marked_words(plain(), third).any()
-    # towards 0 bad leads, then and, then good, whose one mark is found with a precision of 1/3, and never at first
+    # towards 0 bad leads, then and, then good, whose one mark is found with a precision
+    # of 1/3, and never at first
     (row,) = agreement(plain(), [second, third], methods=["hardmax"])
     assert row["f1"] == 0
     assert row["auprc"] == pytest.approx((1 / 3 + 0) / 2)

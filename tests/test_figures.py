@@ -25,7 +25,9 @@ pytestmark = pytest.mark.usefixtures("headless")
 
 @cache
 def computed(name: str):
-    """Return the data of a figure, computed once; of the phases with a quarter of the work."""
+    """Return the data of a figure, computed once; of the phases with a quarter of the
+    work.
+    """
     if name == "phase":
         return phase_sphere.compute(phase_sphere.BETAS[::2], seeds=4)
     if name == "spectra":
@@ -101,7 +103,8 @@ def test_polytope_has_its_tokens_at_self_maximal_points() -> None:
         assert excess.max() < 1e-3
         labels = trajectory.clusters
         assert labels.max() + 1 < len(Z) / 2
-        # Each cluster point sticks out of the hull of the others: it is a vertex, or lies on the boundary.
+        # Each cluster point sticks out of the hull of the others: it is a vertex, or
+        # lies on the boundary.
         points = np.array(
             [Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)]
         )

@@ -1,4 +1,6 @@
-"""Frank-Wolfe attention: steps, limits, statements and the random chain, against definitions in Fractions."""
+"""Frank-Wolfe attention: steps, limits, statements and the random chain, against
+definitions in Fractions.
+"""
 
 from fractions import Fraction
 from itertools import product
@@ -14,7 +16,9 @@ SQUARE = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
 
 
 def define_step(Z, B, gamma):
-    """Return one step by the definition in the plane: vertices from Qhull, products in Fractions."""
+    """Return one step by the definition in the plane: vertices from Qhull, products in
+    Fractions.
+    """
     points = sorted({tuple(map(Fraction, row)) for row in Z})
     vertices = [points[i] for i in ConvexHull(np.array(points, float)).vertices]
     new = []

@@ -38,7 +38,9 @@ def visible(q, k, mask, causal):
 
 
 def membership(q, k, mask=None, causal=False):
-    """Return the sets as (B, n, m) booleans, by float64 products, and by Fractions where these are too close."""
+    """Return the sets as (B, n, m) booleans, by float64 products, and by Fractions
+    where these are too close.
+    """
     seen = visible(q, k, mask, causal)
     Q, K = q.double(), k.double()
     scores = (Q @ K.transpose(1, 2)).masked_fill(~seen, -torch.inf)
@@ -90,7 +92,9 @@ def check_outputs_and_gradients(q, k, dv, dtype, mask=None, causal=False):
 
 
 def find_sets(q, k, mask=None, causal=False):
-    """Return the sets as (B, n, m) booleans, from means of unit vectors; the gradients of others show the same."""
+    """Return the sets as (B, n, m) booleans, from means of unit vectors; the gradients
+    of others show the same.
+    """
     n, m = q.shape[1], k.shape[1]
     found = (
         hardmax_attention(
@@ -151,7 +155,8 @@ def test_equal_keys_are_one_key_that_counts(times, masked, dtype):
 
 
 def test_keys_that_share_a_hash_stay_apart():
-    # The hash is a product with a fixed vector in float32: numbers far below the first change no bit of it.
+    # The hash is a product with a fixed vector in float32: numbers far below the first
+    # change no bit of it.
     k = torch.zeros(1, 64, 4, device="cuda")
     k[0, :, 0] = 1.0
     k[0, :, 1] = torch.arange(64, device="cuda") % 8 * 2.0**-60
@@ -232,8 +237,9 @@ def test_sets_with_ties_are_exact_in_any_order(name, dtype):
 )
 @pytest.mark.parametrize("copied", [False, True])
 def test_rivals_are_found_wherever_they_lie(places, copied, dtype):
-    # In one lane, one column of lanes or one tile of a search or in several: equal for a query that is zero where they
-    # differ, the first or the last ahead by a little for others.
+    # In one lane, one column of lanes or one tile of a search or in several: equal for
+    # a query that is zero where they differ, the first or the last ahead by a little
+    # for others.
     k = 0.1 * normal(1, 800, 16, dtype=dtype)
     k[0, list(places), 0] = 4.0
     k[0, list(places), 1] = torch.arange(len(places), device="cuda").to(dtype)

@@ -12,7 +12,9 @@ SOURCES = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("gpu*.py")
 
 
 def test_a_constant_has_one_value_in_all_modules():
-    """Triton sorts equal names by their addresses, so a kernel with two of them has no stable key in the disk cache."""
+    """Triton sorts equal names by their addresses, so a kernel with two of them has no
+    stable key in the disk cache.
+    """
     values = defaultdict(set)
     for source in SOURCES.values():
         for line in ast.parse(source).body:

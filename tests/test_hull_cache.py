@@ -1,4 +1,6 @@
-"""`HullCache` against `hardmax_attention`, and its compiled heads against the reference in rational arithmetic."""
+"""`HullCache` against `hardmax_attention`, and its compiled heads against the reference
+in rational arithmetic.
+"""
 
 import time
 from fractions import Fraction
@@ -243,7 +245,9 @@ def test_arrays_without_keys_queries_values_or_heads(tmp_path):
 
 
 def test_decoding_of_memory_addresses_is_exact():
-    """Write to addresses on a parabola and read them back, beyond the index at which float32 products fail."""
+    """Write to addresses on a parabola and read them back, beyond the index at which
+    float32 products fail.
+    """
     rng, n = np.random.default_rng(0), 20_000
     address = rng.integers(0, 5000, n) + 10**6
     keys, read = np.c_[2 * address, -(address**2)], rng.permutation(address)

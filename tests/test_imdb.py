@@ -59,7 +59,9 @@ def write_parquet(folder: Path, labels: list[Any]) -> Path:
 
 
 def check(loaded: dict[str, Any], labels: tuple[str, str] = ("neg", "pos")) -> None:
-    """Check all texts of both splits in order, and the labels of negative and positive ones."""
+    """Check all texts of both splits in order, and the labels of negative and positive
+    ones.
+    """
     assert list(loaded) == ["train", "test"]
     for split, table in loaded.items():
         assert table.texts == [f"{split} {text}" for text in TEXTS]

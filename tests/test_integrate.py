@@ -1,4 +1,6 @@
-"""The integrators: order of accuracy, tolerances, saved times, and failures that the status reports."""
+"""The integrators: order of accuracy, tolerances, saved times, and failures that the
+status reports.
+"""
 
 import re
 
@@ -262,7 +264,8 @@ def test_each_token_set_has_its_own_problem():
     assert np.isnan(run.tokens[-1, 1]).all()
 
 
-# Tokens whose scores overflow give a velocity of NaN at once: SciPy would search for a first step for ever.
+# Tokens whose scores overflow give a velocity of NaN at once: SciPy would search for a
+# first step for ever.
 def test_velocity_that_is_nan_from_the_start_ends():
     calls = []
 
@@ -280,7 +283,8 @@ def test_velocity_that_is_nan_from_the_start_ends():
         )
 
 
-# The same V as a callable, whose F is singular after the step: x is well defined, z is not, and nothing must crash.
+# The same V as a callable, whose F is singular after the step: x is well defined, z is
+# not, and nothing must crash.
 def test_euler_steps_without_an_inverse():
     options = {"times": [0, 1], "method": "euler", "dt": 1.0}
     with pytest.raises(ValueError, match="`dt` must leave"):

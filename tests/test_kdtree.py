@@ -1,4 +1,6 @@
-"""The k-d tree returns the near-maxima of the definition for every shape, scale and order of the keys."""
+"""The k-d tree returns the near-maxima of the definition for every shape, scale and
+order of the keys.
+"""
 
 import numpy as np
 import pytest

@@ -1,6 +1,8 @@
-"""The documentation and the code have none of the phrases that readers had to read twice, and are short.
+"""The documentation and the code have none of the phrases that readers had to read
+twice, and are short.
 
-docs/developers.md lists every folder in the order of the layers, and the files of five calls.
+docs/developers.md lists every folder in the order of the layers, and the files of five
+calls.
 """
 
 import ast
@@ -106,7 +108,9 @@ def prose(page: str) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Return the strings and comments of a Python file, and the whole text of another file."""
+    """Return the strings and comments of a Python file, and the whole text of another
+    file.
+    """
     source = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return source
@@ -136,7 +140,9 @@ def test_pages_code_and_help_avoid_banned_words() -> None:
 
 
 def test_markdown_is_short() -> None:
-    """Not counted: what the build writes, the atlas, the cards of the models, and recorded parts."""
+    """Not counted: what the build writes, the atlas, the cards of the models, and
+    recorded parts.
+    """
     folders = [
         ROOT / name for name in ("benchmarks", "docs", "proofs", "src", "studies")
     ]

@@ -1,4 +1,6 @@
-"""Several layers at once: the same numbers and gradients as layer by layer, and as the simulation."""
+"""Several layers at once: the same numbers and gradients as layer by layer, and as the
+simulation.
+"""
 
 import numpy as np
 import pytest
@@ -66,7 +68,8 @@ def test_float32_is_that_of_single_layers(d, kind):
         hardmax_layers(z, alpha, 6, counts=counts),
         one_by_one(z, alpha, 6, mask=counts > 0),
     )
-    # A later layer may tie in one way of rounding and not in the other: then whole batch elements differ.
+    # A later layer may tie in one way of rounding and not in the other: then whole
+    # batch elements differ.
     same = (ours - theirs).abs().amax((1, 2)) < 1e-5
     assert same.float().mean() > (0.6 if kind == "lattice" else 0.98)
     check_gradients(

@@ -1,4 +1,6 @@
-"""Limits: geometry, weights, robustness, cost, files, and the status where nothing is proved."""
+"""Limits: geometry, weights, robustness, cost, files, and the status where nothing is
+proved.
+"""
 
 import gc
 import json
@@ -103,7 +105,9 @@ def test_the_radius_of_two_tokens_by_hand():
 
 
 def radius_by_definition(tokens, alpha, layers):
-    """Return (layer of the smallest gap, radius) from the gaps of every token up to the layer that decides it."""
+    """Return (layer of the smallest gap, radius) from the gaps of every token up to the
+    layer that decides it.
+    """
     truth = definition(tokens, alpha, layers=layers)
     gaps, decided = {}, set()
     for k, (positions, sets) in enumerate(
@@ -134,9 +138,11 @@ def test_the_radius_counts_every_layer_up_to_the_deciding_one():
 
 
 def nearly_equal_keys(extra, behind):
-    """Return tokens of which three are nearly equal, two of them `behind` by some rounding units, and other tokens.
+    """Return tokens of which three are nearly equal, two of them `behind` by some
+    rounding units, and other tokens.
 
-    Differences are 1e-40 times the tokens, and differences of products 1e-55: far below the resolution of float64.
+    Differences are 1e-40 times the tokens, and differences of products 1e-55: far below
+    the resolution of float64.
     """
     u, c, d, scale = Fraction(1, 2**53), Fraction(1, 2**30), 24, Fraction(1, 10**40)
     point, keys = (
@@ -176,7 +182,9 @@ def test_the_radius_of_keys_that_floats_cannot_separate(extra, behind):
     assert hm.limit(moved, rule).leaders.tolist() == limit.leaders.tolist() == [1]
 
 
-NEAR_TIES = [  # a token, the leader it follows, and two more, one within and one outside the error bound of float64
+# a token, the leader it follows, and two more, one within and one outside the error
+# bound of float64
+NEAR_TIES = [
     [[0.1529686208671855, 0.17641153488597153], [0.6776629660467227, 0.7815169104484453],
      [0.6274663282929217, 0.8250430350543643], [0.6968180484472132, 0.7649073019027529]],
     [[0.18719257334574227, 0.19116808873544316], [0.7745372643633176, 0.790986553773352],

@@ -1,4 +1,6 @@
-"""Models with a linear start: folds, heads, rare classes, alpha, and the study of small files."""
+"""Models with a linear start: folds, heads, rare classes, alpha, and the study of small
+files.
+"""
 
 from dataclasses import replace
 

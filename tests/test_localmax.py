@@ -1,4 +1,6 @@
-"""Localmax: exact sets, quiescent groups, limits and the statement, against Fractions and closed forms."""
+"""Localmax: exact sets, quiescent groups, limits and the statement, against Fractions
+and closed forms.
+"""
 
 from fractions import Fraction
 

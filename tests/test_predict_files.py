@@ -1,4 +1,6 @@
-"""Predictions for files of any size: one per row, in order, equal to those of one process, with and without faults."""
+"""Predictions for files of any size: one per row, in order, equal to those of one
+process, with and without faults.
+"""
 
 import csv
 import gzip

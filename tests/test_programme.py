@@ -81,7 +81,9 @@ def test_condition_number_is_bounded(condition: float) -> None:
 
 
 def test_conflicts_are_proved_by_weights() -> None:
-    """Token 5 = -token 4 sees the opposite of what 4 sees, so both cannot prefer 0 to 3 = -0."""
+    """Token 5 = -token 4 sees the opposite of what 4 sees, so both cannot prefer 0 to 3
+    = -0.
+    """
     tokens = np.array(
         [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.5, 0.1], [-0.5, -0.1]]
     )
@@ -214,7 +216,9 @@ def test_row_echelon_form_with_and_without_flint(rows: list[list[int]]) -> None:
 
 
 def test_a_token_that_hardly_stands_out_is_not_called_impossible() -> None:
-    """Beyond a facet by 1e-9: the solver does not see it, and that is no proof. An A for it is known (Theorem 5)."""
+    """Beyond a facet by 1e-9: the solver does not see it, and that is no proof. An A
+    for it is known (Theorem 5).
+    """
     tokens = np.array([[2.0, 1.0], [1.0, -3.0], [1.5 + 4e-9, -1 - 1e-9]])
     p, z = np.array([4.0, -1.0]), tokens[2]
     A = np.outer(p, p) / (p @ z) + np.eye(2) - np.outer(z, z) / (z @ z)
@@ -231,7 +235,9 @@ def test_proofs_are_about_the_tokens_that_came() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_thin_requests_are_never_proved_impossible(seed: int) -> None:
-    """Leaders of a hidden A of condition number 1e8 and more: the solver may miss it, but may not refute it."""
+    """Leaders of a hidden A of condition number 1e8 and more: the solver may miss it,
+    but may not refute it.
+    """
     rng = np.random.default_rng(seed)
     tokens = rng.normal(size=(10, 3))
     Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]

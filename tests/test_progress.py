@@ -1,4 +1,6 @@
-"""Progress: a bar on terminals and in notebooks, occasional lines in logs, and no loss read in between."""
+"""Progress: a bar on terminals and in notebooks, occasional lines in logs, and no loss
+read in between.
+"""
 
 import io
 import sys

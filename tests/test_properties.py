@@ -1,4 +1,6 @@
-"""Properties of every token set: symmetries of the model, facts F1 to F4 of the paper, and exactness."""
+"""Properties of every token set: symmetries of the model, facts F1 to F4 of the paper,
+and exactness.
+"""
 
 from fractions import Fraction
 

@@ -1,4 +1,6 @@
-"""The reference documents every public name with all sections, and the versions of the code."""
+"""The reference documents every public name with all sections, and the versions of the
+code.
+"""
 
 import inspect
 import re
@@ -33,7 +35,9 @@ PACKAGES = ("control", "draw", "rules", "scale", "text", "theorems", "transforme
 
 
 def resolve(path: str) -> Any:
-    """Return the object of a public path; functions come before modules of the same name."""
+    """Return the object of a public path; functions come before modules of the same
+    name.
+    """
     thing: Any = hm
     for depth, part in enumerate(path.split(".")[1:], 2):
         thing = getattr(thing, part, None) or import_module(

@@ -1,4 +1,6 @@
-"""Our Runge-Kutta pairs: compiled steps against NumPy's, the order of the pairs, batches, and the error control."""
+"""Our Runge-Kutta pairs: compiled steps against NumPy's, the order of the pairs,
+batches, and the error control.
+"""
 
 from functools import partial
 

@@ -1,4 +1,5 @@
-"""Sweeps and predictions with faults: no row is lost, none is duplicated, and results equal those without faults.
+"""Sweeps and predictions with faults: no row is lost, none is duplicated, and results
+equal those without faults.
 
 Schedulers and workers are real processes, killed and stopped by signals.
 """
@@ -87,7 +88,9 @@ def run_prediction(out: Path, **options: Any) -> None:
 
 
 def prediction_result(out: Path) -> object:
-    """Return the hashes of predictions and token sums in a folder without temporary files."""
+    """Return the hashes of predictions and token sums in a folder without temporary
+    files.
+    """
     assert PredictedFiles.open(out).table()["row"].to_pylist() == list(
         range(1, len(TEXTS) + 1)
     )
@@ -137,7 +140,9 @@ def undisturbed(job, client, tmp_path_factory) -> object:
 
 
 class Fault(WorkerPlugin):
-    """Kill one worker, once, before or after it calls a function: runs a cell, or renames a file."""
+    """Kill one worker, once, before or after it calls a function: runs a cell, or
+    renames a file.
+    """
 
     name = "fault"
 

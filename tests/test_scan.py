@@ -1,4 +1,6 @@
-"""The reference search against plain Python, and the compiled scan against the reference."""
+"""The reference search against plain Python, and the compiled scan against the
+reference.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ def dense(sets, m):
 
 
 def check(found, queries, keys, slack, limits=None):
-    """Compare with the definition for a slightly smaller and a slightly larger slack, as products round differently."""
+    """Compare with the definition for a slightly smaller and a slightly larger slack,
+    as products round differently.
+    """
     rounding = (
         4
         * len(keys.T)

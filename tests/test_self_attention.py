@@ -1,4 +1,6 @@
-"""Self-attention in continuous time: the raw equation, rescaled coordinates, and large times."""
+"""Self-attention in continuous time: the raw equation, rescaled coordinates, and large
+times.
+"""
 
 import math
 
@@ -103,7 +105,9 @@ def test_raw_and_rescaled_tokens_belong_together(name):
 
 
 def test_rk4_rescales_by_its_own_polynomial():
-    """z_k = R^{-k} x_k, with R the exponential series of dt V up to the order of the method."""
+    """z_k = R^{-k} x_k, with R the exponential series of dt V up to the order of the
+    method.
+    """
     run = hm.simulate(
         TOKENS, hm.SelfAttention(Q, K, V), times=[0, 0.3, 1.2], method="rk4", dt=0.1
     )
@@ -119,7 +123,9 @@ def test_rk4_rescales_by_its_own_polynomial():
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_weak_directions_do_not_blur_the_leading_ones(seed, dtype):
-    """z grows where x shrinks; rounding errors of its large components must not reach the leading ones."""
+    """z grows where x shrinks; rounding errors of its large components must not reach
+    the leading ones.
+    """
     rng = np.random.default_rng(seed)
     S, tokens = rng.normal(size=(3, 3)), rng.normal(size=(10, 3))
     V = S @ np.diag([1, -0.9, -0.9]) @ np.linalg.inv(S)

@@ -1,4 +1,6 @@
-"""`simulate` against the definition, for every kind of token set, and the effect of its options."""
+"""`simulate` against the definition, for every kind of token set, and the effect of its
+options.
+"""
 
 import os
 import subprocess

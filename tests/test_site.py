@@ -1,4 +1,5 @@
-"""The site that `make docs` built, in a browser: no other host, every link, search, two colour schemes and widths, axe.
+"""The site that `make docs` built, in a browser: no other host, every link, search, two
+colour schemes and widths, axe.
 
 `make test-docs` builds it and runs these.
 """
@@ -113,7 +114,9 @@ def test_formulas_are_drawn_by_a_file_of_the_site() -> None:
 def test_pages_fit_are_accessible_and_use_no_other_host(
     start: int, chromium: Any
 ) -> None:
-    """Open each page in one view, in turn, for axe, and then in the other colours with the other width."""
+    """Open each page in one view, in turn, for axe, and then in the other colours with
+    the other width.
+    """
     wide, found, views = [], {}, (VIEWS[start], VIEWS[-1 - start])
     with browser.opened(chromium) as page:
         for path in PAGES[start :: len(VIEWS)]:

@@ -271,7 +271,8 @@ def test_similarity_is_the_mean_cosine():
     ).similarity.tolist() == [0.0]
 
 
-# Clusters do not depend on which layers were kept: the reach is relative to the input, kept or not.
+# Clusters do not depend on which layers were kept: the reach is relative to the input,
+# kept or not.
 def test_clusters_do_not_depend_on_what_is_saved():
     rule = hm.Softmax(5.0, temperature=10.0)
     for layers in (8, 10, 12):

@@ -1,4 +1,6 @@
-"""Smooth rules on torch tensors: the numbers of NumPy, and gradients against finite differences."""
+"""Smooth rules on torch tensors: the numbers of NumPy, and gradients against finite
+differences.
+"""
 
 from functools import partial
 

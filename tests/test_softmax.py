@@ -1,4 +1,6 @@
-"""Softmax layers against loops, at every temperature; means under softmax without the whole matrix."""
+"""Softmax layers against loops, at every temperature; means under softmax without the
+whole matrix.
+"""
 
 from fractions import Fraction
 
@@ -80,7 +82,8 @@ def test_softmax_of_huge_and_tiny_tokens(scale):
     np.testing.assert_allclose(run.attention(-1).sum(axis=1), 1, rtol=1e-14)
 
 
-# Products of tokens, and 1/temperature, may leave the range of the dtype although the tokens stay in their hull.
+# Products of tokens, and 1/temperature, may leave the range of the dtype although the
+# tokens stay in their hull.
 @pytest.mark.parametrize(
     ("scale", "dtype", "temperature"),
     [(1e200, np.float64, 1.0), (1e25, np.float32, 1.0), (1, np.float32, 1e-40)],

@@ -1,4 +1,6 @@
-"""Self-attention on the sphere: tokens stay on it, the energy grows as the gradient flow says, clusters form."""
+"""Self-attention on the sphere: tokens stay on it, the energy grows as the gradient
+flow says, clusters form.
+"""
 
 import numpy as np
 import pytest
@@ -81,7 +83,8 @@ def test_the_energy_never_decreases(beta, normalized):
 @pytest.mark.parametrize("beta", [0, 1, 4])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_the_energy_grows_by_the_squared_gradient(beta, normalized):
-    """The gradient of E at x_i is 1/n of the velocity u_i of the flow without row sums: dE/dt = 1/n sum_i <u_i, x_i'>.
+    """The gradient of E at x_i is 1/n of the velocity u_i of the flow without row sums:
+    dE/dt = 1/n sum_i <u_i, x_i'>.
 
     With row sums Z_i, x_i' = u_i n / Z_i. Without them dE/dt is the mean of |x_i'|^2.
     """
@@ -124,7 +127,9 @@ def test_antipodal_tokens_stay(pair, normalized):
 
 
 def test_two_tokens_meet_as_the_formula_says():
-    """For two tokens at an angle 2 a and beta = 0, a' = -sin(2 a)/2, so tan a falls as e^{-t}."""
+    """For two tokens at an angle 2 a and beta = 0, a' = -sin(2 a)/2, so tan a falls as
+    e^{-t}.
+    """
     a = 0.9
     pair = [[np.cos(a), np.sin(a)], [np.cos(a), -np.sin(a)]]
     times = np.array([0, 0.5, 2])

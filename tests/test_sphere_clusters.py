@@ -1,4 +1,6 @@
-"""Predictions on the sphere, normalisation schemes and Renyi centres, against closed forms and definitions."""
+"""Predictions on the sphere, normalisation schemes and Renyi centres, against closed
+forms and definitions.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ def test_the_number_of_clusters_is_that_of_bessel_integrals() -> None:
 
 
 def test_a_density_grows_as_k_squared_bessel() -> None:
-    """With k as predicted, a wave of k on many tokens grows faster than one of k - 1 or k + 1."""
+    """With k as predicted, a wave of k on many tokens grows faster than one of k - 1 or
+    k + 1.
+    """
     n, beta = 120, 9.0
     k = hm.circle_clusters(beta)
     growth = []
@@ -165,7 +169,9 @@ def test_under_full_support_paths_are_those_of_a_linear_flow() -> None:
     s, dt = 0.0, 0.01
     for _ in range(
         150
-    ):  # midpoint rule for x' = P_x V sum_j P_j y_j, and the time s' = 1/|B x| of the linear flow
+        # midpoint rule for x' = P_x V sum_j P_j y_j, and the time s' = 1/|B x| of the
+        # linear flow
+    ):
         v = mean_field(x)
         half = x + dt / 2 * (v - (x @ v) * x)
         v = mean_field(half / np.linalg.norm(half))

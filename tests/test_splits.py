@@ -1,4 +1,6 @@
-"""Splits of labelled texts: equal texts and groups are on one side, and every class is learned."""
+"""Splits of labelled texts: equal texts and groups are on one side, and every class is
+learned.
+"""
 
 import json
 import re
@@ -22,7 +24,9 @@ STARTS = {"linear": {}, "random": {"epochs": 8, "ngram_range": (1, 2), "min_df":
 
 
 def noisy_texts(count: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return texts of random words: learned ones are predicted well, new ones little better than by chance."""
+    """Return texts of random words: learned ones are predicted well, new ones little
+    better than by chance.
+    """
     random = np.random.default_rng(seed)
     labels = ["ab"[i % 2] for i in range(count)]
     words, signed = random.integers(0, 4000, (count, 12)), random.random(count) < 0.3
@@ -235,7 +239,9 @@ GOOD, BAD = (
 
 
 def two_classes(rows=60):
-    """Return texts of two classes that differ in two words, with a word of their own, and their labels."""
+    """Return texts of two classes that differ in two words, with a word of their own,
+    and their labels.
+    """
     texts = [
         f"the film number{i} was {GOOD[i % 5]} and {GOOD[(i + 2) % 5]}"
         for i in range(rows)

@@ -21,7 +21,9 @@ def test_steering_reaches_one_leader_though_zero_is_inside() -> None:
 
 @pytest.mark.parametrize("seed", [1015, 1089, 1191, 1395])
 def test_steering_finds_leaders_that_emerge_late(seed: int) -> None:
-    """Tokens on a circle, and the leaders of a hidden A, not all of which lead at layer 0."""
+    """Tokens on a circle, and the leaders of a hidden A, not all of which lead at layer
+    0.
+    """
     rng = np.random.default_rng(seed)
     tokens = rng.normal(size=(12, 2))
     tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
@@ -38,7 +40,9 @@ def test_steering_finds_leaders_that_emerge_late(seed: int) -> None:
 
 
 def test_steering_minds_the_followers() -> None:
-    """The follower is sent to each of the two leaders in turn, one of which it would not take by itself."""
+    """The follower is sent to each of the two leaders in turn, one of which it would
+    not take by itself.
+    """
     tokens = np.random.default_rng(2).normal(size=(6, 5))
     for target in (0, 1):
         result = hm.control.steer(

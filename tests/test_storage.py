@@ -276,7 +276,9 @@ def test_attention_that_was_held_is_checked(tmp_path):
 
 
 def test_files_have_the_mode_of_the_users_mask_at_any_time(tmp_path):
-    """The mask belongs to the whole process: asking for it by setting it would let other threads write open files."""
+    """The mask belongs to the whole process: asking for it by setting it would let
+    other threads write open files.
+    """
     asked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "umask", lambda mask: asked.append(mask))

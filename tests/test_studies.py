@@ -1,4 +1,6 @@
-"""Studies run at small sizes, and pages, tables and pictures agree with the recorded files."""
+"""Studies run at small sizes, and pages, tables and pictures agree with the recorded
+files.
+"""
 
 import json
 import re
@@ -321,7 +323,9 @@ def test_a_curve_ends_where_a_run_takes_too_long(monkeypatch):
 
 
 def draw_texts(count: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return texts of six words, one of which gives the label in four texts of five, and their labels."""
+    """Return texts of six words, one of which gives the label in four texts of five,
+    and their labels.
+    """
     words = {"neg": ("dull", "awful", "weak"), "pos": ("superb", "moving", "funny")}
     random = np.random.default_rng(seed)
     labels = np.resize(["neg", "pos"], count).tolist()

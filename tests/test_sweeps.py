@@ -1,4 +1,6 @@
-"""Large counts: ten thousand argmax sets against exact arithmetic, hundreds of limits of 1000 tokens certified."""
+"""Large counts: ten thousand argmax sets against exact arithmetic, hundreds of limits
+of 1000 tokens certified.
+"""
 
 from fractions import Fraction
 
@@ -24,7 +26,9 @@ MAKERS = {
 
 
 def compare_sets(kind):
-    """Check that adaptive sets equal those of rational arithmetic; return their number, and that compared exactly."""
+    """Check that adaptive sets equal those of rational arithmetic; return their number,
+    and that compared exactly.
+    """
     total = compared = 0
     for seed in range(8):
         tokens = MAKERS[kind](np.random.default_rng(seed))

@@ -1,4 +1,6 @@
-"""Certified temperature: the bound against runs of softmax, its recursion in plain Python, and ties."""
+"""Certified temperature: the bound against runs of softmax, its recursion in plain
+Python, and ties.
+"""
 
 from math import exp
 

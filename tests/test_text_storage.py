@@ -1,4 +1,6 @@
-"""Files of models: the same answers after loading; damaged and crafted files are refused."""
+"""Files of models: the same answers after loading; damaged and crafted files are
+refused.
+"""
 
 import json
 from functools import partial

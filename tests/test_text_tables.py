@@ -1,4 +1,6 @@
-"""Labelled texts from files: every format gives the same table, and errors name the file, the row or the parameter."""
+"""Labelled texts from files: every format gives the same table, and errors name the
+file, the row or the parameter.
+"""
 
 import csv
 import io

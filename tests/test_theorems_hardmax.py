@@ -1,4 +1,6 @@
-"""Verdicts hold where the theory says so, fail on forged trajectories, and say when hypotheses are not met."""
+"""Verdicts hold where the theory says so, fail on forged trajectories, and say when
+hypotheses are not met.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Theorems of arXiv 2305.05465 as verdicts: they hold where they are proved, and can fail."""
+"""Theorems of arXiv 2305.05465 as verdicts: they hold where they are proved, and can
+fail.
+"""
 
 from collections import Counter
 from dataclasses import replace

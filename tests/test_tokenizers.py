@@ -1,4 +1,6 @@
-"""A tokenizer function of a user: its words, their offsets, explanations, files and errors."""
+"""A tokenizer function of a user: its words, their offsets, explanations, files and
+errors.
+"""
 
 import json
 import pickle

@@ -1,4 +1,6 @@
-"""Torch in, torch out: the same numbers, the dtype and device of the input, no gradient."""
+"""Torch in, torch out: the same numbers, the dtype and device of the input, no
+gradient.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Results of a trajectory: attention, followers, margins, norms, batches, masks, and the status sentence."""
+"""Results of a trajectory: attention, followers, margins, norms, batches, masks, and
+the status sentence.
+"""
 
 from fractions import Fraction
 

@@ -1,4 +1,6 @@
-"""Inspection of trained models: weights that reproduce the model, measures with known answers, files that are safe."""
+"""Inspection of trained models: weights that reproduce the model, measures with known
+answers, files that are safe.
+"""
 
 import json
 import re
@@ -66,7 +68,9 @@ CONFIGURATIONS = {
         vocab_size=300, num_hidden_layers=2, **BERT
     ),
 }
-ENDS = {  # the maps whose input is the input of an attention block, and whose output is its output
+# the maps whose input is the input of an attention block, and whose output is its
+# output
+ENDS = {
     "albert": ("attention.query", "attention.dense"),
     "bert": ("self.query", "attention.output.dense"),
     "distilbert": ("q_lin", "out_lin"),

@@ -1,4 +1,6 @@
-"""Invalid input is refused with the parameter and what was given; unusual numbers are not rounded."""
+"""Invalid input is refused with the parameter and what was given; unusual numbers are
+not rounded.
+"""
 
 import re
 from fractions import Fraction

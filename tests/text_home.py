@@ -33,7 +33,9 @@ def write_csv(
 
 @pytest.fixture(scope="module", name="home")
 def make_home(tmp_path_factory) -> Path:
-    """A folder with a file of reviews, a model of it in `model`, and what training it has said."""
+    """A folder with a file of reviews, a model of it in `model`, and what training it
+    has said.
+    """
     folder = tmp_path_factory.mktemp("texts")
     write_csv(folder / "reviews.csv", zip(CORPUS.texts, CORPUS.labels, strict=True))
     with redirect_stdout(io.StringIO()) as said:

@@ -1,6 +1,8 @@
-"""Calls of `simulate` that mypy must accept, and calls that it must refuse. Nothing runs them; `make types` reads them.
+"""Calls of `simulate` that mypy must accept, and calls that it must refuse. Nothing
+runs them; `make types` reads them.
 
-An ignore that is not needed is an error there, so each of those below says that mypy refuses its line.
+An ignore that is not needed is an error there, so each of those below says that mypy
+refuses its line.
 """
 
 import numpy as np

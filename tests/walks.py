@@ -1,4 +1,6 @@
-"""Print the files that five calls run through: `python tests/walks.py`. docs/developers.md lists the same files."""
+"""Print the files that five calls run through: `python tests/walks.py`.
+docs/developers.md lists the same files.
+"""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +17,9 @@ PACKAGE = Path(hm.__file__).parent
 
 
 def files_of(call: Callable[[], Any]) -> list[str]:
-    """Return the files whose functions run in a call, in the order in which they are reached."""
+    """Return the files whose functions run in a call, in the order in which they are
+    reached.
+    """
     call()
     reached: dict[str, None] = {}
 

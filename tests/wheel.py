@@ -1,6 +1,8 @@
-"""The wheel in an environment without extras: commands that need none, and the error for each missing extra.
+"""The wheel in an environment without extras: commands that need none, and the error
+for each missing extra.
 
-    python -m venv fresh && fresh/bin/pip install hardmax-*.whl && fresh/bin/python tests/wheel.py
+    python -m venv fresh && fresh/bin/pip install hardmax-*.whl && fresh/bin/python
+    tests/wheel.py
 
 Run outside the repository; it uses nothing but the installed package.
 """

@@ -1,4 +1,6 @@
-"""The atlas of statements, docs/atlas.md: `python docs/extensions/atlas.py` writes it from `hardmax.theorems`."""
+"""The atlas of statements, docs/atlas.md: `python docs/extensions/atlas.py` writes it
+from `hardmax.theorems`.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,5 @@
-"""Cards that link to pages, one line for each, which are also the hidden table of contents.
+"""Cards that link to pages, one line for each, which are also the hidden table of
+contents.
 
     ```{cards}
     model | The model | The hardmax rule and its assumptions.

@@ -1,4 +1,6 @@
-"""The page of the command line, written by Typer from the commands themselves, with tables in the place of lists."""
+"""The page of the command line, written by Typer from the commands themselves, with
+tables in the place of lists.
+"""
 
 import re
 import subprocess
@@ -13,7 +15,8 @@ OPTION = re.compile(
 )  # in prose, where -- would become a dash
 TRY = "Try: "  # how an example of a command begins
 HEADING = re.compile(r"^#+ `(hardmax[^`]*)`$")
-FOLDED = re.compile(  # what follows the first paragraph of a command; of the page itself, usage and options
+# what follows the first paragraph of a command; of the page itself, usage and options
+FOLDED = re.compile(
     r"^(?P<shown>#+ `hardmax [^`]*`\n\n(?:[^\n]+\n)+\n|(?=\*\*Usage\*\*))"
     r"(?P<folded>.*?)(?=^#+ `hardmax|^\*\*Commands\*\*|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -53,7 +56,9 @@ def write(page: Path) -> None:
 
 
 def tabulated(text: str) -> str:
-    """Typer's page with its lists of options, arguments and commands as tables, and options in prose as code."""
+    """Typer's page with its lists of options, arguments and commands as tables, and
+    options in prose as code.
+    """
     lines = text.replace("# `hardmax`\n", START, 1).splitlines()
     summaries, inside, made = _summaries(lines), False, list[str]()
     program, listed = "hardmax", ""

@@ -1,4 +1,6 @@
-"""Docstrings are written to be read as text: signs that mean something else to reStructuredText are escaped."""
+"""Docstrings are written to be read as text: signs that mean something else to
+reStructuredText are escaped.
+"""
 
 import re
 from pathlib import Path
@@ -37,7 +39,9 @@ def without_routing(
 def without_signature(
     app: Any, what: str, name: str, thing: Any, *rest: Any
 ) -> tuple[str, None] | None:
-    """Leave out how a result is made: results are not made by hand, and their fields are below."""
+    """Leave out how a result is made: results are not made by hand, and their fields
+    are below.
+    """
     text = thing.__doc__ or ""
     return (
         ("", None)

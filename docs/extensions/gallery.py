@@ -45,7 +45,9 @@ class SimplestFirst(ExampleTitleSortKey):
 
 
 def settings() -> dict[str, Any]:
-    """Return the configuration of sphinx-gallery, which runs an example again only if its file has changed."""
+    """Return the configuration of sphinx-gallery, which runs an example again only if
+    its file has changed.
+    """
     return {
         "examples_dirs": "../examples",
         "gallery_dirs": "gallery",
@@ -82,7 +84,9 @@ def crop_thumbnails(app: Any) -> None:
 
 
 def crop(image: Image.Image) -> Image.Image:
-    """Return the left panels of a figure with one row, without titles and legends that the cut crosses."""
+    """Return the left panels of a figure with one row, without titles and legends that
+    the cut crosses.
+    """
     least, most = round(MIN_RATIO * image.height), round(MAX_RATIO * image.height)
     ink = np.asarray(image.convert("L")) < 250
     bands = _runs(ink.any(axis=1))  # rows with ink: titles, panels, legends
@@ -126,7 +130,9 @@ def limited(conf: dict[str, Any], name: str, when: str) -> None:
 
 
 def shown(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:
-    """Return RST that shows the movies and pages that an example assigned to names since the last block."""
+    """Return RST that shows the movies and pages that an example assigned to names
+    since the last block.
+    """
     names = variables["example_globals"]
     seen = names.setdefault("__shown__", set())
     found = {
@@ -144,7 +150,8 @@ def _rst(thing: Movie | Page, variables: dict[str, Any], conf: dict[str, Any]) -
         image = Path(next(variables["image_path_iterator"])).with_suffix(thing.ending)
         thing.save(image)
         return figure_rst([str(image)], conf["src_dir"])
-    # Do not take a name from `image_path_iterator` for a page: sphinx-gallery expects an image of that name.
+    # Do not take a name from `image_path_iterator` for a page: sphinx-gallery expects
+    # an image of that name.
     name = f"{source.parent.name}-{source.stem}-{sha256(thing.encode()).hexdigest()[:8]}.html"
     live.write(thing, Path(conf["src_dir"]) / "static" / "live" / name)
     frame = live.frame(f"../../_static/live/{name}", source.stem.replace("_", " "))

@@ -1,4 +1,6 @@
-"""Links into the documentation of other projects, without asking them: the few names that our pages mention."""
+"""Links into the documentation of other projects, without asking them: the few names
+that our pages mention.
+"""
 
 import zlib
 from pathlib import Path

@@ -3,8 +3,9 @@
     ```{live} three_tokens
     ```
 
-shows the page that `page()` of `docs/course/pictures/three_tokens.py` returns: a `hardmax.draw.pages.Page`, made by
-`hm.interactive` or by `shared.py` in the same folder.
+shows the page that `page()` of `docs/course/pictures/three_tokens.py` returns: a
+`hardmax.draw.pages.Page`, made by `hm.interactive` or by `shared.py` in the same
+folder.
 """
 
 import hashlib

@@ -1,4 +1,6 @@
-"""MathJax as a file of the site, so that formulas need no other host: one file of the package on npm, with its hash."""
+"""MathJax as a file of the site, so that formulas need no other host: one file of the
+package on npm, with its hash.
+"""
 
 import hashlib
 import subprocess
@@ -12,7 +14,9 @@ SHA512 = "Bt+SSVU8eBG27zChVewOicYs7Xsdt40qm4+UpHyX7k0/O9NliPc+x77k1/FEsPsjKPZGJv
 
 
 def path(static: Path) -> str:
-    """The path of the script below the static files of the site, fetched if it is not there."""
+    """The path of the script below the static files of the site, fetched if it is not
+    there.
+    """
     script = static / "mathjax" / Path(MEMBER).name
     if not script.is_file():
         script.parent.mkdir(exist_ok=True)

@@ -43,7 +43,9 @@ def documented(reference: Path) -> tuple[str, ...]:
 
 @cache
 def mentions(reference: Path) -> dict[str, str]:
-    """How a name may be written in backticks: in full, with `hm.`, or by its last part if that means nothing else."""
+    """How a name may be written in backticks: in full, with `hm.`, or by its last part
+    if that means nothing else.
+    """
     full = documented(reference)
     last = Counter(name.rpartition(".")[2] for name in full)
     short = {
@@ -64,7 +66,9 @@ def mentions(reference: Path) -> dict[str, str]:
 
 
 def types(reference: Path) -> dict[str, str]:
-    """Words in the types of parameters that are links: classes, which begin with a capital, of here and elsewhere."""
+    """Words in the types of parameters that are links: classes, which begin with a
+    capital, of here and elsewhere.
+    """
     classes = {name.rpartition(".")[2]: name for name in documented(reference)}
     classes = {
         word: name

@@ -1,8 +1,8 @@
 """Expand blocks in the pages of the reference.
 
-A block ```{names} lists public names, one per line; each gets a section, whose entry is folded below its summary. A
-block ```{pages} lists pages; each is in the hidden table of contents and gets a section with its first paragraph and
-its names, folded.
+A block ```{names} lists public names, one per line; each gets a section, whose entry is
+folded below its summary. A block ```{pages} lists pages; each is in the hidden table of
+contents and gets a section with its first paragraph and its names, folded.
 """
 
 import inspect
@@ -46,7 +46,9 @@ def expand(text: str, folder: Path) -> str:
 
 
 def _name(name: str, depth: int) -> str:
-    """Return the section of a class, which begins with a capital, of a constant in capitals, or of a function."""
+    """Return the section of a class, which begins with a capital, of a constant in
+    capitals, or of a function.
+    """
     last = name.rpartition(".")[2]
     directive = (
         f".. autoclass:: {name}\n        :members:"
@@ -63,7 +65,9 @@ def _name(name: str, depth: int) -> str:
 
 
 def _find(name: str) -> Any:
-    """Return the object of a public path; functions come before modules of the same name."""
+    """Return the object of a public path; functions come before modules of the same
+    name.
+    """
     module, _, rest = name.partition(".")
     path = [module]
 

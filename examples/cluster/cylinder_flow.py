@@ -2,11 +2,13 @@
 Leaders among snapshots of a flow past a cylinder
 =================================================
 
-Hardmax dynamics select some tokens as leaders. Here the tokens are velocity fields. A lattice-Boltzmann flow at
-Reynolds number 100 sheds vortices behind a cylinder in a channel, the DFG benchmark 2D-2 (Schäfer and Turek, 1996).
-Snapshots of the flow, less their mean and in their leading POD modes, are the tokens. The leaders are a basis for later
-snapshots, and its error is compared with k-means centres, random snapshots and POD modes of the same number. The number
-of leaders is not a parameter: it is varied by the number of snapshots per period.
+Hardmax dynamics select some tokens as leaders. Here the tokens are velocity fields. A
+lattice-Boltzmann flow at Reynolds number 100 sheds vortices behind a cylinder in a
+channel, the DFG benchmark 2D-2 (Schäfer and Turek, 1996). Snapshots of the flow, less
+their mean and in their leading POD modes, are the tokens. The leaders are a basis for
+later snapshots, and its error is compared with k-means centres, random snapshots and
+POD modes of the same number. The number of leaders is not a parameter: it is varied by
+the number of snapshots per period.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +32,9 @@ OPPOSITE = [0, 2, 1, 4, 3, 6, 5, 8, 7]
 WEIGHTS = np.array([16, 4, 4, 4, 4, 1, 1, 1, 1])[:, None, None] / 36
 
 # %%
-# The flow: nine populations of particles per cell, which relax towards equilibrium and then move by one cell (Krüger et
-# al., The Lattice Boltzmann Method, 2017). Walls and cylinder reverse them. The inflow on the left is a parabola.
+# The flow: nine populations of particles per cell, which relax towards equilibrium and
+# then move by one cell (Krüger et al., The Lattice Boltzmann Method, 2017). Walls and
+# cylinder reverse them. The inflow on the left is a parabola.
 
 y, x = (
     np.indices((HEIGHT + 2, LENGTH)) - np.array([0.5, -0.5])[:, None, None]
@@ -68,8 +71,8 @@ def step(f):
 
 
 # %%
-# Run until the shedding is periodic. The period is the mean time between upward zeros of the velocity across the
-# channel, two diameters behind the cylinder.
+# Run until the shedding is periodic. The period is the mean time between upward zeros
+# of the velocity across the channel, two diameters behind the cylinder.
 
 puff = (
     0.5 * SPEED * np.exp(-((along - 2) ** 2) - across**2)
@@ -90,7 +93,8 @@ print(
 assert 0.28 < strouhal < 0.31
 
 # %%
-# Snapshots, in coordinates that keep their inner products, and in ten POD modes of the training part.
+# Snapshots, in coordinates that keep their inner products, and in ten POD modes of the
+# training part.
 
 steps = np.rint(np.arange(RATE * (TRAINING + HELD_OUT)) * period / RATE).astype(int)
 fields = []
@@ -115,9 +119,10 @@ print(
 )
 
 # %%
-# The error of a basis is the part of the later snapshots that a projection on its span leaves. Leaders are about as
-# good as k-means centres and better than random snapshots, and POD modes are better than all. Leaders do not compress
-# the cycle: most snapshots lead. One laminar, periodic flow says nothing about a turbulent one.
+# The error of a basis is the part of the later snapshots that a projection on its span
+# leaves. Leaders are about as good as k-means centres and better than random snapshots,
+# and POD modes are better than all. Leaders do not compress the cycle: most snapshots
+# lead. One laminar, periodic flow says nothing about a turbulent one.
 
 
 def error(basis):
@@ -162,7 +167,6 @@ field.set(title="vorticity of a leader", xticks=[], yticks=[])
 plt.show()
 
 # %%
-# What to try
-# -----------
-# ``DIAMETER = 20`` with twice the height and length resolves the flow better and takes eight times as long. ``alpha=2``
-# moves tokens farther in a layer and changes no leader: all of them lead from layer 0 on.
+# What to try ----------- ``DIAMETER = 20`` with twice the height and length resolves
+# the flow better and takes eight times as long. ``alpha=2`` moves tokens farther in a
+# layer and changes no leader: all of them lead from layer 0 on.

@@ -2,11 +2,13 @@
 Clusters of any shape whose centres are points of the data
 ==========================================================
 
-k-means finds round clusters, and its centres are means, which may look like no point at all. HDBSCAN finds clusters of
-any shape, and needs no centres (scikit-learn adds means or medoids if asked). ``HardmaxClustering`` runs the hardmax
-model of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any shape,
-each is led by one of the points, and where every point ends is proved. Here are the three side by side. A leader is a
-point of the data, so it can represent its cluster where a mean cannot.
+k-means finds round clusters, and its centres are means, which may look like no point at
+all. HDBSCAN finds clusters of any shape, and needs no centres (scikit-learn adds means
+or medoids if asked). ``HardmaxClustering`` runs the hardmax model of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any
+shape, each is led by one of the points, and where every point ends is proved. Here are
+the three side by side. A leader is a point of the data, so it can represent its cluster
+where a mean cannot.
 """
 
 import matplotlib.pyplot as plt
@@ -67,8 +69,9 @@ for row, (name, (X, truth)) in zip(axes, SETS.items(), strict=True):
 plt.show()
 
 # %%
-# Agreement with the truth is the adjusted Rand index: 1 is perfect, 0 is chance. White stars are leaders, white crosses
-# means: in the moons and the circles these lie where no point is. Points that HDBSCAN gives to no cluster are grey.
+# Agreement with the truth is the adjusted Rand index: 1 is perfect, 0 is chance. White
+# stars are leaders, white crosses means: in the moons and the circles these lie where
+# no point is. Points that HDBSCAN gives to no cluster are grey.
 
 for name in SETS:
     print(
@@ -90,8 +93,7 @@ assert set(order[again.leaders_]) == set(hm.HardmaxClustering().fit(X).leaders_)
 print("The same leaders in another order.")
 
 # %%
-# What to try
-# -----------
-# More noise in the moons, ``noise=0.12``: which method fails first? ``hm.HardmaxClustering(noise=20)`` leaves points
-# out where it is 20 times emptier. ``features="points"`` runs the paper's model on the points: leaders are then extreme
-# points.
+# What to try ----------- More noise in the moons, ``noise=0.12``: which method fails
+# first? ``hm.HardmaxClustering(noise=20)`` leaves points out where it is 20 times
+# emptier. ``features="points"`` runs the paper's model on the points: leaders are then
+# extreme points.

@@ -2,12 +2,14 @@
 Cluster words by spelling with a precomputed similarity
 =======================================================
 
-Names, molecules and programs have no coordinates, but a similarity. ``HardmaxClustering`` accepts such a matrix. Here
-the data are misspelled words from a form, and the similarity of two words is the share of their common letter pairs,
+Names, molecules and programs have no coordinates, but a similarity.
+``HardmaxClustering`` accepts such a matrix. Here the data are misspelled words from a
+form, and the similarity of two words is the share of their common letter pairs,
 
 .. math:: s(a, b) = \\frac{2\\, |P(a) \\cap P(b)|}{|P(a)| + |P(b)|} .
 
-Each cluster is led by one of the spellings, which represents it; a mean of words would not exist.
+Each cluster is led by one of the spellings, which represents it; a mean of words would
+not exist.
 """
 
 from collections import Counter
@@ -42,8 +44,8 @@ def similarity(a: str, b: str) -> float:
 S = np.array([[similarity(a, b) for b in words] for a in words])
 
 # %%
-# ``affinity="precomputed"`` takes the matrix. Each word is connected to its five most similar words; the
-# number of clusters follows from the gap of the eigenvalues.
+# ``affinity="precomputed"`` takes the matrix. Each word is connected to its five most
+# similar words; the number of clusters follows from the gap of the eigenvalues.
 
 found = hm.HardmaxClustering(affinity="precomputed", n_neighbors=5).fit(S)
 for c, leader in enumerate(found.leaders_):
@@ -56,7 +58,8 @@ assert all(len(set(found.labels_[8 * k : 8 * k + 8])) == 1 for k in range(4))
 assert found.certified_
 
 # %%
-# The matrix in the order of the clusters. The frame of each is in its colour, and so is the name of its leader.
+# The matrix in the order of the clusters. The frame of each is in its colour, and so is
+# the name of its leader.
 
 order = np.argsort(found.labels_, kind="stable")
 figure, ax = plt.subplots(figsize=(8.4, 7.4), layout="constrained")
@@ -93,7 +96,6 @@ for word, label in zip(
     assert words[found.leaders_[label]][0] == word[0]
 
 # %%
-# What to try
-# -----------
-# ``metric="precomputed"`` takes distances instead, and has a density, so that ``noise`` works. For vectors of texts or
-# images ``metric="cosine"`` needs no matrix at all. ``must_lead=[0]`` requests a leader.
+# What to try ----------- ``metric="precomputed"`` takes distances instead, and has a
+# density, so that ``noise`` works. For vectors of texts or images ``metric="cosine"``
+# needs no matrix at all. ``must_lead=[0]`` requests a leader.

@@ -2,10 +2,11 @@
 Topics of comments: sentence embeddings and HardmaxClustering
 =============================================================
 
-What do customers write about? MiniLM turns each comment into a vector, and ``HardmaxClustering`` groups the vectors
-around leaders. A leader is one of the comments, so each cluster has a readable representative; the words that are more
-frequent in the cluster than elsewhere complete the picture. The model comes with a Python package: nothing is
-downloaded.
+What do customers write about? MiniLM turns each comment into a vector, and
+``HardmaxClustering`` groups the vectors around leaders. A leader is one of the
+comments, so each cluster has a readable representative; the words that are more
+frequent in the cluster than elsewhere complete the picture. The model comes with a
+Python package: nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +31,9 @@ texts = [
 ]
 
 # %%
-# Only the directions of embeddings carry meaning, so use cosine distances. Each topic has six comments here: choose
-# ``n_neighbors`` a little below that. With hundreds of texts the default is better.
+# Only the directions of embeddings carry meaning, so use cosine distances. Each topic
+# has six comments here: choose ``n_neighbors`` a little below that. With hundreds of
+# texts the default is better.
 
 clustering = hm.HardmaxClustering(n_clusters=4, metric="cosine", n_neighbors=4).fit(
     embed(texts)
@@ -39,7 +41,8 @@ clustering = hm.HardmaxClustering(n_clusters=4, metric="cosine", n_neighbors=4).
 assert clustering.certified_
 
 # %%
-# Words per cluster: the share of texts that contain a word, in the cluster minus elsewhere.
+# Words per cluster: the share of texts that contain a word, in the cluster minus
+# elsewhere.
 
 counter = CountVectorizer(binary=True, stop_words="english")
 has_word = counter.fit_transform(texts).toarray()  # (texts, words)
@@ -63,7 +66,6 @@ for text, label in zip(new, clustering.predict(embed(new)), strict=True):
     print(f"{text} -> {texts[clustering.leaders_[label]]}")
 
 # %%
-# What to try
-# -----------
-# ``clustering.tree_.cut(2)`` returns two coarser clusters without another fit. ``BERTopic`` accepts
-# ``HardmaxClustering`` as its clusterer: see the how-to "Cluster embeddings and name the clusters".
+# What to try ----------- ``clustering.tree_.cut(2)`` returns two coarser clusters
+# without another fit. ``BERTopic`` accepts ``HardmaxClustering`` as its clusterer: see
+# the how-to "Cluster embeddings and name the clusters".

@@ -2,12 +2,15 @@
 The tree of clusters, and where to cut it
 =========================================
 
-The number of clusters depends on the scale. The hardmax model has one parameter for it, an exponent :math:`\\tau` on
-the length of the tokens, and the value at which a leader stops leading and follows another one is known exactly:
+The number of clusters depends on the scale. The hardmax model has one parameter for it,
+an exponent :math:`\\tau` on the length of the tokens, and the value at which a leader
+stops leading and follows another one is known exactly:
 
-.. math:: \\tau_i = \\min_{j:\\, r_j > r_i,\\ \\cos(u_i, u_j) > 0} \\frac{-\\log \\cos(u_i, u_j)}{\\log (r_j / r_i)} .
+.. math:: \\tau_i = \\min_{j:\\, r_j > r_i,\\ \\cos(u_i, u_j) > 0} \\frac{-\\log
+   \\cos(u_i, u_j)}{\\log (r_j / r_i)} .
 
-So all clusterings form one tree. It is computed once and cut anywhere, and long branches show where a cut is stable.
+So all clusterings form one tree. It is computed once and cut anywhere, and long
+branches show where a cut is stable.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +27,8 @@ tree = hm.HardmaxClustering(n_clusters=3).fit(X).tree_
 print(tree)
 
 # %%
-# The upper part of the tree, and two cuts. The height is :math:`\log(1 + \tau)`, on a logarithmic scale; clusters that
-# join high up are far apart.
+# The upper part of the tree, and two cuts. The height is :math:`\log(1 + \tau)`, on a
+# logarithmic scale; clusters that join high up are far apart.
 
 links = tree.linkage()
 figure = plt.figure(figsize=(12, 6.6), layout="constrained")
@@ -68,7 +71,8 @@ for column, k in enumerate((3, 6)):
 plt.show()
 
 # %%
-# Cuts are nested: no cluster of six is in two clusters of three. And a leader of the coarse cut leads in the fine one.
+# Cuts are nested: no cluster of six is in two clusters of three. And a leader of the
+# coarse cut leads in the fine one.
 
 coarse, few = tree.cut(3)
 fine, many = tree.cut(6)
@@ -81,8 +85,8 @@ pairs = truth // 2  # the blobs were drawn in three pairs
 assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))
 
 # %%
-# Cut where the number of clusters is constant over a long range of tau. Here it is three, the pairs of blobs, and on a
-# logarithmic scale also six, the blobs.
+# Cut where the number of clusters is constant over a long range of tau. Here it is
+# three, the pairs of blobs, and on a logarithmic scale also six, the blobs.
 
 lengths = {k: heights[k - 2] - heights[k - 1] for k in range(2, 10)}
 print(
@@ -95,8 +99,6 @@ assert longest == 3
 assert len({*zip(truth, fine, strict=True)}) == 6
 
 # %%
-# What to try
-# -----------
-# ``tree.plot(3)`` and ``clustering.plot()`` draw the two parts of the figure, and
-# ``hardmax cluster points.csv --tree tree.png`` draws the tree of a file. ``tree.cut(granularity=0.3)`` cuts at a
-# granularity.
+# What to try ----------- ``tree.plot(3)`` and ``clustering.plot()`` draw the two parts
+# of the figure, and ``hardmax cluster points.csv --tree tree.png`` draws the tree of a
+# file. ``tree.cut(granularity=0.3)`` cuts at a granularity.

@@ -2,11 +2,13 @@
 Choose the final leaders: semidefinite programme and search
 ===========================================================
 
-Given tokens that shall lead, find a matrix A for which these lead and no others. At layer 0 this is a semidefinite
-programme in A, since every condition :math:`\\langle A z_i, z_t - z_j \\rangle > 0` is linear in A. At the limit no
-programme is known, because leaders may emerge later: ``steer`` searches, and returns only what ``hm.limit`` certifies.
-This example compares the success rates of both and of random matrices. Each task requests the leaders of a hidden A,
-so that a solution exists. ``python control_leaders.py 20`` runs 20 tasks of each kind.
+Given tokens that shall lead, find a matrix A for which these lead and no others. At
+layer 0 this is a semidefinite programme in A, since every condition :math:`\\langle A
+z_i, z_t - z_j \\rangle > 0` is linear in A. At the limit no programme is known, because
+leaders may emerge later: ``steer`` searches, and returns only what ``hm.limit``
+certifies. This example compares the success rates of both and of random matrices. Each
+task requests the leaders of a hidden A, so that a solution exists. ``python
+control_leaders.py 20`` runs 20 tasks of each kind.
 """
 
 import sys
@@ -34,8 +36,8 @@ hm.draw.plot_control(wish, alpha=ALPHA)
 plt.show()
 
 # %%
-# The tasks: tokens on a sphere; the leaders under a hidden A are requested; with ``late``, not all of them lead at
-# layer 0.
+# The tasks: tokens on a sphere; the leaders under a hidden A are requested; with
+# ``late``, not all of them lead at layer 0.
 
 
 def definite(rng: np.random.Generator, d: int) -> np.ndarray:
@@ -66,7 +68,8 @@ def by_chance(
 
 
 # %%
-# Every result of ``steer`` is correct: the leaders of the certified limit are those that were requested.
+# Every result of ``steer`` is correct: the leaders of the certified limit are those
+# that were requested.
 
 print(f"{TASKS} tasks each, at most {LIMITS} limits a task, alpha = {ALPHA}")
 print(
@@ -92,7 +95,6 @@ for late, n, d in ((False, 15, 3), (False, 20, 4), (True, 12, 2), (True, 15, 3))
     )
 
 # %%
-# What to try
-# -----------
-# The table for 20 tasks of each kind is in the guide to control. Several values of alpha may be given,
-# ``steer(..., alpha=[0.2, 0.5, 2])``, and are searched, too.
+# What to try ----------- The table for 20 tasks of each kind is in the guide to
+# control. Several values of alpha may be given, ``steer(..., alpha=[0.2, 0.5, 2])``,
+# and are searched, too.

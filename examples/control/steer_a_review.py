@@ -2,9 +2,11 @@
 Change a prediction by choosing the word that leads
 ===================================================
 
-The prediction of a hardmax classifier depends on the words around which the others gather. Here the word vectors, the
-decoder and its bias stay as trained, and only the matrix A is changed, so that one chosen word leads at layer 0. With A
-the argmax sets change, and with them the prediction. Contributions add up to the logit exactly, before and after.
+The prediction of a hardmax classifier depends on the words around which the others
+gather. Here the word vectors, the decoder and its bias stay as trained, and only the
+matrix A is changed, so that one chosen word leads at layer 0. With A the argmax sets
+change, and with them the prediction. Contributions add up to the logit exactly, before
+and after.
 """
 
 from dataclasses import replace
@@ -42,8 +44,9 @@ print(
 )
 
 # %%
-# The words that can lead are the vertices of the hull (Theorem 5). For each of them two matrices are computed: the one
-# closest to the identity for which it leads by half of the largest margin, and the one of the largest margin.
+# The words that can lead are the vertices of the hull (Theorem 5). For each of them two
+# matrices are computed: the one closest to the identity for which it leads by half of
+# the largest margin, and the one of the largest margin.
 
 able = np.flatnonzero(hm.control.can_lead(tokens)).tolist()
 print(f"{len(able)} of {len(tokens)} words can lead for some A.")
@@ -66,8 +69,9 @@ for word, (_, after) in steered["margin"].items():
     )
 
 # %%
-# The logit of the review for each word as a leader. The smallest change of A moves the logit a little and never changes
-# its sign here; the change with the largest margin can.
+# The logit of the review for each word as a leader. The smallest change of A moves the
+# logit a little and never changes its sign here; the change with the largest margin
+# can.
 
 figure, ax = plt.subplots(figsize=(9, 6.2), layout="constrained")
 order = sorted(steered["margin"], key=lambda word: steered["margin"][word][1].logit)
@@ -117,7 +121,6 @@ hm.draw.plot_control(chosen, alpha=float(model.weights.alpha[0]), names=words)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# A review of your own; two words at once, ``leaders=[i, j]``, or a proof that they cannot. The large model,
-# ``hm.pretrained("imdb")``, has 32 heads to steer.
+# What to try ----------- A review of your own; two words at once, ``leaders=[i, j]``,
+# or a proof that they cannot. The large model, ``hm.pretrained("imdb")``, has 32 heads
+# to steer.

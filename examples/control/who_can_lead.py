@@ -2,16 +2,17 @@
 Tokens that can lead, and pairs that cannot lead together
 =========================================================
 
-Which tokens lead depends on the matrix A, but not every choice of leaders has an A. The reasons are geometric. Token i
-leads at layer 0 for some symmetric positive definite A if and only if :math:`z_i` is a vertex of the convex hull of
-all tokens and 0 (Theorem 5 of this project). Tokens that can lead one by one may still conflict: if
-weights :math:`\\lambda \\ge 0`, not all 0, make
+Which tokens lead depends on the matrix A, but not every choice of leaders has an A. The
+reasons are geometric. Token i leads at layer 0 for some symmetric positive definite A
+if and only if :math:`z_i` is a vertex of the convex hull of all tokens and 0 (Theorem 5
+of this project). Tokens that can lead one by one may still conflict: if weights
+:math:`\\lambda \\ge 0`, not all 0, make
 
 .. math:: S = \\sum \\lambda_{ij}\\, \\mathrm{sym}\\big( z_i (z_i - z_j)^\\top \\big)
 
-negative semidefinite, the products :math:`\\langle A z_i, z_i - z_j \\rangle` with these weights add up to
-:math:`\\langle S, A \\rangle \\le 0` for every A, so they cannot all be positive. Such weights are a proof, and name
-the tokens that conflict.
+negative semidefinite, the products :math:`\\langle A z_i, z_i - z_j \\rangle` with
+these weights add up to :math:`\\langle S, A \\rangle \\le 0` for every A, so they
+cannot all be positive. Such weights are a proof, and name the tokens that conflict.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +30,8 @@ print(f"{len(able)} of {len(tokens)} tokens can lead for some A: {able.tolist()}
 print(f"With A = I these do: {leading.tolist()}")
 
 # %%
-# For each of them, the A that gives it the largest margin, checked by simulation. For the others a proof.
+# For each of them, the A that gives it the largest margin, checked by simulation. For
+# the others a proof.
 
 for i in able:
     assert hm.control.choose_A(tokens, leaders=[int(i)]).found
@@ -59,7 +61,8 @@ for clash in result.conflict:
     print(" ", clash)
 
 # %%
-# Left: the hull of the tokens and 0, and the pairs that cannot lead together, joined. Right: which pairs can.
+# Left: the hull of the tokens and 0, and the pairs that cannot lead together, joined.
+# Right: which pairs can.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.9), layout="constrained")
 hull = np.vstack([tokens, [[0, 0]]])
@@ -106,9 +109,10 @@ right.set_title("orange: proved that no A lets both lead")
 plt.show()
 
 # %%
-# The proof of one conflict, by hand: the weighted sum S has no positive eigenvalue. The weights are those of products
-# of unit vectors, so lengths are divided out. The solver's floats are corrected to rational weights inside the library
-# before a proof is reported; here they are printed rounded.
+# The proof of one conflict, by hand: the weighted sum S has no positive eigenvalue. The
+# weights are those of products of unit vectors, so lengths are divided out. The
+# solver's floats are corrected to rational weights inside the library before a proof is
+# reported; here they are printed rounded.
 
 S = np.zeros((2, 2))
 for clash in result.conflict:
@@ -119,7 +123,7 @@ print("eigenvalues of S:", np.linalg.eigvalsh(S).round(6))
 assert np.linalg.eigvalsh(S).max() < 1e-6
 
 # %%
-# What to try
-# -----------
-# In ``d=8`` conflicts are rare, and with no more tokens than dimensions there are none (Theorem 6). Ask for followers,
-# ``hm.control.choose_A(tokens, leaders=[i], followers={5: i})``, and see how soon it becomes impossible.
+# What to try ----------- In ``d=8`` conflicts are rare, and with no more tokens than
+# dimensions there are none (Theorem 6). Ask for followers,
+# ``hm.control.choose_A(tokens, leaders=[i], followers={5: i})``, and see how soon it
+# becomes impossible.

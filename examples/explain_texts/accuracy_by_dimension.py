@@ -2,14 +2,15 @@
 Accuracy of the sentiment model by dimension
 ============================================
 
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains a transformer of three parts on film reviews: an encoder
-that gives each word a vector in :math:`\\mathbb{R}^d`, hardmax layers, and a linear decoder of the mean,
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains a transformer of three
+parts on film reviews: an encoder that gives each word a vector in
+:math:`\\mathbb{R}^d`, hardmax layers, and a linear decoder of the mean,
 
 .. math:: \\text{logit} = \\beta + v \\cdot \\frac1n \\sum_i z_i^K .
 
-It reports an accuracy that grows with :math:`d`. The same model was trained here again, from two
-initial values of the step :math:`\\alpha`, and every epoch was recorded. These are the curves;
-``hardmax reproduce accuracy`` writes them to a file.
+It reports an accuracy that grows with :math:`d`. The same model was trained here again,
+from two initial values of the step :math:`\\alpha`, and every epoch was recorded. These
+are the curves; ``hardmax reproduce accuracy`` writes them to a file.
 """
 
 import matplotlib.pyplot as plt
@@ -25,14 +26,16 @@ for start, rows in starts.items():
         )
 
 # %%
-# Validation accuracy by epoch. Dashed is the best accuracy that the paper reports for the same d.
+# Validation accuracy by epoch. Dashed is the best accuracy that the paper reports for
+# the same d.
 
 figure = draw_accuracy(starts)
 plt.show()
 
 # %%
-# With a small step the plane is enough: from 2 to 16 coordinates the test accuracy changes by less than a point. With a
-# step of 1 the words move far, and more coordinates help. A small step is the better one for every d.
+# With a small step the plane is enough: from 2 to 16 coordinates the test accuracy
+# changes by less than a point. With a step of 1 the words move far, and more
+# coordinates help. A small step is the better one for every d.
 
 small, large = starts["small alpha"], starts["alpha 1"]
 gains = {

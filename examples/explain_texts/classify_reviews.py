@@ -2,9 +2,10 @@
 Test explanations on texts whose decisive words are known
 =========================================================
 
-Explanations are hard to test on real texts, because the reason of a label is not known. The package generates reviews
-in which it is known: one or two words, "superb" or "not good", determine the label, and all others are neutral. A
-classifier is trained on 1,600 of them. Then the predictions for 400 new reviews are explained, and the example counts
+Explanations are hard to test on real texts, because the reason of a label is not known.
+The package generates reviews in which it is known: one or two words, "superb" or "not
+good", determine the label, and all others are neutral. A classifier is trained on 1,600
+of them. Then the predictions for 400 new reviews are explained, and the example counts
 how often the word with the largest contribution is a decisive one.
 """
 
@@ -28,8 +29,8 @@ print(f"Accuracy on {len(test.texts)} new reviews: {accuracy:.2f}")
 assert accuracy > 0.8
 
 # %%
-# The words of each review in the order of their contributions, and the rank of the first decisive word. Contributions
-# are exact: with the bias they add up to the logit.
+# The words of each review in the order of their contributions, and the rank of the
+# first decisive word. Contributions are exact: with the bias they add up to the logit.
 
 ranks = []
 for why, planted in zip(classifier.explain_many(test.texts), test.planted, strict=True):
@@ -73,8 +74,8 @@ figure = why.plot()
 plt.show()
 
 # %%
-# A trained classifier is a folder with JSON and safetensors, in which nothing can run, and answers the same when
-# loaded.
+# A trained classifier is a folder with JSON and safetensors, in which nothing can run,
+# and answers the same when loaded.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"
@@ -86,7 +87,6 @@ with tempfile.TemporaryDirectory() as folder:
     print("Saved, loaded, and the same to the last bit.")
 
 # %%
-# What to try
-# -----------
-# ``reviews(1600, negation=0.5)`` makes half of the deciding words denied ones. The settings were chosen by
-# cross-validation, from a linear start; ``hm.HardmaxClassifier(n_heads=2, ngram_range=(1, 2), epochs=8)`` trains.
+# What to try ----------- ``reviews(1600, negation=0.5)`` makes half of the deciding
+# words denied ones. The settings were chosen by cross-validation, from a linear start;
+# ``hm.HardmaxClassifier(n_heads=2, ngram_range=(1, 2), epochs=8)`` trains.

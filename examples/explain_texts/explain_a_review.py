@@ -2,13 +2,14 @@
 Explain the prediction for one review
 =====================================
 
-A review contains praise and criticism. The model that comes with the package predicts "negative", and the explanation
-is exact: hardmax layers are linear for given argmax sets, so the logit is a sum over words,
+A review contains praise and criticism. The model that comes with the package predicts
+"negative", and the explanation is exact: hardmax layers are linear for given argmax
+sets, so the logit is a sum over words,
 
 .. math:: \\text{logit} = \\beta + \\sum_j \\text{share}_j \\, v \\cdot z_j^0 ,
 
-without sampling and without approximation. The sum can be printed to justify the prediction, to an editor or an
-auditor. Nothing is trained here.
+without sampling and without approximation. The sum can be printed to justify the
+prediction, to an editor or an auditor. Nothing is trained here.
 """
 
 import matplotlib.pyplot as plt
@@ -24,13 +25,15 @@ print(f"{why.prediction} with probability {why.probability:.3f}")
 assert why.prediction == "neg"
 
 # %%
-# The largest contributions of words and n-grams: orange bars support "neg", blue bars "pos".
+# The largest contributions of words and n-grams: orange bars support "neg", blue bars
+# "pos".
 
 figure = why.plot()
 plt.show()
 
 # %%
-# All terms add up to the logit of "pos": evidence for "neg" is negative, as in the picture.
+# All terms add up to the logit of "pos": evidence for "neg" is negative, as in the
+# picture.
 
 for word, contribution in why.top(6):
     print(f"  {word:18} {contribution:+.2f}")
@@ -46,7 +49,8 @@ for part in why.by_sentence():
     print(f"  {float(part.value):+.2f}  {part.text.strip()}")
 
 # %%
-# The words that others gather around, in the first heads, with their shares of the mean.
+# The words that others gather around, in the first heads, with their shares of the
+# mean.
 
 for h, groups in enumerate(why.leaders[:3], 1):
     print(
@@ -57,8 +61,8 @@ for h, groups in enumerate(why.leaders[:3], 1):
     )
 
 # %%
-# The same review in a model with a single head in the plane, ``imdb-2d``, which can be drawn whole: words, leaders, the
-# line that decides, and the mean as a cross.
+# The same review in a model with a single head in the plane, ``imdb-2d``, which can be
+# drawn whole: words, leaders, the line that decides, and the mean as a cross.
 
 flat = hm.pretrained("imdb-2d").explain(REVIEW)
 figure = flat.plot()
@@ -66,8 +70,7 @@ figure.set_size_inches(13, 3.2)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# ``why.to_html("why.html")`` writes a page with the text in colour, ``flat.movie("words.gif")`` a movie. On the command
-# line: ``hardmax explain "a text" --out why.html``. An explanation shows the computation of this model, not that the
-# words are a good reason.
+# What to try ----------- ``why.to_html("why.html")`` writes a page with the text in
+# colour, ``flat.movie("words.gif")`` a movie. On the command line: ``hardmax explain "a
+# text" --out why.html``. An explanation shows the computation of this model, not that
+# the words are a good reason.

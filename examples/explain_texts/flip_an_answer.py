@@ -2,10 +2,12 @@
 Find the words whose removal changes a prediction
 =================================================
 
-A prediction can be explained by a sum over words, or by a counterfactual: a change of the text that changes the
-prediction. ``minimal_flip`` searches for a small set of words without which the classifier predicts another class, and
-runs the model on every candidate, so the flip is exact and not estimated. The set is minimal: if any one of its words
-is put back, the first prediction returns. If the set has a single word, the prediction depends on that word alone.
+A prediction can be explained by a sum over words, or by a counterfactual: a change of
+the text that changes the prediction. ``minimal_flip`` searches for a small set of words
+without which the classifier predicts another class, and runs the model on every
+candidate, so the flip is exact and not estimated. The set is minimal: if any one of its
+words is put back, the first prediction returns. If the set has a single word, the
+prediction depends on that word alone.
 """
 
 import matplotlib.pyplot as plt
@@ -44,7 +46,8 @@ for why, flip in zip(whys, flips, strict=True):
         assert classifier.predict([without(why.text, fewer)])[0] == flip.before
 
 # %%
-# The logit while the words are removed one by one: above 0 the prediction is "pos", and only the last word changes it.
+# The logit while the words are removed one by one: above 0 the prediction is "pos", and
+# only the last word changes it.
 
 figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
 for ax, why, flip in zip(axes, whys, flips, strict=True):
@@ -70,7 +73,6 @@ plt.show()
 print(whys[0].counterfactual(REVIEWS[0].replace("boring", "moving")))
 
 # %%
-# What to try
-# -----------
-# A text of your own. If one word out of fifty changes the prediction, it is not robust; ``predict_proba`` does not show
-# that. ``hardmax explain "a text" --out why.html`` shows the flip, too.
+# What to try ----------- A text of your own. If one word out of fifty changes the
+# prediction, it is not robust; ``predict_proba`` does not show that. ``hardmax explain
+# "a text" --out why.html`` shows the flip, too.

@@ -2,15 +2,16 @@
 Loss with softmax at low temperature and with hardmax
 =====================================================
 
-Hardmax has no gradient in its choices, so `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains with softmax at
-a low temperature,
+Hardmax has no gradient in its choices, so `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ trains with softmax at a low temperature,
 
 .. math::
 
    P_{ij} = \\frac{e^{\\langle z_i, z_j\\rangle / T}}{\\sum_l e^{\\langle z_i, z_l\\rangle / T}}, \\qquad T = 0.001,
 
-and predicts with hardmax. This is valid if both give the same predictions. After each epoch of the recorded runs the
-validation loss was computed both ways. ``hardmax reproduce losses`` writes the figure to a file.
+and predicts with hardmax. This is valid if both give the same predictions. After each
+epoch of the recorded runs the validation loss was computed both ways. ``hardmax
+reproduce losses`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
@@ -21,13 +22,15 @@ from hardmax.figures.shared import PAPER_BEST
 starts = read_runs()
 
 # %%
-# Above: the loss with hardmax as a line, with softmax as circles around it. Below: the absolute difference.
+# Above: the loss with hardmax as a line, with softmax as circles around it. Below: the
+# absolute difference.
 
 figure = draw_losses(starts)
 plt.show()
 
 # %%
-# They differ by less than a thousandth everywhere, and by a hundred times less where the step is small.
+# They differ by less than a thousandth everywhere, and by a hundred times less where
+# the step is small.
 
 most = {
     (start, row["d"]): max(
@@ -42,7 +45,6 @@ assert max(most.values()) < 1e-3
 assert max(most["small alpha", d] for d in PAPER_BEST) < 2e-5
 
 # %%
-# What to try
-# -----------
-# ``hm.HardmaxClassifier(training="softmax", temperature=0.01)`` trains that way on your texts. The default,
-# ``training="hardmax"``, differentiates hardmax itself: its sets are constant near almost every input.
+# What to try ----------- ``hm.HardmaxClassifier(training="softmax", temperature=0.01)``
+# trains that way on your texts. The default, ``training="hardmax"``, differentiates
+# hardmax itself: its sets are constant near almost every input.

@@ -2,14 +2,15 @@
 A positive and a negative review, layer by layer
 ================================================
 
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ interprets its classifier by looking at it: with :math:`d = 2`
-every word of a review is a point of the plane, words move to their leaders, and the mean of all points decides by the
-side of a line,
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ interprets its classifier by
+looking at it: with :math:`d = 2` every word of a review is a point of the plane, words
+move to their leaders, and the mean of all points decides by the side of a line,
 
 .. math:: v \\cdot \\frac1n \\sum_i z_i^K + \\beta > 0 .
 
-The layers pull the mean towards the leaders. Here are two reviews, written for this page, in the model ``imdb-2d`` that
-comes with the package. ``hardmax reproduce reviews`` writes the figure to a file.
+The layers pull the mean towards the leaders. Here are two reviews, written for this
+page, in the model ``imdb-2d`` that comes with the package. ``hardmax reproduce
+reviews`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
@@ -24,15 +25,15 @@ for review, why in zip(REVIEWS, (good, bad), strict=True):
 assert (good.prediction, bad.prediction) == ("pos", "neg")
 
 # %%
-# Layers 0, 1, 2 and 8. Blue is the side of the predicted class. Stars are leaders, by name; circles are words, in
-# the colour of the word they follow; the cross is the mean.
+# Layers 0, 1, 2 and 8. Blue is the side of the predicted class. Stars are leaders, by
+# name; circles are words, in the colour of the word they follow; the cross is the mean.
 
 figure = draw_reviews([good, bad])
 plt.show()
 
 # %%
-# The final mean is the sum of the leaders, each with its share. The theorems are checked on a review as on any other
-# token set.
+# The final mean is the sum of the leaders, each with its share. The theorems are
+# checked on a review as on any other token set.
 
 for why in (good, bad):
     (head,) = why.trajectory
@@ -52,7 +53,6 @@ for why in (good, bad):
 movie = good.movie()
 
 # %%
-# What to try
-# -----------
-# ``hm.pretrained("imdb-2d").explain`` with a review of your own. Write something good and something bad,
-# and see which of the leaders has the larger share. ``hardmax app`` has a page on which to type.
+# What to try ----------- ``hm.pretrained("imdb-2d").explain`` with a review of your
+# own. Write something good and something bad, and see which of the leaders has the
+# larger share. ``hardmax app`` has a page on which to type.

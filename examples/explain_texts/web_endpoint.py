@@ -2,9 +2,10 @@
 A web endpoint that returns predictions with explanations
 =========================================================
 
-Users of a classification service also need reasons. Here every response contains the label, its probability and the
-contributions of words, as JSON over HTTP, with only the standard library around the classifier. Without an argument the
-script sends itself two requests and exits; with a port it keeps running::
+Users of a classification service also need reasons. Here every response contains the
+label, its probability and the contributions of words, as JSON over HTTP, with only the
+standard library around the classifier. Without an argument the script sends itself two
+requests and exits; with a port it keeps running::
 
     python examples/explain_texts/web_endpoint.py 8000
     curl -d '{"text": "A dull film."}' http://127.0.0.1:8000
@@ -28,7 +29,8 @@ classifier = hm.pretrained(
 )  # read once; answering changes nothing in it, so threads may share it
 
 # %%
-# The endpoint. A body that is not a text gets status 400 with a message, a body that is too long 413.
+# The endpoint. A body that is not a text gets status 400 with a message, a body that is
+# too long 413.
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -88,7 +90,8 @@ server.shutdown()
 server.server_close()
 
 # %%
-# A client can draw the responses: evidence for "pos" in blue, for "neg" in orange, whatever the prediction.
+# A client can draw the responses: evidence for "pos" in blue, for "neg" in orange,
+# whatever the prediction.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (text, found) in zip(axes, answers.items(), strict=True):
@@ -111,7 +114,6 @@ plt.show()
 assert all(0.5 <= found["probability"] <= 1 for found in answers.values())
 
 # %%
-# What to try
-# -----------
-# ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your own. ``hardmax predict --stream --explain`` gives the
-# same answers line by line to a program that starts it.
+# What to try ----------- ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your
+# own. ``hardmax predict --stream --explain`` gives the same answers line by line to a
+# program that starts it.

@@ -2,9 +2,10 @@
 Why a token follows this leader
 ===============================
 
-A token follows the leader with the largest product: :math:`\\langle A z_i, z_l - z_j \\rangle > 0` for all others. This
-margin is a sum over coordinates, so it can be split exactly: which coordinates speak for the leader, and which for the
-runner-up. In a text classifier each head has coordinates of its own, and tokens are words.
+A token follows the leader with the largest product: :math:`\\langle A z_i, z_l - z_j
+\\rangle > 0` for all others. This margin is a sum over coordinates, so it can be split
+exactly: which coordinates speak for the leader, and which for the runner-up. In a text
+classifier each head has coordinates of its own, and tokens are words.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +25,9 @@ print(
 )
 
 # %%
-# The same for a word of a review and each of the first 16 heads of the model ``imdb``: the word that it follows, the
-# runner-up, and the margin between them. A small margin means that another word of the text could take over.
+# The same for a word of a review and each of the first 16 heads of the model ``imdb``:
+# the word that it follows, the runner-up, and the margin between them. A small margin
+# means that another word of the text could take over.
 
 why = hm.pretrained("imdb").explain(
     "The story is weak, but the actors are wonderful and the ending is great."
@@ -41,8 +43,8 @@ for h, split in splits[:4]:
     assert split.total == sum(split.parts) > 0
 
 # %%
-# Left: the parts of the first margin, blue for the leader and orange for the runner-up. Right: margins of the word by
-# head, split by the two coordinates of each head.
+# Left: the parts of the first margin, blue for the leader and orange for the runner-up.
+# Right: margins of the word by head, split by the two coordinates of each head.
 
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(12, 4.8), layout="constrained", width_ratios=[1, 1.6]
@@ -80,7 +82,5 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# What to try
-# -----------
-# Another word of the text, such as ``word = "weak"``; or a matrix ``A`` for ``hm.split_margin``, which weighs
-# coordinates.
+# What to try ----------- Another word of the text, such as ``word = "weak"``; or a
+# matrix ``A`` for ``hm.split_margin``, which weighs coordinates.

@@ -2,14 +2,17 @@
 The attention matrix loses its rank as leaders emerge
 =====================================================
 
-The attention matrix of forty tokens in eighty dimensions starts with full rank: every token attends to itself. In time
-its rows become equal to a few unit vectors, because all tokens attend to the few leaders. In one dimension this is
-Theorem 2.1 of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_:
+The attention matrix of forty tokens in eighty dimensions starts with full rank: every
+token attends to itself. In time its rows become equal to a few unit vectors, because
+all tokens attend to the few leaders. In one dimension this is Theorem 2.1 of `arXiv
+2305.05465 <https://arxiv.org/abs/2305.05465>`_:
 
-.. math:: P_{ij}(t) = \\frac{e^{\\langle Q x_i(t), K x_j(t)\\rangle}}{\\sum_l e^{\\langle Q x_i(t), K x_l(t)\\rangle}}
+.. math:: P_{ij}(t) = \\frac{e^{\\langle Q x_i(t), K x_j(t)\\rangle}}{\\sum_l
+   e^{\\langle Q x_i(t), K x_l(t)\\rangle}}
 
-tends to a Boolean matrix of rank at most three. In many dimensions the paper shows it by a figure, which is made here
-again (``hardmax reproduce attention``). Attention matrices of low rank can be compressed.
+tends to a Boolean matrix of rank at most three. In many dimensions the paper shows it
+by a figure, which is made here again (``hardmax reproduce attention``). Attention
+matrices of low rank can be compressed.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +29,8 @@ from hardmax.figures.attention_in_time import (
 run = compute_rank()
 
 # %%
-# The rank is the number of singular values above a millionth of the largest. Times are in units of
-# :math:`1 / \lambda_1`.
+# The rank is the number of singular values above a millionth of the largest. Times are
+# in units of :math:`1 / \lambda_1`.
 
 rank = find_ranks(run)
 print(
@@ -49,7 +52,8 @@ assert rank[-1] <= 4
 assert seen.sum() <= 4
 
 # %%
-# The theorem itself, on a line: the limit is Boolean, all rows but at most one equal to a unit vector.
+# The theorem itself, on a line: the limit is Boolean, all rows but at most one equal to
+# a unit vector.
 
 line = hm.simulate(
     np.random.default_rng(0).normal(size=(12, 1)),
@@ -61,8 +65,7 @@ print(verdict)
 assert verdict.holds
 
 # %%
-# What to try
-# -----------
-# ``hm.simulate(run.tokens[0], hm.SelfAttention(), times=1.0)`` has V = I, and the rank stays high, because in eighty
-# dimensions nearly every one of forty tokens is a vertex and leads. The one leading direction of the ``V`` above makes
+# What to try ----------- ``hm.simulate(run.tokens[0], hm.SelfAttention(), times=1.0)``
+# has V = I, and the rank stays high, because in eighty dimensions nearly every one of
+# forty tokens is a vertex and leads. The one leading direction of the ``V`` above makes
 # the rank fall.

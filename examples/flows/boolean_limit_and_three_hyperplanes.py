@@ -2,11 +2,13 @@
 The Boolean limit on a line, and three hyperplanes
 ==================================================
 
-For tokens on a line, with :math:`V > 0` and :math:`QK > 0`, the attention matrix :math:`P(t)` tends to a Boolean
-matrix: Theorem 2.1 of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. All rows but at most one tend to the unit
-vector of the smallest or of the largest token. In more dimensions, if the leading eigenvalue of :math:`V` is simple,
-the same happens along its eigenvector: tokens end on at most three hyperplanes (Theorem 4.2). The middle one is
-unstable; a symmetric start shows all three.
+For tokens on a line, with :math:`V > 0` and :math:`QK > 0`, the attention matrix
+:math:`P(t)` tends to a Boolean matrix: Theorem 2.1 of `arXiv 2305.05465
+<https://arxiv.org/abs/2305.05465>`_. All rows but at most one tend to the unit vector
+of the smallest or of the largest token. In more dimensions, if the leading eigenvalue
+of :math:`V` is simple, the same happens along its eigenvector: tokens end on at most
+three hyperplanes (Theorem 4.2). The middle one is unstable; a symmetric start shows all
+three.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +18,8 @@ import hardmax as hm
 from hardmax.draw.style import COLOURS
 
 # %%
-# Twenty tokens on a line. Rows and columns of :math:`P` are sorted by position: at the end two columns are left.
+# Twenty tokens on a line. Rows and columns of :math:`P` are sorted by position: at the
+# end two columns are left.
 
 times = np.linspace(0, 6, 61)
 tokens = np.sort(np.random.default_rng(3).normal(size=(20, 1)), axis=0)
@@ -41,9 +44,10 @@ for ax, k in zip(axes[1:], shown, strict=True):
 plt.show()
 
 # %%
-# Three hyperplanes. A token ends on the middle one only if the tokens on both sides attract it equally at all times.
-# So the tokens are ten pairs that are mirror images, and three on the axis between them, which never leave it. Rounding
-# errors break the symmetry and grow; one run restores it after every step of 0.1, the other does not.
+# Three hyperplanes. A token ends on the middle one only if the tokens on both sides
+# attract it equally at all times. So the tokens are ten pairs that are mirror images,
+# and three on the axis between them, which never leave it. Rounding errors break the
+# symmetry and grow; one run restores it after every step of 0.1, the other does not.
 
 V, mirror = np.diag([1.0, -0.5]), np.array([-1.0, 1.0])
 half = np.random.default_rng(1).normal(size=(10, 2))
@@ -87,6 +91,5 @@ for ax, values, title in (
 plt.show()
 
 # %%
-# What to try
-# -----------
-# On a line the middle token has the exempt row: add the tokens ``-tokens`` and 0, and restore the symmetry.
+# What to try ----------- On a line the middle token has the exempt row: add the tokens
+# ``-tokens`` and 0, and restore the symmetry.

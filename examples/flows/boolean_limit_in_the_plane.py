@@ -2,9 +2,10 @@
 Attention need not become Boolean in the plane
 ==============================================
 
-On a line all rows of the attention matrix but at most one tend to unit vectors: Theorem 2.1 of `arXiv 2305.05465
-<https://arxiv.org/abs/2305.05465>`_. Remark 7.9 of the paper says why this does not extend to more dimensions: in
-exceptional configurations a token attends to two leaders equally for all times. This example constructs such a
+On a line all rows of the attention matrix but at most one tend to unit vectors: Theorem
+2.1 of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. Remark 7.9 of the paper
+says why this does not extend to more dimensions: in exceptional configurations a token
+attends to two leaders equally for all times. This example constructs such a
 configuration, shows that it is unstable, and looks for others among random tokens.
 """
 
@@ -15,9 +16,10 @@ import hardmax as hm
 from hardmax.draw.style import COLOURS, EDGE
 
 # %%
-# Four tokens at the corners of a square, and three on the axis of its reflection. With :math:`Q = K = V = I` the flow
-# commutes with the reflection, so tokens on the axis stay on it, and each has equal scores for the two corners on its
-# side. Their rows tend to :math:`(1/2, 1/2, 0, \ldots)`: three rows are exempt, where Theorem 2.1 allows one.
+# Four tokens at the corners of a square, and three on the axis of its reflection. With
+# :math:`Q = K = V = I` the flow commutes with the reflection, so tokens on the axis
+# stay on it, and each has equal scores for the two corners on its side. Their rows tend
+# to :math:`(1/2, 1/2, 0, \ldots)`: three rows are exempt, where Theorem 2.1 allows one.
 
 corners, on_axis = (
     np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]),
@@ -46,9 +48,10 @@ assert np.allclose(symmetric[-1], 0.5, atol=1e-9)
 
 # %%
 # The configuration is unstable: in rescaled tokens the difference of the two scores is
-# :math:`e^{2t} \langle z_i, z_1 - z_2 \rangle`, so a perturbation :math:`\varepsilon` grows like the exponential of
-# :math:`e^{2t}`, and the time until the row is Boolean grows like :math:`\log\log(1/\varepsilon)`. Rounding errors are
-# enough, which is why the run above restores the symmetry after every step.
+# :math:`e^{2t} \langle z_i, z_1 - z_2 \rangle`, so a perturbation :math:`\varepsilon`
+# grows like the exponential of :math:`e^{2t}`, and the time until the row is Boolean
+# grows like :math:`\log\log(1/\varepsilon)`. Rounding errors are enough, which is why
+# the run above restores the symmetry after every step.
 
 sizes = 10.0 ** -np.arange(1, 15, 3)
 runs = {}
@@ -100,7 +103,5 @@ ax.legend(
 plt.show()
 
 # %%
-# What to try
-# -----------
-# A regular polygon with more vertices, and tokens on its axes of reflection. A token at the centre attends to all
-# vertices equally.
+# What to try ----------- A regular polygon with more vertices, and tokens on its axes
+# of reflection. A token at the centre attends to all vertices equally.

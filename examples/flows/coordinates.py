@@ -2,17 +2,18 @@
 The sign of an eigenvalue of V decides its coordinate, d = 128
 ==============================================================
 
-Real models have many dimensions. Here are 128 tokens in 128 dimensions under a sparse random
-symmetric :math:`V`, as in a figure of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. In the eigenbasis
-:math:`\\varphi_1, \\ldots, \\varphi_{128}` of :math:`V` the rescaled tokens obey
+Real models have many dimensions. Here are 128 tokens in 128 dimensions under a sparse
+random symmetric :math:`V`, as in a figure of `arXiv 2305.05465
+<https://arxiv.org/abs/2305.05465>`_. In the eigenbasis :math:`\\varphi_1, \\ldots,
+\\varphi_{128}` of :math:`V` the rescaled tokens obey
 
 .. math::
 
    \\frac{d}{dt} \\langle \\varphi_r, z_i \\rangle = \\lambda_r \\sum_j P_{ij} \\langle \\varphi_r, z_j - z_i \\rangle,
 
-so for :math:`\\lambda_r > 0` each coordinate is drawn to a mean of others, and for :math:`\\lambda_r < 0` driven away
-from it. Positive directions gather, negative ones part. ``hardmax reproduce coordinates`` draws the figure of the
-paper.
+so for :math:`\\lambda_r > 0` each coordinate is drawn to a mean of others, and for
+:math:`\\lambda_r < 0` driven away from it. Positive directions gather, negative ones
+part. ``hardmax reproduce coordinates`` draws the figure of the paper.
 """
 
 import matplotlib.pyplot as plt
@@ -28,15 +29,17 @@ with threadpool_limits(
 eigenvalues, values = result  # (128,), (times, tokens, coordinates)
 
 # %%
-# On the left some coordinates of every token in time: above for positive eigenvalues, below for negative ones. On the
-# right the mean modulus of each of the 128 coordinates, at the start and at the end.
+# On the left some coordinates of every token in time: above for positive eigenvalues,
+# below for negative ones. On the right the mean modulus of each of the 128 coordinates,
+# at the start and at the end.
 
 figure = draw_coordinates(result)
 plt.show()
 
 # %%
-# The equation says more than the picture: where :math:`\lambda_r > 0`, the highest token can only fall and the lowest
-# only rise, so the width never grows; where :math:`\lambda_r < 0`, it never shrinks. No exception among the 128.
+# The equation says more than the picture: where :math:`\lambda_r > 0`, the highest
+# token can only fall and the lowest only rise, so the width never grows; where
+# :math:`\lambda_r < 0`, it never shrinks. No exception among the 128.
 
 widths = np.ptp(
     values, axis=1
@@ -53,7 +56,8 @@ assert (steps < 1e-4 * widths[1:]).all()  # but for the tolerance of the integra
 assert (growth[eigenvalues < 0] > 10).all()
 
 # %%
-# The leading direction has a theorem of its own, 4.2: its coordinate tends to at most three values. Here there are two.
+# The leading direction has a theorem of its own, 4.2: its coordinate tends to at most
+# three values. Here there are two.
 
 assert (
     eigenvalues[-1] > 2 * np.abs(eigenvalues[:-1]).max()
@@ -63,7 +67,7 @@ print(f"the leading coordinate ends at {len(levels)} values")
 assert len(levels) <= 3
 
 # %%
-# What to try
-# -----------
-# The same equation with a matrix of your own: ``hm.simulate(tokens, hm.SelfAttention(V=V), times=4.0)``. Eigenvalues
-# near 0 hardly move their coordinates. With a complex pair of eigenvalues the coordinates rotate while they converge.
+# What to try ----------- The same equation with a matrix of your own:
+# ``hm.simulate(tokens, hm.SelfAttention(V=V), times=4.0)``. Eigenvalues near 0 hardly
+# move their coordinates. With a complex pair of eigenvalues the coordinates rotate
+# while they converge.

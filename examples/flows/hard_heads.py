@@ -2,10 +2,12 @@
 Hard heads of a trained transformer, and which tokens lead in them
 ==================================================================
 
-How far are the heads of a trained model from hardmax? ``hm.inspect(model, text, hard=...)`` replaces softmax by hardmax
-in chosen heads of MiniLM: each token then attends to its top choice alone. The margins say by which factor the scores
-of a row must be multiplied until its top choice holds 90 % of the attention, and the top choices by kind of token show
-attention sinks: heads in which almost every token attends most to a special token.
+How far are the heads of a trained model from hardmax? ``hm.inspect(model, text,
+hard=...)`` replaces softmax by hardmax in chosen heads of MiniLM: each token then
+attends to its top choice alone. The margins say by which factor the scores of a row
+must be multiplied until its top choice holds 90 % of the attention, and the top choices
+by kind of token show attention sinks: heads in which almost every token attends most to
+a special token.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +33,9 @@ print("cosine of the last states, one hard layer:", np.round(cosines, 3))
 print("all layers hard:", soft.cosines_with(everywhere)[-1].round(3))
 
 # %%
-# Left: cosine of the last hidden states with those of the model, when all heads of one layer are hard. Middle: the
-# share of top choices by kind of token, mean over heads. Right: quartiles of the margins.
+# Left: cosine of the last hidden states with those of the model, when all heads of one
+# layer are hard. Middle: the share of top choices by kind of token, mean over heads.
+# Right: quartiles of the margins.
 
 top, margins = soft.top_choices(), soft.margins(0.9)
 figure, (left, middle, right) = plt.subplots(
@@ -70,13 +73,14 @@ print(
 )
 
 # %%
-# The sinks are known from other models: many heads of BERT attend to [SEP], which `Clark et al. 2019
-# <https://arxiv.org/abs/1906.04341>`_ read as doing nothing, and causal models attend to their first tokens (`Xiao et
-# al. 2023 <https://arxiv.org/abs/2309.17453>`_). In MiniLM the sink is the first token, [CLS], with about half of the
-# attention of layers 2 to 5; [SEP] gets at most 6 % in any layer. ``python -m studies.newer_models probe`` measures
-# what hard layers cost a linear probe on labelled sentences.
+# The sinks are known from other models: many heads of BERT attend to [SEP], which
+# `Clark et al. 2019 <https://arxiv.org/abs/1906.04341>`_ read as doing nothing, and
+# causal models attend to their first tokens (`Xiao et al. 2023
+# <https://arxiv.org/abs/2309.17453>`_). In MiniLM the sink is the first token, [CLS],
+# with about half of the attention of layers 2 to 5; [SEP] gets at most 6 % in any
+# layer. ``python -m studies.newer_models probe`` measures what hard layers cost a
+# linear probe on labelled sentences.
 
 # %%
-# What to try
-# -----------
-# Pass one head at a time, ``hard=[(3, 5)]``, to find heads that can be hard at no cost; or your own model's folder.
+# What to try ----------- Pass one head at a time, ``hard=[(3, 5)]``, to find heads that
+# can be hard at no cost; or your own model's folder.

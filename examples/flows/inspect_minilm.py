@@ -2,10 +2,11 @@
 Clusters in the hidden states of a trained sentence encoder
 ===========================================================
 
-The theorems are about attention alone and many layers. A trained model has six layers, with twelve heads, norms and
-feed-forward parts. This example measures whether its tokens still cluster, and how far its attention is from the
-Boolean matrices of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. The model is MiniLM on one sentence; its
-weights come with a Python package, and nothing is downloaded.
+The theorems are about attention alone and many layers. A trained model has six layers,
+with twelve heads, norms and feed-forward parts. This example measures whether its
+tokens still cluster, and how far its attention is from the Boolean matrices of `arXiv
+2305.05465 <https://arxiv.org/abs/2305.05465>`_. The model is MiniLM on one sentence;
+its weights come with a Python package, and nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt
@@ -20,15 +21,16 @@ found = hm.inspect("minilm", SENTENCE)
 print(found)
 
 # %%
-# Left: the eigenvalues of each layer's value matrices. Right, by layer: the effective rank of attention, how far it is
-# from Boolean (0 where each token attends to one), how many effective clusters the tokens have, and their mean cosine.
+# Left: the eigenvalues of each layer's value matrices. Right, by layer: the effective
+# rank of attention, how far it is from Boolean (0 where each token attends to one), how
+# many effective clusters the tokens have, and their mean cosine.
 
 figure = hm.draw.plot_inspection(found)
 plt.show()
 
 # %%
-# Effective clusters fall and cosines rise: tokens do gather. Attention stays far from Boolean: its rows are shared
-# between several tokens in every layer.
+# Effective clusters fall and cosines rise: tokens do gather. Attention stays far from
+# Boolean: its rows are shared between several tokens in every layer.
 
 print("layer   effective clusters   mean cosine   Boolean distance   most attended")
 for layer in (0, *found.layers):
@@ -43,7 +45,6 @@ assert found.mean_cosine[-1] > found.mean_cosine[0]
 assert found.boolean_distance.mean(axis=1).min() > 0.2
 
 # %%
-# What to try
-# -----------
-# A sentence of your own, or a paragraph. ``hardmax inspect FOLDER "a sentence" --out spectra.png`` does the same for
-# models of the BERT, ALBERT, RoBERTa, DistilBERT and GPT-2 families.
+# What to try ----------- A sentence of your own, or a paragraph. ``hardmax inspect
+# FOLDER "a sentence" --out spectra.png`` does the same for models of the BERT, ALBERT,
+# RoBERTa, DistilBERT and GPT-2 families.

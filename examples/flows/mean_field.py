@@ -2,8 +2,8 @@
 The mean-field limit: Gaussian tokens stay Gaussian
 ===================================================
 
-For many tokens the empirical measure of self-attention approaches a measure :math:`\\mu_t` that solves a continuity
-equation, the mean-field or Vlasov limit:
+For many tokens the empirical measure of self-attention approaches a measure
+:math:`\\mu_t` that solves a continuity equation, the mean-field or Vlasov limit:
 
 .. math::
 
@@ -11,10 +11,11 @@ equation, the mean-field or Vlasov limit:
    a_t(x) = \\frac{\\int y\\, e^{\\langle x, y \\rangle} \\mathrm{d}\\mu_t(y)}
                 {\\int e^{\\langle x, y \\rangle} \\mathrm{d}\\mu_t(y)}.
 
-If :math:`\\mu_t = N(0, s I)`, then :math:`a_t(x) = s x`, so the flow is linear and the tokens stay Gaussian (Castin,
-Ablin, Carrillo and Peyré, `arXiv 2501.18322 <https://arxiv.org/abs/2501.18322>`_). With :math:`V = v I` the variance
-solves :math:`s' = 2 v s^2`, hence :math:`s(t) = s_0 / (1 - 2 v s_0 t)`. This example compares runs of
-:math:`n` tokens with this exact limit.
+If :math:`\\mu_t = N(0, s I)`, then :math:`a_t(x) = s x`, so the flow is linear and the
+tokens stay Gaussian (Castin, Ablin, Carrillo and Peyré, `arXiv 2501.18322
+<https://arxiv.org/abs/2501.18322>`_). With :math:`V = v I` the variance solves
+:math:`s' = 2 v s^2`, hence :math:`s(t) = s_0 / (1 - 2 v s_0 t)`. This example compares
+runs of :math:`n` tokens with this exact limit.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +26,9 @@ import hardmax as hm
 from hardmax.draw.style import COLOURS
 
 # %%
-# The sliced Wasserstein distance of order 2 between the tokens and :math:`N(0, s I)`: in each of 64 directions the
-# sorted projections are compared with the quantiles of a normal distribution.
+# The sliced Wasserstein distance of order 2 between the tokens and :math:`N(0, s I)`:
+# in each of 64 directions the sorted projections are compared with the quantiles of a
+# normal distribution.
 
 times, rng = np.array([0.0, 1.0, 2.0, 4.0]), np.random.default_rng(0)
 angles = np.pi * np.arange(64) / 64
@@ -42,8 +44,8 @@ def distance(tokens, s):
 
 
 # %%
-# V = -I: tokens contract, and the limit exists for all times. The distance falls like :math:`n^{-1/2}` at every time,
-# so runs of finitely many tokens do approach the limit.
+# V = -I: tokens contract, and the limit exists for all times. The distance falls like
+# :math:`n^{-1/2}` at every time, so runs of finitely many tokens do approach the limit.
 
 repel, sizes = hm.SelfAttention(V=-np.eye(2)), [100, 250, 600, 1500]
 found = np.array(
@@ -76,10 +78,11 @@ print("exponents of n:", slopes.round(2))
 assert np.all(np.abs(slopes + 0.5) < 0.12)
 
 # %%
-# V = I: the formula has a pole at :math:`t = 1 / (2 s_0)`. Finitely many tokens have no pole: the outermost token
-# attracts all others, and the variance grows at most like :math:`e^{2t}`. Runs leave the limit before the pole,
-# and convergence is slow near the pole, where few of the largest terms decide the mean of
-# :math:`e^{\langle x, y \rangle}`.
+# V = I: the formula has a pole at :math:`t = 1 / (2 s_0)`. Finitely many tokens have no
+# pole: the outermost token attracts all others, and the variance grows at most like
+# :math:`e^{2t}`. Runs leave the limit before the pole, and convergence is slow near the
+# pole, where few of the largest terms decide the mean of :math:`e^{\langle x, y
+# \rangle}`.
 
 s, until = 0.25, 2.5
 grid = np.linspace(0, until, 51)
@@ -110,7 +113,6 @@ blow_up.legend(frameon=False, fontsize=9)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# More tokens: a torch tensor on a GPU, ``hm.simulate(torch.randn(100_000, 2, device="cuda"), rule, times=4.0)``.
-# Tokens that are not Gaussian have a limit, too, but no formula: compare two independent samples.
+# What to try ----------- More tokens: a torch tensor on a GPU,
+# ``hm.simulate(torch.randn(100_000, 2, device="cuda"), rule, times=4.0)``. Tokens that
+# are not Gaussian have a limit, too, but no formula: compare two independent samples.

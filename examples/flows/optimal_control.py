@@ -2,15 +2,15 @@
 Bring tokens to chosen clusters: optimal control by gradient
 ============================================================
 
-The weights of a transformer change from layer to layer. In continuous time they are functions :math:`Q(t)` and
-:math:`V(t)`, the controls of the flow
+The weights of a transformer change from layer to layer. In continuous time they are
+functions :math:`Q(t)` and :math:`V(t)`, the controls of the flow
 
 .. math:: \\dot x_i = V(t) \\sum_j P_{ij}(t) \\, x_j, \\qquad
    P_{ij} \\propto e^{\\langle Q(t) x_i, x_j \\rangle}.
 
-Which controls bring given tokens to given clusters at a given time? Runs of torch tensors have gradients, so a few
-lines of Adam answer it. The same question for the hardmax rule, with one matrix for all layers, is
-:func:`hardmax.control.choose_A`.
+Which controls bring given tokens to given clusters at a given time? Runs of torch
+tensors have gradients, so a few lines of Adam answer it. The same question for the
+hardmax rule, with one matrix for all layers, is :func:`hardmax.control.choose_A`.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,9 @@ import hardmax as hm
 from hardmax.draw.style import COLOURS, EDGE
 
 # %%
-# Fifteen tokens in three groups around the origin, and a target for each group. All targets are in the upper half
-# plane, while the tokens have a mean near 0, so no linear map brings the tokens there: attention has to.
+# Fifteen tokens in three groups around the origin, and a target for each group. All
+# targets are in the upper half plane, while the tokens have a mean near 0, so no linear
+# map brings the tokens there: attention has to.
 
 rng, groups = np.random.default_rng(0), np.repeat([0, 1, 2], 5)
 angles = np.deg2rad([20, 140, 260])[groups] + rng.normal(0, 0.15, 15)
@@ -35,7 +36,8 @@ squared = ((start.numpy() @ linear - targets[groups].numpy()) ** 2).sum(1).mean(
 print(f"mean squared distance from the targets with the best linear map: {squared:.2f}")
 
 # %%
-# The controls are linear between five knots. The integrator takes eight steps of fixed size.
+# The controls are linear between five knots. The integrator takes eight steps of fixed
+# size.
 
 end, knots = 2.0, 5
 Q = torch.eye(2, dtype=torch.float64).repeat(knots, 1, 1).requires_grad_()
@@ -112,7 +114,7 @@ control.legend(ncols=2, fontsize=8)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# Shuffle ``groups``: tokens of different targets then start mixed, and this control of low dimension does not separate
-# them. More heads add control: ``hm.MultiHead([...])`` with a :math:`Q(t)` and :math:`V(t)` of its own for each head.
+# What to try ----------- Shuffle ``groups``: tokens of different targets then start
+# mixed, and this control of low dimension does not separate them. More heads add
+# control: ``hm.MultiHead([...])`` with a :math:`Q(t)` and :math:`V(t)` of its own for
+# each head.

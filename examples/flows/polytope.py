@@ -3,12 +3,14 @@ With V = I tokens end on the vertices of a polytope
 ===================================================
 
 The simplest case of self-attention is :math:`V = I`. Theorem 3.1 of `arXiv 2305.05465
-<https://arxiv.org/abs/2305.05465>`_: if :math:`Q^\\top K` is symmetric positive definite, every rescaled token
+<https://arxiv.org/abs/2305.05465>`_: if :math:`Q^\\top K` is symmetric positive
+definite, every rescaled token
 
 .. math:: z_i(t) = e^{-t} x_i(t)
 
-tends to a point of the boundary of a convex polytope, as a rule to one of its vertices. So deep attention
-forms clusters. ``hardmax reproduce polytope`` writes the figure to a file.
+tends to a point of the boundary of a convex polytope, as a rule to one of its vertices.
+So deep attention forms clusters. ``hardmax reproduce polytope`` writes the figure to a
+file.
 """
 
 import matplotlib.pyplot as plt
@@ -22,15 +24,17 @@ flat, solid = runs[2], runs[3]
 print(flat, solid, sep="\n")
 
 # %%
-# Forty tokens in the plane and 25 in space, at four times. Stars lead at the end: they attend to themselves more than
-# to all others together. Tokens of one colour are together at the end. Shaded is the hull of the tokens at the end.
+# Forty tokens in the plane and 25 in space, at four times. Stars lead at the end: they
+# attend to themselves more than to all others together. Tokens of one colour are
+# together at the end. Shaded is the hull of the tokens at the end.
 
 figure = draw_polytope(runs)
 plt.show()
 
 # %%
-# The paper calls the final points those that follow themselves: no other token reaches farther in their direction,
-# :math:`\langle z_i, z_j\rangle \le |z_i|^2` for all :math:`j`. The verdict tests this on the run.
+# The paper calls the final points those that follow themselves: no other token reaches
+# farther in their direction, :math:`\langle z_i, z_j\rangle \le |z_i|^2` for all
+# :math:`j`. The verdict tests this on the run.
 
 assert hm.classify(V=np.eye(3)).proved
 for trajectory in (flat, solid):
@@ -56,7 +60,6 @@ movie = hm.draw.movie(
 )
 
 # %%
-# What to try
-# -----------
-# ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` has other leaders. With more tokens,
-# ``(400, 2)``, the polytope hardly has more vertices. ``V=2 * np.eye(2)`` is the same at half the time.
+# What to try ----------- ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` has other leaders.
+# With more tokens, ``(400, 2)``, the polytope hardly has more vertices. ``V=2 *
+# np.eye(2)`` is the same at half the time.

@@ -2,10 +2,12 @@
 Predictions for attention on the sphere
 =======================================
 
-Three predictions beside simulations. On the circle many uniform tokens first form :math:`\\mathrm{argmax}_k\\, k^2
-I_k(\\beta)` clusters, the mode that grows fastest. In high dimension all angles follow one equation (`arXiv 2312.10794
-<https://arxiv.org/abs/2312.10794>`_). And the normalisation scheme of a block sets how fast tokens become one point
-(`arXiv 2510.22026 <https://arxiv.org/abs/2510.22026>`_, read in excerpt).
+Three predictions beside simulations. On the circle many uniform tokens first form
+:math:`\\mathrm{argmax}_k\\, k^2 I_k(\\beta)` clusters, the mode that grows fastest. In
+high dimension all angles follow one equation (`arXiv 2312.10794
+<https://arxiv.org/abs/2312.10794>`_). And the normalisation scheme of a block sets how
+fast tokens become one point (`arXiv 2510.22026 <https://arxiv.org/abs/2510.22026>`_,
+read in excerpt).
 """
 
 import matplotlib.pyplot as plt
@@ -43,8 +45,9 @@ assert all(
 )
 
 # %%
-# Left: clusters formed by 150 nearly uniform tokens (four token sets) and the prediction, which is off by one for some.
-# Middle: the mean cosine of tokens in dimension 400 (dots) and the equation. Right: the variance under six schemes.
+# Left: clusters formed by 150 nearly uniform tokens (four token sets) and the
+# prediction, which is off by one for some. Middle: the mean cosine of tokens in
+# dimension 400 (dots) and the equation. Right: the variance under six schemes.
 
 times = np.linspace(0, 8, 17)
 high = np.random.default_rng(1).normal(size=(16, 400))
@@ -86,7 +89,8 @@ for ax in (left, middle, right):
 plt.show()
 
 # %%
-# Post and nGPT decay exponentially, depth-scaled like :math:`e^{-4 \sqrt t}`, pre, mix and peri like :math:`t^{-2}`.
+# Post and nGPT decay exponentially, depth-scaled like :math:`e^{-4 \sqrt t}`, pre, mix
+# and peri like :math:`t^{-2}`.
 
 # %%
 # What to try

@@ -2,9 +2,10 @@
 Renyi centres capture tokens under causal attention
 ===================================================
 
-Under causal attention on the sphere the first token never moves, and every token ends there (`arXiv 2411.04990
-<https://arxiv.org/abs/2411.04990>`_, read in excerpt). For a very long time before, tokens gather around the Renyi
-centres: going through the tokens in order, each one that is far from all centres before it becomes a centre. The figure
+Under causal attention on the sphere the first token never moves, and every token ends
+there (`arXiv 2411.04990 <https://arxiv.org/abs/2411.04990>`_, read in excerpt). For a
+very long time before, tokens gather around the Renyi centres: going through the tokens
+in order, each one that is far from all centres before it becomes a centre. The figure
 is ours after Figure 2 of the paper.
 """
 
@@ -56,7 +57,6 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# With ``beta = 16`` centres merge within the time shown: the displacement bound is exponential in c^2, not in beta, so
-# that a larger separation is what makes them last.
+# What to try ----------- With ``beta = 16`` centres merge within the time shown: the
+# displacement bound is exponential in c^2, not in beta, so that a larger separation is
+# what makes them last.

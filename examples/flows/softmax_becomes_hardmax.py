@@ -2,13 +2,15 @@
 Softmax becomes hardmax as the temperature falls
 ================================================
 
-Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are about hardmax. With
-weights
+Transformers use softmax, the theorems of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ are about hardmax. With weights
 
-.. math:: P_{ij} = \\frac{e^{\\langle A z_i, z_j \\rangle / T}}{\\sum_l e^{\\langle A z_i, z_l \\rangle / T}}
+.. math:: P_{ij} = \\frac{e^{\\langle A z_i, z_j \\rangle / T}}{\\sum_l e^{\\langle A
+   z_i, z_l \\rangle / T}}
 
-the set of maximisers gets all weight as :math:`T \\to 0`. So on a fixed number of layers the two agree in the limit.
-This example compares both on the same tokens, from :math:`T = 1` down.
+the set of maximisers gets all weight as :math:`T \\to 0`. So on a fixed number of
+layers the two agree in the limit. This example compares both on the same tokens, from
+:math:`T = 1` down.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +29,8 @@ warm, cold = (
 print(f"hardmax: {hard}", f"T = {COLD}: {cold}", f"T = {WARM}: {warm}", sep="\n")
 
 # %%
-# After twelve layers: warm tokens have nearly met, cold ones are where hardmax puts them.
-# Colours: the cluster that hardmax proves for each token.
+# After twelve layers: warm tokens have nearly met, cold ones are where hardmax puts
+# them. Colours: the cluster that hardmax proves for each token.
 
 figure, axes = plt.subplots(
     1, 3, figsize=(12, 3.2), layout="constrained", sharex=True, sharey=True
@@ -67,8 +69,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Colder is nearer. A token between two leaders is the last to agree: its margin, by which the chosen token beats the
-# next, must be large against :math:`T`.
+# Colder is nearer. A token between two leaders is the last to agree: its margin, by
+# which the chosen token beats the next, must be large against :math:`T`.
 
 final = [gaps[T][-1].mean() for T in temperatures]
 print(
@@ -88,7 +90,6 @@ print(
 assert margins[late].mean() < margins[~late].mean()
 
 # %%
-# What to try
-# -----------
-# A thousand layers at ``T = 0.01``: there are three places left, where hardmax keeps seven for ever. Softmax never
-# stops to mix, and what is final for hardmax lasts for a long time only.
+# What to try ----------- A thousand layers at ``T = 0.01``: there are three places
+# left, where hardmax keeps seven for ever. Softmax never stops to mix, and what is
+# final for hardmax lasts for a long time only.

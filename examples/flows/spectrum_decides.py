@@ -2,9 +2,10 @@
 The spectrum of V determines the limit of self-attention
 ========================================================
 
-The same thirty tokens under four value matrices :math:`V` have four different kinds of limits. By `arXiv 2305.05465
-<https://arxiv.org/abs/2305.05465>`_ the eigenvalues of :math:`V` determine the kind. So the spectrum predicts the limit
-before any layer is run, and is the first quantity to compute for a model.
+The same thirty tokens under four value matrices :math:`V` have four different kinds of
+limits. By `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ the eigenvalues of
+:math:`V` determine the kind. So the spectrum predicts the limit before any layer is
+run, and is the first quantity to compute for a model.
 """
 
 import matplotlib.pyplot as plt
@@ -23,11 +24,12 @@ MATRICES = {
 }
 
 # %%
-# Tokens obey :math:`\dot x_i = \sum_j P_{ij} V x_j`, with :math:`P` the softmax of :math:`\langle Q x_i, K x_j\rangle`,
-# here with :math:`Q = K = I`. They grow like :math:`e^{tV}`, so the limit is about :math:`z = e^{-tV} x`.
+# Tokens obey :math:`\dot x_i = \sum_j P_{ij} V x_j`, with :math:`P` the softmax of
+# :math:`\langle Q x_i, K x_j\rangle`, here with :math:`Q = K = I`. They grow like
+# :math:`e^{tV}`, so the limit is about :math:`z = e^{-tV} x`.
 #
-# ``hm.classify`` returns the limit expected from the spectrum alone. Then each theorem that applies is checked on the
-# run.
+# ``hm.classify`` returns the limit expected from the spectrum alone. Then each theorem
+# that applies is checked on the run.
 
 trajectories = {}
 for name, V in MATRICES.items():
@@ -40,9 +42,10 @@ for name, V in MATRICES.items():
             assert verdict.outcome in ("holds", "nothing to check")
 
 # %%
-# The path of every token: to the vertices of a polygon; to two parallel lines; with :math:`V = -I` the
-# tokens :math:`x` themselves fall to 0; and with a complex pair of eigenvalues to points of the plane, which is a
-# conjecture. Colours: final clusters; grey: single tokens.
+# The path of every token: to the vertices of a polygon; to two parallel lines; with
+# :math:`V = -I` the tokens :math:`x` themselves fall to 0; and with a complex pair of
+# eigenvalues to points of the plane, which is a conjecture. Colours: final clusters;
+# grey: single tokens.
 
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
@@ -59,7 +62,6 @@ for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
 plt.show()
 
 # %%
-# What to try
-# -----------
-# A matrix of your own: ``hm.matrix("random", d=2, seed=1)``, or ``V`` with one positive and one negative eigenvalue.
-# Predict the picture from ``hm.classify`` first. ``hm.draw.movie(trajectory)`` plays any of them.
+# What to try ----------- A matrix of your own: ``hm.matrix("random", d=2, seed=1)``, or
+# ``V`` with one positive and one negative eigenvalue. Predict the picture from
+# ``hm.classify`` first. ``hm.draw.movie(trajectory)`` plays any of them.

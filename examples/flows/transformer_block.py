@@ -2,10 +2,11 @@
 Random transformer blocks align all tokens
 ==========================================
 
-A transformer block is a composition of rules: attention, a norm, a feed-forward part, a norm. The theorems are about
-attention alone. Here random blocks of two softmax heads and a feed-forward part run without a norm, with RMS norm and
-with layer norm. The mean cosine between tokens is measured by depth: 1 means that all tokens have one direction. No
-theorem covers such blocks, so this is an example of an **open** question.
+A transformer block is a composition of rules: attention, a norm, a feed-forward part, a
+norm. The theorems are about attention alone. Here random blocks of two softmax heads
+and a feed-forward part run without a norm, with RMS norm and with layer norm. The mean
+cosine between tokens is measured by depth: 1 means that all tokens have one direction.
+No theorem covers such blocks, so this is an example of an **open** question.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +22,8 @@ heads = [hm.SelfAttention(*rng.normal(size=(3, D, D)) / D**0.5) for _ in range(2
 attention, forward = hm.MultiHead(heads, shared=True), hm.FeedForward.random(D, seed=1)
 
 # %%
-# ``Compose`` puts rules one after another. Flows among them take one Euler step of length ``dt``, which is what a
-# residual connection does.
+# ``Compose`` puts rules one after another. Flows among them take one Euler step of
+# length ``dt``, which is what a residual connection does.
 
 runs = {}
 for name, norm in (
@@ -51,8 +52,9 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# With any norm, and with none, the tokens of these blocks end up in one direction; the norm changes how fast, and
-# without one they grow by orders of magnitude on the way. After 32 layers tokens hardly differ in direction.
+# With any norm, and with none, the tokens of these blocks end up in one direction; the
+# norm changes how fast, and without one they grow by orders of magnitude on the way.
+# After 32 layers tokens hardly differ in direction.
 
 for name, run in runs.items():
     print(
@@ -66,7 +68,6 @@ lengths = {
 assert lengths["no norm"] > 1000 * lengths["RMS norm"]
 
 # %%
-# What to try
-# -----------
-# Other seeds, more heads, ``hm.Hardmax`` in place of ``hm.SelfAttention``; a norm before each part instead of after it,
+# What to try ----------- Other seeds, more heads, ``hm.Hardmax`` in place of
+# ``hm.SelfAttention``; a norm before each part instead of after it,
 # ``hm.Compose([*norm, attention, *norm, forward])``; ``causal=True`` in the heads.

@@ -6,9 +6,10 @@ In a decoder token :math:`i` attends only to tokens 0 to :math:`i`. Its set beco
 
 .. math:: C_i = \\arg\\max_{j \\le i} \\langle A z_i, z_j \\rangle,
 
-so the first token always leads, and early tokens lead more often than late ones. This project proves that causal tokens
-converge (C0), that almost every input is decided at a finite layer (C2), and by which test (C1). A sequence that
-grows keeps the limits of its prefix, because earlier tokens do not see later ones.
+so the first token always leads, and early tokens lead more often than late ones. This
+project proves that causal tokens converge (C0), that almost every input is decided at a
+finite layer (C2), and by which test (C1). A sequence that grows keeps the limits of its
+prefix, because earlier tokens do not see later ones.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +28,8 @@ assert 0 in causal.leaders
 assert 0 not in full.leaders
 
 # %%
-# The same sixty tokens after twenty layers. With a mask there are more clusters, and some of their leaders lie inside
-# the hull: few tokens precede them in the sequence.
+# The same sixty tokens after twenty layers. With a mask there are more clusters, and
+# some of their leaders lie inside the hull: few tokens precede them in the sequence.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 view = Projection.of_trajectory(full)
@@ -42,8 +43,8 @@ plt.show()
 assert len(causal.leaders) > len(full.leaders)
 
 # %%
-# How often the token at each position of the sequence leads, over 200 random token sets. Without a mask the position
-# does not matter. With a mask it matters most.
+# How often the token at each position of the sequence leads, over 200 random token
+# sets. Without a mask the position does not matter. With a mask it matters most.
 
 token_sets = np.stack(
     [hm.configuration("gaussian", n=32, seed=seed) for seed in range(200)]
@@ -70,8 +71,9 @@ assert shares["causal"][0] == 1
 assert shares["causal"][:8].mean() > 2 * shares["causal"][-8:].mean()
 
 # %%
-# Where all tokens end is proved. The tokens arrive one by one, as in a decoder that writes a text. Limits of
-# earlier tokens do not change, and only the new token is searched for.
+# Where all tokens end is proved. The tokens arrive one by one, as in a decoder that
+# writes a text. Limits of earlier tokens do not change, and only the new token is
+# searched for.
 
 stream, sizes = hm.CausalLimit(causal.rule), []
 for token in tokens:
@@ -100,7 +102,7 @@ print(hm.check_certificate(document))
 assert hm.check_certificate(document).accepted
 
 # %%
-# What to try
-# -----------
-# Put the tokens in another order, ``tokens[::-1]``: other tokens lead. Give a tree of tokens, each of which sees its
-# ancestors, as ``attention_mask=``. A sliding window is refused: look at the two tokens that the error names.
+# What to try ----------- Put the tokens in another order, ``tokens[::-1]``: other
+# tokens lead. Give a tree of tokens, each of which sees its ancestors, as
+# ``attention_mask=``. A sliding window is refused: look at the two tokens that the
+# error names.

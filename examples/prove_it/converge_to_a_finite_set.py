@@ -2,9 +2,11 @@
 Convergence to a finite set at a known rate
 ===========================================
 
-Distinct tokens, A = I and a small step: the theorem of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ states
-that the limits are a finite set, but neither their number nor the rate. A certificate gives both. At a finite layer it
-is proved where each token ends, and from there on the distance to the limit is known exactly,
+Distinct tokens, A = I and a small step: the theorem of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ states that the limits are a finite set, but
+neither their number nor the rate. A certificate gives both. At a finite layer it is
+proved where each token ends, and from there on the distance to the limit is known
+exactly,
 
 .. math:: |z_i^{k+m} - z_\\ell| = (1 + \\alpha)^{-m}\\, |z_i^k - z_\\ell|
 
@@ -24,8 +26,9 @@ print(limit)
 print(f"200 tokens end at {len(limit.points)} points.")
 
 # %%
-# Left: every token with its limit. Right: the distance to it, for all tokens, on a logarithmic scale. Before the
-# certificate, in grey, some argmax sets still change; after it all lines have one slope.
+# Left: every token with its limit. Right: the distance to it, for all tokens, on a
+# logarithmic scale. Before the certificate, in grey, some argmax sets still change;
+# after it all lines have one slope.
 
 layers = limit.layer + 60
 trajectory = hm.simulate(tokens, rule, layers=layers)
@@ -67,7 +70,6 @@ for verdict in verdicts:
 assert all(verdict.holds for verdict in verdicts if verdict.holds is not None)
 
 # %%
-# What to try
-# -----------
-# ``alpha=5``: the certificate comes after a layer or two, and the rate is 1/6. In ``d=8`` most tokens lead, so most
-# distances are 0 from the start. ``limit.exact()`` has the limits as Fractions.
+# What to try ----------- ``alpha=5``: the certificate comes after a layer or two, and
+# the rate is 1/6. In ``d=8`` most tokens lead, so most distances are 0 from the start.
+# ``limit.exact()`` has the limits as Fractions.

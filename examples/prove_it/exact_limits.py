@@ -2,14 +2,17 @@
 An exact limit, its weights on the leaders, and its radius
 ==========================================================
 
-A long simulation approximates a limit. A certificate gives the limit as a fraction, a proof, and its stability under
-perturbations of the input. If the sets :math:`\\mathcal{C}_i` are proved to be final, the limits solve a linear system
-over the rationals,
+A long simulation approximates a limit. A certificate gives the limit as a fraction, a
+proof, and its stability under perturbations of the input. If the sets
+:math:`\\mathcal{C}_i` are proved to be final, the limits solve a linear system over the
+rationals,
 
-.. math:: z_i^\\infty = \\sum_\\ell w_{i\\ell}\\, z_\\ell \\quad \\text{with convex weights } w \\text{ on the leaders},
+.. math:: z_i^\\infty = \\sum_\\ell w_{i\\ell}\\, z_\\ell \\quad \\text{with convex
+   weights } w \\text{ on the leaders},
 
-and if no two products were closer than a gap, any perturbation of the input that changes products by less than the
-gap has the same history at every layer (a theorem of this project).
+and if no two products were closer than a gap, any perturbation of the input that
+changes products by less than the gap has the same history at every layer (a theorem of
+this project).
 """
 
 from fractions import Fraction
@@ -23,9 +26,10 @@ from hardmax.draw.style import COLOURS, EDGE
 rule = hm.Hardmax(Fraction(1, 2))
 
 # %%
-# Ten tokens in mirror pairs, and three on the plane between them. The last one, (0, 3, 1), follows two tokens
-# that are not leaders, at every layer. They move, and it moves with them, to a point between the two leaders that they
-# follow. Only exact arithmetic can prove that the tie lasts.
+# Ten tokens in mirror pairs, and three on the plane between them. The last one, (0, 3,
+# 1), follows two tokens that are not leaders, at every layer. They move, and it moves
+# with them, to a point between the two leaders that they follow. Only exact arithmetic
+# can prove that the tie lasts.
 
 half = [(-3, 4, -2), (-1, 4, -1), (-4, 1, 1), (-4, 3, -3), (-3, -1, -2)]
 tokens = [*half, *((-x, y, z) for x, y, z in half), (0, -2, 2), (0, -3, -2), (0, 3, 1)]
@@ -46,10 +50,11 @@ weights, corners = (
 assert (weights @ corners == limit.exact()).all()
 
 # %%
-# A tie ends as soon as one of its tokens is moved, so its radius is 0. A token set without ties, such as the one on the
-# left, has a positive one. Right: the share of perturbed inputs that have another history, for perturbations of growing
-# size. Below one radius there is none, which is proved; it takes some more until the first one appears, so the radius
-# is safe and not sharp.
+# A tie ends as soon as one of its tokens is moved, so its radius is 0. A token set
+# without ties, such as the one on the left, has a positive one. Right: the share of
+# perturbed inputs that have another history, for perturbations of growing size. Below
+# one radius there is none, which is proved; it takes some more until the first one
+# appears, so the radius is safe and not sharp.
 
 assert limit.radius == 0
 tokens = hm.configuration("ball", n=12, seed=2)
@@ -102,7 +107,6 @@ assert all(share == 0 for size, share in zip(sizes, shares, strict=True) if size
 assert shares[-1] > 0
 
 # %%
-# What to try
-# -----------
-# ``Fraction(1, 3)`` as alpha changes nothing in where token 12 ends: check it. Move it to (0, 3, 2). Compute
-# ``stable.radius`` for more tokens: the more tokens there are, the closer some products are, and the smaller it is.
+# What to try ----------- ``Fraction(1, 3)`` as alpha changes nothing in where token 12
+# ends: check it. Move it to (0, 3, 2). Compute ``stable.radius`` for more tokens: the
+# more tokens there are, the closer some products are, and the smaller it is.

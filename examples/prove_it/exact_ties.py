@@ -2,11 +2,12 @@
 Exact ties, and the errors of floating-point comparison
 =======================================================
 
-Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ already has ties, tokens halfway between two
-corners of a square, and a tie decides where a token ends. A naive program finds :math:`\\mathcal{C}_i` by comparing
-floating-point products with their maximum. After a few layers positions are rounded, equal products differ in the
-last digit, and the set is another one. The error is not small: the token then converges to another limit. This example
-counts such errors and measures the cost of exact sets.
+Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ already has ties,
+tokens halfway between two corners of a square, and a tie decides where a token ends. A
+naive program finds :math:`\\mathcal{C}_i` by comparing floating-point products with
+their maximum. After a few layers positions are rounded, equal products differ in the
+last digit, and the set is another one. The error is not small: the token then converges
+to another limit. This example counts such errors and measures the cost of exact sets.
 """
 
 import time
@@ -37,9 +38,9 @@ def naive_run(
 
 
 # %%
-# Sixty sets of lattice points in space, which are full of ties, for forty layers. For each run record the first layer
-# at which a set is not the exact one, and the distances of the final tokens
-# from the exact ones.
+# Sixty sets of lattice points in space, which are full of ties, for forty layers. For
+# each run record the first layer at which a set is not the exact one, and the distances
+# of the final tokens from the exact ones.
 
 rng = np.random.default_rng(0)
 LAYERS, first_error, worst = 40, [], (0.0, np.empty(0), np.empty(0), np.empty(0))
@@ -69,8 +70,8 @@ print(f"The farthest wrong end is {worst[0]:.2f} from the right one.")
 assert failed.sum() > 0
 
 # %%
-# Left: how many runs have gone wrong by a layer. Right: the token that errs most, on its way to the place where it
-# should end, and to the one where rounding takes it.
+# Left: how many runs have gone wrong by a layer. Right: the token that errs most, on
+# its way to the place where it should end, and to the one where rounding takes it.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.3), layout="constrained")
 left.step(
@@ -103,8 +104,9 @@ right.legend(
 plt.show()
 
 # %%
-# The cost: the default finds the sets in floats, with a bound on the error, and compares exactly only those that
-# are too close. Everything in rational numbers gives the same sets, and takes longer.
+# The cost: the default finds the sets in floats, with a bound on the error, and
+# compares exactly only those that are too close. Everything in rational numbers gives
+# the same sets, and takes longer.
 
 tokens = rng.normal(size=(1000, 3))
 start = time.perf_counter()
@@ -123,7 +125,6 @@ print(
 )
 
 # %%
-# What to try
-# -----------
-# The same lattice times 0.1 has no exact ties, as 0.1 is no binary fraction: pass ``Fraction(1, 10)`` to keep them. A
-# tolerance, ``hm.Localmax(0.5, eps=1e-9)``, is another model: it makes ties of what is only close.
+# What to try ----------- The same lattice times 0.1 has no exact ties, as 0.1 is no
+# binary fraction: pass ``Fraction(1, 10)`` to keep them. A tolerance,
+# ``hm.Localmax(0.5, eps=1e-9)``, is another model: it makes ties of what is only close.

@@ -2,10 +2,11 @@
 Three symptoms of a wrong implementation, and their causes
 ==========================================================
 
-No leaders emerge; tokens do not converge; clusters are unstable. These symptoms occur in implementations of the model
-of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_. Possible causes are equal tokens or a wrong normalisation, a
-step that is too large, and softmax in place of hardmax. Each is tested here. Two of them turn out not to be causes, and
-the picture shows their effects.
+No leaders emerge; tokens do not converge; clusters are unstable. These symptoms occur
+in implementations of the model of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_. Possible causes are equal tokens or a wrong
+normalisation, a step that is too large, and softmax in place of hardmax. Each is tested
+here. Two of them turn out not to be causes, and the picture shows their effects.
 """
 
 import matplotlib.pyplot as plt
@@ -18,9 +19,10 @@ tokens = np.random.default_rng(0).normal(size=(40, 2))
 right = hm.simulate(tokens, hm.Hardmax(0.5), layers=60)
 
 # %%
-# **1. No leaders.** With every token twice, :math:`\mathcal{C}_i = \{i\}` holds for no token. Equal tokens
-# stay equal, so the library treats them as one, and the leaders are those of the single tokens. A wrong normalisation,
-# here by :math:`1 + 2 \alpha`, scales all tokens and so changes no set: leaders emerge, but they do not stand still.
+# **1. No leaders.** With every token twice, :math:`\mathcal{C}_i = \{i\}` holds for no
+# token. Equal tokens stay equal, so the library treats them as one, and the leaders are
+# those of the single tokens. A wrong normalisation, here by :math:`1 + 2 \alpha`,
+# scales all tokens and so changes no set: leaders emerge, but they do not stand still.
 
 double = hm.simulate(np.tile(tokens, (2, 1)), hm.Hardmax(0.5), layers=60)
 alone = [i for i, members in enumerate(double.sets(0)) if members.tolist() == [i]]
@@ -40,9 +42,9 @@ for _ in range(6):
     )
 
 # %%
-# **2. No convergence.** A large step is not a cause: the factor of a move is :math:`\alpha / (1 + \alpha)`, which is
-# below 1 for every :math:`\alpha`. An A that is not positive definite is another matter: here all tokens meet at one
-# point.
+# **2. No convergence.** A large step is not a cause: the factor of a move is
+# :math:`\alpha / (1 + \alpha)`, which is below 1 for every :math:`\alpha`. An A that is
+# not positive definite is another matter: here all tokens meet at one point.
 
 alphas = np.geomspace(0.01, 1e6, 17)
 layers = [hm.limit(tokens, hm.Hardmax(float(alpha))).layer for alpha in alphas]
@@ -59,8 +61,8 @@ for name, A in (
     assert len(limit.points) == 1
 
 # %%
-# **3. Unstable clusters.** Softmax is a cause: no weight is ever 0, so every leader is attracted by all tokens, and
-# drifts.
+# **3. Unstable clusters.** Softmax is a cause: no weight is ever 0, so every leader is
+# attracted by all tokens, and drifts.
 
 soft = hm.simulate(tokens, hm.Softmax(0.5, temperature=0.25), layers=60)
 drift = np.linalg.norm(
@@ -71,8 +73,9 @@ assert drift[-1] > 0.01
 assert (right.array[-1, right.leaders] == tokens[right.leaders]).all()
 
 # %%
-# The three signatures. Left: leaders that shrink along their own direction mean a wrong normalisation. Middle: small
-# steps need more layers, large ones fewer. Right: leaders that wander towards each other mean softmax.
+# The three signatures. Left: leaders that shrink along their own direction mean a wrong
+# normalisation. Middle: small steps need more layers, large ones fewer. Right: leaders
+# that wander towards each other mean softmax.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
 lead, ways = right.leaders, np.array(shrinking)
@@ -96,7 +99,6 @@ axes[1].set(
 plt.show()
 
 # %%
-# What to try
-# -----------
-# Other temperatures: how many layers does it take until a leader has drifted by a tenth? ``hm.theorems.check`` names
-# the hypothesis that fails, which is faster than looking.
+# What to try ----------- Other temperatures: how many layers does it take until a
+# leader has drifted by a tenth? ``hm.theorems.check`` names the hypothesis that fails,
+# which is faster than looking.

@@ -2,11 +2,13 @@
 Attention as a Frank-Wolfe step
 ===============================
 
-`arXiv 2508.09628 <https://arxiv.org/abs/2508.09628>`_ reads hard attention as a step of the Frank-Wolfe method: each
-token moves towards the vertex of the hull of all tokens that maximises :math:`\\langle B x_i, v \\rangle`. At a finite
-inverse temperature :math:`\\beta` the vertex is drawn at random with softmax probabilities. Then no cluster is final,
-but tokens that lead stay near their start for a time that grows exponentially in :math:`\\beta`. (The statements are
-those of a public formal transcription of the paper; the paper itself was not read.)
+`arXiv 2508.09628 <https://arxiv.org/abs/2508.09628>`_ reads hard attention as a step of
+the Frank-Wolfe method: each token moves towards the vertex of the hull of all tokens
+that maximises :math:`\\langle B x_i, v \\rangle`. At a finite inverse temperature
+:math:`\\beta` the vertex is drawn at random with softmax probabilities. Then no cluster
+is final, but tokens that lead stay near their start for a time that grows exponentially
+in :math:`\\beta`. (The statements are those of a public formal transcription of the
+paper; the paper itself was not read.)
 """
 
 import matplotlib.pyplot as plt
@@ -23,11 +25,12 @@ for verdict in hm.theorems.check(run):
     print(verdict)
 
 # %%
-# Left: paths of the tokens. From layer 2 on the targets are final, and positions known in closed form. Right: the
-# median number of steps after which one of two opposite tokens of the random chain has left a ball of radius 0.6 around
-# its start, which takes at least 5 steps towards the other (medians above 50,000 steps are left out). Below
-# it the proved bound of the median. Both grow exponentially in beta, the bound with half the exponent: its lead is that
-# of the whole balls.
+# Left: paths of the tokens. From layer 2 on the targets are final, and positions known
+# in closed form. Right: the median number of steps after which one of two opposite
+# tokens of the random chain has left a ball of radius 0.6 around its start, which takes
+# at least 5 steps towards the other (medians above 50,000 steps are left out). Below it
+# the proved bound of the median. Both grow exponentially in beta, the bound with half
+# the exponent: its lead is that of the whole balls.
 
 betas, farther = np.linspace(0.1, 0.55, 10), np.linspace(0.1, 0.9, 33)
 opposite, chain = np.array([[3.0, 0], [-3, 0]]), {"gamma": 0.02, "eps": 0.6}
@@ -59,8 +62,9 @@ plt.show()
 assert (np.array(times) >= np.array(bounds)).all()
 
 # %%
-# The limits are those of ``Hardmax`` wherever no token is tied. Equal tokens, or a token inside a face, change that:
-# the mean of ``Hardmax`` counts them, the vertices do not.
+# The limits are those of ``Hardmax`` wherever no token is tied. Equal tokens, or a
+# token inside a face, change that: the mean of ``Hardmax`` counts them, the vertices do
+# not.
 
 assert (limit.exact() == hm.limit(tokens, hm.Hardmax(1)).exact()).all()
 tied = [[1, 1], [1, 0.5], [1, -1], [-1, 0], [0.5, 0]]
@@ -68,9 +72,10 @@ print("Frank-Wolfe:", hm.limit(tied, hm.FrankWolfe(steps=0.5)).tokens[4])
 print("Hardmax:    ", hm.limit(tied, hm.Hardmax(1)).tokens[4])
 
 # %%
-# For a negative definite B tokens go to the opposite side, and a rate of 1/t is stated for :math:`J(x) = -\langle B x,
-# x\rangle/2`. As transcribed it is false: the tokens 1 and 2 with B = -1 stay at J of at least 1/2. It is true if 0
-# lies in the hull of the tokens at every layer.
+# For a negative definite B tokens go to the opposite side, and a rate of 1/t is stated
+# for :math:`J(x) = -\langle B x, x\rangle/2`. As transcribed it is false: the tokens 1
+# and 2 with B = -1 stay at J of at least 1/2. It is true if 0 lies in the hull of the
+# tokens at every layer.
 
 for verdict in hm.theorems.check(
     hm.simulate([[1], [2]], hm.FrankWolfe([[-1]]), layers=10)
@@ -78,7 +83,6 @@ for verdict in hm.theorems.check(
     print(verdict)
 
 # %%
-# What to try
-# -----------
-# ``hm.FrankWolfe()`` takes the steps 2/(t+2), of which the first is 1: every token is at a vertex after one layer. With
-# ``hm.FrankWolfe([[0, 1], [-1, 0]], 0.5)`` tokens chase each other around the hull, and no certificate exists.
+# What to try ----------- ``hm.FrankWolfe()`` takes the steps 2/(t+2), of which the
+# first is 1: every token is at a vertex after one layer. With ``hm.FrankWolfe([[0, 1],
+# [-1, 0]], 0.5)`` tokens chase each other around the hull, and no certificate exists.

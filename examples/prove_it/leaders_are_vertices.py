@@ -2,10 +2,11 @@
 Leaders never move, and are the vertices of the limiting polytope
 =================================================================
 
-Two statements of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are central. A token that
-follows itself alone, :math:`\\mathcal{C}_i = \\{i\\}`, stands still from that layer on. And the tokens that do so are
-exactly the vertices of the convex hull of all limits. The second is checked independently: Qhull
-computes the vertices from the limits alone.
+Two statements of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are central. A
+token that follows itself alone, :math:`\\mathcal{C}_i = \\{i\\}`, stands still from
+that layer on. And the tokens that do so are exactly the vertices of the convex hull of
+all limits. The second is checked independently: Qhull computes the vertices from the
+limits alone.
 """
 
 import matplotlib.pyplot as plt
@@ -27,9 +28,10 @@ for leader in hm.leader_table(trajectory)[:3]:
     print(leader)
 
 # %%
-# Left the limit in space: lines join tokens with their leaders, shaded is the hull. Right, for each layer, how many
-# leaders have emerged and how many tokens are decided. Most leaders are there from the start; some emerge later, when
-# the tokens in front of them have left.
+# Left the limit in space: lines join tokens with their leaders, shaded is the hull.
+# Right, for each layer, how many leaders have emerged and how many tokens are decided.
+# Most leaders are there from the start; some emerge later, when the tokens in front of
+# them have left.
 
 figure = plt.figure(figsize=(10.5, 4.8))
 space = figure.add_axes((0.0, 0.02, 0.5, 0.92), projection="3d")
@@ -75,7 +77,6 @@ assert sorted(hull.vertices) == list(
 assert hm.theorems.leaders(trajectory).holds
 
 # %%
-# What to try
-# -----------
-# In ``d=2`` leaders can be counted by eye. Put a token halfway between two leaders and the limits have one more point,
-# which is no vertex: see Figure 4 in this gallery.
+# What to try ----------- In ``d=2`` leaders can be counted by eye. Put a token halfway
+# between two leaders and the limits have one more point, which is no vertex: see Figure
+# 4 in this gallery.

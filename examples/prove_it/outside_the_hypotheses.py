@@ -2,11 +2,13 @@
 How runs end outside the hypotheses of the theorems
 ===================================================
 
-The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ require one head and a symmetric positive
-definite A. Transformers have several heads, matrices without any symmetry, and feed-forward parts. Their limits are
-open. Each rule below runs on random sets of 20 tokens in dimension 3 until nothing moves, or for the most layers
-allowed, and ends in one of three ways: several clusters, consensus (all tokens at one point), or not settled. The
-counts are observations, not a law. ``python outside_the_hypotheses.py 60`` makes 60 runs of each rule.
+The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ require one head
+and a symmetric positive definite A. Transformers have several heads, matrices without
+any symmetry, and feed-forward parts. Their limits are open. Each rule below runs on
+random sets of 20 tokens in dimension 3 until nothing moves, or for the most layers
+allowed, and ends in one of three ways: several clusters, consensus (all tokens at one
+point), or not settled. The counts are observations, not a law. ``python
+outside_the_hypotheses.py 60`` makes 60 runs of each rule.
 """
 
 import sys
@@ -73,8 +75,9 @@ RULES: dict[str, tuple[str, Callable[[np.random.Generator], object]]] = {
 }
 
 # %%
-# A run continues in blocks of layers until a block moves no token. Sizes are relative, so that growth does not count;
-# and tokens that differ only by rounding are a consensus.
+# A run continues in blocks of layers until a block moves no token. Sizes are relative,
+# so that growth does not count; and tokens that differ only by rounding are a
+# consensus.
 
 
 def outcome(rule: object, tokens: np.ndarray) -> str:
@@ -137,7 +140,5 @@ ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# ``hm.sweep("endings", ...)`` counts the same for thousands of settings, and also detects cycles. A rule of your own is
-# one more line of the table.
+# What to try ----------- ``hm.sweep("endings", ...)`` counts the same for thousands of
+# settings, and also detects cycles. A rule of your own is one more line of the table.

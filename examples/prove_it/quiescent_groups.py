@@ -2,11 +2,12 @@
 Quiescent groups under localmax attention
 =========================================
 
-Localmax attention (after `arXiv 2509.15958 <https://arxiv.org/abs/2509.15958>`_, of which the abstract was read)
-averages all tokens within a tolerance of the largest product. Groups of tokens that see exactly each other then take
-the place of leaders: once every product inside a group leads those outside by more than the tolerance, the sets are
-final, and each token tends to the mean of its group. ``hm.limit`` finds such groups and proves them, in rational
-arithmetic.
+Localmax attention (after `arXiv 2509.15958 <https://arxiv.org/abs/2509.15958>`_, of
+which the abstract was read) averages all tokens within a tolerance of the largest
+product. Groups of tokens that see exactly each other then take the place of leaders:
+once every product inside a group leads those outside by more than the tolerance, the
+sets are final, and each token tends to the mean of its group. ``hm.limit`` finds such
+groups and proves them, in rational arithmetic.
 """
 
 import matplotlib.pyplot as plt
@@ -24,10 +25,12 @@ for eps, limit in zip(tolerances, limits, strict=True):
     assert limit.certified
 
 # %%
-# Left and middle: paths of 30 tokens without a tolerance, which is hardmax, and with one. Each group has a colour, and
-# the hull of its start is shaded; a star is its limit. With hardmax a group is a leader and its followers, and the
-# leader stands still; with a tolerance all of a group move to its mean. Right: distances from that mean by layer. From
-# the layer of the certificate on they fall by exactly 2/3 per layer.
+# Left and middle: paths of 30 tokens without a tolerance, which is hardmax, and with
+# one. Each group has a colour, and the hull of its start is shaded; a star is its
+# limit. With hardmax a group is a leader and its followers, and the leader stands
+# still; with a tolerance all of a group move to its mean. Right: distances from that
+# mean by layer. From the layer of the certificate on they fall by exactly 2/3 per
+# layer.
 
 figure, (left, middle, right) = plt.subplots(
     1, 3, figsize=(12, 4.2), layout="constrained"
@@ -81,7 +84,6 @@ print(verdict)
 assert verdict.holds
 
 # %%
-# What to try
-# -----------
-# A large tolerance, ``eps=20``, leaves one group of all tokens. With ``decay=0.7`` the tolerance shrinks, still no
-# faster than groups do; with ``decay=0.5`` it shrinks faster, and no theorem covers it.
+# What to try ----------- A large tolerance, ``eps=20``, leaves one group of all tokens.
+# With ``decay=0.7`` the tolerance shrinks, still no faster than groups do; with
+# ``decay=0.5`` it shrinks faster, and no theorem covers it.

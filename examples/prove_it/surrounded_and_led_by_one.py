@@ -2,10 +2,11 @@
 Tokens all around 0 with a single leader
 ========================================
 
-If 0 lies inside the convex hull of the tokens, one might expect at least two leaders, one on each side. This is false,
-and four tokens are a counterexample: a token may first follow a token that is not a leader, move, and then follow the
-leader. `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ proves that there is at least one leader. The hull alone
-does not imply more.
+If 0 lies inside the convex hull of the tokens, one might expect at least two leaders,
+one on each side. This is false, and four tokens are a counterexample: a token may first
+follow a token that is not a leader, move, and then follow the leader. `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ proves that there is at least one leader. The hull
+alone does not imply more.
 """
 
 from fractions import Fraction
@@ -46,8 +47,9 @@ assert limit.certified
 assert limit.leaders.tolist() == [2]
 
 # %%
-# Arrows point to the followed token, the cross is 0. Token 1 points down, away from the leader. At layer 0 it follows
-# token 3, which reaches farther down. That pulls it over to the right, and from layer 1 on it follows the leader.
+# Arrows point to the followed token, the cross is 0. Token 1 points down, away from the
+# leader. At layer 0 it follows token 3, which reaches farther down. That pulls it over
+# to the right, and from layer 1 on it follows the leader.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
 for ax, k in zip(axes, (0, 1, 12), strict=True):
@@ -77,7 +79,6 @@ print(f"radius {limit.radius:.3f}")
 assert limit.radius > 0.1
 
 # %%
-# What to try
-# -----------
-# Move token 1 to (-0.5, -4) or (-2, -5). With a small step, ``Fraction(1, 100)``, it takes longer; does it still end at
-# token 2? Look for three tokens with the same property, or for a reason why there are none.
+# What to try ----------- Move token 1 to (-0.5, -4) or (-2, -5). With a small step,
+# ``Fraction(1, 100)``, it takes longer; does it still end at token 2? Look for three
+# tokens with the same property, or for a reason why there are none.

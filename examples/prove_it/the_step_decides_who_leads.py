@@ -2,11 +2,12 @@
 A token inside the hull that leads only for some step sizes
 ===========================================================
 
-Leaders are the vertices of a polytope, but they need not be vertices of the initial hull, and they depend on the step
-:math:`\\alpha`. Here a token inside the hull becomes a leader after the tokens in front of it have moved; it does so
-for :math:`\\alpha = 1/2`, but neither for 1/10 nor for 5. The theorems of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ hold for every :math:`\\alpha > 0`, but the limit depends on it. There are ten
-tokens, and all decisions are made in exact arithmetic.
+Leaders are the vertices of a polytope, but they need not be vertices of the initial
+hull, and they depend on the step :math:`\\alpha`. Here a token inside the hull becomes
+a leader after the tokens in front of it have moved; it does so for :math:`\\alpha =
+1/2`, but neither for 1/10 nor for 5. The theorems of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ hold for every :math:`\\alpha > 0`, but the limit
+depends on it. There are ten tokens, and all decisions are made in exact arithmetic.
 """
 
 from fractions import Fraction
@@ -37,8 +38,8 @@ for alpha in (Fraction(1, 10), Fraction(1, 2), Fraction(5)):
     assert (0 in limit.leaders) == (alpha == Fraction(1, 2))
 
 # %%
-# The run with :math:`\alpha = 1/2`. Token 0, right of the middle, follows another one at layer 0 and 1, and leads from
-# layer 2 on. It is not a vertex of the hull.
+# The run with :math:`\alpha = 1/2`. Token 0, right of the middle, follows another one
+# at layer 0 and 1, and leads from layer 2 on. It is not a vertex of the hull.
 
 run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 2)), layers=12)
 assert run.emerged[0] == 2
@@ -51,7 +52,8 @@ for ax, k in zip(axes.flat, (0, 1, 2, 12), strict=True):
 plt.show()
 
 # %%
-# The steps for which it leads, of two hundred, each with a certified limit: they form an interval.
+# The steps for which it leads, of two hundred, each with a certified limit: they form
+# an interval.
 
 alphas = [Fraction(k, 100) for k in range(2, 202)]
 numbers = [
@@ -87,7 +89,6 @@ ax.set(ylim=(-0.6, len(leading) - 0.4))
 plt.show()
 
 # %%
-# What to try
-# -----------
-# Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what counts are the first two layers. Draw random sets
-# of ten tokens and count for how many the leaders depend on the step.
+# What to try ----------- Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what
+# counts are the first two layers. Draw random sets of ten tokens and count for how many
+# the leaders depend on the step.

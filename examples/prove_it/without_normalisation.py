@@ -2,14 +2,16 @@
 Without normalisation tokens grow, and the argmax sets stay the same
 ====================================================================
 
-One layer of attention is :math:`z_i + \\alpha\\, c_i` with :math:`c_i` the mean of the tokens that i follows; the model
-of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ divides by :math:`1 + \\alpha`. Without this division, by
-induction every token is
+One layer of attention is :math:`z_i + \\alpha\\, c_i` with :math:`c_i` the mean of the
+tokens that i follows; the model of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ divides by :math:`1 + \\alpha`. Without this
+division, by induction every token is
 
 .. math:: (1 + \\alpha)^k \\text{ times larger at layer } k, \\text{ exactly,}
 
-while sets, leaders and directions stay the same: scaling all tokens changes no argmax. So norms explode, and the
-theory applies to directions. Rational arithmetic verifies this exactly.
+while sets, leaders and directions stay the same: scaling all tokens changes no argmax.
+So norms explode, and the theory applies to directions. Rational arithmetic verifies
+this exactly.
 """
 
 from fractions import Fraction
@@ -25,7 +27,8 @@ bounded = hm.simulate(tokens, hm.Hardmax(alpha), layers=60)
 growing = hm.simulate(tokens, hm.Hardmax(alpha, normalize=False), layers=60)
 
 # %%
-# The same tokens for five layers with and without normalisation, and the size of the largest coordinate for sixty.
+# The same tokens for five layers with and without normalisation, and the size of the
+# largest coordinate for sixty.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
 for ax, run, title in zip(
@@ -58,15 +61,14 @@ print(f"Exactly (1 + alpha)^k times larger at every layer; the same attention: {
 assert same
 
 # %%
-# Floats end at about 1e308, which 1.5 to the power of k passes at layer 1751. The sets go on, since they are found from
-# the normalised tokens.
+# Floats end at about 1e308, which 1.5 to the power of k passes at layer 1751. The sets
+# go on, since they are found from the normalised tokens.
 
 endless = hm.simulate(tokens, hm.Hardmax(alpha, normalize=False), layers=2000)
 print(endless)
 assert np.array_equal(endless.leaders, bounded.leaders)
 
 # %%
-# What to try
-# -----------
-# A sequence of steps, ``alpha=[1, 0.5, 0.25]``: the growth is then the product of the factors 1 + alpha. ``hm.limit``
-# raises an error for ``normalize=False``.
+# What to try ----------- A sequence of steps, ``alpha=[1, 0.5, 0.25]``: the growth is
+# then the product of the factors 1 + alpha. ``hm.limit`` raises an error for
+# ``normalize=False``.

@@ -2,10 +2,12 @@
 The matrix A determines which tokens lead
 =========================================
 
-The matrix A of the rule determines which of the given tokens lead. Writing :math:`A = L L^\\top` and :math:`y = L^\\top
-z`, the products become :math:`\\langle A z_i, z_j \\rangle = \\langle y_i, y_j \\rangle`: the model of `arXiv
-2407.01602 <https://arxiv.org/abs/2407.01602>`_ with A is the model with the identity on tokens seen through
-:math:`L^\\top`. So A stretches the tokens, the dynamics run there, and the result is transformed back.
+The matrix A of the rule determines which of the given tokens lead. Writing :math:`A = L
+L^\\top` and :math:`y = L^\\top z`, the products become :math:`\\langle A z_i, z_j
+\\rangle = \\langle y_i, y_j \\rangle`: the model of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ with A is the model with the identity on tokens
+seen through :math:`L^\\top`. So A stretches the tokens, the dynamics run there, and the
+result is transformed back.
 """
 
 import matplotlib.pyplot as plt
@@ -26,9 +28,10 @@ for name, limit in limits.items():
     print(f"{name}: tokens {limit.leaders.tolist()} lead. {limit}")
 
 # %%
-# Lines join every token with its limit. The dashed ellipse is a level of :math:`\langle A z, z \rangle`, so it is short
-# in the directions that count most. In the last picture almost nothing but the first coordinate counts, and the two
-# tokens at its ends lead all others.
+# Lines join every token with its limit. The dashed ellipse is a level of :math:`\langle
+# A z, z \rangle`, so it is short in the directions that count most. In the last picture
+# almost nothing but the first coordinate counts, and the two tokens at its ends lead
+# all others.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained")
 for ax, (name, A) in zip(axes, matrices.items(), strict=True):
@@ -52,8 +55,8 @@ for ax, (name, A) in zip(axes, matrices.items(), strict=True):
 plt.show()
 
 # %%
-# The tokens y with the identity have the same leaders. And whatever A is, only corners of the hull of all tokens and 0
-# can lead at layer 0 (Theorem 5 of this project).
+# The tokens y with the identity have the same leaders. And whatever A is, only corners
+# of the hull of all tokens and 0 can lead at layer 0 (Theorem 5 of this project).
 
 for name, A in matrices.items():
     through = tokens @ np.linalg.cholesky(A)
@@ -68,8 +71,7 @@ assert len({tuple(limit.leaders) for limit in limits.values()}) == 3
 print(f"Tokens that can lead at layer 0 for some A: {able.tolist()}")
 
 # %%
-# What to try
-# -----------
-# ``hm.control.choose_A(tokens, leaders=[...])`` goes the other way: it finds the A for which the tokens that you name
-# lead, or proves that there is none. A = I times any number changes nothing; try ``np.diag([1.0, 1e-4])`` for two
+# What to try ----------- ``hm.control.choose_A(tokens, leaders=[...])`` goes the other
+# way: it finds the A for which the tokens that you name lead, or proves that there is
+# none. A = I times any number changes nothing; try ``np.diag([1.0, 1e-4])`` for two
 # leaders.

@@ -2,9 +2,10 @@
 An interactive polytope of leaders in three dimensions
 ======================================================
 
-In three dimensions, as in the plane, every token converges to a point of a polytope whose vertices are the leaders of
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_. The share of leaders grows with the dimension. The interactive
-plot below can be rotated, and played layer by layer.
+In three dimensions, as in the plane, every token converges to a point of a polytope
+whose vertices are the leaders of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_. The share of leaders grows with the dimension. The
+interactive plot below can be rotated, and played layer by layer.
 """
 
 import matplotlib.pyplot as plt
@@ -32,8 +33,8 @@ plt.show()
 page = hm.interactive(trajectory, title="60 tokens in space")
 
 # %%
-# The share of leaders grows with the dimension. All of 120 Gaussian tokens in 64 dimensions lead at layer 0, and no
-# token moves.
+# The share of leaders grows with the dimension. All of 120 Gaussian tokens in 64
+# dimensions lead at layer 0, and no token moves.
 
 shares = {}
 for d in (2, 3, 4, 8, 16, 64):
@@ -47,7 +48,5 @@ assert list(shares.values()) == sorted(shares.values())
 assert shares[64] == 1
 
 # %%
-# What to try
-# -----------
-# ``hm.configuration("sphere", n=60, d=3)`` with A = I: every token leads. With ``A=np.diag([1, 1, 0.2])`` in the rule
-# tokens near the poles do not.
+# What to try ----------- ``hm.configuration("sphere", n=60, d=3)`` with A = I: every
+# token leads. With ``A=np.diag([1, 1, 0.2])`` in the rule tokens near the poles do not.

@@ -2,15 +2,16 @@
 Softmax becomes hardmax as the temperature falls, at a known rate
 =================================================================
 
-Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are about hardmax.
-Softmax with temperature T gives token j the weight :math:`\\exp(\\langle A z_i, z_j \\rangle
-/ T)` up to normalisation. If the chosen tokens lead all others by at least a gap g, one layer differs from the
+Transformers use softmax, the theorems of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ are about hardmax. Softmax with temperature T gives
+token j the weight :math:`\\exp(\\langle A z_i, z_j \\rangle / T)` up to normalisation.
+If the chosen tokens lead all others by at least a gap g, one layer differs from the
 hardmax layer by
 
 .. math:: \\text{const} \\cdot e^{-g / T},
 
-so a small gap needs a low temperature. The example shows the difference after many layers, and measures the rate in
-one.
+so a small gap needs a low temperature. The example shows the difference after many
+layers, and measures the rate in one.
 """
 
 import matplotlib.pyplot as plt
@@ -23,9 +24,10 @@ tokens = hm.configuration("ball", n=60, seed=54) * [1.3, 1.0]
 hard = hm.simulate(tokens, hm.Hardmax(0.5), layers=12)
 
 # %%
-# The same tokens after twelve layers. At high temperature all tokens come together. At lower ones clusters appear,
-# first two, then more; the last ones to part are those whose leaders are close to each other. Stars are the leaders of
-# hardmax, for comparison.
+# The same tokens after twelve layers. At high temperature all tokens come together. At
+# lower ones clusters appear, first two, then more; the last ones to part are those
+# whose leaders are close to each other. Stars are the leaders of hardmax, for
+# comparison.
 
 figure, axes = plt.subplots(
     2, 2, figsize=(8.4, 6.6), layout="constrained", sharex=True, sharey=True
@@ -67,8 +69,8 @@ print("extent after twelve layers:", *(f"{spread:.2f}" for spread in spreads))
 assert spreads == sorted(spreads)
 
 # %%
-# The rate, in one layer of forty tokens in three dimensions. On a logarithmic scale the difference is a line in 1/T,
-# and its slope is the gap, with the opposite sign.
+# The rate, in one layer of forty tokens in three dimensions. On a logarithmic scale the
+# difference is a line in 1/T, and its slope is the gap, with the opposite sign.
 
 tokens = hm.configuration("gaussian", n=40, d=3, seed=1)
 products = np.sort(tokens @ tokens.T, axis=1)
@@ -101,7 +103,6 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# ``hm.sweep("temperature", ...)`` measures the same over temperature and depth, with its bounds. On a lattice gaps are
-# 0: softmax then tends to the mean of the tied tokens, as hardmax does.
+# What to try ----------- ``hm.sweep("temperature", ...)`` measures the same over
+# temperature and depth, with its bounds. On a lattice gaps are 0: softmax then tends to
+# the mean of the tied tokens, as hardmax does.

@@ -2,15 +2,18 @@
 The token that a new token would follow, by position
 ====================================================
 
-Add one token x anywhere in the plane. By the rule of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ it follows
-the token with the largest :math:`\\langle A x, z_j \\rangle`, which depends on the direction of x alone: the plane is
-divided into cones with apex 0, one for each vertex of the convex hull. The new token leads where it reaches farther in
-its own direction than all others,
+Add one token x anywhere in the plane. By the rule of `arXiv 2407.01602
+<https://arxiv.org/abs/2407.01602>`_ it follows the token with the largest
+:math:`\\langle A x, z_j \\rangle`, which depends on the direction of x alone: the plane
+is divided into cones with apex 0, one for each vertex of the convex hull. The new token
+leads where it reaches farther in its own direction than all others,
 
-.. math:: \\langle A x, x \\rangle > \\langle A x, z_j \\rangle \\quad \\text{for all } j.
+.. math:: \\langle A x, x \\rangle > \\langle A x, z_j \\rangle \\quad \\text{for all }
+   j.
 
-For A = I and one token :math:`z_j` that is the outside of the circle with diameter from 0 to :math:`z_j`: by Thales
-the angle at x is a right one on the circle. So the new token leads outside of all these circles.
+For A = I and one token :math:`z_j` that is the outside of the circle with diameter from
+0 to :math:`z_j`: by Thales the angle at x is a right one on the circle. So the new
+token leads outside of all these circles.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +30,9 @@ places = np.stack(np.meshgrid(side, side), axis=-1)  # (400, 400, 2)
 
 
 def followed(A: np.ndarray) -> np.ndarray:
-    """The token with the largest product for a newcomer at each place; -1 where that is the newcomer itself."""
+    """The token with the largest product for a newcomer at each place; -1 where that is
+    the newcomer itself.
+    """
     products, own = (
         places @ A @ tokens.T,
         np.einsum("xyi,ij,xyj->xy", places, A, places),
@@ -36,9 +41,10 @@ def followed(A: np.ndarray) -> np.ndarray:
 
 
 # %%
-# Each colour is the cone of one token, white is where a new token would lead. The circles on the left are those of
-# Thales. With another A, on the right, circles become ellipses and the cones turn: each vertex of the hull still has
-# one, since A x takes every direction.
+# Each colour is the cone of one token, white is where a new token would lead. The
+# circles on the left are those of Thales. With another A, on the right, circles become
+# ellipses and the cones turn: each vertex of the hull still has one, since A x takes
+# every direction.
 
 matrices = {"A = I": np.eye(2), "A = (2 1; 1 1)": np.array([[2.0, 1.0], [1.0, 1.0]])}
 cells = {name: followed(A) for name, A in matrices.items()}
@@ -86,8 +92,9 @@ for ax, (name, cell) in zip(axes, cells.items(), strict=True):
 plt.show()
 
 # %%
-# Comparison with simulations: new tokens at a hundred positions, one at a time, with exact sets. The tokens with a cone
-# are the vertices of the hull of all tokens, for both matrices.
+# Comparison with simulations: new tokens at a hundred positions, one at a time, with
+# exact sets. The tokens with a cone are the vertices of the hull of all tokens, for
+# both matrices.
 
 rng = np.random.default_rng(0)
 for name, A in matrices.items():
@@ -104,7 +111,6 @@ print(
 )
 
 # %%
-# What to try
-# -----------
-# Shift all tokens to one side of 0: the cones of the tokens behind remain, but contain no token. Add a
-# token in the white region: it leads, gets a cone of its own, and others may lose theirs.
+# What to try ----------- Shift all tokens to one side of 0: the cones of the tokens
+# behind remain, but contain no token. Add a token in the white region: it leads, gets a
+# cone of its own, and others may lose theirs.

@@ -2,10 +2,11 @@
 The certified limit of a million tokens
 =======================================
 
-By the definition a layer takes :math:`n^2` products, which is :math:`10^{12}` for a million tokens. In the plane most
-of them need not be computed: the token with the largest projection on a direction is a vertex of the convex hull, which
-has few, and is found by its angle. So a layer costs :math:`n \\log h` for a hull of h tokens, and decided tokens need
-no search. The method changes the time, not the result.
+By the definition a layer takes :math:`n^2` products, which is :math:`10^{12}` for a
+million tokens. In the plane most of them need not be computed: the token with the
+largest projection on a direction is a vertex of the convex hull, which has few, and is
+found by its angle. So a layer costs :math:`n \\log h` for a hull of h tokens, and
+decided tokens need no search. The method changes the time, not the result.
 """
 
 import time
@@ -30,7 +31,8 @@ assert limit.certified
 assert len(limit.leaders) == 13
 
 # %%
-# Left: the density of the tokens, and the leaders. Right: the number of tokens that end at each leader.
+# Left: the density of the tokens, and the leaders. Right: the number of tokens that end
+# at each leader.
 
 sizes = np.bincount(limit.clusters)
 order = np.argsort(np.arctan2(*limit.points.T[::-1]))
@@ -64,7 +66,8 @@ right.set(
 plt.show()
 
 # %%
-# With another kernel the limit is the same to the last bit. "numpy" is the definition, as it is written.
+# With another kernel the limit is the same to the last bit. "numpy" is the definition,
+# as it is written.
 
 few = tokens[:3000]
 one, other = (hm.limit(few, rule, kernel=kernel) for kernel in ("numpy", "hull"))
@@ -75,7 +78,6 @@ print(
 )
 
 # %%
-# What to try
-# -----------
-# Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has more corners, and so more
-# leaders. In three dimensions "scan" runs, with bounds that exclude other tokens: start with 100,000.
+# What to try ----------- Ten million tokens, if you have the memory. A uniform ball
+# instead of a Gaussian has more corners, and so more leaders. In three dimensions
+# "scan" runs, with bounds that exclude other tokens: start with 100,000.

@@ -2,10 +2,12 @@
 Hardmax attention as a layer of torch, trained through its leaders
 ==================================================================
 
-The sets :math:`\\mathcal{C}_i` are piecewise constant and have no gradient, but the values have one: a layer is
-:math:`z_i + b\\,(\\bar z_{\\mathcal{C}_i} - z_i)`, linear in the tokens while the sets stay as they are. Here an
-encoder learns to place tokens so that after eight layers their mean predicts which of two classes a token set belongs
-to. Sets are exact in the forward pass, token sets have different sizes, and padding is never selected.
+The sets :math:`\\mathcal{C}_i` are piecewise constant and have no gradient, but the
+values have one: a layer is :math:`z_i + b\\,(\\bar z_{\\mathcal{C}_i} - z_i)`, linear
+in the tokens while the sets stay as they are. Here an encoder learns to place tokens so
+that after eight layers their mean predicts which of two classes a token set belongs to.
+Sets are exact in the forward pass, token sets have different sizes, and padding is
+never selected.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +25,8 @@ token_sets = torch.randn(64, 32, 4) + 0.5 * (2 * labels - 1)[
 real = torch.arange(32) < torch.randint(8, 33, (64, 1))  # the rest is padding
 
 # %%
-# The encoder maps to the plane, so that it can be drawn. The layers have no weights: everything is learnt before them.
+# The encoder maps to the plane, so that it can be drawn. The layers have no weights:
+# everything is learnt before them.
 
 attention, encoder, decoder = (
     HardmaxAttention(),
@@ -62,7 +65,8 @@ assert accuracies[-1] > 0.9
 assert losses[-1] < losses[0]
 
 # %%
-# The final means, one point for each token set, before and after training, with the two classes in two colours.
+# The final means, one point for each token set, before and after training, with the two
+# classes in two colours.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
 for ax, (step, means) in zip(axes, shots.items(), strict=False):
@@ -87,7 +91,6 @@ axes[2].legend(frameon=False)
 plt.show()
 
 # %%
-# What to try
-# -----------
-# On a GPU, ``.to("cuda")`` is all there is to do, and the sets are the same. Compare with mean pooling, ``layers =
-# lambda z: z``: for this easy task attention is not needed, so compare before you use it.
+# What to try ----------- On a GPU, ``.to("cuda")`` is all there is to do, and the sets
+# are the same. Compare with mean pooling, ``layers = lambda z: z``: for this easy task
+# attention is not needed, so compare before you use it.

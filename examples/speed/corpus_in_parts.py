@@ -2,11 +2,12 @@
 Predict a folder of reviews in parts, and find a spurious word
 ==============================================================
 
-Files of reviews that do not fit into memory need a prediction per review, and a table of the words that contribute most
-to all predictions. ``hm.predict_files`` divides the files into slices, predicts each in a separate process, and writes
-Parquet. Contributions add up to the logit exactly, so their sums over the corpus are parts of the sum of all logits.
-The model is the one inside the package, trained on film reviews; the reviews here are generated, so the decisive words
-are known.
+Files of reviews that do not fit into memory need a prediction per review, and a table
+of the words that contribute most to all predictions. ``hm.predict_files`` divides the
+files into slices, predicts each in a separate process, and writes Parquet.
+Contributions add up to the logit exactly, so their sums over the corpus are parts of
+the sum of all logits. The model is the one inside the package, trained on film reviews;
+the reviews here are generated, so the decisive words are known.
 """
 
 import tempfile
@@ -25,8 +26,9 @@ corpus = reviews(6000, seed=1, negation=0.0, contrast=0.0)
 print(corpus.texts[0])
 
 # %%
-# Three files in a folder. They are read in the order of their names, and rows are counted in each. Workers are threads
-# of this process here, as in the example of a sweep; without ``engine`` there is a process for each core.
+# Three files in a folder. They are read in the order of their names, and rows are
+# counted in each. Workers are threads of this process here, as in the example of a
+# sweep; without ``engine`` there is a process for each core.
 
 with (
     tempfile.TemporaryDirectory() as folder,
@@ -50,8 +52,9 @@ print(
 )
 
 # %%
-# A row contains the contribution of each token to the logit, exactly those of ``explain``. Most predictions are right,
-# although the model was trained on other texts.
+# A row contains the contribution of each token to the logit, exactly those of
+# ``explain``. Most predictions are right, although the model was trained on other
+# texts.
 
 classifier = hm.pretrained("imdb")
 why = classifier.explain(corpus.texts[0])
@@ -67,8 +70,9 @@ print(f"{right:.0%} of the predictions are right.")
 assert right > 0.7
 
 # %%
-# The tokens with the largest sums of contributions, for (blue) and against (orange) a positive prediction. Share is the
-# part of all sizes. Pale bars are tokens without a planted word, which should not count.
+# The tokens with the largest sums of contributions, for (blue) and against (orange) a
+# positive prediction. Share is the part of all sizes. Pale bars are tokens without a
+# planted word, which should not count.
 
 shown = tokens.head(24).iloc[::-1]
 print(
@@ -98,9 +102,11 @@ ax.margins(y=0.01)
 plt.show()
 
 # %%
-# Many planted words are among them. But the first is not one: in these reviews "It has subtitles." means nothing, and
-# but the model counts it as praise, as in its training reviews. The predictions show it: more of them are wrong for
-# reviews with this sentence. The table of the whole corpus reveals such a word, single explanations hardly do.
+# Many planted words are among them. But the first is not one: in these reviews "It has
+# subtitles." means nothing, and but the model counts it as praise, as in its training
+# reviews. The predictions show it: more of them are wrong for reviews with this
+# sentence. The table of the whole corpus reveals such a word, single explanations
+# hardly do.
 
 print(
     f"{sum(sought)} of the first 24 tokens contain a planted word. The first token is {tokens['token'][0]!r}."
@@ -119,7 +125,6 @@ print(
 assert correct[mention].mean() < correct[~mention].mean()
 
 # %%
-# What to try
-# -----------
-# ``hardmax predict FOLDER --out scored/ --explain --tokens tokens.csv`` does the same for your files. It can be stopped
-# and resumed. DuckDB, Polars and Spark read the parts.
+# What to try ----------- ``hardmax predict FOLDER --out scored/ --explain --tokens
+# tokens.csv`` does the same for your files. It can be stopped and resumed. DuckDB,
+# Polars and Spark read the parts.

@@ -2,11 +2,12 @@
 Train queries and keys through hard attention
 =============================================
 
-The sets of hard attention do not change under small changes of queries and keys, so those have no gradient.
-``gradient="straight-through"`` and ``gradient="softmax"`` replace it by that of softmax attention, at a temperature;
-the forward pass stays exact. Which of them learns? The task is retrieval: a query is a rotated, noisy copy of one of
-16 keys, and the output must be the value of that key. What has to be learnt is the inverse rotation, a matrix that acts
-on the queries.
+The sets of hard attention do not change under small changes of queries and keys, so
+those have no gradient. ``gradient="straight-through"`` and ``gradient="softmax"``
+replace it by that of softmax attention, at a temperature; the forward pass stays exact.
+Which of them learns? The task is retrieval: a query is a rotated, noisy copy of one of
+16 keys, and the output must be the value of that key. What has to be learnt is the
+inverse rotation, a matrix that acts on the queries.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,9 @@ rotation = torch.linalg.qr(torch.randn(D, D))[0]
 
 
 def draw() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return a query, keys and values for each sequence, and the index of the key that the query matches."""
+    """Return a query, keys and values for each sequence, and the index of the key that
+    the query matches.
+    """
     keys, values, asked = (
         torch.randn(BATCH, KEYS, D),
         torch.randn(BATCH, KEYS, 4),
@@ -32,8 +35,9 @@ def draw() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 # %%
-# One training loop for all. The accuracy is that of hard attention, whatever the gradient was: how many queries get
-# exactly the value they ask for. The last curve is trained with softmax attention forwards, too.
+# One training loop for all. The accuracy is that of hard attention, whatever the
+# gradient was: how many queries get exactly the value they ask for. The last curve is
+# trained with softmax attention forwards, too.
 
 
 def train(gradient: str, temperature: float) -> list[float]:
@@ -73,8 +77,9 @@ assert curves["none"][-20:].mean() < 0.2
 assert curves["straight-through, temperature 0.1"][-20:].mean() > 0.9
 
 # %%
-# Without a gradient nothing is learnt. With one, the matrix turns towards the inverse rotation. The values are inputs
-# here, so "softmax" and "straight-through", which differ in the gradient of the values alone, have the same curve.
+# Without a gradient nothing is learnt. With one, the matrix turns towards the inverse
+# rotation. The values are inputs here, so "softmax" and "straight-through", which
+# differ in the gradient of the values alone, have the same curve.
 
 figure, axes = plt.subplots(figsize=(7, 4))
 styles = ["-", "-", "-", ":", "--"]
@@ -92,7 +97,6 @@ axes.legend(fontsize=8, loc="center right")
 figure.tight_layout()
 
 # %%
-# What to try
-# -----------
-# A larger temperature makes the gradients smoother and the first steps faster. More keys per sequence make the task
-# harder: which gradient still learns it?
+# What to try ----------- A larger temperature makes the gradients smoother and the
+# first steps faster. More keys per sequence make the task harder: which gradient still
+# learns it?

@@ -2,11 +2,12 @@
 One layer of 10,000 tokens: search methods and their times
 ==========================================================
 
-The fastest search for the largest product depends on the shape of the tokens. Four methods have one contract: the same
-sets :math:`\\mathcal{C}_i = \\arg\\max_j \\langle z_i, z_j \\rangle`, exact, ties included, and never an array of n by
-n numbers. ``"auto"`` takes the fastest for the shape, and ``stats`` names the method that ran. This example runs one
-layer of 10,000 tokens in 2, 3, 32 and 384 dimensions, times the kernels on this machine, and compares sets with those
-of the definition.
+The fastest search for the largest product depends on the shape of the tokens. Four
+methods have one contract: the same sets :math:`\\mathcal{C}_i = \\arg\\max_j \\langle
+z_i, z_j \\rangle`, exact, ties included, and never an array of n by n numbers.
+``"auto"`` takes the fastest for the shape, and ``stats`` names the method that ran.
+This example runs one layer of 10,000 tokens in 2, 3, 32 and 384 dimensions, times the
+kernels on this machine, and compares sets with those of the definition.
 """
 
 import time
@@ -22,8 +23,9 @@ token_sets = {d: hm.configuration("gaussian", n=N, d=d, seed=1) for d in DIMENSI
 
 
 # %%
-# In the plane the hull is fastest, from three dimensions on "scan", from 16 on "symmetric". The definition, "numpy",
-# is timed with the first thousand tokens as queries and all 10,000 as keys. Times are of this machine.
+# In the plane the hull is fastest, from three dimensions on "scan", from 16 on
+# "symmetric". The definition, "numpy", is timed with the first thousand tokens as
+# queries and all 10,000 as keys. Times are of this machine.
 
 runs, micros, names = {}, {"numpy": [], "auto": []}, []
 for d, tokens in token_sets.items():
@@ -50,8 +52,9 @@ print("4,000 sets compared with those of the definition: all the same.")
 assert names[:2] == ["hull", "scan"]
 
 # %%
-# Right: the number of tokens that are followed by some token, themselves included. In the plane a handful leads
-# all others; in 384 dimensions each of the 10,000 follows itself, and nothing moves.
+# Right: the number of tokens that are followed by some token, themselves included. In
+# the plane a handful leads all others; in 384 dimensions each of the 10,000 follows
+# itself, and nothing moves.
 
 followed = [
     len({int(j) for members in runs[d].sets(0) for j in members}) for d in DIMENSIONS
@@ -81,7 +84,6 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# What to try
-# -----------
-# ``kernel="scan"`` in the plane, or tokens on a sphere, where all keys are equally far and the bounds of "scan" exclude
-# no key. ``python -m benchmarks`` measures more carefully, against FAISS and others.
+# What to try ----------- ``kernel="scan"`` in the plane, or tokens on a sphere, where
+# all keys are equally far and the bounds of "scan" exclude no key. ``python -m
+# benchmarks`` measures more carefully, against FAISS and others.

@@ -1,10 +1,11 @@
 """hardmax: why attention clusters.
 
-The public names are below. `import hardmax` loads NumPy and nothing optional. Parts of SciPy load when they are used,
-and so does the rest: `hardmax.draw` loads Matplotlib for the first picture, `hardmax.inspect` the transformers
-library, `hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the
-estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The
-functions `simulate` and `limit` take the place of the modules they are written in.
+The public names are below. `import hardmax` loads NumPy and nothing optional. Parts of
+SciPy load when they are used, and so does the rest: `hardmax.draw` loads Matplotlib for
+the first picture, `hardmax.inspect` the transformers library, `hardmax.control` CVXPY,
+`hardmax.sweep` and `hardmax.predict_files` Dask, the estimators scikit-learn,
+`hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint.
+The functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
 from importlib import import_module

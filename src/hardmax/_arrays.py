@@ -1,6 +1,8 @@
-"""Functions of NumPy arrays and torch tensors alike, without importing torch for arrays.
+"""Functions of NumPy arrays and torch tensors alike, without importing torch for
+arrays.
 
-Smooth rules are written once for both: with operators, methods that arrays and tensors share, and these functions.
+Smooth rules are written once for both: with operators, methods that arrays and tensors
+share, and these functions.
 """
 
 from typing import Any
@@ -36,10 +38,12 @@ def needs_gradient(*values: Array) -> bool:
 def softmax(
     scores: Array, seen: Array | None = None, scale: Array | float = 1.0
 ) -> Array:
-    """Return rows of exp(scale * scores) over the keys that are `seen`, divided by their sum.
+    """Return rows of exp(scale * scores) over the keys that are `seen`, divided by
+    their sum.
 
-    The largest score of each row is subtracted before it is scaled, so that nothing overflows for any `scale`. An array
-    of scores is overwritten: no second matrix of that size is allocated.
+    The largest score of each row is subtracted before it is scaled, so that nothing
+    overflows for any `scale`. An array of scores is overwritten: no second matrix of
+    that size is allocated.
     """
     blind = (
         None if seen is None else ~seen.any(-1)[..., None]
@@ -87,8 +91,9 @@ def softmax_means(
 ) -> Array:
     """Return `softmax` of ⟨queries_i, keys_j⟩ times `values`.
 
-    Arrays are computed in blocks of rows, without the matrix. That is several times as fast for many tokens: the rows
-    stay in the cache, and no exponential underflows, which is slow.
+    Arrays are computed in blocks of rows, without the matrix. That is several times as
+    fast for many tokens: the rows stay in the cache, and no exponential underflows,
+    which is slow.
     """
     if is_tensor(queries) or queries.dtype not in MIN_EXPONENTS:
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
@@ -138,7 +143,9 @@ def _means(
 
 
 def largest(tokens: Array) -> Array:
-    """Return the largest absolute coordinate of each token, 1 for zero tokens, without a gradient: shape (..., 1)."""
+    """Return the largest absolute coordinate of each token, 1 for zero tokens, without
+    a gradient: shape (..., 1).
+    """
     if is_tensor(tokens):
         size = tokens.detach().abs().amax(dim=-1, keepdim=True)
     else:
@@ -147,7 +154,9 @@ def largest(tokens: Array) -> Array:
 
 
 def unit_rows(vectors: AnyArray) -> AnyArray:
-    """Return vectors of length 1; zeros stay. Dividing by the largest entry first avoids underflow."""
+    """Return vectors of length 1; zeros stay. Dividing by the largest entry first
+    avoids underflow.
+    """
     vectors = vectors / largest(vectors)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1))
@@ -156,10 +165,12 @@ def unit_rows(vectors: AnyArray) -> AnyArray:
 def scale_into_range(
     left: Array, right: Array, log: float = 0.0
 ) -> tuple[Array, Array, Array]:
-    """Return vectors and a scale, such that scale times their products is e^{2 log} ⟨left_i, right_j⟩.
+    """Return vectors and a scale, such that scale times their products is e^{2 log}
+    ⟨left_i, right_j⟩.
 
-    Where these would leave the range of floats, each token set is divided by a power of two, which is exact; the scale
-    is capped where any difference decides a row as an infinite one would.
+    Where these would leave the range of floats, each token set is divided by a power of
+    two, which is exact; the scale is capped where any difference decides a row as an
+    infinite one would.
     """
     if (
         log < MAX_PLAIN_LOG
@@ -182,7 +193,9 @@ def scale_into_range(
 
 
 def _is_moderate(vectors: Array) -> bool:
-    """Return whether products are far from the ends of the range of float64; a quick test with false negatives."""
+    """Return whether products are far from the ends of the range of float64; a quick
+    test with false negatives.
+    """
     if (
         not isinstance(vectors, np.ndarray)
         or vectors.dtype != np.float64
@@ -194,7 +207,9 @@ def _is_moderate(vectors: Array) -> bool:
 
 
 def _exponents(vectors: Array) -> AnyArray:
-    """Return the exponent of the power of two just above the largest coordinate of each token set, (..., 1, 1)."""
+    """Return the exponent of the power of two just above the largest coordinate of each
+    token set, (..., 1, 1).
+    """
     plain = to_numpy(vectors)
     size = np.maximum(plain.max(axis=(-1, -2)), -plain.min(axis=(-1, -2))).astype(
         np.float64
@@ -203,7 +218,9 @@ def _exponents(vectors: Array) -> AnyArray:
 
 
 def as_mask(mask: AnyArray | None, tokens: Array) -> Array:
-    """Return a boolean array as a mask of `tokens`: an array, or a tensor on the same device. None stays None."""
+    """Return a boolean array as a mask of `tokens`: an array, or a tensor on the same
+    device. None stays None.
+    """
     if mask is None or not is_tensor(tokens):
         return mask
     return library_of(tokens).from_numpy(np.array(mask)).to(tokens.device)
@@ -223,7 +240,9 @@ def join(parts: list[Array], axis: int = -1) -> Array:
 
 
 def weighted_sums(P: Array, values: Array) -> Array:
-    """Return P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients are kept."""
+    """Return P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients
+    are kept.
+    """
     if not is_tensor(values):
         return P.tocsr() @ values
     torch, entries = library_of(values), P.tocoo()

@@ -1,6 +1,7 @@
 """Progress bars, short texts of counts and points, and drawing functions by name.
 
-Modules below `draw` name the function that draws; it is imported when it is called, so that imports go downwards.
+Modules below `draw` name the function that draws; it is imported when it is called, so
+that imports go downwards.
 """
 
 import sys
@@ -13,7 +14,9 @@ from typing import Any
 
 from hardmax._types import AnyArray
 
-DRAWERS = {  # the module of each function that draws results; it loads Matplotlib or templates when it is called
+# the module of each function that draws results; it loads Matplotlib or templates when
+# it is called
+DRAWERS = {
     "card": "draw.pages",
     "explanation_widget": "app.notebook",
     "limit_card": "draw.pages",
@@ -84,7 +87,9 @@ def progress_bar(label: str) -> Iterator[Callable[..., None]]:
 
 
 def _print_lines(label: str) -> Callable[..., None]:
-    """Return a function that prints lines for a log, the first soon, the others less often."""
+    """Return a function that prints lines for a log, the first soon, the others less
+    often.
+    """
     due = time.monotonic() + FIRST_LINE
 
     def update(done: int, total: int, state: State | None = None) -> None:

@@ -1,7 +1,8 @@
 """Errors for users: what must hold, what was given, what to do.
 
-Any other exception is a bug. Texts mention parameters in backticks, `alpha` or `any_A=True`, so that each interface
-can spell them as its users write them (`app/problems.py`): `--alpha` and `--any-A` on the command line.
+Any other exception is a bug. Texts mention parameters in backticks, `alpha` or
+`any_A=True`, so that each interface can spell them as its users write them
+(`app/problems.py`): `--alpha` and `--any-A` on the command line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,8 @@ from os import PathLike
 
 
 class InputError(ValueError):
-    """Invalid input. It is a `ValueError`, and the base class of the other errors except `MissingExtra`.
+    """Invalid input. It is a `ValueError`, and the base class of the other errors
+    except `MissingExtra`.
 
     Examples
     --------

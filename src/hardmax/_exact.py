@@ -1,4 +1,6 @@
-"""Exact numbers as rows of integers over one denominator, rounding units of floats, and bounds as text."""
+"""Exact numbers as rows of integers over one denominator, rounding units of floats, and
+bounds as text.
+"""
 
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -16,7 +18,9 @@ MAX_ELIMINATION_BITS = 1 << 13  # bits of an integer times dimensions, in an eli
 
 
 def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
-    """Write the rows of an array of floats or Fractions as integers over one denominator."""
+    """Write the rows of an array of floats or Fractions as integers over one
+    denominator.
+    """
     ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
     denominator = lcm(*{q for row in ratios for _, q in row})
     return [
@@ -62,9 +66,11 @@ def as_floats(rows: list[Row], denominator: int) -> FloatArray:
 
 
 def has_positive_pivots(matrix: AnyArray) -> bool:
-    """Return whether a symmetric matrix is positive definite: all pivots of fraction-free elimination are positive.
+    """Return whether a symmetric matrix is positive definite: all pivots of
+    fraction-free elimination are positive.
 
-    False where its integers are so long that elimination would be slow: exponents spread over hundreds of digits.
+    False where its integers are so long that elimination would be slow: exponents
+    spread over hundreds of digits.
     """
     M = [list(row) for row in over_one_denominator(matrix)[0]]
     if (
@@ -88,12 +94,16 @@ def has_positive_pivots(matrix: AnyArray) -> bool:
 
 
 def format_down(bound: float, digits: int) -> str:
-    """Return a lower bound with some significant digits: the printed number is never larger."""
+    """Return a lower bound with some significant digits: the printed number is never
+    larger.
+    """
     return _format(bound, digits, ROUND_FLOOR)
 
 
 def format_up(bound: float, digits: int) -> str:
-    """Return an upper bound with some significant digits: the printed number is never smaller."""
+    """Return an upper bound with some significant digits: the printed number is never
+    smaller.
+    """
     return _format(bound, digits, ROUND_CEILING)
 
 

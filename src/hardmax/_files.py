@@ -14,7 +14,9 @@ from hardmax._errors import ParameterError
 def check_ending(
     path: str | PathLike[str], endings: Sequence[str], name: str = "path"
 ) -> str:
-    """Return the suffix of a file in lower case, one of `endings`; `name` is the parameter that holds the path."""
+    """Return the suffix of a file in lower case, one of `endings`; `name` is the
+    parameter that holds the path.
+    """
     ending = Path(path).suffix.lower()
     if ending not in endings:
         which = (
@@ -27,13 +29,17 @@ def check_ending(
 
 
 def save_text(text: str, path: str | PathLike[str]) -> None:
-    """Write text atomically; what is no character, such as bytes of a command line, becomes a question mark."""
+    """Write text atomically; what is no character, such as bytes of a command line,
+    becomes a question mark.
+    """
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
 def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
-    """Refuse a file, or a folder, that cannot be written, before the work for it starts."""
+    """Refuse a file, or a folder, that cannot be written, before the work for it
+    starts.
+    """
     target = Path(path)
     if target.exists() and target.is_dir() != folder:
         raise _not_writable(
@@ -64,7 +70,8 @@ def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSErr
 
 @contextmanager
 def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, with its suffix; rename it when the block succeeds, else remove it.
+    """Yield a temporary path beside `path`, with its suffix; rename it when the block
+    succeeds, else remove it.
 
     With `once`, a file that another process wrote first is kept.
     """

@@ -1,7 +1,7 @@
 """Names of types.
 
-`n` tokens of dimension `d`; `m` classes of equal tokens, m <= n. A `Row` is one exact token: d integers whose common
-denominator is kept elsewhere.
+`n` tokens of dimension `d`; `m` classes of equal tokens, m <= n. A `Row` is one exact
+token: d integers whose common denominator is kept elsewhere.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Checks and conversions of arguments. Each error says what must hold, what was given, and what to do."""
+"""Checks and conversions of arguments. Each error says what must hold, what was given,
+and what to do.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +18,8 @@ from hardmax._exact import has_positive_pivots, to_fractions
 from hardmax._types import AnyArray, Array, BoolArray
 
 SYMMETRY_TOL = 1e-12  # rounding of B @ B.T stays below it
-MAX_ELIMINATED = 64  # dimensions; exact elimination of a matrix close to singular takes a second there
+# dimensions; exact elimination of a matrix close to singular takes a second there
+MAX_ELIMINATED = 64
 MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
@@ -34,7 +37,9 @@ def is_tensor(value: object) -> bool:
 
 
 def to_numpy(value: Any) -> Any:
-    """Return a tensor of any device as an array, without its gradient; other values unchanged."""
+    """Return a tensor of any device as an array, without its gradient; other values
+    unchanged.
+    """
     if not is_tensor(value):
         return value
     plain = value.detach().cpu()
@@ -44,7 +49,9 @@ def to_numpy(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a cell is missing: None, NaN, NA or NaT of pandas, or a text of spaces alone."""
+    """Return whether a cell is missing: None, NaN, NA or NaT of pandas, or a text of
+    spaces alone.
+    """
     if isinstance(value, str):
         return not value.strip()
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -56,7 +63,9 @@ def is_missing(value: Any) -> bool:
 
 
 def like(array: AnyArray, value: Array) -> Array:
-    """Return the array as a tensor with the dtype and device of `value`, if that is one; else the array itself."""
+    """Return the array as a tensor with the dtype and device of `value`, if that is
+    one; else the array itself.
+    """
     if not is_tensor(value):
         return array
     tensor = library_of(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
@@ -64,12 +73,16 @@ def like(array: AnyArray, value: Array) -> Array:
 
 
 def library_of(value: Array) -> Any:
-    """Return torch for a tensor, else NumPy: the functions used here have the same arguments in both."""
+    """Return torch for a tensor, else NumPy: the functions used here have the same
+    arguments in both.
+    """
     return import_module("torch") if is_tensor(value) else np
 
 
 def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray]:
-    """Return tokens as floats, or as Fractions where floats could not hold them, and which of them are real."""
+    """Return tokens as floats, or as Fractions where floats could not hold them, and
+    which of them are real.
+    """
     advice = "Pad them to one length and pass `mask`, True for the real tokens."
     array = as_array(tokens, "tokens", "have rows of equal length", advice)
     if array.ndim not in (2, 3):
@@ -113,7 +126,9 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
 def as_array(
     value: Array, name: str, must: str, advice: str = "Fill them up."
 ) -> AnyArray:
-    """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
+    """Return `value` as an array; refuse rows of different lengths, masked values and
+    sparse arrays.
+    """
     refuse_gaps(value, name)
     try:
         array = np.asarray(to_numpy(value))
@@ -146,7 +161,9 @@ def as_array(
 
 
 def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
-    """Refuse arrays that NumPy would misread: masked ones, and, unless `sparse`, sparse ones."""
+    """Refuse arrays that NumPy would misread: masked ones, and, unless `sparse`, sparse
+    ones.
+    """
     hidden = (
         int(np.ma.getmaskarray(value).sum())
         if isinstance(value, np.ma.MaskedArray)
@@ -181,7 +198,9 @@ def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
 def exact_numbers(
     array: AnyArray, name: str, real: BoolArray | None = None
 ) -> AnyArray:
-    """Return an array of finite floats, or of Fractions where float64 could not hold the values, except in padding."""
+    """Return an array of finite floats, or of Fractions where float64 could not hold
+    the values, except in padding.
+    """
     if array.dtype.kind not in "fiubO":
         raise ParameterTypeError(
             name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name]
@@ -248,7 +267,9 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
 
 
 def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
-    """Return the step sizes as exact Fractions, one per layer; the last one is used for all later layers."""
+    """Return the step sizes as exact Fractions, one per layer; the last one is used for
+    all later layers.
+    """
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = (
         plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
@@ -311,10 +332,12 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
 
 
 def is_positive_definite(A: AnyArray) -> bool:
-    """Return whether A is exactly symmetric, and definite beyond rounding: A - tau I is, with tau = d eps max |a_rs|.
+    """Return whether A is exactly symmetric, and definite beyond rounding: A - tau I
+    is, with tau = d eps max |a_rs|.
 
-    Floats decide where their error cannot matter, elimination over the integers where it can, so that the result does
-    not depend on how LAPACK rounds. It is False for a larger A that close to singular.
+    Floats decide where their error cannot matter, elimination over the integers where
+    it can, so that the result does not depend on how LAPACK rounds. It is False for a
+    larger A that close to singular.
     """
     size, d = np.abs(A).max(), len(A)
     if not size or not (A == A.T).all():
@@ -332,7 +355,9 @@ def is_positive_definite(A: AnyArray) -> bool:
 def check_weight(
     weight: Array, name: str, *, square: bool = False, size: int | None = None
 ) -> Array:
-    """Return a matrix, or with `size` a vector, of finite numbers: a read-only float64 array, or the given tensor."""
+    """Return a matrix, or with `size` a vector, of finite numbers: a read-only float64
+    array, or the given tensor.
+    """
     must, advice = (
         "be a square matrix" if square else "be a matrix",
         "Pass an array with two axes.",
@@ -376,7 +401,9 @@ def check_count(value: object, name: str, *, least: int) -> int:
 
 
 def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> Any:
-    """Return one finite positive number, or zero where that is allowed: a float, or the given tensor."""
+    """Return one finite positive number, or zero where that is allowed: a float, or the
+    given tensor.
+    """
     number = _number(value)
     if not (0 < number < np.inf and 1 / number < np.inf) and not (zero and number == 0):
         least = "a finite number, 0 or larger" if zero else "a positive finite number"

@@ -1,4 +1,6 @@
-"""`CausalLimit`: the limit of a causal sequence that grows, without searching its prefix again."""
+"""`CausalLimit`: the limit of a causal sequence that grows, without searching its
+prefix again.
+"""
 
 import numpy as np
 
@@ -15,11 +17,13 @@ from hardmax.trajectories.limits import Limit
 
 
 class CausalLimit:
-    """Limits of a sequence of tokens that see themselves and earlier tokens, extended as tokens arrive.
+    """Limits of a sequence of tokens that see themselves and earlier tokens, extended
+    as tokens arrive.
 
-    Earlier tokens do not see later ones, so their sets stay valid at every layer. `limit` searches for new tokens alone
-    and moves the others by the stored sets, which is linear in their number for each call; the result equals `hm.limit`
-    of all tokens so far.
+    Earlier tokens do not see later ones, so their sets stay valid at every layer.
+    `limit` searches for new tokens alone and moves the others by the stored sets, which
+    is linear in their number for each call; the result equals `hm.limit` of all tokens
+    so far.
 
     Parameters
     ----------
@@ -66,7 +70,9 @@ class CausalLimit:
         return f"CausalLimit({self.rule!r}): {count(len(self), 'token')}, {new} new since the last limit"
 
     def append(self, tokens: Array) -> None:
-        """Append a token of shape (d,), or several of shape (m, d). The work is done by `limit`."""
+        """Append a token of shape (d,), or several of shape (m, d). The work is done by
+        `limit`.
+        """
         array = np.array(
             _validation.as_array(tokens, "tokens", "have rows of equal length")
         )  # the caller may reuse it

@@ -23,10 +23,11 @@ Vector: TypeAlias = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of tokens: the cell of token l is the set of x with ⟨A x, z_l - z_j⟩ >= 0 for all j.
+    """The cells of tokens: the cell of token l is the set of x with ⟨A x, z_l - z_j⟩ >=
+    0 for all j.
 
-    A cell is a cone with its apex at 0. In the plane, cells with an interior are those of the vertices of the hull of
-    the tokens, and `rays` bounds them exactly.
+    A cell is a cone with its apex at 0. In the plane, cells with an interior are those
+    of the vertices of the hull of the tokens, and `rays` bounds them exactly.
 
     Attributes
     ----------
@@ -48,7 +49,9 @@ class Cells:
     A: AnyArray | None
 
     def contain(self, points: ArrayLike) -> BoolArray:
-        """Return whether each point is in the cell of each token, (points, n), in exact arithmetic."""
+        """Return whether each point is in the cell of each token, (points, n), in exact
+        arithmetic.
+        """
         found = np.asarray(points)
         if found.ndim != 2 or found.shape[1] != self.tokens.shape[1]:
             must = f"have the shape (points, {self.tokens.shape[1]})"
@@ -57,14 +60,18 @@ class Cells:
 
     @property
     def owners(self) -> list[int]:
-        """Tokens in the plane whose cell has an interior: one token per vertex of the hull, counterclockwise."""
+        """Tokens in the plane whose cell has an interior: one token per vertex of the
+        hull, counterclockwise.
+        """
         return list(self.rays)
 
     @cached_property
     def rays(self) -> dict[int, tuple[Vector, Vector] | None]:
-        """The exact directions between which each cell in the plane lies, counterclockwise; None is the whole plane.
+        """The exact directions between which each cell in the plane lies,
+        counterclockwise; None is the whole plane.
 
-        The directions of a half-plane are opposite, with the half-plane to the left of the first.
+        The directions of a half-plane are opposite, with the half-plane to the left of
+        the first.
         """
         if self.tokens.shape[1] != 2:
             raise ParameterError(
@@ -94,7 +101,9 @@ class Cells:
         return dict(zip(hull, zip(first, last, strict=True), strict=True))
 
     def polygon(self, token: int, radius: float) -> FloatArray:
-        """Return the corners, (m, 2), of the cell of a token in the plane, cut off beyond the distance `radius`."""
+        """Return the corners, (m, 2), of the cell of a token in the plane, cut off
+        beyond the distance `radius`.
+        """
         rays = self.rays.get(token, ())
         if rays == ():
             return np.empty((0, 2))
@@ -109,20 +118,22 @@ class Cells:
 
 
 def cells(tokens: Any, A: Any = None) -> Cells:
-    """Return the cells of tokens: for every point of space, the tokens that it attends to under `Hardmax`.
+    """Return the cells of tokens: for every point of space, the tokens that it attends
+    to under `Hardmax`.
 
     Parameters
     ----------
     tokens : (n, d) array
         Floats, integers or Fractions.
     A : (d, d) array or rule, optional
-        The matrix of the inner product, or `Hardmax`, `FrankWolfe` or `Localmax` with theirs; the default is the
-        identity. In the plane it must be invertible.
+        The matrix of the inner product, or `Hardmax`, `FrankWolfe` or `Localmax` with
+        theirs; the default is the identity. In the plane it must be invertible.
 
     Returns
     -------
     Cells
-        `contain` decides membership in any dimension; `rays` and `polygon` describe cells in the plane.
+        `contain` decides membership in any dimension; `rays` and `polygon` describe
+        cells in the plane.
 
     Examples
     --------
@@ -153,7 +164,9 @@ def cells(tokens: Any, A: Any = None) -> Cells:
 
 
 def _find_hull(points: Sequence[Vector]) -> list[int]:
-    """Return the indices of the vertices of the convex hull, counterclockwise, by Andrew's monotone chain."""
+    """Return the indices of the vertices of the convex hull, counterclockwise, by
+    Andrew's monotone chain.
+    """
     order = sorted(
         {point: i for i, point in reversed(list(enumerate(points)))}.items()
     )  # the first of equal points

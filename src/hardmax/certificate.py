@@ -1,20 +1,20 @@
-"""Certificates of limits as JSON documents, which `certificate_checker.py` checks without this package.
+"""Certificates of limits as JSON documents, which `certificate_checker.py` checks
+without this package.
 
-All real numbers are strings "p" or "p/q", since JavaScript has no long integers in JSON; indices are integers.
+All real numbers are strings "p" or "p/q", since JavaScript has no long integers in
+JSON; indices are integers.
 
-format           "hardmax-certificate-1"
-alpha            step size of each layer; the last one also later
-A                rows of the matrix; null is the identity
-mask             null, "causal", or per token the tokens that it sees directly, not through another one
-tokens           distinct tokens at layer 0; under a mask all of them
-labels           index of each input among the distinct tokens; null exactly under a mask
-layer            the layer of the last proof
-sets, changes    C_i at layer 0; and for each later layer [i, C_i] where it differs
-proofs           kind and layer of the proof of each token
-positions        at that layer
-leaders, points  tokens that lead, one per position; distinct limits, those of the leaders first
-limits           index of the limit of each token among the points
-weights          [leader, weight] of each limit, by leader; null where it is no convex combination of leaders
+format           "hardmax-certificate-1" alpha            step size of each layer; the
+last one also later A                rows of the matrix; null is the identity mask
+null, "causal", or per token the tokens that it sees directly, not through another one
+tokens           distinct tokens at layer 0; under a mask all of them labels
+index of each input among the distinct tokens; null exactly under a mask layer
+the layer of the last proof sets, changes    C_i at layer 0; and for each later layer
+[i, C_i] where it differs proofs           kind and layer of the proof of each token
+positions        at that layer leaders, points  tokens that lead, one per position;
+distinct limits, those of the leaders first limits           index of the limit of each
+token among the points weights          [leader, weight] of each limit, by leader; null
+where it is no convex combination of leaders
 """
 
 import sys
@@ -41,7 +41,9 @@ Document = dict[str, Any]
 
 @contextmanager
 def any_digits() -> Iterator[None]:
-    """Convert integers of any length from and to text, in this block or in the function that it decorates."""
+    """Convert integers of any length from and to text, in this block or in the function
+    that it decorates.
+    """
     limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:
@@ -52,7 +54,9 @@ def any_digits() -> Iterator[None]:
 
 @any_digits()
 def make_certificate(limit: LimitSet) -> Document:
-    """Run the layers of a certified limit again, and write sets, positions and proofs as a document."""
+    """Run the layers of a certified limit again, and write sets, positions and proofs
+    as a document.
+    """
     classes, rule = limit.classes, limit.rule
     run = Run(rule, classes.rows[classes.labels], mask=limit.mask)
     found = run.find_limits(limit.layer)
@@ -102,19 +106,22 @@ def make_certificate(limit: LimitSet) -> Document:
 
 @any_digits()
 def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
-    """Check a certificate by the standalone program `hardmax/certificate_checker.py`, in exact arithmetic.
+    """Check a certificate by the standalone program `hardmax/certificate_checker.py`,
+    in exact arithmetic.
 
     Parameters
     ----------
     document : dict
         As `Limit.certificate` returns it, or `json.load` reads it.
     sample : int, optional
-        Compare the sets of this many random tokens alone. Then the result is no proof, and says so.
+        Compare the sets of this many random tokens alone. Then the result is no proof,
+        and says so.
 
     Returns
     -------
     Report
-        With `accepted`, `reason` of a rejection, `tokens`, `layers` and `inequalities`. It prints as a sentence.
+        With `accepted`, `reason` of a rejection, `tokens`, `layers` and `inequalities`.
+        It prints as a sentence.
 
     Examples
     --------
@@ -150,7 +157,9 @@ def write_rows(array: AnyArray) -> list[list[str]]:
 
 
 def _list_changes(before: Sets, after: Sets, open_rows: BoolArray) -> list[list[Any]]:
-    """Return the rows whose sets differ, with the later ones, among those that are not decided before."""
+    """Return the rows whose sets differ, with the later ones, among those that are not
+    decided before.
+    """
     some = np.flatnonzero(open_rows).tolist()
     return [
         [i, after[i].tolist()] for i in some if not np.array_equal(before[i], after[i])

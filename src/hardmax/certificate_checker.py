@@ -1,19 +1,25 @@
-"""Check a certificate of `hardmax` with the standard library alone: python certificate_checker.py FILE [--sample N].
+"""Check a certificate of `hardmax` with the standard library alone: python
+certificate_checker.py FILE [--sample N].
 
-Tokens move by C_i = argmax_j <A z_i, z_j> over the tokens that i sees, z_i <- (z_i + alpha mean of C_i) / (1 + alpha).
-A certificate states their limits. Positions are replayed exactly from the stated sets, and each set is compared with
-all tokens that its token sees, up to the layer at which it is proved. A token whose members are all at its own position
-leads: it never moves again. A proved token keeps its set for ever, by one of these theorems (proofs: documentation):
+Tokens move by C_i = argmax_j <A z_i, z_j> over the tokens that i sees, z_i <- (z_i +
+alpha mean of C_i) / (1 + alpha). A certificate states their limits. Positions are
+replayed exactly from the stated sets, and each set is compared with all tokens that its
+token sees, up to the layer at which it is proved. A token whose members are all at its
+own position leads: it never moves again. A proved token keeps its set for ever, by one
+of these theorems (proofs: documentation):
 
-Theorem 1      no mask: C_i = {l}, and l leads.
-Theorem 4, C1  all members lead, and all are in argmax_j <A c, z_j> over the tokens that i sees, c their mean. C1 is the
+Theorem 1      no mask: C_i = {l}, and l leads. Theorem 4, C1  all members lead, and all
+are in argmax_j <A c, z_j> over the tokens that i sees, c their mean. C1 is the
                same under a mask that is a partial order: causal, a tree, or blocks.
-T, chain       if all sets stay, z_i(m) = s_i + rho^m sum_r C(m, r) a_ir after m layers, with rho = 1/(1 + alpha). All
-               tokens j that i sees are proved, and <A z_i, z_l - z_j> = F0 + rho^m F1(m) + rho^2m F2(m) is 0 for
-               members j and stays positive for the others: by induction the sets do stay.
+T, chain       if all sets stay, z_i(m) = s_i + rho^m sum_r C(m, r) a_ir after m layers,
+with rho = 1/(1 + alpha). All
+               tokens j that i sees are proved, and <A z_i, z_l - z_j> = F0 + rho^m
+               F1(m) + rho^2m F2(m) is 0 for members j and stays positive for the
+               others: by induction the sets do stay.
 
-Limits solve s_i = z_i for leaders, and s_i = mean of s_j over C_i for the others. So do their weights on the leaders;
-these are null for tokens on a cycle of tokens that do not lead, and for followers of such tokens.
+Limits solve s_i = z_i for leaders, and s_i = mean of s_j over C_i for the others. So do
+their weights on the leaders; these are null for tokens on a cycle of tokens that do not
+lead, and for followers of such tokens.
 """
 
 import argparse
@@ -58,7 +64,9 @@ class Report(NamedTuple):
 
 
 def check(document: Any, *, sample: int | None = None) -> Report:
-    """Check a certificate as `json.load` returns it; with `sample`, the sets of that many random tokens alone."""
+    """Check a certificate as `json.load` returns it; with `sample`, the sets of that
+    many random tokens alone.
+    """
     sys.set_int_max_str_digits(
         0
     )  # positions may be longer; `hm.check_certificate` restores the limit
@@ -135,7 +143,9 @@ def dot(x: Any, y: Any) -> Any:
 
 
 class Proof:
-    """Read a document, whose parts may be anything, then follow the layers that it states."""
+    """Read a document, whose parts may be anything, then follow the layers that it
+    states.
+    """
 
     def __init__(self, document: Any, sample: int | None) -> None:
         good = (
@@ -285,7 +295,9 @@ class Proof:
         )
 
     def check_set(self, i: int, point: Any, keys: Any, *, strict: bool) -> None:
-        """Check that members of C_i have the largest product at a point, and, if `strict`, no others have."""
+        """Check that members of C_i have the largest product at a point, and, if
+        `strict`, no others have.
+        """
         query = [dot(row, point) for row in self.A]
         products = {j: dot(query, keys[j]) for j in self.seen[i]}
         best = max(products.values())
@@ -297,7 +309,9 @@ class Proof:
         self.tested += len(products)
 
     def check_closed_forms(self, closed: list[int]) -> None:
-        """Check that the sets of some tokens stay for ever, if limits are as stated, which `check_limits` checks."""
+        """Check that the sets of some tokens stay for ever, if limits are as stated,
+        which `check_limits` checks.
+        """
         alpha, s, moving = self.alpha[-1], self.limits, self.proved - self.leads.keys()
         require(
             all(self.proved.issuperset(self.sets[i]) for i in moving),
@@ -347,7 +361,9 @@ class Proof:
                 self.tested += 1
 
     def check_limits(self, document: Any) -> tuple[int, ...]:
-        """Check positions, leaders, points, limits and weights; return the layer from which each leader leads."""
+        """Check positions, leaders, points, limits and weights; return the layer from
+        which each leader leads.
+        """
         require(
             read_rows(document["positions"], self.d) == self.z, "positions are wrong"
         )
@@ -402,7 +418,9 @@ class Proof:
 def is_positive(
     F0: Fraction, F1: list[Fraction], F2: list[Fraction], rho: Fraction
 ) -> bool:
-    """Return whether F0 + rho^m F1(m) + rho^2m F2(m) > 0 at every m >= 0, by a condition that is enough."""
+    """Return whether F0 + rho^m F1(m) + rho^2m F2(m) > 0 at every m >= 0, by a
+    condition that is enough.
+    """
     if not any(
         F1[1:] + F2[1:]
     ):  # a parabola in t = rho^m, by its coefficients of t^2, t (1 - t) and (1 - t)^2
@@ -419,7 +437,9 @@ def is_positive(
 
 
 def worst(coefficients: list[Fraction], rho: Fraction) -> Any:
-    """Return a bound of -rho^m sum_r f_r C(m, r) over m >= 0: each term is largest at m = floor(r / (1 - rho))."""
+    """Return a bound of -rho^m sum_r f_r C(m, r) over m >= 0: each term is largest at m
+    = floor(r / (1 - rho)).
+    """
     at = [(r, int(r / (1 - rho))) for r in range(len(coefficients))]
     peaks = [
         comb(m, r) * rho**m if m <= MAX_EXPONENT else rho**r / (1 - rho) ** (r + 1)

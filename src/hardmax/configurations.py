@@ -60,15 +60,17 @@ CONFIGURATIONS = (*PAPER_CONFIGURATIONS, *RANDOM_CONFIGURATIONS)
 def configuration(
     name: str, *, n: int | None = None, d: int | None = None, seed: int = 0
 ) -> FloatArray:
-    """Return the tokens of a named configuration, shape (n, d), the same for the same seed.
+    """Return the tokens of a named configuration, shape (n, d), the same for the same
+    seed.
 
     Parameters
     ----------
     name : str
-        "triangle", "emerging-leader", "square" or "edge-clusters", the rows of Figure 2 of arXiv 2407.01602; or
-        "gaussian", "ball" or "sphere".
+        "triangle", "emerging-leader", "square" or "edge-clusters", the rows of Figure 2
+        of arXiv 2407.01602; or "gaussian", "ball" or "sphere".
     n, d : int, optional
-        Number and dimension of random tokens, by default 100 and 2. The paper's configurations have their own.
+        Number and dimension of random tokens, by default 100 and 2. The paper's
+        configurations have their own.
     seed : int
         Seed of the random tokens; 0 or larger.
 
@@ -141,10 +143,11 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     Parameters
     ----------
     name : str
-        "identity"; "minus-identity"; "random", Gaussian with variance 1/d; "positive", uniform in [0, 1), whose leading
-        eigenvalue is simple and positive; "definite", W W^T / d with Gaussian W; or an example of arXiv 2305.05465:
-        "paper-2d", "paper-3d" and "paper-3d-positive" lead to hyperplanes, "paper-codimension" to codimension 2 (a
-        conjecture), "paper-product" to a polytope times a line.
+        "identity"; "minus-identity"; "random", Gaussian with variance 1/d; "positive",
+        uniform in [0, 1), whose leading eigenvalue is simple and positive; "definite",
+        W W^T / d with Gaussian W; or an example of arXiv 2305.05465: "paper-2d",
+        "paper-3d" and "paper-3d-positive" lead to hyperplanes, "paper-codimension" to
+        codimension 2 (a conjecture), "paper-product" to a polytope times a line.
     d : int, optional
         Size, by default 2. The paper's examples have their own.
     seed : int

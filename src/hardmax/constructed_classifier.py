@@ -1,7 +1,9 @@
-"""A hardmax transformer that classifies given sequences exactly: a construction after arXiv 2502.02270.
+"""A hardmax transformer that classifies given sequences exactly: a construction after
+arXiv 2502.02270.
 
-It memorises: nothing is learned, and what it returns for other sequences means nothing. `docs/newer-models.md` proves
-each step. Tokens carry (s, code, 0, ...): s > 0 names the token, the code its sequence, all in rational numbers.
+It memorises: nothing is learned, and what it returns for other sequences means nothing.
+`docs/newer-models.md` proves each step. Tokens carry (s, code, 0, ...): s > 0 names the
+token, the code its sequence, all in rational numbers.
 """
 
 from collections.abc import Hashable, Sequence
@@ -27,10 +29,11 @@ Relu = tuple[
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Block(Layered):
-    """A block of the constructed classifier: hardmax attention with B = e_2 e_1^T and V = e_2 e_2^T, then ReLUs.
+    """A block of the constructed classifier: hardmax attention with B = e_2 e_1^T and V
+    = e_2 e_2^T, then ReLUs.
 
-    z_2 <- z_2 + max_j z_j2 if `attends_here`, as every token attends to the largest z_j2, and then
-    z <- z + W2 relu(W1 z + b).
+    z_2 <- z_2 + max_j z_j2 if `attends_here`, as every token attends to the largest
+    z_j2, and then z <- z + W2 relu(W1 z + b).
 
     Attributes
     ----------
@@ -89,11 +92,14 @@ class Block(Layered):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConstructedClassifier(Layered):
-    """The transformer that `construct_classifier` returns. It memorises, and prints its size.
+    """The transformer that `construct_classifier` returns. It memorises, and prints its
+    size.
 
-    It is a rule that runs block k at layer k: `hm.simulate(sequence, model, layers=len(model.blocks))` computes with
-    Fractions and rounds the tokens that it returns. Blocks alone, or in `Compose` with each other, are exact, too;
-    beside other rules, or in a run that starts from rounded tokens, rounding errors grow by the largest coefficient.
+    It is a rule that runs block k at layer k: `hm.simulate(sequence, model,
+    layers=len(model.blocks))` computes with Fractions and rounds the tokens that it
+    returns. Blocks alone, or in `Compose` with each other, are exact, too; beside other
+    rules, or in a run that starts from rounded tokens, rounding errors grow by the
+    largest coefficient.
 
     Attributes
     ----------
@@ -102,9 +108,10 @@ class ConstructedClassifier(Layered):
     labels : tuple
         The distinct labels, in the order of their first sequence.
     counts : dict
-        Sequences, rounds, blocks, parameters that are not 0, and the largest coefficient; for comparison
-        `paper_blocks`, 2 sum_j m_j + 2 N + 1 in the paper for N sequences of m_j tokens, and `paper_parameters`,
-        d sum_j m_j, to which the paper's number of parameters is proportional.
+        Sequences, rounds, blocks, parameters that are not 0, and the largest
+        coefficient; for comparison `paper_blocks`, 2 sum_j m_j + 2 N + 1 in the paper
+        for N sequences of m_j tokens, and `paper_parameters`, d sum_j m_j, to which the
+        paper's number of parameters is proportional.
 
     Examples
     --------
@@ -138,13 +145,17 @@ class ConstructedClassifier(Layered):
         return self.blocks[0].W1.shape[1]
 
     def run(self, sequence: Array) -> list[AnyArray]:
-        """Return the tokens of a sequence before the first and after each block, as Fractions."""
+        """Return the tokens of a sequence before the first and after each block, as
+        Fractions.
+        """
         tokens = to_fractions(_check_sequence(sequence))
         self.check(tokens)
         return list(accumulate(range(len(self.blocks)), self.layer, initial=tokens))
 
     def predict(self, sequences: Sequence[Array]) -> list[Hashable]:
-        """Return the label of each sequence, in rational arithmetic; that of a new sequence means nothing."""
+        """Return the label of each sequence, in rational arithmetic; that of a new
+        sequence means nothing.
+        """
         outputs = [
             round(self.run(sequence)[-1][0, 0])
             for sequence in _check_list(sequences, "sequences")
@@ -162,7 +173,8 @@ def construct_classifier(
     Parameters
     ----------
     sequences : sequence of (m_j, d) arrays
-        Floats, integers or Fractions with d of at least 2; different as sets of tokens where labels differ.
+        Floats, integers or Fractions with d of at least 2; different as sets of tokens
+        where labels differ.
     labels : sequence
         One label per sequence.
 
@@ -227,7 +239,8 @@ def construct_classifier(
             for bias, a in corners
         ]
 
-    # x <- (s, 0, ...), by x = relu(x) - relu(-x); 1 - least is added by a ReLU of a constant
+    # x <- (s, 0, ...), by x = relu(x) - relu(-x); 1 - least is added by a ReLU of a
+    # constant
     project: list[Relu] = [({}, Fraction(1), {0: 1 - least})]
     for r in range(d):
         out = {q: Fraction(v[r] * (q == 0) - (q == r)) for q in {0, r}}
@@ -301,9 +314,11 @@ def _code(tokens: AnyArray, keys: Array | None) -> AnyArray:
 
 
 def _choose_direction(points: Sequence[tuple[Fraction, ...]]) -> list[int]:
-    """Return the integers v, among some, whose products with the points have the largest gap for their range.
+    """Return the integers v, among some, whose products with the points have the
+    largest gap for their range.
 
-    Coefficients grow with range / gap. Mere distinctness may rest on the rounding of the input: 0.1 + 0.2 and 0.3.
+    Coefficients grow with range / gap. Mere distinctness may rest on the rounding of
+    the input: 0.1 + 0.2 and 0.3.
     """
     rows, _ = over_one_denominator(np.array(points, object))
 

@@ -1,4 +1,6 @@
-"""Limits of `FrankWolfe` and `Localmax`: layers in rational arithmetic until a certificate holds."""
+"""Limits of `FrankWolfe` and `Localmax`: layers in rational arithmetic until a
+certificate holds.
+"""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,12 +21,14 @@ from hardmax.search.sets import Classes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupLimit:
-    """Limits of tokens under `FrankWolfe` or `Localmax`, as `limit` returns them. It prints as a sentence.
+    """Limits of tokens under `FrankWolfe` or `Localmax`, as `limit` returns them. It
+    prints as a sentence.
 
     Attributes
     ----------
     tokens : (n, d) array
-        The limit of every token, rounded once; positions at `layer` where there is no certificate.
+        The limit of every token, rounded once; positions at `layer` where there is no
+        certificate.
     certified : bool
         True when the sets of `layer` are proved to be those of all later layers.
     layer : int
@@ -34,7 +38,8 @@ class GroupLimit:
     points : (m, d) array
         The distinct limits; without a certificate the distinct positions.
     leaders : (k,) array
-        Tokens that are their own only target at `layer`, the first of each set of equal ones.
+        Tokens that are their own only target at `layer`, the first of each set of equal
+        ones.
     sets : (n, n) boolean array
         The sets of `layer`: row i has the tokens whose mean token i moves towards.
     reason : str
@@ -72,7 +77,9 @@ class GroupLimit:
         return f"Certified at layer {self.layer}. {count(len(self.points), 'group')} of {len(self.tokens)} tokens."
 
     def exact(self) -> AnyArray:
-        """Return the limits as an (n, d) array of Fractions. An `InputError` without a certificate."""
+        """Return the limits as an (n, d) array of Fractions. An `InputError` without a
+        certificate.
+        """
         if not self.certified:
             raise InputError(
                 f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`."
@@ -80,9 +87,11 @@ class GroupLimit:
         return self._exact
 
     def certificate(self) -> dict[str, Any]:
-        """Return layer, exact positions, sets and limits for JSON: all that the conditions of the proof need.
+        """Return layer, exact positions, sets and limits for JSON: all that the
+        conditions of the proof need.
 
-        `docs/newer-models.md` states the conditions. An `InputError` without a certificate.
+        `docs/newer-models.md` states the conditions. An `InputError` without a
+        certificate.
         """
         limits, sets = (
             write_rows(self.exact()),
@@ -102,7 +111,9 @@ def find_group_limit(
     max_layers: int,
     progress: Progress | None = None,
 ) -> GroupLimit:
-    """Return the limit of tokens (n, d), Fractions or floats, under one of the two rules."""
+    """Return the limit of tokens (n, d), Fractions or floats, under one of the two
+    rules.
+    """
     if tokens.ndim != 2:
         must, got = (
             f"be one token set of shape (n, d) for {type(rule).__name__}",
@@ -177,7 +188,8 @@ def _means(sets: BoolArray, Z: AnyArray) -> AnyArray:
 def _follow_leaders(
     sets: BoolArray, means: AnyArray, Z: AnyArray, rule: FrankWolfe, k: int
 ) -> bool:
-    """Return whether Theorem 4 decides all points: targets lead, and a point at their mean keeps them as targets.
+    """Return whether Theorem 4 decides all points: targets lead, and a point at their
+    mean keeps them as targets.
 
     A step of 1 takes points to that mean, which must then have no other target.
     """
@@ -195,9 +207,11 @@ def _follow_leaders(
 
 
 def are_quiescent(sets: BoolArray, Z: AnyArray, A: Any, eps: Fraction) -> bool:
-    """Return whether the sets N_i are a partition in which every product inside leads those outside by more than eps.
+    """Return whether the sets N_i are a partition in which every product inside leads
+    those outside by more than eps.
 
-    For all p, q in a group G and r outside: ⟨A z_p, z_q - z_r⟩ > eps. With N_p = G for all p in G the sets are final.
+    For all p, q in a group G and r outside: ⟨A z_p, z_q - z_r⟩ > eps. With N_p = G for
+    all p in G the sets are final.
     """
     if not (sets.diagonal().all() and (sets == sets.T).all()):
         return False

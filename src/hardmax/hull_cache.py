@@ -1,4 +1,6 @@
-"""`HullCache`: exact hard attention on two-dimensional keys that arrive one after another, a cache for decoding."""
+"""`HullCache`: exact hard attention on two-dimensional keys that arrive one after
+another, a cache for decoding.
+"""
 
 import math
 import zipfile
@@ -31,22 +33,25 @@ NOTHING = np.empty(0, np.intp)
 
 
 class HullCache:
-    """Keys in the plane and their values, appended one after another, for exact hard attention.
+    """Keys in the plane and their values, appended one after another, for exact hard
+    attention.
 
     o = mean of v_j over j in C,   C = argmax_j <q, k_j> over all keys so far.
 
-    A maximum lies on the convex hull of the keys. For h vertices and t different keys that tie, an append takes
-    O(log h), amortized, and a query O(log h + t). C is that of real arithmetic, as in
-    `hardmax_attention(causal=True)`: comparisons that floats leave open are repeated exactly. Equal keys, and keys on
-    one edge of the hull, tie. Without numba, and once a key or value is a number that float64 cannot hold or a key is
-    beyond 2^-400 and 2^400 in size, NumPy computes all products, and rational arithmetic those that are close. The same
-    holds for a query with such numbers, for itself alone. A call that raises an error changes nothing.
+    A maximum lies on the convex hull of the keys. For h vertices and t different keys
+    that tie, an append takes O(log h), amortized, and a query O(log h + t). C is that
+    of real arithmetic, as in `hardmax_attention(causal=True)`: comparisons that floats
+    leave open are repeated exactly. Equal keys, and keys on one edge of the hull, tie.
+    Without numba, and once a key or value is a number that float64 cannot hold or a key
+    is beyond 2^-400 and 2^400 in size, NumPy computes all products, and rational
+    arithmetic those that are close. The same holds for a query with such numbers, for
+    itself alone. A call that raises an error changes nothing.
 
     Parameters
     ----------
     ties : {"mean", "latest", "first"}
-        The output for a set with several members: the mean of their values, the value that was appended last, or the
-        first.
+        The output for a set with several members: the mean of their values, the value
+        that was appended last, or the first.
 
     Examples
     --------
@@ -93,7 +98,8 @@ class HullCache:
         Parameters
         ----------
         keys : (..., m, 2) array or tensor
-            Floats, integers or Fractions. Leading axes are heads, the same in all calls.
+            Floats, integers or Fractions. Leading axes are heads, the same in all
+            calls.
         values : (..., m, dv) array or tensor
             One row for each key.
         """
@@ -111,13 +117,15 @@ class HullCache:
         Returns
         -------
         (..., n, dv) array or tensor
-            float64, or Fractions where float64 cannot hold the values; for a tensor, one of the type of `queries`.
+            float64, or Fractions where float64 cannot hold the values; for a tensor,
+            one of the type of `queries`.
         """
         Q = self._check_queries(queries, self._leading or ())
         return self._attend(*self._nothing, Q, queries)
 
     def attend(self, queries: Array, keys: Array, values: Array) -> Array:
-        """Append each key, and answer the query of the same index: causal attention, after the keys so far.
+        """Append each key, and answer the query of the same index: causal attention,
+        after the keys so far.
 
         Parameters
         ----------
@@ -140,7 +148,8 @@ class HullCache:
         return self._attend(K, V, Q, queries, seen)
 
     def sets(self, queries: Array) -> Sets:
-        """Return C of each query, as indices of keys in the order of their arrival; head after head.
+        """Return C of each query, as indices of keys in the order of their arrival;
+        head after head.
 
         Parameters
         ----------
@@ -161,14 +170,18 @@ class HullCache:
         )
 
     def evict(self, number: int) -> None:
-        """Refuse to drop the first keys: the keys that they hide would have to come back to the hull."""
+        """Refuse to drop the first keys: the keys that they hide would have to come
+        back to the hull.
+        """
         advice = "Append the keys that stay to a new cache."
         raise InputError(
             f"A HullCache must keep its keys, as they hide others. Got `evict({number!r})`. {advice}"
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write keys and values to a file that ends in .npz, for `HullCache.load`; an older one is replaced."""
+        """Write keys and values to a file that ends in .npz, for `HullCache.load`; an
+        older one is replaced.
+        """
         check_ending(path, (".npz",))
         K, V = (
             self._history()
@@ -217,7 +230,9 @@ class HullCache:
         return tuple(x[:, :0] for x in self._parts[0])  # type: ignore[return-value]
 
     def _history(self) -> tuple[AnyArray, AnyArray]:
-        """Return all keys (heads, n, 2) and values (heads, n, dv): floats, or Fractions alone."""
+        """Return all keys (heads, n, 2) and values (heads, n, dv): floats, or Fractions
+        alone.
+        """
         if len(self._parts) > 1:
             K, V = (
                 np.concatenate(arrays, axis=1)
@@ -235,7 +250,9 @@ class HullCache:
         starts: IntArray = NOTHING,
         members: IntArray = NOTHING,
     ) -> AnyArray:
-        """Append checked keys and values, and return outputs of queries, unless these are left to the reference."""
+        """Append checked keys and values, and return outputs of queries, unless these
+        are left to the reference.
+        """
         self._is_exact |= V.dtype == object or not _fits(K).all()
         out = np.empty((*Q.shape[:2], V.shape[2]))
         if not self._is_exact:
@@ -277,7 +294,9 @@ class HullCache:
         queries: Array,
         seen: IntArray | None = None,
     ) -> Array:
-        """Append checked keys and values, and return the outputs of the checked queries Q, as `queries` are."""
+        """Append checked keys and values, and return the outputs of the checked queries
+        Q, as `queries` are.
+        """
         floats, odd = _split(Q)
         out = self._step(K, V, floats)
         some = (
@@ -300,7 +319,9 @@ class HullCache:
         )
 
     def _exact_sets(self, Q: AnyArray, seen: IntArray | None = None) -> Sets:
-        """Return the sets by the reference: all products, in rational arithmetic where floats leave them open."""
+        """Return the sets by the reference: all products, in rational arithmetic where
+        floats leave them open.
+        """
         if not Q.size:
             return Sets.of([])
         heads, metric = zip(Q, self._history()[0], strict=True), Metric.of(None)
@@ -374,7 +395,9 @@ class HullCache:
 
 
 def _numbers(given: Array, name: str) -> AnyArray:
-    """Return a copy as float64, or as Fractions where float64 could not hold the numbers."""
+    """Return a copy as float64, or as Fractions where float64 could not hold the
+    numbers.
+    """
     array = _validation.exact_numbers(
         _validation.as_array(given, name, "have rows of equal length"), name
     )
@@ -391,7 +414,9 @@ def _fits(array: AnyArray) -> BoolArray:
 
 
 def _split(Q: AnyArray) -> tuple[FloatArray, IntArray]:
-    """Return queries for compiled comparisons, and the indices at which some query does not fit and is replaced."""
+    """Return queries for compiled comparisons, and the indices at which some query does
+    not fit and is replaced.
+    """
     fits, floats = _fits(Q), Q.astype(np.float64)
     odd = NOTHING if fits.all() else np.flatnonzero(~fits.all(axis=(0, 2)))
     floats[:, odd] = 1.0

@@ -67,7 +67,8 @@ def leader_table(
     Parameters
     ----------
     trajectory : HardmaxTrajectory
-        Trajectory of one token set. Margins are those of the layer at which a leader emerged, if every layer was kept.
+        Trajectory of one token set. Margins are those of the layer at which a leader
+        emerged, if every layer was kept.
     most : int, optional
         Maximal number of leaders; by default all.
 
@@ -121,9 +122,11 @@ def leader_table(
 def split_margin(
     tokens: Any, token: int, leader: int, other: int, A: Any = None
 ) -> AnyArray:
-    """Split the lead of one key over another exactly by coordinate: why a token follows this leader.
+    """Split the lead of one key over another exactly by coordinate: why a token follows
+    this leader.
 
-    ⟨A z_i, z_l - z_j⟩ = sum_r (A z_i)_r (z_l - z_j)_r. For heads pass the coordinates of one.
+    ⟨A z_i, z_l - z_j⟩ = sum_r (A z_i)_r (z_l - z_j)_r. For heads pass the coordinates
+    of one.
 
     Parameters
     ----------

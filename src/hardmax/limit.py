@@ -1,8 +1,9 @@
 """`limit`: the limit of every token, proved at a finite layer, and `Limits` of a batch.
 
-Layers run until each token is decided by Theorem 1 or 4, or by C1 under a mask, or until T or chain
-(`exact/certificates.py`) decide the rest.
-Then the limit is known exactly: leaders stand still, and every other token tends to a convex combination of leaders.
+Layers run until each token is decided by Theorem 1 or 4, or by C1 under a mask, or
+until T or chain (`exact/certificates.py`) decide the rest. Then the limit is known
+exactly: leaders stand still, and every other token tends to a convex combination of
+leaders.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +32,8 @@ from hardmax.trajectories.limits import Comparable, Limit
 class Limits(Comparable, LazySequence[Limit]):
     """Limits of the token sets of a batch, as `limit` returns them.
 
-    `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens alone. It can be pickled.
+    `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens
+    alone. It can be pickled.
 
     Attributes
     ----------
@@ -40,11 +42,13 @@ class Limits(Comparable, LazySequence[Limit]):
     certified, layer : (batch,) arrays
         Whether every limit of a token set is proved, and at which layer.
     clusters : (batch, n) array
-        Index of the limit of each token in `limits[b].points`; -1 where undecided, and for padding.
+        Index of the limit of each token in `limits[b].points`; -1 where undecided, and
+        for padding.
     leads : (batch, n) boolean array
         True for leaders, the first of each set of equal tokens.
     stats : dict
-        Kernel and why, arithmetic, layers, queries, sets compared exactly, number of token sets in one pass.
+        Kernel and why, arithmetic, layers, queries, sets compared exactly, number of
+        token sets in one pass.
 
     Examples
     --------
@@ -85,7 +89,9 @@ class Limits(Comparable, LazySequence[Limit]):
 
     @cached_property
     def status(self) -> str:
-        """State in a sentence for how many token sets the limit is proved, and why not for the others."""
+        """State in a sentence for how many token sets the limit is proved, and why not
+        for the others.
+        """
         proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
         if self.certified.any():
             proved += f", the last at layer {int(self.layer[self.certified].max())}"
@@ -112,16 +118,19 @@ def limit(
     tokens : (n, d) or (batch, n, d) array
         Floats, integers or Fractions; a torch tensor gives tensors back.
     rule : Hardmax, FrankWolfe or Localmax
-        `Hardmax` with `normalize=True`, as without normalisation tokens grow for ever. With `causal=True` token i sees
-        tokens 0 to i alone; for a prefix that grows use `CausalLimit`. The other two give a `GroupLimit`, except
-        `Localmax` with eps = 0, which is `Hardmax`.
+        `Hardmax` with `normalize=True`, as without normalisation tokens grow for ever.
+        With `causal=True` token i sees tokens 0 to i alone; for a prefix that grows use
+        `CausalLimit`. The other two give a `GroupLimit`, except `Localmax` with eps =
+        0, which is `Hardmax`.
     max_layers : int
         Stop after this many layers; the result then states what is known.
     mask : (n,) or (batch, n) boolean array, optional
-        True for real tokens. The others are padding, and the limit is that of the real ones alone.
+        True for real tokens. The others are padding, and the limit is that of the real
+        ones alone.
     attention_mask : (n, n) boolean array, optional
-        Row i is True for the tokens that token i sees: itself, and with a token all that this one sees, without a
-        cycle. So are the ancestors in a tree, and earlier tokens of the same block; a sliding window is not.
+        Row i is True for the tokens that token i sees: itself, and with a token all
+        that this one sees, without a cycle. So are the ancestors in a tree, and earlier
+        tokens of the same block; a sliding window is not.
     kernel : str
         How the largest products are found, with the same sets: see `simulate`.
     progress : callable, optional
@@ -130,15 +139,16 @@ def limit(
     Returns
     -------
     Limit
-        The limit of every token, with its proof. Where the layers were too few, `certified` is False and `reason` says
-        why. For a batch `Limits`, a sequence of them. Small token sets without ties go in one pass, and the others one
-        by one, with the same limits.
+        The limit of every token, with its proof. Where the layers were too few,
+        `certified` is False and `reason` says why. For a batch `Limits`, a sequence of
+        them. Small token sets without ties go in one pass, and the others one by one,
+        with the same limits.
 
     Raises
     ------
     ParameterError
-        If `tokens` are not finite numbers, do not fit `A`, if `rule` has `normalize=False`, or if `attention_mask` is
-        not a partial order.
+        If `tokens` are not finite numbers, do not fit `A`, if `rule` has
+        `normalize=False`, or if `attention_mask` is not a partial order.
     ParameterTypeError
         If `rule` is not a `Hardmax`.
     MissingExtra
@@ -209,7 +219,9 @@ def check_rule(rule: Hardmax) -> None:
 
 
 def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
-    """Return the mask, and the causal one if the rule has it, as an (n, n) array that is a partial order."""
+    """Return the mask, and the causal one if the rule has it, as an (n, n) array that
+    is a partial order.
+    """
     name, seen = "attention_mask", np.asarray(to_numpy(mask))
     if seen.dtype != bool or seen.shape != (n, n):
         got = f"{seen.dtype} of shape {seen.shape}"
@@ -270,7 +282,9 @@ def _find_batch_limits(
     given: Array,
     seen: BoolArray | None,
 ) -> Limits:
-    """Return the limits of a batch of checked tokens: in one pass where possible, else one by one."""
+    """Return the limits of a batch of checked tokens: in one pass where possible, else
+    one by one.
+    """
     total, done, shared = int(real.sum()), 0, None
 
     def report(more: int, _: int = 0) -> None:
@@ -332,7 +346,9 @@ def make_limit(
     given: Array,
     pace: float = 0.0,
 ) -> Limit:
-    """Return the limit of every token of the classes of `found`, whose limits are `tokens` (m, d)."""
+    """Return the limit of every token of the classes of `found`, whose limits are
+    `tokens` (m, d).
+    """
     classes, labels, certified = (
         found.classes,
         found.classes.labels,

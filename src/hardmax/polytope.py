@@ -44,7 +44,9 @@ class Polytope:
 
     @cached_property
     def _inner(self) -> FloatArray:
-        """Vertices in coordinates of their own affine hull, scaled to about 1: (n_leaders, dimension)."""
+        """Vertices in coordinates of their own affine hull, scaled to about 1:
+        (n_leaders, dimension).
+        """
         offsets = self.vertices - self.vertices[0]
         size = float(np.abs(offsets).max()) or 1.0
         _, scales, basis = np.linalg.svd(offsets / size, full_matrices=False)
@@ -63,7 +65,8 @@ class Polytope:
 
     @cached_property
     def facets(self) -> IntArray:
-        """Facets as rows of vertex indices, triangulated: (n_facets, dimension). Points and segments by hand.
+        """Facets as rows of vertex indices, triangulated: (n_facets, dimension). Points
+        and segments by hand.
 
         Above dimension 8 they are too many to list, and refused.
         """
@@ -80,7 +83,9 @@ class Polytope:
 
     @cached_property
     def outline(self) -> IntArray:
-        """Vertex indices in order around a polygon; for a point or a segment all of them."""
+        """Vertex indices in order around a polygon; for a point or a segment all of
+        them.
+        """
         if self.dimension > 2:
             raise InputError(
                 f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`."
@@ -91,7 +96,9 @@ class Polytope:
 
     @cached_property
     def _hull(self) -> "scipy.spatial.ConvexHull":
-        """Qhull on the vertices; where they are flat within rounding, with joggled input."""
+        """Qhull on the vertices; where they are flat within rounding, with joggled
+        input.
+        """
         try:
             return scipy.spatial.ConvexHull(self._inner)
         except scipy.spatial.QhullError:

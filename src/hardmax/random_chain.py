@@ -1,7 +1,9 @@
-"""Frank-Wolfe attention at finite temperature: a random chain, and how long its tokens stay where they are.
+"""Frank-Wolfe attention at finite temperature: a random chain, and how long its tokens
+stay where they are.
 
-x_i <- (1 - gamma) x_i + gamma x_J, where J = j with probability proportional to exp(beta ⟨x_i, x_j⟩), independently for
-every token (arXiv 2508.09628 with B = I). Tokens near vertices that lead stay for a time exponential in beta.
+x_i <- (1 - gamma) x_i + gamma x_J, where J = j with probability proportional to
+exp(beta ⟨x_i, x_j⟩), independently for every token (arXiv 2508.09628 with B = I).
+Tokens near vertices that lead stay for a time exponential in beta.
 """
 
 from dataclasses import dataclass
@@ -27,7 +29,8 @@ def exit_times(
     max_steps: int = 10_000,
     seed: int = 0,
 ) -> FloatArray:
-    """Simulate the random chain, and return the first step at which a token has left the ball around its start.
+    """Simulate the random chain, and return the first step at which a token has left
+    the ball around its start.
 
     Parameters
     ----------
@@ -84,9 +87,11 @@ def exit_times(
 
 @dataclass(frozen=True)
 class ExitBound:
-    """A proved lower bound of exit times of the random chain, as `exit_bound` returns it.
+    """A proved lower bound of exit times of the random chain, as `exit_bound` returns
+    it.
 
-    P[no token has left its ball before step t] >= 1 - exp(M (1 + log(t n^2 / M) - beta c0 / 2)).
+    P[no token has left its ball before step t] >= 1 - exp(M (1 + log(t n^2 / M) - beta
+    c0 / 2)).
 
     Attributes
     ----------
@@ -112,14 +117,18 @@ class ExitBound:
     applies: bool
 
     def probability(self, t: float) -> float:
-        """Return a lower bound of the probability that no token has left before step t; 0 where nothing is proved."""
+        """Return a lower bound of the probability that no token has left before step t;
+        0 where nothing is proved.
+        """
         if not self.applies or t <= self.M:
             return float(self.applies)  # fewer than M steps cannot be enough
         exponent = self.M * (1 + log(t * self.n**2 / self.M) - self.beta * self.c0 / 2)
         return max(0.0, 1 - exp(min(exponent, 1.0)))
 
     def time(self, probability: float = 0.5) -> float:
-        """Return the step before which no token leaves with at least this probability; 0 where nothing is proved."""
+        """Return the step before which no token leaves with at least this probability;
+        0 where nothing is proved.
+        """
         probability = _validation.check_range(
             probability, "probability", 0.0, 1.0, "0.5 gives the median."
         )
@@ -135,10 +144,12 @@ class ExitBound:
 
 
 def exit_bound(tokens: Any, *, beta: float, gamma: float, eps: float) -> ExitBound:
-    """Return a lower bound of the exit times of the random chain that starts at its leaders.
+    """Return a lower bound of the exit times of the random chain that starts at its
+    leaders.
 
-    An exit needs M = ceil(eps / (gamma diam)) steps towards another token, and each has probability at most
-    n exp(-beta c0/2) while all tokens stay in their balls. `docs/newer-models.md` has the proof.
+    An exit needs M = ceil(eps / (gamma diam)) steps towards another token, and each has
+    probability at most n exp(-beta c0/2) while all tokens stay in their balls.
+    `docs/newer-models.md` has the proof.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""`simulate`: tokens through layers or in continuous time, with one runner for each kind of rule."""
+"""`simulate`: tokens through layers or in continuous time, with one runner for each
+kind of rule.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -109,42 +111,49 @@ def simulate(
 ) -> Trajectory:
     """Run tokens under a rule: through layers, or in continuous time.
 
-    For the limit of `Hardmax` at infinite depth use `hardmax.limit`, which stops once the limit is proved.
+    For the limit of `Hardmax` at infinite depth use `hardmax.limit`, which stops once
+    the limit is proved.
 
     Parameters
     ----------
     tokens : (n, d) or (batch, n, d) array
-        Floats, integers or Fractions. The state is float64, or the float dtype of the input. Torch tensors give torch
-        tensors back; gradients pass through every rule but `Hardmax` by itself, whose sets are found exactly.
+        Floats, integers or Fractions. The state is float64, or the float dtype of the
+        input. Torch tensors give torch tensors back; gradients pass through every rule
+        but `Hardmax` by itself, whose sets are found exactly.
     rule : Rule
-        `Hardmax`, `Softmax`, `FeedForward`, `Normalize`, `Compose` (layers); `SelfAttention`, `Sphere` (time);
-        `MultiHead` of either.
+        `Hardmax`, `Softmax`, `FeedForward`, `Normalize`, `Compose` (layers);
+        `SelfAttention`, `Sphere` (time); `MultiHead` of either.
     layers : int
         Number of layers, 0 or more; for rules with layers.
     times : increasing numbers, or one positive number
-        Times at which to save tokens; the input is the state at time 0. One number T means 101 times from 0 to T, or
-        every step of length `dt`. For flows.
+        Times at which to save tokens; the input is the state at time 0. One number T
+        means 101 times from 0 to T, or every step of length `dt`. For flows.
     save : "all" or "last"
         Whether to keep every layer (or time), or the last alone.
     mask : (n,) or (batch, n) boolean array, optional
-        True for real tokens. The others are padding, may hold any value, and change nothing.
+        True for real tokens. The others are padding, may hold any value, and change
+        nothing.
     method : str
-        For flows. "DOP853" (the default) and "RK45" (the default from `rtol=1e-7` on) have compiled steps; "RK23",
-        "Radau", "BDF" and "LSODA" are SciPy's solvers. They control the error, and stop after `max_steps` (10,000)
-        steps, which the status states. "euler" and "rk4" take steps of length `dt`, of which `times` must be multiples,
-        and carry gradients: Euler is the residual network.
+        For flows. "DOP853" (the default) and "RK45" (the default from `rtol=1e-7` on)
+        have compiled steps; "RK23", "Radau", "BDF" and "LSODA" are SciPy's solvers.
+        They control the error, and stop after `max_steps` (10,000) steps, which the
+        status states. "euler" and "rk4" take steps of length `dt`, of which `times`
+        must be multiples, and carry gradients: Euler is the residual network.
     rtol, atol : numbers
-        Bounds on the error of every coordinate in one step: `rtol` (default 1e-8, from 1e-13 to 0.1) relative to the
-        coordinate (or its mean size over all tokens, if that is larger), plus `atol` (default 1e-13, at most 0.1)
-        relative to the largest coordinate of the input. The error of the trajectory adds up over the steps:
-        `python -m studies.flow_accuracy` measures it.
+        Bounds on the error of every coordinate in one step: `rtol` (default 1e-8, from
+        1e-13 to 0.1) relative to the coordinate (or its mean size over all tokens, if
+        that is larger), plus `atol` (default 1e-13, at most 0.1) relative to the
+        largest coordinate of the input. The error of the trajectory adds up over the
+        steps: `python -m studies.flow_accuracy` measures it.
     dt, max_steps : numbers
         See `method`. Each is refused where it has no meaning.
     kernel : str
-        For `Hardmax`, by itself or as a head with coordinates of its own: how the largest products are found. "auto"
-        takes the fastest; "numpy" (the definition), "hull", "kdtree", "scan" and "symmetric" name one. The sets are the
-        same; `stats["kernel"]` has the one used, and `stats["why"]` the reason. Token sets of a batch go in one pass
-        where they have no ties, with "auto" and "scan"; `stats["sets_in_one_pass"]` counts them.
+        For `Hardmax`, by itself or as a head with coordinates of its own: how the
+        largest products are found. "auto" takes the fastest; "numpy" (the definition),
+        "hull", "kdtree", "scan" and "symmetric" name one. The sets are the same;
+        `stats["kernel"]` has the one used, and `stats["why"]` the reason. Token sets of
+        a batch go in one pass where they have no ties, with "auto" and "scan";
+        `stats["sets_in_one_pass"]` counts them.
     progress : callable, optional
         Called with (done, total) after each layer or saved time.
 
@@ -156,7 +165,8 @@ def simulate(
     Raises
     ------
     ParameterError
-        If `tokens`, `mask`, `layers`, `times` or a setting has no meaning, or does not go with the rule.
+        If `tokens`, `mask`, `layers`, `times` or a setting has no meaning, or does not
+        go with the rule.
     ParameterTypeError
         If `rule` is not a rule, or `tokens` are not real numbers.
     MissingExtra
@@ -295,7 +305,9 @@ class _Job:
 
     @property
     def by_heads(self) -> bool:
-        """Whether each head runs alone: on coordinates of its own, and, as exact sets have none, without gradient."""
+        """Whether each head runs alone: on coordinates of its own, and, as exact sets
+        have none, without gradient.
+        """
         if not isinstance(self.rule, MultiHead) or self.rule.shared:
             return False
         return self.rule.continuous or not needs_gradient(
@@ -325,12 +337,16 @@ class _Job:
         return jobs
 
     def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
-        """Return a function to call after each layer or time, which counts and calls `progress`."""
+        """Return a function to call after each layer or time, which counts and calls
+        `progress`.
+        """
         numbers = count(done + 1)
         return lambda: self.progress(next(numbers), total)
 
     def floats(self) -> tuple[Array, Array | None]:
-        """Return the tokens as a float array or tensor with zeros for padding, and the keys that are not padding."""
+        """Return the tokens as a float array or tensor with zeros for padding, and the
+        keys that are not padding.
+        """
         state: Array = self.tokens if is_tensor(self.tokens) else self.start
         if is_tensor(state) and not state.dtype.is_floating_point:
             state = state.double()
@@ -351,7 +367,9 @@ class _Job:
         )
 
     def as_given(self, kept: AnyArray) -> Array:
-        """Return tokens (saved, batch, n, d) with the axes, dtype and array type of the input."""
+        """Return tokens (saved, batch, n, d) with the axes, dtype and array type of the
+        input.
+        """
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # numbers beyond the dtype become infinite
@@ -401,7 +419,9 @@ def _run(job: _Job) -> Trajectory:
     over="ignore", invalid="ignore"
 )  # numbers beyond the dtype become infinite
 def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
-    """Run all token sets in one pass where possible, and every other one by itself; exact sets in both."""
+    """Run all token sets in one pass where possible, and every other one by itself;
+    exact sets in both.
+    """
     batch, real = (
         job.array.reshape(-1, *job.array.shape[-2:]),
         np.atleast_2d(job.real),
@@ -627,7 +647,9 @@ def _run_with_gradients(job: _Job, method: Method) -> SmoothTrajectory:
 
 
 def _run_heads(job: _Job) -> SmoothTrajectory:
-    """Run each head by itself: heads on coordinates of their own are independent models."""
+    """Run each head by itself: heads on coordinates of their own are independent
+    models.
+    """
     heads = tuple(_run(one) for one in job.heads)
     stats: dict[str, Any] = {"heads": [head.stats for head in heads]}
     searched = [head.stats for head in heads if "kernel" in head.stats]

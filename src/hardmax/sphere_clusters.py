@@ -1,4 +1,6 @@
-"""What is predicted of attention on the sphere: number of clusters, common angle, and Renyi centres."""
+"""What is predicted of attention on the sphere: number of clusters, common angle, and
+Renyi centres.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +14,12 @@ from hardmax._types import FloatArray, IntArray
 
 
 def circle_clusters(beta: float) -> int:
-    """Return the predicted number of metastable clusters on the circle: argmax_k k^2 I_k(beta), about sqrt(2 beta).
+    """Return the predicted number of metastable clusters on the circle: argmax_k k^2
+    I_k(beta), about sqrt(2 beta).
 
-    A density 1 + eps cos(k phi) grows at a rate proportional to k^2 I_k(beta), with I_k the modified Bessel function,
-    so the number of waves that grows fastest is the number of clusters that form first from many uniform tokens.
+    A density 1 + eps cos(k phi) grows at a rate proportional to k^2 I_k(beta), with I_k
+    the modified Bessel function, so the number of waves that grows fastest is the
+    number of clusters that form first from many uniform tokens.
 
     Parameters
     ----------
@@ -40,10 +44,12 @@ def circle_clusters(beta: float) -> int:
 
 
 def common_angle(beta: float, n: int, times: Sequence[float]) -> FloatArray:
-    """Return the cosine between any two of n orthogonal tokens over time on the sphere: all pairs have one angle.
+    """Return the cosine between any two of n orthogonal tokens over time on the sphere:
+    all pairs have one angle.
 
-    gamma' = 2 e^{beta gamma} (1 - gamma) ((n - 1) gamma + 1)/(e^beta + (n - 1) e^{beta gamma}), gamma(0) = 0. Random
-    tokens in high dimension are nearly orthogonal (arXiv 2312.10794).
+    gamma' = 2 e^{beta gamma} (1 - gamma) ((n - 1) gamma + 1)/(e^beta + (n - 1) e^{beta
+    gamma}), gamma(0) = 0. Random tokens in high dimension are nearly orthogonal (arXiv
+    2312.10794).
 
     Parameters
     ----------
@@ -84,10 +90,11 @@ def common_angle(beta: float, n: int, times: Sequence[float]) -> FloatArray:
 
 
 def renyi_centres(tokens: Any, delta: float, *, strong: bool = False) -> IntArray:
-    """Return the Renyi centres of tokens on the sphere: greedily, each at an angle above delta from earlier centres.
+    """Return the Renyi centres of tokens on the sphere: greedily, each at an angle
+    above delta from earlier centres.
 
-    Under causal attention at inverse temperature beta, with delta about beta^{-1/2}, centres hardly move for long and
-    capture the others (arXiv 2411.04990).
+    Under causal attention at inverse temperature beta, with delta about beta^{-1/2},
+    centres hardly move for long and capture the others (arXiv 2411.04990).
 
     Parameters
     ----------

@@ -1,15 +1,19 @@
-"""Certified temperature: the beta from which softmax provably makes the choices of hardmax for given tokens.
+"""Certified temperature: the beta from which softmax provably makes the choices of
+hardmax for given tokens.
 
-Let both runs start at z and let layer k of `Hardmax` have the targets l(i), without ties. With the leads
-g_ij = ⟨A z_i, z_l(i) - z_j⟩ and e_k a bound of the distance of the two runs, eta = |A| (2 R e + e^2) bounds the change
-of a product, and
+Let both runs start at z and let layer k of `Hardmax` have the targets l(i), without
+ties. With the leads g_ij = ⟨A z_i, z_l(i) - z_j⟩ and e_k a bound of the distance of the
+two runs, eta = |A| (2 R e + e^2) bounds the change of a product, and
 
-    e_{k+1} = e_k + b max_i sum_j (|z_l(i) - z_j| + 2 e_k) exp(-beta max(0, g_ij - 2 eta)).    (1)
+    e_{k+1} = e_k + b max_i sum_j (|z_l(i) - z_j| + 2 e_k) exp(-beta max(0, g_ij - 2
+    eta)).    (1)
 
-To each layer is added a bound for the rounding of both runs, of about 4 (n + 16) u R with u = 2^-53. Tokens and A are
-first scaled by powers of two, so that their largest entries lie in [1/2, 1).
+To each layer is added a bound for the rounding of both runs, of about 4 (n + 16) u R
+with u = 2^-53. Tokens and A are first scaled by powers of two, so that their largest
+entries lie in [1/2, 1).
 
-While 2 eta < g_ij for all i and j, each token of the softmax run has its largest weight on the target of hardmax.
+While 2 eta < g_ij for all i and j, each token of the softmax run has its largest weight
+on the target of hardmax.
 """
 
 from collections.abc import Sequence
@@ -32,15 +36,18 @@ SAFETY = 1 + 1e-9  # of each layer's bound, for the rounding of its own computat
 
 @dataclass(frozen=True, repr=False)
 class TemperatureCertificate:
-    """The inverse temperature that `certify` returns, with the bounds of the distance. It prints as a sentence.
+    """The inverse temperature that `certify` returns, with the bounds of the distance.
+    It prints as a sentence.
 
     Attributes
     ----------
     beta : number
-        From this inverse temperature on softmax has its largest weight where hardmax chooses, at all layers; inf if
-        some layer has a tie, if a lead is below the rounding of floats, or if the number exceeds their range.
+        From this inverse temperature on softmax has its largest weight where hardmax
+        chooses, at all layers; inf if some layer has a tie, if a lead is below the
+        rounding of floats, or if the number exceeds their range.
     distances : (layers + 1,) array
-        Bounds of the distance between the two runs at each layer, for `beta` and every larger one.
+        Bounds of the distance between the two runs at each layer, for `beta` and every
+        larger one.
     layers : int
         The number of layers.
     tied : bool
@@ -133,7 +140,9 @@ class _Layers:
             self.parts.append((np.where(others, leads, np.inf), far))
 
     def bounds(self, beta: float) -> tuple[FloatArray, bool]:
-        """Return e_0, ..., e_K of `tokens` by (1), at most the diameter 2 R, and whether every choice is certified."""
+        """Return e_0, ..., e_K of `tokens` by (1), at most the diameter 2 R, and
+        whether every choice is certified.
+        """
         bounds, certified = [0.0], self.gap > 0 and not self.tied
         for b, (leads, far) in zip(self.steps, self.parts, strict=True):
             e = bounds[-1]
@@ -155,7 +164,8 @@ class _Layers:
 
 
 def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
-    """Find the inverse temperature from which softmax provably makes the choices of hardmax for some layers.
+    """Find the inverse temperature from which softmax provably makes the choices of
+    hardmax for some layers.
 
     Parameters
     ----------
@@ -196,7 +206,8 @@ def certify(tokens: Any, rule: Hardmax, layers: int) -> TemperatureCertificate:
 def compare(
     tokens: Any, rule: Hardmax, layers: int, betas: Sequence[float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Measure the distance of softmax from hardmax over beta and depth, beside the proved bound.
+    """Measure the distance of softmax from hardmax over beta and depth, beside the
+    proved bound.
 
     Parameters
     ----------
@@ -208,7 +219,8 @@ def compare(
     Returns
     -------
     measured, bounds : (betas, layers + 1) arrays
-        The largest distance of a token in the two runs at each layer, and the bound (1).
+        The largest distance of a token in the two runs at each layer, and the bound
+        (1).
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Commands of simulations, limits, verdicts and figures: tables, files, JSON and exit codes."""
+"""Commands of simulations, limits, verdicts and figures: tables, files, JSON and exit
+codes.
+"""
 
 import io
 import json
@@ -45,7 +47,8 @@ def read_rows(path: str) -> list[list[str]]:
 
 
 SOFTMAX = "gaussian --n 30 --rule softmax --layers 12"
-PRINTED = [  # a command, its exit code, and a pattern that its output matches from the beginning
+# a command, its exit code, and a pattern that its output matches from the beginning
+PRINTED = [
     (
         "simulate emerging-leader",
         0,

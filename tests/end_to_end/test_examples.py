@@ -45,7 +45,9 @@ def _name(path: Path) -> str:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
-    """One example names the command that writes the figure, and draws it by the same functions."""
+    """One example names the command that writes the figure, and draws it by the same
+    functions.
+    """
     command = rf"hardmax\s+reproduce\s+(# )?{figure}\b"  # may contain a line break
     (source,) = [
         text for text in map(Path.read_text, EXAMPLES) if re.search(command, text)
@@ -67,7 +69,9 @@ def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
 def test_an_example_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
-    """Run an example in this process, where torch and Matplotlib are loaded; check the certificates of its limits."""
+    """Run an example in this process, where torch and Matplotlib are loaded; check the
+    certificates of its limits.
+    """
     mpl.use("Agg")
     limits = certificates.collect_limits(monkeypatch)
     monkeypatch.chdir(tmp_path)

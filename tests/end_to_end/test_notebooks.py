@@ -195,7 +195,9 @@ PLOTS = {
 def test_a_figure_is_shown_once(
     plot, trajectory, classifier, monkeypatch, tmp_path: Path
 ):
-    """A notebook first shows the value of a cell, and then the figures that Matplotlib has open."""
+    """A notebook first shows the value of a cell, and then the figures that Matplotlib
+    has open.
+    """
     figure, seen = plot(trajectory, classifier), []
     monkeypatch.setattr("IPython.display.display", lambda value: seen.append(value))
     figure._ipython_display_()
@@ -343,7 +345,9 @@ RENDER = """async ([module, values]) => {
 
 
 def render(page, widget, *names):
-    """Show a widget on a page as a notebook does: messages and saved values go to Python."""
+    """Show a widget on a page as a notebook does: messages and saved values go to
+    Python.
+    """
 
     def reply(message):
         content, data = exchange(widget, message)

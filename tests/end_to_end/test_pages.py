@@ -1,4 +1,6 @@
-"""Pages of trajectories: they need no other file, and their texts and frames are those of the trajectory."""
+"""Pages of trajectories: they need no other file, and their texts and frames are those
+of the trajectory.
+"""
 
 import json
 import re
@@ -29,7 +31,9 @@ def edges() -> hm.HardmaxTrajectory:
 
 
 def tokens_of(trajectory: hm.Trajectory) -> dict[str, np.ndarray]:
-    """Return positions (frames, n, d), marks, and names of face and edge colours (frames, n), as in the viewer."""
+    """Return positions (frames, n, d), marks, and names of face and edge colours
+    (frames, n), as in the viewer.
+    """
     data = make_frames(trajectory)
     tokens, frames = data["tokens"], len(data["frames"])
     arrays = {

@@ -1,8 +1,9 @@
 """The definition and nothing else: loops over i, j and the coordinates, in Fractions.
 
-C_i = argmax_j <A z_i, z_j> over tokens,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i)
-(arXiv 2407.01602). Equal tokens are counted one by one, which is the same as weighting classes by their
-multiplicities. A token leads when all members of C_i are at its own position.
+C_i = argmax_j <A z_i, z_j> over tokens,   z_i <- z_i + alpha/(1 + alpha) mean_{j in
+C_i} (z_j - z_i) (arXiv 2407.01602). Equal tokens are counted one by one, which is the
+same as weighting classes by their multiplicities. A token leads when all members of C_i
+are at its own position.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ def dot(x, y):
 
 
 def choose(tokens, A=None, *, keys=None, causal=False, mask=None):
-    """Return C_i of every token as a sorted list of indices; among other keys if given, and those that it sees.
+    """Return C_i of every token as a sorted list of indices; among other keys if given,
+    and those that it sees.
 
     >>> choose([(1, 0), (2, 0), (-1, 0), (2, 0), (0, 0)])
     [[1, 3], [1, 3], [2], [1, 3], [0, 1, 2, 3, 4]]
@@ -59,7 +61,9 @@ def layer(tokens, sets, alpha):
 
 @dataclass
 class Truth:
-    """Positions and sets of every layer, and the layer from which each token leads, -1 for never."""
+    """Positions and sets of every layer, and the layer from which each token leads, -1
+    for never.
+    """
 
     positions: list
     sets: list
@@ -93,7 +97,9 @@ def definition(tokens, alpha, *, layers, A=None, causal=False, mask=None):
 
 
 def sets_of(trajectory, k):
-    """Return the sets of a trajectory as lists, to compare with those of the definition."""
+    """Return the sets of a trajectory as lists, to compare with those of the
+    definition.
+    """
     return [members.tolist() for members in trajectory.sets(k)]
 
 

@@ -24,7 +24,9 @@ def planted(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def check_decision(
     tokens: np.ndarray, leaders: np.ndarray, followers: dict[int, int], tries: int = 100
 ) -> None:
-    """Assert that a request is met by the definition, or refuted by Farkas weights and met by no random A."""
+    """Assert that a request is met by the definition, or refuted by Farkas weights and
+    met by no random A.
+    """
     result, rng = (
         hm.control.choose_A(tokens, leaders=leaders, followers=followers),
         np.random.default_rng(0),

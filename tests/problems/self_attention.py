@@ -1,4 +1,6 @@
-"""Self-attention in time by loops and by SciPy on the raw equation, and weights of every kind."""
+"""Self-attention in time by loops and by SciPy on the raw equation, and weights of
+every kind.
+"""
 
 import numpy as np
 from scipy.integrate import solve_ivp

@@ -1,4 +1,6 @@
-"""Softmax layers by loops over tokens, and the tokens on which rules are compared with them."""
+"""Softmax layers by loops over tokens, and the tokens on which rules are compared with
+them.
+"""
 
 import math
 

@@ -1,4 +1,6 @@
-"""Seeded token sets of every kind: easy, tied, degenerate, and at the ends of float64's range."""
+"""Seeded token sets of every kind: easy, tied, degenerate, and at the ends of float64's
+range.
+"""
 
 from fractions import Fraction
 
@@ -32,7 +34,9 @@ def duplicates(rng, n=14, d=3):
 
 
 def mirrored(rng, n=12, d=3, reach=3):
-    """A lattice, its mirror image x -> -x, and tokens on the mirror: tied by symmetry at every layer."""
+    """A lattice, its mirror image x -> -x, and tokens on the mirror: tied by symmetry
+    at every layer.
+    """
     half = lattice(rng, n // 3 + 1, d, reach)
     image = half * np.r_[-1, np.ones(d - 1, int)]
     on_mirror = (
@@ -66,7 +70,9 @@ def rational(rng, n=10, d=2):
 
 
 def flattened_sphere(rng, n=200, d=2, flat=0.9):
-    """A slightly flattened sphere: followers move along it, ever closer to others, until float64 cannot compare."""
+    """A slightly flattened sphere: followers move along it, ever closer to others,
+    until float64 cannot compare.
+    """
     points = rng.normal(size=(n, d))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     points[:, 1:] *= flat
@@ -153,7 +159,9 @@ SHAPES = {  # of any size, for searches
 
 
 def make(kind, n, d, dtype=np.float64, seed=0):
-    """Return tokens of a kind from `SHAPES`; a lattice where they are not finite in the dtype."""
+    """Return tokens of a kind from `SHAPES`; a lattice where they are not finite in the
+    dtype.
+    """
     with np.errstate(over="ignore", under="ignore"):
         tokens = np.asarray(SHAPES[kind](np.random.default_rng(seed), n, d)).astype(
             dtype

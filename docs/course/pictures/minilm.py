@@ -1,4 +1,6 @@
-"""MiniLM on one sentence: cosines of the hidden states and shares of attention, layer by layer."""
+"""MiniLM on one sentence: cosines of the hidden states and shares of attention, layer
+by layer.
+"""
 
 import numpy as np
 from course.pictures.shared import Frame

@@ -1,4 +1,5 @@
-"""Shared parts of the course's live pictures: frames of shapes for the player in `hardmax.draw.player`, as one page.
+"""Shared parts of the course's live pictures: frames of shapes for the player in
+`hardmax.draw.player`, as one page.
 
 Python computes every frame; the browser only draws.
 """
@@ -30,7 +31,9 @@ h1 { font-size: 1.1rem; margin: 0 0 .2rem; } .legend { margin: .2rem 0; color: v
 
 
 class Frame(NamedTuple):
-    """One position of the slider: its label, the sentence above the picture, and the content of each panel."""
+    """One position of the slider: its label, the sentence above the picture, and the
+    content of each panel.
+    """
 
     label: str
     sentence: str
@@ -45,7 +48,9 @@ def page(
     legend: str,
     start: int = 0,
 ) -> Page:
-    """Return a page with panels, a play button and a slider; the text `slider` precedes the label of a frame."""
+    """Return a page with panels, a play button and a slider; the text `slider` precedes
+    the label of a frame.
+    """
     data = {
         "panels": list(panels),
         "frames": [frame._asdict() for frame in frames],

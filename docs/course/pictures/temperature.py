@@ -68,7 +68,9 @@ def page() -> Page:
 
 
 def groups(Z: np.ndarray, near: float = 0.1) -> np.ndarray:
-    """Return labels of tokens that a chain of short steps joins, the largest group first."""
+    """Return labels of tokens that a chain of short steps joins, the largest group
+    first.
+    """
     from scipy.sparse.csgraph import connected_components
 
     labels = connected_components(np.linalg.norm(Z[:, None] - Z[None], axis=-1) < near)[

@@ -1,6 +1,7 @@
 """Requests of the viewer as plain functions: a path and a JSON object in, a reply out.
 
-The server and the notebook call `handle`. Every request is complete: nothing is remembered between two of them.
+The server and the notebook call `handle`. Every request is complete: nothing is
+remembered between two of them.
 """
 
 import base64
@@ -47,7 +48,9 @@ class Reply(NamedTuple):
     name: str = ""
 
     def to_bytes(self) -> bytes:
-        """Return four bytes with the length of the header, the header as JSON, and the arrays at multiples of four."""
+        """Return four bytes with the length of the header, the header as JSON, and the
+        arrays at multiples of four.
+        """
         parts, listed, at = [], [], 0
         for name, array in self.arrays.items():
             data = np.ascontiguousarray(array).tobytes()
@@ -69,7 +72,9 @@ class Reply(NamedTuple):
 
 
 class Context(NamedTuple):
-    """The models that requests may name, the first one being the default, and whether the client has gone."""
+    """The models that requests may name, the first one being the default, and whether
+    the client has gone.
+    """
 
     models: tuple[str, ...] = tuple(shipped_models())
     stopped: Stopped = lambda: False
@@ -93,7 +98,9 @@ Handler = Callable[[Mapping[str, Any], Context], Reply]
 
 
 def handle(path: str, body: Any, context: Context) -> Reply:
-    """Return the reply to a request; raise InputError for an unknown path or invalid content."""
+    """Return the reply to a request; raise InputError for an unknown path or invalid
+    content.
+    """
     if context.stopped():  # while the request waited
         raise Cancelled
     if path not in HANDLERS:
@@ -108,7 +115,9 @@ def handle(path: str, body: Any, context: Context) -> Reply:
 
 
 def choose_pool(path: str, body: Any) -> str:
-    """Return "quick", "long" above about a tenth of a second, or "files", so that no request delays quicker ones."""
+    """Return "quick", "long" above about a tenth of a second, or "files", so that no
+    request delays quicker ones.
+    """
     if path in ("export", "export-text", "export-table", "table"):
         return "files"
     return "long" if _takes_long(path, body) else "quick"
@@ -235,7 +244,9 @@ def _export(body: Mapping[str, Any], context: Context) -> Reply:
 
 
 def _answer_text(path: str, body: Mapping[str, Any], context: Context) -> Reply:
-    """Return the reply to a request about texts; its module loads the classifier, so it is imported here."""
+    """Return the reply to a request about texts; its module loads the classifier, so it
+    is imported here.
+    """
     from hardmax.app import texts
 
     (name, model), progress = (

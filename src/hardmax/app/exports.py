@@ -1,4 +1,6 @@
-"""Files of the playground: a page, a movie, tables, the scene, and the lines of Python that repeat it."""
+"""Files of the playground: a page, a movie, tables, the scene, and the lines of Python
+that repeat it.
+"""
 
 import json
 from dataclasses import fields
@@ -32,7 +34,9 @@ MAX_WRITTEN = 400  # numbers that are written into Python code
 
 
 def to_python(scene: Scene) -> str:
-    """Return lines of Python that compute the result of a scene with the tolerances of the app."""
+    """Return lines of Python that compute the result of a scene with the tolerances of
+    the app.
+    """
     tokens = 'np.loadtxt("hardmax.csv", delimiter=",", skiprows=1, ndmin=2)  # exported as CSV at layer 0'
     if scene.tokens.size <= MAX_WRITTEN:
         tokens = f"np.array({json.dumps(scene.tokens.tolist())})"
@@ -57,7 +61,9 @@ def to_python(scene: Scene) -> str:
 
 
 def _write_rule(rule: Any) -> str:
-    """Return the call that makes a rule; unlike its `repr`, with all digits of matrices and no Fractions."""
+    """Return the call that makes a rule; unlike its `repr`, with all digits of matrices
+    and no Fractions.
+    """
     parts = []
     for each in fields(rule):
         value = getattr(rule, each.name)
@@ -70,7 +76,8 @@ def _write_rule(rule: Any) -> str:
 
 
 def to_file(scene: Scene, kind: str, progress: Progress | None = None) -> bytes:
-    """Return the shown layer as CSV, the layers as a movie or page, the trajectory as JSON, or Python.
+    """Return the shown layer as CSV, the layers as a movie or page, the trajectory as
+    JSON, or Python.
 
     The viewer itself makes PNG and SVG, of what it shows.
     """

@@ -45,7 +45,9 @@ STYLE = "\n".join(read_viewer(name) for name in ("viewer.css", "components.css")
 
 
 class Widget(anywidget.AnyWidget):
-    """A module of the viewer that sends requests as messages, answered by the functions of the app."""
+    """A module of the viewer that sends requests as messages, answered by the functions
+    of the app.
+    """
 
     _css = STYLE
 
@@ -118,10 +120,11 @@ def playground(
     Parameters
     ----------
     tokens : (n, d) array, or the name of a configuration
-        At most 20,000 tokens of at most 16 dimensions; tokens of more than two dimensions cannot be dragged.
+        At most 20,000 tokens of at most 16 dimensions; tokens of more than two
+        dimensions cannot be dragged.
     rule : Hardmax, Softmax, Localmax, FrankWolfe, SelfAttention or Sphere, optional
-        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only, a Localmax a constant absolute tolerance, and
-        a FrankWolfe one step size below 1.
+        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only, a Localmax a
+        constant absolute tolerance, and a FrankWolfe one step size below 1.
     layers : int
         Number of layers.
 

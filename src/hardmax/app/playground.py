@@ -1,4 +1,6 @@
-"""Answers of the playground: positions, leaders, colours, overlays, limit and verdicts of a scene."""
+"""Answers of the playground: positions, leaders, colours, overlays, limit and verdicts
+of a scene.
+"""
 
 import time
 from collections.abc import Callable
@@ -42,7 +44,9 @@ class Cancelled(Exception):
 
 
 def watch(stopped: Stopped) -> Progress:
-    """Return a progress function that ends the work when the client has gone or the time is over."""
+    """Return a progress function that ends the work when the client has gone or the
+    time is over.
+    """
     began = time.monotonic()
 
     def progress(*_: int) -> None:
@@ -69,7 +73,9 @@ def run(scene: Scene, progress: Progress | None = None) -> Any:
 def answer(
     scene: Scene, *, quick: bool = False, stopped: Stopped = lambda: False
 ) -> Answer:
-    """Return header and arrays for the viewer; `quick` leaves out verdicts, for use during a drag."""
+    """Return header and arrays for the viewer; `quick` leaves out verdicts, for use
+    during a drag.
+    """
     progress = watch(stopped)
     trajectory = run(scene, progress)
     shown = min(scene.shown, len(trajectory.saved) - 1)
@@ -127,7 +133,9 @@ def answer(
 def add_colours(
     scene: Scene, trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
-    """Add leaders and colours: under hardmax that of the followed token, else that of the cluster at the end."""
+    """Add leaders and colours: under hardmax that of the followed token, else that of
+    the cluster at the end.
+    """
     leaders = header["leaders"] = np.asarray(trajectory.leaders).tolist()
     if isinstance(trajectory, hm.HardmaxTrajectory):
         token_set = trajectory.token_sets[0]
@@ -213,7 +221,9 @@ def _add_limit(
 
 
 def _write_points(points: AnyArray) -> list[str]:
-    """Write coordinates with two or three digits of the largest one; of more than three coordinates the first."""
+    """Write coordinates with two or three digits of the largest one; of more than three
+    coordinates the first.
+    """
     digits = int(
         np.clip(
             2 - np.round(np.log10(float(np.abs(points).max(initial=0.0)) or 1.0)), 0, 12
@@ -264,9 +274,10 @@ def _add_palette(
 ) -> None:
     """Add a palette and the index of each token's colour; -1 for tokens without one.
 
-    A token keeps the colour that it has in the scene. Tokens without one get a colour that no other token has, then one
-    of a token that leads no more, and beyond eight colours the hue of their angle. Colours from eight on are hues in
-    degrees, so that they stay, too.
+    A token keeps the colour that it has in the scene. Tokens without one get a colour
+    that no other token has, then one of a token that leads no more, and beyond eight
+    colours the hue of their angle. Colours from eight on are hues in degrees, so that
+    they stay, too.
     """
     number, wanted = len(COLOURS), set(tokens)
     kept = {
@@ -303,7 +314,9 @@ def _add_overlays(
     header: dict[str, Any],
     arrays: dict[str, AnyArray],
 ) -> None:
-    """Add hulls, half-space, cells, ellipse and attention where the scene has them and they exist."""
+    """Add hulls, half-space, cells, ellipse and attention where the scene has them and
+    they exist.
+    """
     wanted, plane = scene.overlays, scene.d == 2
     is_hardmax = isinstance(trajectory, hm.HardmaxTrajectory)
     if "hulls" in wanted:
@@ -355,7 +368,9 @@ def _add_overlays(
 
 
 def describe_ellipse(scene: Scene) -> dict[str, Any] | None:
-    """Return the half-axes of a level set of x -> ⟨A x, x⟩, and their length where A is the identity."""
+    """Return the half-axes of a level set of x -> ⟨A x, x⟩, and their length where A is
+    the identity.
+    """
     A = np.eye(2) if scene.A is None else scene.A
     values, vectors = np.linalg.eigh((A + A.T) / 2)
     if not (values > 0).all():
@@ -365,7 +380,9 @@ def describe_ellipse(scene: Scene) -> dict[str, Any] | None:
 
 
 def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
-    """Return the A whose level set has half-axis `axis` ending at `end`; the other one keeps its length."""
+    """Return the A whose level set has half-axis `axis` ending at `end`; the other one
+    keeps its length.
+    """
     A = np.eye(2) if scene.A is None else scene.A
     values = np.linalg.eigvalsh((A + A.T) / 2)
     radius = 0.5 * float(np.abs(scene.tokens).max() or 1.0)
@@ -381,7 +398,9 @@ def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
 
 
 def describe_values(V: FloatArray) -> list[float] | None:
-    """Return the eigenvalues of a symmetric V and the angle of the first eigenvector in degrees."""
+    """Return the eigenvalues of a symmetric V and the angle of the first eigenvector in
+    degrees.
+    """
     if not np.allclose(V, V.T, atol=1e-5):
         return None
     values, vectors = np.linalg.eigh((V + V.T) / 2)
@@ -390,9 +409,11 @@ def describe_values(V: FloatArray) -> list[float] | None:
 
 
 def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | None:
-    """Return the largest scores of the selected token, the margin, and its step; None beyond the range of floats.
+    """Return the largest scores of the selected token, the margin, and its step; None
+    beyond the range of floats.
 
-    Scores are ⟨A z_i, z_j⟩, for flows ⟨x_i, x_j⟩. The step of a flow is that to the next saved time.
+    Scores are ⟨A z_i, z_j⟩, for flows ⟨x_i, x_j⟩. The step of a flow is that to the
+    next saved time.
     """
     i, Z, flow = (
         scene.selected,
@@ -507,7 +528,9 @@ def make_multiples(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, 
 
 
 def list_tour() -> list[dict[str, Any]]:
-    """Return the steps of the guided tour: title, text, scene, and the control that the step needs."""
+    """Return the steps of the guided tour: title, text, scene, and the control that the
+    step needs.
+    """
     one = [[1.6, 1.2], [0.5, 0.3], [0.2, 0.7], [0.9, 0.1], [0.4, 0.9]]
     ball = Scene.of_configuration("ball", n=50).tokens.tolist()
     return [

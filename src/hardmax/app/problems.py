@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
 
-# Returns the spelling of a parameter with this name and value in an interface; None if it has none.
+# Returns the spelling of a parameter with this name and value in an interface; None if
+# it has none.
 Spell = Callable[[str, str | None], str | None]
 
 MENTION = re.compile(r"`(?:([A-Za-z_]\w*)(?:=([^`]*))?|[^`]*)`")  # a parameter, or code
@@ -18,7 +19,9 @@ BUG = (
 
 
 def describe_problem(problem: Exception) -> str:
-    """Return the message of a problem for a page: without advice on parameters of Python, and without backticks."""
+    """Return the message of a problem for a page: without advice on parameters of
+    Python, and without backticks.
+    """
     if isinstance(problem, ParameterError):
         advice = keep_followable(problem.advice, lambda name, value: None)
         return f"{problem.problem} {advice}".rstrip().replace("`", "")
@@ -29,14 +32,18 @@ def describe_problem(problem: Exception) -> str:
 
 
 def spell_problem(problem: Exception, spell: Spell) -> str:
-    """Return the sentence of a problem as `spell` writes parameters, without advice on those that it has not."""
+    """Return the sentence of a problem as `spell` writes parameters, without advice on
+    those that it has not.
+    """
     if isinstance(problem, ParameterError):
         return f"{respell(problem.problem, spell)} {keep_followable(problem.advice, spell)}".rstrip()
     return respell(str(problem), spell)
 
 
 def respell(text: str, spell: Spell) -> str:
-    """Return a text with every mention of a parameter as `spell` writes it; others stay."""
+    """Return a text with every mention of a parameter as `spell` writes it; others
+    stay.
+    """
     return MENTION.sub(lambda mention: _spelled(mention, spell) or mention[0], text)
 
 

@@ -1,6 +1,8 @@
-"""The scene of the playground: tokens, a rule and display options, as one immutable object.
+"""The scene of the playground: tokens, a rule and display options, as one immutable
+object.
 
-Every value from a browser or a link passes through `Scene.from_data`, which checks types, bounds and sizes.
+Every value from a browser or a link passes through `Scene.from_data`, which checks
+types, bounds and sizes.
 """
 
 import math
@@ -96,7 +98,9 @@ class Scene:
 
     @classmethod
     def from_data(cls, data: Any) -> "Scene":
-        """Return the scene of plain data from a request; raise an error that names the first invalid entry."""
+        """Return the scene of plain data from a request; raise an error that names the
+        first invalid entry.
+        """
         if not isinstance(data, Mapping):
             raise InputError(
                 "A scene must be a JSON object. Got something else. Load the page again."
@@ -200,7 +204,9 @@ class Scene:
 
 
 def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray:
-    """Return the symmetric 2 x 2 matrix with these eigenvalues, whose first eigenvector has that angle."""
+    """Return the symmetric 2 x 2 matrix with these eigenvalues, whose first eigenvector
+    has that angle.
+    """
     c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     frame = np.array([[c, -s], [s, c]])
     return np.round(frame @ np.diag([first, second]) @ frame.T, 6)

@@ -1,7 +1,7 @@
 """The HTTP server of the app: pages and modules of `viewer/`, and `POST /api/...`.
 
-It has no session, no cookie and no state except loaded models. Requests are accepted for known Host names only; a POST
-must be JSON from a page of the same origin.
+It has no session, no cookie and no state except loaded models. Requests are accepted
+for known Host names only; a POST must be JSON from a page of the same origin.
 """
 
 import asyncio
@@ -51,7 +51,8 @@ SECURITY_HEADERS = {
 
 
 def host_name(host: str) -> str:
-    """Return the name in NAME or NAME:PORT, in lower case; an empty string for anything else.
+    """Return the name in NAME or NAME:PORT, in lower case; an empty string for anything
+    else.
 
     Examples
     --------
@@ -63,10 +64,11 @@ def host_name(host: str) -> str:
 
 
 class Guard:
-    """Refuse requests to other hosts and from other origins, and add security headers to every response.
+    """Refuse requests to other hosts and from other origins, and add security headers
+    to every response.
 
-    With DNS rebinding a foreign page reaches this server under its own name, which is then Host and Origin alike: only
-    the list of Host names detects that.
+    With DNS rebinding a foreign page reaches this server under its own name, which is
+    then Host and Origin alike: only the list of Host names detects that.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
@@ -138,7 +140,9 @@ class Server:
         }
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request of the API off the event loop; stop its work if the client disconnects."""
+        """Answer a request of the API off the event loop; stop its work if the client
+        disconnects.
+        """
         path, gone = request.path_params["path"], Event()
         try:
             body = _parse_json(await request.body())
@@ -168,7 +172,9 @@ class Server:
 
 
 def _send_problem(problem: Exception) -> Response:
-    """Return an error as one sentence; a bug is logged, and its traceback stays on the server."""
+    """Return an error as one sentence; a bug is logged, and its traceback stays on the
+    server.
+    """
     is_input = isinstance(problem, InputError | MissingExtra | OSError)
     return JSONResponse({"error": describe_problem(problem)}, 400 if is_input else 500)
 
@@ -201,9 +207,11 @@ def _parse_json(data: bytes) -> Any:
 def make_app(
     *, hosts: Iterable[str] = (), model: str = "imdb", encoder: str | None = None
 ) -> ASGIApp:
-    """Return the ASGI application; `hosts` are further Host names, `model` is the default model of texts.
+    """Return the ASGI application; `hosts` are further Host names, `model` is the
+    default model of texts.
 
-    `encoder` is the folder of the encoder that this model was trained with, if it is not found by its name.
+    `encoder` is the folder of the encoder that this model was trained with, if it is
+    not found by its name.
     """
     matplotlib.use(
         "Agg"

@@ -1,4 +1,6 @@
-"""Answers of the text explorer: a text with removed or replaced words, its explanation, and tables of texts."""
+"""Answers of the text explorer: a text with removed or replaced words, its explanation,
+and tables of texts.
+"""
 
 import csv
 import io
@@ -77,7 +79,9 @@ class Text:
 
     @classmethod
     def from_data(cls, data: Any) -> "Text":
-        """Return the text of a request, {"text": ..., "edits": [[start, end, replacement], ...]}, checked."""
+        """Return the text of a request, {"text": ..., "edits": [[start, end,
+        replacement], ...]}, checked.
+        """
         if not isinstance(data, Mapping) or not isinstance(data.get("text"), str):
             got = data.get("text") if isinstance(data, Mapping) else data
             raise ParameterError("text", "be a string", repr(got)[:40])
@@ -113,7 +117,9 @@ class Text:
         )
 
     def segments(self) -> Iterator[tuple[int, int, str, str | None]]:
-        """Yield (start, end, text that the model reads, replacement); replacements are surrounded by spaces."""
+        """Yield (start, end, text that the model reads, replacement); replacements are
+        surrounded by spaces.
+        """
         at = 0
         for start, end, replacement in self.edits:
             yield at, start, self.typed[at:start], None
@@ -131,7 +137,9 @@ class Text:
         )
 
     def find_typed(self, start: int, end: int) -> tuple[int, int]:
-        """Return the offsets in `typed` of a word of `read`; of a replacement, those of the replaced word."""
+        """Return the offsets in `typed` of a word of `read`; of a replacement, those of
+        the replaced word.
+        """
         at = 0
         for first, last, read, replacement in self.segments():
             if start < at + len(read):
@@ -167,7 +175,9 @@ def describe_model(name: str, model: Model) -> dict[str, Any]:
 
 
 def answer(name: str, model: Model, text: Text, head: int = 0) -> dict[str, Any]:
-    """Return the explanation of a text: sentence, coloured pieces, sums by word and sentence, and leaders."""
+    """Return the explanation of a text: sentence, coloured pieces, sums by word and
+    sentence, and leaders.
+    """
     found = explain(model, text.read)
     result = describe_model(name, model) | {
         "sentence": describe(found),
@@ -214,7 +224,9 @@ def describe(explanation: Explanation) -> str:
 
 
 def describe_change(model: Model, text: Text) -> str:
-    """Return the effect of removed and replaced words in one sentence; empty without edits."""
+    """Return the effect of removed and replaced words in one sentence; empty without
+    edits.
+    """
     if not text.edits:
         return ""
     before, after = explain(model, text.typed), explain(model, text.read)
@@ -225,7 +237,9 @@ def describe_change(model: Model, text: Text) -> str:
 
 
 def _along(explanation: Explanation, value: Any) -> float:
-    """Return a part of the logits as one number; with more than two classes that of the predicted class."""
+    """Return a part of the logits as one number; with more than two classes that of the
+    predicted class.
+    """
     return float(
         np.ravel(value)[0 if len(explanation.logits) == 1 else explanation._best[0]]
     )
@@ -234,7 +248,8 @@ def _along(explanation: Explanation, value: Any) -> float:
 def _value(explanation: Explanation, value: Any) -> dict[str, Any]:
     """Return a contribution with the class that it supports.
 
-    With two classes that is the sign of the logit; with more, the prediction or the second best class.
+    With two classes that is the sign of the logit; with more, the prediction or the
+    second best class.
     """
     favoured, other = (1, 0) if len(explanation.logits) == 1 else explanation._best
     supports = explanation.as_shown(value).item() > 0
@@ -245,7 +260,9 @@ def _value(explanation: Explanation, value: Any) -> dict[str, Any]:
 
 
 def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
-    """Return the text as typed in pieces: words with value, class and strength, and the characters between them."""
+    """Return the text as typed in pieces: words with value, class and strength, and the
+    characters between them.
+    """
     marks = [mark for mark in explanation.highlights if mark.end > mark.start]
     starts = [mark.start for mark in marks]
     sizes = [abs(explanation.as_shown(mark.contribution).item()) for mark in marks]
@@ -281,7 +298,9 @@ def list_pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def list_steps(explanation: Explanation) -> list[dict[str, Any]]:
-    """Return the steps from the bias over the strongest words to the logit; other words are one step."""
+    """Return the steps from the bias over the strongest words to the logit; other words
+    are one step.
+    """
     words = explanation.by_word()
     parts = [
         ("bias", explanation.bias),
@@ -317,9 +336,11 @@ def list_leaders(explanation: Explanation, head: int) -> list[dict[str, Any]]:
 
 
 def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None:
-    """Return the words of a head in its plane, layer by layer, and its decision line; None if there is no plane.
+    """Return the words of a head in its plane, layer by layer, and its decision line;
+    None if there is no plane.
 
-    The contribution of the other heads is in the offset, so that the side of the mean is the prediction.
+    The contribution of the other heads is in the offset, so that the side of the mean
+    is the prediction.
     """
     weights = explanation.model.weights
     if (
@@ -350,14 +371,18 @@ def describe_plane(explanation: Explanation, head: int) -> dict[str, Any] | None
 
 
 def flip(model: Model, text: Text, progress: Progress) -> dict[str, Any]:
-    """Return words whose removal changes the prediction, by their offsets in the text as typed."""
+    """Return words whose removal changes the prediction, by their offsets in the text
+    as typed.
+    """
     found = explain(model, text.read).minimal_flip(progress=progress)
     places = dict.fromkeys(text.find_typed(start, end) for start, end in found.places)
     return {"sentence": str(found), "flips": found.flips, "places": list(places)}
 
 
 def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
-    """Return the changes of all tokens between two texts, which sum to the change of the logit."""
+    """Return the changes of all tokens between two texts, which sum to the change of
+    the logit.
+    """
     found = explain(model, first.read).counterfactual(second.read)
     one, other = found.first, found.second
     changes = found.changes.replace({"token": other.as_written | one.as_written})
@@ -393,7 +418,9 @@ def read_table(
     *,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Return the predictions for all texts of a file: row, text, class, probability and strongest words."""
+    """Return the predictions for all texts of a file: row, text, class, probability and
+    strongest words.
+    """
     shown, ending = Path(file).name or "The file", Path(file).suffix.lower()
     if ending not in TABLE_ENDINGS:
         raise ParameterError(
@@ -462,7 +489,9 @@ def _check_unpacked_size(shown: str, data: bytes) -> None:
 
 
 def write_table(model: Model, rows: Any, progress: Progress) -> bytes:
-    """Return rows of a table as CSV, with cells that a spreadsheet would run as formulas escaped."""
+    """Return rows of a table as CSV, with cells that a spreadsheet would run as
+    formulas escaped.
+    """
     if not isinstance(rows, list) or not all(
         isinstance(row, Mapping) and isinstance(row.get("text"), str) for row in rows
     ):
@@ -505,7 +534,9 @@ def to_python(name: str, text: str) -> str:
 def to_file(
     name: str, model: Model, text: Text, head: int, kind: str, progress: Progress
 ) -> bytes:
-    """Return the explanation as a page, a picture, a movie of one head, a table of words, JSON, or Python."""
+    """Return the explanation as a page, a picture, a movie of one head, a table of
+    words, JSON, or Python.
+    """
     if kind == "py":
         return to_python(name, text.read).encode()
     found = explain(model, text.read)

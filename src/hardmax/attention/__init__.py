@@ -1,1 +1,3 @@
-"""Hardmax attention for torch, and layers of batches of token sets, on CPU and GPU. Importing this loads nothing."""
+"""Hardmax attention for torch, and layers of batches of token sets, on CPU and GPU.
+Importing this loads nothing.
+"""

@@ -1,4 +1,6 @@
-"""One hardmax layer of tensors on the CPU: means of the values of exact sets, and the gradient of the values."""
+"""One hardmax layer of tensors on the CPU: means of the values of exact sets, and the
+gradient of the values.
+"""
 
 import math
 from typing import Any
@@ -17,9 +19,11 @@ from hardmax.search.sets import Sets
 def attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return outputs of (B, n, d) queries, and (B, 2 n) lowest members of the sets, -1 for none, and their sizes.
+    """Return outputs of (B, n, d) queries, and (B, 2 n) lowest members of the sets, -1
+    for none, and their sizes.
 
-    Batch elements in which each query has a single argmax, which are nearly all, take one compiled pass.
+    Batch elements in which each query has a single argmax, which are nearly all, take
+    one compiled pass.
     """
     batch, n, _ = q.shape
     out, found = (
@@ -55,7 +59,9 @@ def attend(
 
 
 def _can_compile(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Return whether batch elements are small and float32, and compiled code is worth loading."""
+    """Return whether batch elements are small and float32, and compiled code is worth
+    loading.
+    """
     (batch, n, d), m = q.shape, k.shape[1]
     single = _wide(q) == _wide(v) == torch.float32
     return (
@@ -96,7 +102,9 @@ def spread(
 
 
 def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
-    """Return what the members of sets get of the gradients (batch, n, dv), summed in `dtype`: (batch, m, dv)."""
+    """Return what the members of sets get of the gradients (batch, n, dv), summed in
+    `dtype`: (batch, m, dv).
+    """
     batch, n, dv = g.shape
     P = sets.flatten(n, m).matrix(np.ones(batch * m, np.intp)).astype(dtype)
     return np.asarray((P.T @ g.reshape(-1, dv)).reshape(batch, m, dv))
@@ -105,7 +113,9 @@ def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
 def _sets(
     q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray
 ) -> Sets:
-    """Return the exact sets of some batch elements, also for a mask of shape (batch, n, m)."""
+    """Return the exact sets of some batch elements, also for a mask of shape (batch, n,
+    m).
+    """
     elements = slice(None) if len(some) == len(q) else some
     queries, keys = as_array(q, "q")[elements], as_array(k, "k")[elements]
     seen = None if mask is None else mask.numpy()[elements]
@@ -135,7 +145,9 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def _numbers(x: Tensor) -> AnyArray:
-    """Return a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
+    """Return a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses
+    nothing.
+    """
     wide = x.detach() if x.dtype == _wide(x) else x.detach().to(torch.float32)
     return wide.contiguous().numpy()
 

@@ -1,4 +1,6 @@
-"""Hardmax attention for torch: exact sets and a gradient of the values, on CPU and GPU, eager and compiled."""
+"""Hardmax attention for torch: exact sets and a gradient of the values, on CPU and GPU,
+eager and compiled.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,57 +36,68 @@ def hardmax_attention(
     temperature: float = 1.0,
     tolerance: float | None = None,
 ) -> Tensor:
-    """Return the mean of the values of the best keys: the limit of softmax attention as its temperature goes to 0.
+    """Return the mean of the values of the best keys: the limit of softmax attention as
+    its temperature goes to 0.
 
-    o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact ties belong to it.
+    o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact
+    ties belong to it.
 
-    C_i is exact, as in real arithmetic on the given floats, so it does not depend on the order of the keys, on the
-    machine or on the batch. There is no second product, and one pass over the keys: half the arithmetic of softmax.
+    C_i is exact, as in real arithmetic on the given floats, so it does not depend on
+    the order of the keys, on the machine or on the batch. There is no second product,
+    and one pass over the keys: half the arithmetic of softmax.
 
-    The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is None;
-    `gradient` has substitutes for training. The gradient of v adds the gradient of each row, divided by |C_i|, to the
-    members of C_i, and can be differentiated again (`create_graph=True`). Results and gradients have the same bits on
-    every run.
+    The sets do not change under small changes of q and k, so their gradient is 0 almost
+    everywhere, and is None; `gradient` has substitutes for training. The gradient of v
+    adds the gradient of each row, divided by |C_i|, to the members of C_i, and can be
+    differentiated again (`create_graph=True`). Results and gradients have the same bits
+    on every run.
 
     Parameters
     ----------
     q : (..., n, d) tensor
-        Queries: float32, bfloat16 or float16, on the CPU also float64. Leading axes broadcast.
+        Queries: float32, bfloat16 or float16, on the CPU also float64. Leading axes
+        broadcast.
     k : (..., m, d) tensor of the same type
         Keys.
     v : (..., m, dv) tensor
-        Values, of any of these types. Under `torch.autocast` each tensor that is not float64 is cast to its type
-        first, as torch's `scaled_dot_product_attention` does; sets are then exact for the cast queries and keys.
+        Values, of any of these types. Under `torch.autocast` each tensor that is not
+        float64 is cast to its type first, as torch's `scaled_dot_product_attention`
+        does; sets are then exact for the cast queries and keys.
     mask : (..., m) or (..., n, m) boolean tensor, optional
-        True for real keys, False for padding; or the keys that each query sees, which is slower. A mask whose shape
-        fits both is of the first kind.
+        True for real keys, False for padding; or the keys that each query sees, which
+        is slower. A mask whose shape fits both is of the first kind.
     causal : bool
         Whether query i sees only the keys 0 to i; n must be m.
     attn_mask, is_causal, scale, enable_gqa
-        As in torch's `scaled_dot_product_attention`, for code that calls it: a mask that broadcasts to (..., n, m),
-        boolean or of 0 and -inf; `causal` by its other name; a positive factor of the scores, which changes the
-        softmax of `gradient` alone (default: 1 / sqrt(d)); and whether groups of heads of q share a head of k and v.
+        As in torch's `scaled_dot_product_attention`, for code that calls it: a mask
+        that broadcasts to (..., n, m), boolean or of 0 and -inf; `causal` by its other
+        name; a positive factor of the scores, which changes the softmax of `gradient`
+        alone (default: 1 / sqrt(d)); and whether groups of heads of q share a head of k
+        and v.
     gradient : {"none", "straight-through", "softmax"}
-        The gradient of q and k. "straight-through": that of softmax attention, while the gradient of v stays that of
-        the sets. "softmax": all three from softmax attention. torch computes both without a matrix n by m, unless
-        there are a mask for padding and `causal`. The output is the same for all.
+        The gradient of q and k. "straight-through": that of softmax attention, while
+        the gradient of v stays that of the sets. "softmax": all three from softmax
+        attention. torch computes both without a matrix n by m, unless there are a mask
+        for padding and `causal`. The output is the same for all.
     temperature : float
         Of that softmax, of scores times `scale`.
     tolerance : float, optional
-        Compute with operations of torch alone, for ONNX and other formats without custom operators: keys tie whose
-        rounded product, in float32 for 16 bits, is within tolerance |q| max|k| of the largest. Holds matrices n by m.
-        Default: exact.
+        Compute with operations of torch alone, for ONNX and other formats without
+        custom operators: keys tie whose rounded product, in float32 for 16 bits, is
+        within tolerance |q| max|k| of the largest. Holds matrices n by m. Default:
+        exact.
 
     Returns
     -------
     (..., n, dv) tensor of the type of v
-        The mean is taken in float32 (float64 for float64). A query that sees no key gets 0.
+        The mean is taken in float32 (float64 for float64). A query that sees no key
+        gets 0.
 
     Raises
     ------
     ParameterError
-        If shapes, types or devices do not fit, or if a query or key is not finite. On a GPU, NaN and infinity are not
-        checked; the result is then undefined.
+        If shapes, types or devices do not fit, or if a query or key is not finite. On a
+        GPU, NaN and infinity are not checked; the result is then undefined.
     MissingExtra
         If torch is not installed.
 
@@ -194,7 +207,9 @@ class HardmaxAttention(torch.nn.Module):
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Cast tensors as torch's `scaled_dot_product_attention` does under `torch.autocast`; float64 is not cast."""
+    """Cast tensors as torch's `scaled_dot_product_attention` does under
+    `torch.autocast`; float64 is not cast.
+    """
     kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
         return tensors
@@ -232,7 +247,9 @@ def _check_options(
 
 
 def _repeat_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
-    """Return keys or values (..., heads, m, d) with each head repeated for its group of heads of the queries."""
+    """Return keys or values (..., heads, m, d) with each head repeated for its group of
+    heads of the queries.
+    """
     heads = [y.shape[-3] if isinstance(y, Tensor) and y.ndim > 2 else 0 for y in (q, x)]
     if not heads[1] or not heads[0] or heads[0] % heads[1]:
         raise ParameterError(
@@ -246,7 +263,9 @@ def _repeat_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
 def _as_matrix(
     seen: Tensor | None, q: Tensor, k: Tensor, causal: bool
 ) -> Tensor | None:
-    """Return which keys each query sees, so that it broadcasts to (..., n, m); None for all."""
+    """Return which keys each query sees, so that it broadcasts to (..., n, m); None for
+    all.
+    """
     if seen is not None:
         seen = seen.view(*q.shape[:-2], -1, k.shape[-2])
     if not causal:
@@ -281,7 +300,9 @@ def _soften(
 def _attend_with_tolerance(
     q: Tensor, k: Tensor, v: Tensor, matrix: Tensor | None, tolerance: float
 ) -> Tensor:
-    """Return means of the values whose products are near the largest: in float32, or in float64 for float64."""
+    """Return means of the values whose products are near the largest: in float32, or in
+    float64 for float64.
+    """
     if not k.shape[-2]:
         return v.new_zeros(*q.shape[:-1], v.shape[-1])
     kind, (q, k, wide) = (
@@ -356,17 +377,23 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
 
 
 def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return the (B, n) lowest members of the sets, -1 for none, and the sizes of the sets."""
+    """Return the (B, n) lowest members of the sets, -1 for none, and the sizes of the
+    sets.
+    """
     first = found[:, :n]
     return torch.where(first < -1, -2 - first, first), found[:, n : 2 * n]
 
 
 class Attend(torch.autograd.Function):
-    """`_attend` with its gradient, as torch.func needs it and eager calls use it; `torch.compile` uses the operator."""
+    """`_attend` with its gradient, as torch.func needs it and eager calls use it;
+    `torch.compile` uses the operator.
+    """
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
-        """Return the outputs of (..., n, d) queries, and the record of the sets for `first_and_sizes` and `Spread`."""
+        """Return the outputs of (..., n, d) queries, and the record of the sets for
+        `first_and_sizes` and `Spread`.
+        """
         return _attend(*inputs)
 
     @staticmethod
@@ -399,7 +426,9 @@ class Attend(torch.autograd.Function):
 
 
 class Spread(torch.autograd.Function):
-    """`_spread`, the gradient of the values, in the same form. It is linear in g, and its transpose is attention."""
+    """`_spread`, the gradient of the values, in the same form. It is linear in g, and
+    its transpose is attention.
+    """
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
@@ -443,7 +472,9 @@ def _spread_backward(
 def _map_batches(
     function: Callable[..., Any], info: Any, in_dims: Sequence[int | None], *inputs: Any
 ) -> Any:
-    """Apply a function to tensors whose axis of `torch.vmap` is joined to the batch, and return the axis of results."""
+    """Apply a function to tensors whose axis of `torch.vmap` is joined to the batch,
+    and return the axis of results.
+    """
     joined, size = [], info.batch_size
     for x, dim in zip(inputs, in_dims, strict=True):
         if isinstance(x, Tensor):
@@ -460,7 +491,9 @@ def _map_batches(
 
 
 def new_record(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """Return an empty record of the sets: see `gpu.attend`; on the CPU it has lowest members and sizes alone."""
+    """Return an empty record of the sets: see `gpu.attend`; on the CPU it has lowest
+    members and sizes alone.
+    """
     n, common = (
         q.shape[-2],
         not causal and (mask is None or mask.ndim == 2),
@@ -563,7 +596,9 @@ def _find_seen(
     leading: tuple[int, ...],
     n: int,
 ) -> Tensor:
-    """Return which of the (..., m, d) keys are seen: (B, m) by all queries of a batch element, or (B, n, m) by each."""
+    """Return which of the (..., m, d) keys are seen: (B, m) by all queries of a batch
+    element, or (B, n, m) by each.
+    """
     batch, m = math.prod(leading), k.shape[-2]
     if mask is not None and attn_mask is not None:
         raise ParameterError(
@@ -601,7 +636,9 @@ def _find_seen(
 
 
 def _as_boolean(mask: Tensor, name: str) -> Tensor:
-    """Return where a mask of 0 and -inf is 0; other values are refused, unless a graph is being recorded."""
+    """Return where a mask of 0 and -inf is 0; other values are refused, unless a graph
+    is being recorded.
+    """
     recording = torch.compiler.is_compiling() or (
         mask.is_cuda and torch.cuda.is_current_stream_capturing()
     )

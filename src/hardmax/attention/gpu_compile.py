@@ -1,4 +1,5 @@
-"""Compile the GPU kernels ahead of time: `python -m hardmax.attention.gpu_compile`, and a part of `hardmax compile`.
+"""Compile the GPU kernels ahead of time: `python -m hardmax.attention.gpu_compile`, and
+a part of `hardmax compile`.
 
 It needs torch, Triton and what `import hardmax` needs alone.
 """
@@ -13,7 +14,9 @@ from hardmax.attention.gpu import WIDTHS
 
 
 def compile_ahead(progress: Progress) -> None:
-    """Run attention and its gradient once per type, width and number of tokens for which kernels are compiled."""
+    """Run attention and its gradient once per type, width and number of tokens for
+    which kernels are compiled.
+    """
     runs = list(product(GPU_TYPES, WIDTHS, (512, 1024, 2048), (False, True)))
     for done, (dtype, d, n, causal) in enumerate(runs, 1):
         x = torch.ones(1, n, d, device="cuda", dtype=dtype, requires_grad=True)

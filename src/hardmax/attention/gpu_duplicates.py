@@ -1,12 +1,14 @@
-"""Triton kernel that prepares the keys of a search: their largest norm, and a list of distinct keys.
+"""Triton kernel that prepares the keys of a search: their largest norm, and a list of
+distinct keys.
 
-Equal keys are searched as one key with a multiplicity: the search reads the lowest of them alone. Every key writes its
-index to the slot of a hash table that its hash selects. A key that then reads the index of an equal key there has found
-a duplicate. The table needs no initial values, because a key reads a slot only after it wrote to it.
+Equal keys are searched as one key with a multiplicity: the search reads the lowest of
+them alone. Every key writes its index to the slot of a hash table that its hash
+selects. A key that then reads the index of an equal key there has found a duplicate.
+The table needs no initial values, because a key reads a slot only after it wrote to it.
 
-Vectors are compared completely, so keys that only share a hash stay apart. The hash is the product with a fixed vector,
-for which 0 and -0 are equal, as they are for ==. A missed duplicate costs time alone: rows in which two keys tie are
-decided later.
+Vectors are compared completely, so keys that only share a hash stay apart. The hash is
+the product with a fixed vector, for which 0 and -0 are equal, as they are for ==. A
+missed duplicate costs time alone: rows in which two keys tie are decided later.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
@@ -52,7 +54,9 @@ def _measure(
     KEYS: tl.constexpr,
     TF32: tl.constexpr,
 ):
-    """Write the largest |k|^2 and, for TF32, that of the dropped parts; write hashes, and enter keys in the table."""
+    """Write the largest |k|^2 and, for TF32, that of the dropped parts; write hashes,
+    and enter keys in the table.
+    """
     largest = tl.zeros([KEYS], tl.float32)
     largest_rest = tl.zeros([KEYS], tl.float32)
     for start in range(0, m, KEYS):
@@ -110,11 +114,13 @@ def _equal(k, b, m, keys, others, asked, D, CHUNK: tl.constexpr):
 def _find_duplicates(
     k, mask, hashes, table, chosen, b, m, slots, D, BLOCK: tl.constexpr
 ):
-    """Write one of its duplicates for every seen key, the same for all of them; return the number of duplicates.
+    """Write one of its duplicates for every seen key, the same for all of them; return
+    the number of duplicates.
 
-    Duplicates write to one slot and read the same index there. Keys that read the index of another vector try again in
-    another slot. The key that wrote last to a slot reads itself, so every round settles some keys. There is no second
-    round without duplicates in the first.
+    Duplicates write to one slot and read the same index there. Keys that read the index
+    of another vector try again in another slot. The key that wrote last to a slot reads
+    itself, so every round settles some keys. There is no second round without
+    duplicates in the first.
     """
     duplicates = 0
     factor = 1
@@ -153,7 +159,9 @@ def _find_duplicates(
 
 @triton.jit
 def _name_lowest(mask, reps, weights, members, lowest, b, m, BLOCK: tl.constexpr):
-    """Make the lowest duplicate of each key its representative, m for hidden keys; count the duplicates of each."""
+    """Make the lowest duplicate of each key its representative, m for hidden keys;
+    count the duplicates of each.
+    """
     for start in range(0, m, BLOCK):
         keys = start + tl.arange(0, BLOCK)
         tl.store(lowest + keys, m, mask=keys < m)
@@ -185,7 +193,9 @@ def _name_lowest(mask, reps, weights, members, lowest, b, m, BLOCK: tl.constexpr
 
 @triton.jit
 def _sort_by_bit(source, target, reps, bit, m, BLOCK: tl.constexpr):
-    """Sort keys by one bit of their representatives; keep the order of keys where the bits are equal."""
+    """Sort keys by one bit of their representatives; keep the order of keys where the
+    bits are equal.
+    """
     zeros = 0
     for start in range(0, m, BLOCK):
         index = start + tl.arange(0, BLOCK)
@@ -219,7 +229,9 @@ def _list_keys(
     BLOCK: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """List the representatives, copy their vectors, and write where the duplicates of each begin in `members`."""
+    """List the representatives, copy their vectors, and write where the duplicates of
+    each begin in `members`.
+    """
     placed = 0
     listed = 0
     for start in range(0, m, BLOCK):
@@ -255,11 +267,13 @@ def prepare_keys(
     k, mask, found, work, short, n, m, rows, units, record, stride, slots, bits,
     BLOCK: tl.constexpr, TF32: tl.constexpr
 ):  # fmt: skip
-    """Measure the keys of one batch element per program; list the distinct and seen ones where `short` is given.
+    """Measure the keys of one batch element per program; list the distinct and seen
+    ones where `short` is given.
 
-    `work` has the number of pending rows and (rows,) these, and for each batch element the bits of its two norms and,
-    with a list, (m,) weights, starts, members, hashes and spare room, and the (slots,) table. `found` is that of
-    `gpu.attend`. Without duplicates and hidden keys there is no list, and `used` is -1.
+    `work` has the number of pending rows and (rows,) these, and for each batch element
+    the bits of its two norms and, with a list, (m,) weights, starts, members, hashes
+    and spare room, and the (slots,) table. `found` is that of `gpu.attend`. Without
+    duplicates and hidden keys there is no list, and `used` is -1.
     """
     D = units * (128 // k.dtype.element_ty.primitive_bitwidth)
     b = tl.program_id(0).to(tl.int64)

@@ -1,4 +1,6 @@
-"""Triton kernel that decides pending rows exactly: in float64 where that is enough, else in integer arithmetic."""
+"""Triton kernel that decides pending rows exactly: in float64 where that is enough,
+else in integer arithmetic.
+"""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -36,7 +38,9 @@ def _truncate(x):
 
 @triton.jit
 def _extract_limb(x, scale):
-    """Return bits 0 to 31 of x scale, with the sign of x. All steps are exact: scale is a power of two."""
+    """Return bits 0 to 31 of x scale, with the sign of x. All steps are exact: scale is
+    a power of two.
+    """
     return _truncate(x * scale) - _truncate(x * (scale * 2.0**-32)) * 2.0**32
 
 
@@ -61,7 +65,9 @@ def _find_limbs(q, k, q_row, k_rows, pivot_row, asked, D):
 
 @triton.jit
 def _compare_integers(q, k, q_row, k_rows, pivot_row, asked, D):
-    """Return the sign of <q, k_j> - <q, k_pivot> by integer arithmetic, limb after limb, without any error."""
+    """Return the sign of <q, k_j> - <q, k_pivot> by integer arithmetic, limb after
+    limb, without any error.
+    """
     first, last = _find_limbs(q, k, q_row, k_rows, pivot_row, asked, D)
     carry = tl.zeros([BLOCK], tl.int64)
     rest = tl.zeros([BLOCK], tl.int32)
@@ -89,7 +95,9 @@ def _compare_integers(q, k, q_row, k_rows, pivot_row, asked, D):
 
 @triton.jit
 def _find_last_bit(x):
-    """Return the exponent of the last bit of float32 numbers; NONE for 0, and -NONE for subnormal numbers."""
+    """Return the exponent of the last bit of float32 numbers; NONE for 0, and -NONE for
+    subnormal numbers.
+    """
     bits = x.to(tl.int32, bitcast=True)
     mantissa = bits & 0x7FFFFF | 0x800000  # |x| = mantissa 2^(exponent - 150)
     exponent = (bits >> 23) & 255
@@ -103,7 +111,9 @@ def _find_last_bit(x):
 
 @triton.jit
 def _score(q, k, q_row, k_rows, real, D, N: tl.constexpr):
-    """Return <q, k_j> of N keys in float64, and a bound of its error: (D + 8) 2^-53 |q| |k_j|, rounded up."""
+    """Return <q, k_j> of N keys in float64, and a bound of its error: (D + 8) 2^-53 |q|
+    |k_j|, rounded up.
+    """
     product = tl.zeros([N], tl.float64)
     k_square = tl.zeros([N], tl.float64)
     q_square = tl.zeros([PART], tl.float64)
@@ -132,10 +142,12 @@ def score_one(q, k, q_row, k_row, D):
 
 @triton.jit
 def _inspect(q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D):
-    """Return which keys differ from the pivot where the query is not 0, and for which float64 makes no error.
+    """Return which keys differ from the pivot where the query is not 0, and for which
+    float64 makes no error.
 
-    All products are integer multiples of a unit, the product of the last bits of query and key. No partial sum of them
-    exceeds |q| |k_j|, to which the bound of the error is proportional: below 2^53 units, float64 holds it.
+    All products are integer multiples of a unit, the product of the last bits of query
+    and key. No partial sum of them exceeds |q| |k_j|, to which the bound of the error
+    is proportional: below 2^53 units, float64 holds it.
     """
     differs = tl.zeros([BLOCK], tl.int32)
     q_last = tl.full([PART], NONE, tl.int32)
@@ -155,7 +167,9 @@ def _inspect(q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D):
 
 @triton.jit
 def compare(q, k, q_row, k_rows, real, pivot_row, pivot, pivot_error, D):
-    """Return the exact sign of <q, k_j> - <q, k_pivot>, -1 for a key that is not real; scores, and bounds of errors."""
+    """Return the exact sign of <q, k_j> - <q, k_pivot>, -1 for a key that is not real;
+    scores, and bounds of errors.
+    """
     score, error = _score(q, k, q_row, k_rows, real, D, BLOCK)
     real &= tl.abs(score) + error < float("inf")
     close = real & (tl.abs(score - pivot) <= error + pivot_error)
@@ -177,7 +191,8 @@ def compare(q, k, q_row, k_rows, real, pivot_row, pivot, pivot_error, D):
 
 @triton.jit
 def load_row(found, b, i, n, m, causal, record, HAS_LIST: tl.constexpr):
-    """Return what limits the candidates of a row: `bits` of lanes and `pair` of tiles, keys searched, keys seen, list.
+    """Return what limits the candidates of a row: `bits` of lanes and `pair` of tiles,
+    keys searched, keys seen, list.
 
     `listed` is whether candidates are positions in the list of distinct keys.
     """
@@ -190,7 +205,9 @@ def load_row(found, b, i, n, m, causal, record, HAS_LIST: tl.constexpr):
 
 @triton.jit
 def _count_in_lane(amount, pair):
-    """Return how many of `amount` keys lie in a lane: those of two tiles, or all if `pair` is -1."""
+    """Return how many of `amount` keys lie in a lane: those of two tiles, or all if
+    `pair` is -1.
+    """
     return tl.where(pair < 0, tl.cdiv(amount, LANES), 2 * (TILE // LANES))
 
 
@@ -204,7 +221,9 @@ def count_candidates(amount, bits, pair):
 def find_candidates(
     found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_rows, record
 ):
-    """Return the keys number `start` on in the lanes and tiles of a row, and which of them exist and are seen."""
+    """Return the keys number `start` on in the lanes and tiles of a row, and which of
+    them exist and are seen.
+    """
     each = _count_in_lane(amount, pair)
     until = tl.cumsum(
         (bits >> tl.arange(0, LANES)) & 1, 0
@@ -238,7 +257,9 @@ def find_candidates(
 def _find_best(
     q, k, found, mask, row, b, i, n, m, bits, pair, amount, limit, listed, count, mask_rows, record, D
 ):  # fmt: skip
-    """Return the best key in float64, its score and the bound of its error, and a bound of all other scores."""
+    """Return the best key in float64, its score and the bound of its error, and a bound
+    of all other scores.
+    """
     best = tl.full([BLOCK], float("-inf"), tl.float64)
     best_error = tl.zeros([BLOCK], tl.float64)
     best_key = -1 - tl.arange(0, BLOCK)  # no two the same
@@ -266,7 +287,9 @@ def _find_best(
 
 @triton.jit
 def _highest(keys, sign, score, error):
-    """Return the key with the largest float64 score of those above the pivot, that score and its error."""
+    """Return the key with the largest float64 score of those above the pivot, that
+    score and its error.
+    """
     best = tl.max(tl.where(sign > 0, score, float("-inf")), 0)
     tl.debug_barrier()
     key = tl.min(tl.where((sign > 0) & (score == best), keys, 2147483647), 0)
@@ -300,9 +323,10 @@ def decide(
 ):  # fmt: skip
     """Find C_i of the pending rows exactly, and write the mean of their values.
 
-    In float64 if that is clear. Else all candidates are compared with the pivot exactly, and the values of those that
-    tie with it are added, CHUNK columns at a time. If a key is above the pivot, it becomes the pivot and the pass is
-    repeated: a loop of its own for that would have to be compiled again.
+    In float64 if that is clear. Else all candidates are compared with the pivot
+    exactly, and the values of those that tie with it are added, CHUNK columns at a
+    time. If a key is above the pivot, it becomes the pivot and the pass is repeated: a
+    loop of its own for that would have to be compiled again.
     """
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
     for slot in range(tl.program_id(0), tl.load(work), tl.num_programs(0)):

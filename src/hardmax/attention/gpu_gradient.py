@@ -1,7 +1,9 @@
-"""Triton kernels that send gradients to the members of each set, with the same bits on every run.
+"""Triton kernels that send gradients to the members of each set, with the same bits on
+every run.
 
-Rows are sorted by their key first. A key adds the gradients of its own rows in their order. Rows with several distinct
-keys, the tied rows, come first: they add their share to 64-bit integers, for which the order does not matter.
+Rows are sorted by their key first. A key adds the gradients of its own rows in their
+order. Rows with several distinct keys, the tied rows, come first: they add their share
+to 64-bit integers, for which the order does not matter.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
@@ -27,7 +29,8 @@ ROWS: tl.constexpr = tl.constexpr(64)  # rows read at a time
 
 @triton.jit
 def _load_units(totals, part, m, columns, bits, DV):
-    """Return the powers of two that the integers of columns count: the sum of n < 2^bits gradients is below 2^62 units.
+    """Return the powers of two that the integers of columns count: the sum of n <
+    2^bits gradients is below 2^62 units.
 
     A unit is infinite in a column with a gradient that is not finite.
     """
@@ -63,10 +66,12 @@ def _sum_rows(g, order, count, b, n, columns, DV):
 
 @triton.jit(do_not_specialize=["batch", "n", "m", "bits"])
 def index_rows(g, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl.constexpr):
-    """Write the number of tied rows and where the rows of each key begin in the sorted `keys` of rows.
+    """Write the number of tied rows and where the rows of each key begin in the sorted
+    `keys` of rows.
 
-    Where rows are tied, also clear the (m,) rows of totals, and write to the row after them the bits of the largest |g|
-    of each column, infinite for NaN. `batch` is the first batch element of `totals`; programs have KEYS keys of one.
+    Where rows are tied, also clear the (m,) rows of totals, and write to the row after
+    them the bits of the largest |g| of each column, infinite for NaN. `batch` is the
+    first batch element of `totals`; programs have KEYS keys of one.
     """
     blocks = tl.cdiv(m + 2, KEYS)
     block, part = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
@@ -108,7 +113,9 @@ def scatter_ties(
     g, totals, q, k, mask, found, begins, order, batch, n, m, units, each, causal, mask_rows, record, bits, DV,
     HAS_LIST: tl.constexpr
 ):  # fmt: skip
-    """Add the gradient of each tied row, divided by the size of its set, to its keys; `each` programs per element."""
+    """Add the gradient of each tied row, divided by the size of its set, to its keys;
+    `each` programs per element.
+    """
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
     part = (tl.program_id(0) // each).to(tl.int64)
     b = batch + part
@@ -157,7 +164,9 @@ def scatter_ties(
 def collect(
     g, out, totals, found, begins, order, batch, n, m, record, bits, DV, KEYS: tl.constexpr
 ):  # fmt: skip
-    """Write the gradients of KEYS keys per program: the sums of their rows, and the shares of tied rows."""
+    """Write the gradients of KEYS keys per program: the sums of their rows, and the
+    shares of tied rows.
+    """
     blocks = tl.cdiv(m, KEYS)
     part = (tl.program_id(0) // blocks).to(tl.int64)
     b = batch + part
@@ -209,7 +218,9 @@ def collect(
 
 @triton.jit(do_not_specialize=["n", "m", "record"])
 def copy_to_duplicates(out, found, n, m, record, DV):
-    """Copy the gradient of each representative to its duplicates, ROWS keys per program."""
+    """Copy the gradient of each representative to its duplicates, ROWS keys per
+    program.
+    """
     blocks = tl.cdiv(m, ROWS)
     b = (tl.program_id(0) // blocks).to(tl.int64)
     reps = found + b * record + 4 * n

@@ -1,4 +1,6 @@
-"""Triton kernel that searches: one product of queries with keys on the tensor cores, and the rows that it decides."""
+"""Triton kernel that searches: one product of queries with keys on the tensor cores,
+and the rows that it decides.
+"""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
@@ -56,7 +58,9 @@ def _score(
 
 @triton.jit
 def _merge(lanes, best, second, s, t, keep):
-    """Merge the scores of tile t into the largest of each lane, and into the two best tiles of each column."""
+    """Merge the scores of tile t into the largest of each lane, and into the two best
+    tiles of each column.
+    """
     x = tl.max(tl.reshape(s, (TILE, TILE // COLUMNS, COLUMNS)), 1)
     x = ((x.to(tl.int32, bitcast=True) & keep) | t).to(tl.float32, bitcast=True)
     return (
@@ -71,9 +75,11 @@ def _scan(
     q0, q_tiles, k_tiles, seen, q_row, k_row, whole, tiles, limit, m, keep,
     WIDTH: tl.constexpr, PARTS: tl.constexpr, STAGES: tl.constexpr
 ):  # fmt: skip
-    """Return the largest score of each lane, and the two best tiles of each column with their indices.
+    """Return the largest score of each lane, and the two best tiles of each column with
+    their indices.
 
-    Queries see the keys below `limit`, all keys of the first `whole` tiles; `seen` points to a mask, if there is one.
+    Queries see the keys below `limit`, all keys of the first `whole` tiles; `seen`
+    points to a mask, if there is one.
     """
     lanes = tl.full([TILE, TILE], NOTHING, tl.float32)
     best = tl.full([TILE, COLUMNS], NOTHING, tl.float32)
@@ -114,10 +120,12 @@ def search(
     q_tiles, k_tiles, short_tiles, v, mask, out, found, work, n, m, rows, d, causal, mask_rows, record, stride, keep,
     DV, WIDTH: tl.constexpr, PARTS: tl.constexpr, STAGES: tl.constexpr, TF32: tl.constexpr
 ):  # fmt: skip
-    """Find C_i of a tile of queries where it clearly is one key with its duplicates; list other rows as pending.
+    """Find C_i of a tile of queries where it clearly is one key with its duplicates;
+    list other rows as pending.
 
-    `keep` masks the last bits of a score, which hold the index of a tile. The bounds are those of `gpu`. A mask has
-    `mask_rows` rows per batch element: one for all queries, or n. `work` is that of `prepare_keys`.
+    `keep` masks the last bits of a score, which hold the index of a tile. The bounds
+    are those of `gpu`. A mask has `mask_rows` rows per batch element: one for all
+    queries, or n. `work` is that of `prepare_keys`.
     """
     tiles = tl.cdiv(n, TILE)
     tile, b = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)

@@ -31,27 +31,29 @@ def hardmax_layers(
     A: Tensor | None = None,
     counts: Tensor | None = None,
 ) -> Tensor:
-    """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
+    """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha
+    / (1 + alpha).
 
-    The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; on the CPU A z is not
-    rounded either. `simulate` also avoids the rounding of earlier layers. A batch element in which
-    each token follows one leader passes the remaining layers in one step, with the same result by Theorem 1.
+    The sets C_i of each layer are exact for the floats it starts from, as in
+    `hardmax_attention`; on the CPU A z is not rounded either. `simulate` also avoids
+    the rounding of earlier layers. A batch element in which each token follows one
+    leader passes the remaining layers in one step, with the same result by Theorem 1.
 
     Parameters
     ----------
     z : (batch, n, d) tensor
-        The tokens of each batch element: float32, bfloat16 or float16, on the CPU also float64. Layers of bfloat16
-        and float16 are computed in float32.
+        The tokens of each batch element: float32, bfloat16 or float16, on the CPU also
+        float64. Layers of bfloat16 and float16 are computed in float32.
     alpha : (batch,) tensor
         Step sizes, finite and 0 or larger, one per batch element.
     count : int
         Number of layers, 0 or larger.
     A : (batch, d, d) tensor, optional
-        Symmetric positive definite; None is the identity. It has no gradient: the sets do not change under small
-        changes of A.
+        Symmetric positive definite; None is the identity. It has no gradient: the sets
+        do not change under small changes of A.
     counts : (batch, n) tensor of int, optional
-        Multiplicity of each token, 0 or larger: 0 is padding, which no token follows. Where several tokens tie, their
-        mean is weighted by it.
+        Multiplicity of each token, 0 or larger: 0 is padding, which no token follows.
+        Where several tokens tie, their mean is weighted by it.
 
     Returns
     -------
@@ -132,7 +134,9 @@ def _check(z: Tensor, alpha: Tensor, A: Tensor | None, counts: Tensor | None) ->
 def _one_by_one(
     z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None
 ) -> Tensor:
-    """Run layer by layer; batch elements in which each token follows one leader pass the remaining layers at once."""
+    """Run layer by layer; batch elements in which each token follows one leader pass
+    the remaining layers at once.
+    """
     done: list[
         tuple[Tensor, Tensor]
     ] = []  # indices of finished batch elements, and their tokens
@@ -181,7 +185,8 @@ def _weighted(
 
 
 def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tensor:
-    """Run layers in one dimension: tokens follow the largest or the smallest; 0 follows all. Any A > 0 is the same.
+    """Run layers in one dimension: tokens follow the largest or the smallest; 0 follows
+    all. Any A > 0 is the same.
 
     The gradient of a tie is shared by its members, in proportion to their counts.
     """
@@ -197,7 +202,9 @@ def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tens
 
 
 def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
-    """Return the extreme `value` (batch, 1) exactly, with the gradient of the mean of the tokens that equal it."""
+    """Return the extreme `value` (batch, 1) exactly, with the gradient of the mean of
+    the tokens that equal it.
+    """
     value = value.detach()
     there = w * (z == value)
     offset = (there * torch.where(there > 0, z - value, 0)).sum(
@@ -207,7 +214,9 @@ def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
 
 
 def _compiled(tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None) -> bool:
-    """Return whether batch elements are small enough for one compiled pass over all layers, and it is worth loading."""
+    """Return whether batch elements are small enough for one compiled pass over all
+    layers, and it is worth loading.
+    """
     (batch, n, d), number = tokens.shape, tokens.dtype
     possible = is_small(d, n, number == np.float32) and (
         A is None or (d > 2 and A.dtype == number)
@@ -221,10 +230,12 @@ def _compiled(tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None) 
 
 
 class _Layers(torch.autograd.Function):
-    """All layers as one operation, which keeps the sets of each and what moved the tokens.
+    """All layers as one operation, which keeps the sets of each and what moved the
+    tokens.
 
-    Batch elements with ties, and those that no compiled code takes, go through `layers_numpy`. Its gradient cannot be
-    differentiated again, and torch raises an error then.
+    Batch elements with ties, and those that no compiled code takes, go through
+    `layers_numpy`. Its gradient cannot be differentiated again, and torch raises an
+    error then.
     """
 
     @staticmethod

@@ -1,12 +1,15 @@
-"""Compiled passes over batches of small token sets, where no two keys are nearly as good.
+"""Compiled passes over batches of small token sets, where no two keys are nearly as
+good.
 
-One hardmax layer with its transpose, several layers with their transpose, and the contributions of tokens to logits:
-all search by `find_argmax` and hold no arrays in between. A batch element with a near-tie anywhere is left to
-exact arithmetic: rounding decides nothing here.
+One hardmax layer with its transpose, several layers with their transpose, and the
+contributions of tokens to logits: all search by `find_argmax` and hold no arrays in
+between. A batch element with a near-tie anywhere is left to exact arithmetic: rounding
+decides nothing here.
 
-Functions that move tokens and gradients are compiled with `fastmath=False`, so that results have the same bits on
-every machine and equal those of `layers_numpy`. Without it numba would pass on the flags of the caller. Sums of
-gradients are taken element by element and query by query, so that they have the same bits on every run.
+Functions that move tokens and gradients are compiled with `fastmath=False`, so that
+results have the same bits on every machine and equal those of `layers_numpy`. Without
+it numba would pass on the flags of the caller. Sums of gradients are taken element by
+element and query by query, so that they have the same bits on every run.
 """
 
 from functools import partial
@@ -24,7 +27,8 @@ from hardmax.search.threads import entry, share
 
 LEFT_OUT = -1  # in place of a size: of a batch element that is left to exact arithmetic
 PLANE_WORK = 60.0  # multiplications per token of a plane and layer, about
-SPREAD_WORK = 8.0  # multiplications in the time of one number of a gradient, which waits for memory
+# multiplications in the time of one number of a gradient, which waits for memory
+SPREAD_WORK = 8.0
 Encoded: TypeAlias = tuple[
     IntArray, IntArray, IntArray
 ]  # token ids, where texts start, and multiplicities
@@ -40,7 +44,9 @@ def _attend(
     found: AnyArray,
     elements: IntArray,
 ) -> None:
-    """Write the outputs of some batch elements, and their lowest members and sizes, or LEFT_OUT for the first size."""
+    """Write the outputs of some batch elements, and their lowest members and sizes, or
+    LEFT_OUT for the first size.
+    """
     (n, d), (m, dv) = queries.shape[1:], values.shape[1:]
     space, seen, clear = allocate(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     for element in elements:
@@ -66,7 +72,9 @@ def _attend(
 
 @entry()
 def _spread(g: AnyArray, found: AnyArray, out: AnyArray, elements: IntArray) -> None:
-    """Add (batch, n, dv) gradients to the keys that queries followed, (batch, m, dv), where none followed several."""
+    """Add (batch, n, dv) gradients to the keys that queries followed, (batch, m, dv),
+    where none followed several.
+    """
     n, dv = g.shape[1:]
     for element in elements:
         rows, gradients = (
@@ -92,7 +100,9 @@ def attend(
     out: AnyArray,
     found: AnyArray,
 ) -> IntArray:
-    """Write the outputs of one layer, and lowest members and sizes (batch, 2 n); return the elements left out."""
+    """Write the outputs of one layer, and lowest members and sizes (batch, 2 n); return
+    the elements left out.
+    """
     (batch, n, _), m = queries.shape, keys.shape[1]
     seen = np.empty((0, 0), np.bool_) if mask is None else as_plain(mask)
     share(
@@ -104,7 +114,9 @@ def attend(
 
 
 def spread(g: AnyArray, found: AnyArray, out: AnyArray) -> IntArray:
-    """Write the gradients of all values; return the elements left out, in which some query followed several."""
+    """Write the gradients of all values; return the elements left out, in which some
+    query followed several.
+    """
     share(partial(_spread, g, found, out), len(g), SPREAD_WORK * (g.size + out.size))
     return np.flatnonzero(found[:, g.shape[1] :].max(axis=1) > 1)
 
@@ -113,12 +125,18 @@ class CompiledLayers(NamedTuple):
     """Record of the layers, by batch element."""
 
     follows: AnyArray  # (batch, layers, n) which token each token followed
-    pulls: AnyArray  # (batch, layers or 1, n, d) c_i - z_i, of each layer or of the last alone
-    steps: AnyArray  # (batch, layers) b, or that of all remaining layers in the last that ran
-    ran: IntArray  # (batch,) number of layers that ran; -1 for elements left out, of which the rest is undefined
+    # (batch, layers or 1, n, d) c_i - z_i, of each layer or of the last alone
+    pulls: AnyArray
+    # (batch, layers) b, or that of all remaining layers in the last that ran
+    steps: AnyArray
+    # (batch,) number of layers that ran; -1 for elements left out, of which the rest is
+    # undefined
+    ran: IntArray
 
     def back(self, total: AnyArray, step: AnyArray) -> AnyArray:
-        """Turn gradients of (batch, n, d) outputs into those of the inputs, in place; return those of the steps."""
+        """Turn gradients of (batch, n, d) outputs into those of the inputs, in place;
+        return those of the steps.
+        """
         slope, effort = np.zeros(len(total)), 4.0 * self.follows.size * total.shape[2]
         share(
             lambda elements: _backward(elements, total, step, self, slope),
@@ -130,7 +148,9 @@ class CompiledLayers(NamedTuple):
 
 @njit
 def _follow_on_line(z: AnyArray, error: float, follows: AnyArray) -> bool:
-    """Write the largest or the smallest token for each, without products; return whether no other is near."""
+    """Write the largest or the smallest token for each, without products; return
+    whether no other is near.
+    """
     high = low = 0
     for j in range(len(z)):
         high = j if z[j, 0] > z[high, 0] else high
@@ -195,11 +215,13 @@ def _run_layers(
     steps: AnyArray,
     pulls: AnyArray,
 ) -> int:
-    """Run the tokens z of one batch element through all layers in place; return how many ran, or -1 for a near-tie.
+    """Run the tokens z of one batch element through all layers in place; return how
+    many ran, or -1 for a near-tie.
 
-    Writes which token each followed in each layer, the step of each layer, and c_i - z_i, of the last layer alone if
-    there is room for one. With `exact`, the rounding of earlier layers decides nothing either. `form` is the matrix A;
-    an empty one is the identity.
+    Writes which token each followed in each layer, the step of each layer, and c_i -
+    z_i, of the last layer alone if there is room for one. With `exact`, the rounding of
+    earlier layers decides nothing either. `form` is the matrix A; an empty one is the
+    identity.
     """
     layers, error, reach, clear = len(follows), 0.0, 0.0, np.empty(len(z), np.bool_)
     if exact:
@@ -225,7 +247,9 @@ def _run_layers(
 def _transpose_layer(
     g: AnyArray, follows: AnyArray, b: float, given: FloatArray
 ) -> None:
-    """Apply the transpose of one layer in place: b g_i goes to the token that i followed. `given` (n, d) is zero."""
+    """Apply the transpose of one layer in place: b g_i goes to the token that i
+    followed. `given` (n, d) is zero.
+    """
     n, d = g.shape
     for i in range(n):
         for r in range(d):
@@ -240,7 +264,9 @@ def _transpose_layer(
 
 @njit
 def _copy(source: AnyArray, target: AnyArray) -> None:
-    """Copy rows; `target[:] = source` compiles, for seconds, an error message for other shapes."""
+    """Copy rows; `target[:] = source` compiles, for seconds, an error message for other
+    shapes.
+    """
     for i in range(len(source)):
         for r in range(source.shape[1]):
             target[i, r] = source[i, r]
@@ -255,7 +281,9 @@ def _forward(
     forms: AnyArray,
     layers: CompiledLayers,
 ) -> None:
-    """Run some batch elements through all layers in place. Those that are left out stay where they were."""
+    """Run some batch elements through all layers in place. Those that are left out stay
+    where they were.
+    """
     n, d = tokens.shape[1:]
     ids, z, space = (
         np.empty(n, np.intp),
@@ -296,7 +324,9 @@ def _backward(
     layers: CompiledLayers,
     slope: FloatArray,
 ) -> None:
-    """Apply the transpose of `_forward` in place, and add d/db of the steps if all pulls are known."""
+    """Apply the transpose of `_forward` in place, and add d/db of the steps if all
+    pulls are known.
+    """
     n, d = total.shape[1:]
     given, all_pulls = (
         np.zeros((n, d)),
@@ -330,7 +360,8 @@ def run_layers(
     counts: IntArray | None,
     slopes: bool,
 ) -> CompiledLayers:
-    """Move (batch, n, d) tokens, which `dispatch.is_small`, in place through `count` layers.
+    """Move (batch, n, d) tokens, which `dispatch.is_small`, in place through `count`
+    layers.
 
     `slopes` states whether d/db of the steps is needed later.
     """
@@ -373,7 +404,8 @@ class TextSpace(NamedTuple):
 def _pull_back(
     z: FloatArray, step: float, layers: int, space: TextSpace, weights: FloatArray
 ) -> bool:
-    """Run tokens z through all layers in place, and turn `weights` (n,) of the outputs into those of the inputs.
+    """Run tokens z through all layers in place, and turn `weights` (n,) of the outputs
+    into those of the inputs.
 
     Returns False for a near-tie; then nothing is decided.
     """
@@ -401,7 +433,9 @@ def _pull_back(
 def _group_equal(
     z: FloatArray, counts: IntArray, member: IntArray, size: IntArray
 ) -> int:
-    """Move one of each class of equal tokens to the front; write the class of each token and the size of each class."""
+    """Move one of each class of equal tokens to the front; write the class of each
+    token and the size of each class.
+    """
     m, d = 0, z.shape[1]
     for i in range(len(z)):
         at, x, y = (
@@ -463,7 +497,8 @@ def _contributions(
             for i in range(n):
                 weights[i] = many[i] / total
             if not _pull_back(z[:n], step[h], layers, space, weights[:n]):
-                # Equal tokens stay equal, so they are one token with the multiplicity of all of them.
+                # Equal tokens stay equal, so they are one token with the multiplicity
+                # of all of them.
                 _copy(embedded[h, :n], z)
                 m = _group_equal(z[:n], many, member, size)
                 for c in range(m):
@@ -486,10 +521,12 @@ def contributions_of_texts(
     decoder: FloatArray,
     layers: int,
 ) -> tuple[FloatArray, BoolArray]:
-    """Return (tokens, outputs) contributions of every text, and (texts,) which are decided; others are undefined.
+    """Return (tokens, outputs) contributions of every text, and (texts,) which are
+    decided; others are undefined.
 
-    `embedding` has shape (tokens, heads, 1 or 2), `step` (heads,), and `decoder` (outputs, heads, 1 or 2). The result
-    equals `layers_numpy.shares` times scores to the last bit.
+    `embedding` has shape (tokens, heads, 1 or 2), `step` (heads,), and `decoder`
+    (outputs, heads, 1 or 2). The result equals `layers_numpy.shares` times scores to
+    the last bit.
     """
     ids, starts, counts = encoded
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)
@@ -509,7 +546,9 @@ def contributions_of_texts(
 
 
 def _as_readonly(array: AnyArray) -> AnyArray:
-    """Return a read-only view, fresh from training or from a file: numba would compile again for another kind."""
+    """Return a read-only view, fresh from training or from a file: numba would compile
+    again for another kind.
+    """
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -1,8 +1,8 @@
 """Several hardmax layers on a batch, in NumPy: one pass forward, and its transpose.
 
-A layer moves z_i to z_i + b (mean of C_i - z_i) with b = alpha / (1 + alpha). When each token of a set follows one
-leader, the sets never change again (Theorem 1), so m layers are one with the step 1 - (1 - b)^m: batch elements leave
-as soon as they are decided.
+A layer moves z_i to z_i + b (mean of C_i - z_i) with b = alpha / (1 + alpha). When each
+token of a set follows one leader, the sets never change again (Theorem 1), so m layers
+are one with the step 1 - (1 - b)^m: batch elements leave as soon as they are decided.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,9 @@ from hardmax.search.sets import Sets
 
 
 def join_steps(step: AnyArray, count: IntArray) -> FloatArray:
-    """Return 1 - (1 - b)^count, the step of `count` layers; by products, as powers differ in bits between machines."""
+    """Return 1 - (1 - b)^count, the step of `count` layers; by products, as powers
+    differ in bits between machines.
+    """
     rest, power = 1 - step.astype(np.float64), np.ones(len(step))
     for m in range(1, count.max(initial=1)):
         power[count > m] *= rest[count > m]
@@ -38,17 +40,22 @@ class Layer(NamedTuple):
     decided: (
         BoolArray  # (a,) whether every token has a single leader, which follows itself
     )
-    step: AnyArray  # (a,) b, or that of all remaining layers for elements that are decided now
+    # (a,) b, or that of all remaining layers for elements that are decided now
+    step: AnyArray
     ahead: IntArray  # (a,) number of layers in the step
     pull: AnyArray  # (a, n, d) c_i - z_i, which moved the tokens
 
     def back(self, g: AnyArray) -> AnyArray:
-        """Apply the transpose of the layer to (a, n, d) gradients: (1 - b) g_i stays, and b g_i goes to C_i."""
+        """Apply the transpose of the layer to (a, n, d) gradients: (1 - b) g_i stays,
+        and b g_i goes to C_i.
+        """
         moved = self.step[:, None, None] * g
         return np.asarray((g - moved + self.scatter(moved)).astype(g.dtype))
 
     def scatter(self, g: AnyArray) -> FloatArray:
-        """Return the sum of the shares of g_i that each token gets as a member of C_i, in float64 in the order of i."""
+        """Return the sum of the shares of g_i that each token gets as a member of C_i,
+        in float64 in the order of i.
+        """
         P = self.sets.flatten(g.shape[1], g.shape[1]).matrix(self.counts)
         return np.asarray(P.T @ g.reshape(-1, g.shape[2])).reshape(g.shape)
 
@@ -62,10 +69,12 @@ def layers_of(
     counts: IntArray | None = None,
     sure: BoolArray | None = None,
 ) -> Iterator[Layer]:
-    """Run (batch, n, d) tokens through `count` layers in place, and yield each; `step` (batch,) is b.
+    """Run (batch, n, d) tokens through `count` layers in place, and yield each; `step`
+    (batch,) is b.
 
-    `A` has shape (batch, d, d). `counts` (batch, n) are multiplicities of tokens; 0 is padding, which no token follows.
-    False is written into `sure` (batch,) where rounding of earlier layers may have decided a set; those elements leave.
+    `A` has shape (batch, d, d). `counts` (batch, n) are multiplicities of tokens; 0 is
+    padding, which no token follows. False is written into `sure` (batch,) where
+    rounding of earlier layers may have decided a set; those elements leave.
     """
     batch, n, _ = tokens.shape
     active = np.arange(batch)
@@ -119,9 +128,11 @@ def layers_of(
 
 
 def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
-    """Return the share of each input token in the mean of the outputs: the mean row of M with z^K = M z^0, (batch, n).
+    """Return the share of each input token in the mean of the outputs: the mean row of
+    M with z^K = M z^0, (batch, n).
 
-    `counts` (batch, n) are multiplicities. Batch elements that are not sure have no meaning.
+    `counts` (batch, n) are multiplicities. Batch elements that are not sure have no
+    meaning.
     """
     total = (counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))[..., None]
     for layer in reversed(list(layers)):
@@ -133,7 +144,9 @@ def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
 
 
 def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
-    """Return C_i = argmax_j <z_i A, z_j>, as in real arithmetic on these floats: rounding of z A decides nothing."""
+    """Return C_i = argmax_j <z_i A, z_j>, as in real arithmetic on these floats:
+    rounding of z A decides nothing.
+    """
     points, slack = z.astype(np.float64), _slack(z, A, seen, np.zeros(len(z)))
     near, same = near_maxima_of_batch(points @ A, points, slack.reshape(-1), seen)
     return compare_open_rows(near, same, z, z, A)
@@ -142,10 +155,11 @@ def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
 def _slack(
     z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArray
 ) -> FloatArray:
-    """Return `exact.argmax.slack_of` for positions that are off by up to e, shape (batch,): (batch, n).
+    """Return `exact.argmax.slack_of` for positions that are off by up to e, shape
+    (batch,): (batch, n).
 
-    Where only keys at one place have products within it of the largest, exact positions have the same sets: keys at
-    one place are equal tokens, which stay equal.
+    Where only keys at one place have products within it of the largest, exact positions
+    have the same sets: keys at one place are equal tokens, which stay equal.
     """
     points, error = (
         (z if seen is None else np.where(seen[..., None], z, 0)).astype(np.float64),

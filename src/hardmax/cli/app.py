@@ -36,7 +36,8 @@ def app(
     model: Model = "imdb",
     encoder: Encoder = None,
 ) -> None:
-    """Start the web app: move tokens and see their leaders, type a text and see its explanation.
+    """Start the web app: move tokens and see their leaders, type a text and see its
+    explanation.
 
     It runs on this machine, needs no network, and stops with Ctrl-C.
     """
@@ -74,7 +75,9 @@ def app(
 
 
 def find_free_port(address: str, port: int) -> int:
-    """Return the port if it is free; for 0 a free port. The error for a busy port names the next free one."""
+    """Return the port if it is free; for 0 a free port. The error for a busy port names
+    the next free one.
+    """
     problem, advice = "", "Use --port 0 for any free port."
     for tried in range(port, min(port + MAX_TRIED_PORTS, MAX_PORT) + 1):
         with socket.socket(

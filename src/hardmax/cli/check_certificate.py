@@ -37,7 +37,8 @@ def check_certificate(
 ) -> None:
     """Check the proof of a limit that `hardmax limit --certificate FILE` wrote.
 
-    The checker is a single file without dependencies, hardmax/certificate_checker.py. Exit code 1 if it rejects.
+    The checker is a single file without dependencies, hardmax/certificate_checker.py.
+    Exit code 1 if it rejects.
     """
     try:
         with (gzip.open if file.suffix == ".gz" else open)(

@@ -102,9 +102,10 @@ def cluster(
 ) -> None:
     """Cluster points around leaders, which are points of the data.
 
-    TOKENS holds one point per row. Without --clusters and --granularity the number of clusters is estimated; an
-    estimate of 1 means that no clusters were found. --out writes the points with their labels (.csv), the result
-    (.json), a figure (.png, .svg, .pdf), or a page with the tree of clusters and a slider that cuts it (.html).
+    TOKENS holds one point per row. Without --clusters and --granularity the number of
+    clusters is estimated; an estimate of 1 means that no clusters were found. --out
+    writes the points with their labels (.csv), the result (.json), a figure (.png,
+    .svg, .pdf), or a page with the tree of clusters and a slider that cuts it (.html).
     """
     files = output.check_files(out, ENDINGS, read=points.tokens)
     trees = output.check_files(tree, output.PICTURES, read=points.tokens, name="tree")

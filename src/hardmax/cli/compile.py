@@ -28,9 +28,10 @@ def compile(
 ) -> None:
     """Compile the numba and Triton kernels ahead of time, once per machine.
 
-    This is optional: small inputs need no compiled code, and large inputs compile what they need at the first call, in
-    up to half a minute per kernel. Use it when you build a container image, or before a talk. With a GPU, the attention
-    kernels for all data types and the usual widths are compiled, too.
+    This is optional: small inputs need no compiled code, and large inputs compile what
+    they need at the first call, in up to half a minute per kernel. Use it when you
+    build a container image, or before a talk. With a GPU, the attention kernels for all
+    data types and the usual widths are compiled, too.
     """
     processes, gpu = workers or os.cpu_count() or 1, _has_gpu()
     if not (has_numba() or gpu):
@@ -71,7 +72,9 @@ def _has_gpu() -> bool:
 
 
 def _compile_for_gpu() -> None:
-    """Run attention and its gradient once per type, width and number of tokens for which kernels are compiled."""
+    """Run attention and its gradient once per type, width and number of tokens for
+    which kernels are compiled.
+    """
     start = time.perf_counter()
     try:
         from hardmax.attention.gpu_compile import compile_ahead

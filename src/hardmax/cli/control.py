@@ -91,8 +91,9 @@ def control(
 ) -> None:
     """Choose the matrix A so that given tokens lead and given tokens follow them.
 
-    --out writes the matrix (.npy, .csv) and a picture beside it, only a picture (.png, .svg, .pdf), or the result
-    (.json). Exit code 1 if no such A exists or none was found.
+    --out writes the matrix (.npy, .csv) and a picture beside it, only a picture (.png,
+    .svg, .pdf), or the result (.json). Exit code 1 if no such A exists or none was
+    found.
     """
     files = output.check_files(
         out, (*MATRIX_ENDINGS, *output.PICTURES, ".json"), read=source.tokens

@@ -55,10 +55,11 @@ def evaluate(
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb.
+    """Measure a model on labelled texts: those of FILE, or the test reviews of --data
+    imdb.
 
-    --out writes all results (.json) or the table of classes (.csv, .jsonl, .parquet, .xlsx), --tokens a table of the
-    same formats, and --mistakes a page (.html).
+    --out writes all results (.json) or the table of classes (.csv, .jsonl, .parquet,
+    .xlsx), --tokens a table of the same formats, and --mistakes a page (.html).
     """
     files = output.check_files(out, (".json", *WRITABLE), read=given.path)
     token_files = output.check_files(
@@ -143,7 +144,9 @@ def _explain_mistakes(
 def measure(
     classifier: "HardmaxClassifier", table: TextTable, name: str
 ) -> dict[str, Any]:
-    """Return accuracy, measures of every class, and leaders; with one label per text also confusion and coverage."""
+    """Return accuracy, measures of every class, and leaders; with one label per text
+    also confusion and coverage.
+    """
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
     from hardmax.text.linear_init import class_logits, cross_entropy
@@ -269,7 +272,9 @@ def _print(result: dict[str, Any], name: str) -> None:
 
 
 def _frame_classes(result: dict[str, Any]) -> "DataFrame":
-    """Return precision, recall, F1 and, with one label per text, the confusion matrix as a table for files."""
+    """Return precision, recall, F1 and, with one label per text, the confusion matrix
+    as a table for files.
+    """
     import pandas
 
     columns = {"label": result["classes"], "texts": result["support"]} | {

@@ -37,10 +37,11 @@ def explain(
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Explain the prediction for a text: words and sentences whose contributions add up to the logit, and leaders.
+    """Explain the prediction for a text: words and sentences whose contributions add up
+    to the logit, and leaders.
 
-    --out writes a page (.html) or JSON (.json) with every term and the leaders of every head, a figure (.png, .svg,
-    .pdf), or a movie (.gif, .mp4; models with d = 2).
+    --out writes a page (.html) or JSON (.json) with every term and the leaders of every
+    head, a figure (.png, .svg, .pdf), or a movie (.gif, .mp4; models with d = 2).
     """
     files = output.check_files(out, ENDINGS)
     text = sys.stdin.read() if text == "-" else text

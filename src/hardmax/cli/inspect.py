@@ -34,12 +34,15 @@ def inspect(
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Measure a trained transformer on a sentence: spectra, attention, clusters and leaders by layer.
+    """Measure a trained transformer on a sentence: spectra, attention, clusters and
+    leaders by layer.
 
-    Layers count from 1, heads from 0. With --hard the changes of hidden states and predictions are measured, too.
+    Layers count from 1, heads from 0. With --hard the changes of hidden states and
+    predictions are measured, too.
 
-    Models: ALBERT, BERT (such as MiniLM), DistilBERT, GPT-2, RoBERTa, XLM-RoBERTa. Nothing is downloaded. --out writes
-    a figure (.png, .svg, .pdf) or all measures (.json).
+    Models: ALBERT, BERT (such as MiniLM), DistilBERT, GPT-2, RoBERTa, XLM-RoBERTa.
+    Nothing is downloaded. --out writes a figure (.png, .svg, .pdf) or all measures
+    (.json).
     """
     files = output.check_files(out, (*output.PICTURES, ".json"))
     from hardmax import transformers
@@ -72,7 +75,9 @@ def inspect(
 
 
 def _read_heads(entry: str, n_heads: int) -> list[tuple[Any, ...]]:
-    """Return pairs of layer and head; what is not two integers stays a text, which `inspect` refuses."""
+    """Return pairs of layer and head; what is not two integers stays a text, which
+    `inspect` refuses.
+    """
     layer, _, head = entry.partition(":")
     if not layer.isdecimal() or not (head.isdecimal() or entry == layer):
         return [(entry,)]

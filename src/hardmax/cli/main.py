@@ -73,13 +73,16 @@ def about(
         ),
     ] = False,
 ) -> None:
-    """Simulate attention as a dynamical system, prove where tokens converge, and train text classifiers built on it.
+    """Simulate attention as a dynamical system, prove where tokens converge, and train
+    text classifiers built on it.
 
-    In a hardmax layer each token z attends to the tokens whose inner product with A z is largest, and moves towards
-    their mean. A token that attends only to itself is a leader. Argmax sets are exact. TOKENS is a CSV or .npy file
-    with one token per row, or the name of a configuration such as triangle.
+    In a hardmax layer each token z attends to the tokens whose inner product with A z
+    is largest, and moves towards their mean. A token that attends only to itself is a
+    leader. Argmax sets are exact. TOKENS is a CSV or .npy file with one token per row,
+    or the name of a configuration such as triangle.
 
-    Exit codes: 0 done; 1 the answer is "no"; 2 invalid input; 70 a bug; 130 interrupted; 141 output pipe closed.
+    Exit codes: 0 done; 1 the answer is "no"; 2 invalid input; 70 a bug; 130
+    interrupted; 141 output pipe closed.
     """
 
 
@@ -133,7 +136,9 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
 
 
 def _find_command(command: Any, arguments: list[str]) -> Any:
-    """Return the command that the arguments name, also inside a group such as `hardmax sweep`."""
+    """Return the command that the arguments name, also inside a group such as `hardmax
+    sweep`.
+    """
     for argument in arguments:
         if argument not in getattr(command, "commands", {}):
             break

@@ -1,6 +1,8 @@
-"""Options that several commands share: tokens, matrices, rules and their durations, output files.
+"""Options that several commands share: tokens, matrices, rules and their durations,
+output files.
 
-Options are fields of a dataclass; `with_options` makes each field an option of a command.
+Options are fields of a dataclass; `with_options` makes each field an option of a
+command.
 """
 
 import inspect
@@ -60,9 +62,11 @@ Out = Annotated[
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: each field of a parameter that is a dataclass becomes an option.
+    """Decorate a command: each field of a parameter that is a dataclass becomes an
+    option.
 
-    Fields of a class come before those of its base class, so that the help shows the special ones first.
+    Fields of a class come before those of its base class, so that the help shows the
+    special ones first.
     """
     flat: list[inspect.Parameter] = []
     nested: dict[str, Any] = {}
@@ -110,7 +114,9 @@ def check_needs(
     needs: Mapping[str, tuple[str, bool]],
     got: str = "it without",
 ) -> None:
-    """Raise an error for an option without effect; `needs` has what each option needs, and whether this is given."""
+    """Raise an error for an option without effect; `needs` has what each option needs,
+    and whether this is given.
+    """
     for name, (needed, is_met) in needs.items():
         if was_given(context, name) and not is_met:
             value = context.params[name]
@@ -125,7 +131,9 @@ READABLE = (".csv", ".tsv", ".txt", ".npy")
 
 
 def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
-    """Read numbers from a .npy file, a text file, standard input (-), or the argument itself, as in 2,1;1,1."""
+    """Read numbers from a .npy file, a text file, standard input (-), or the argument
+    itself, as in 2,1;1,1.
+    """
     path = Path(source)
     if source == "-":
         return _parse(sys.stdin.read(), source)
@@ -220,7 +228,9 @@ class TokenOptions:
     ] = None
 
     def read_tokens(self, *, single: bool = True) -> AnyArray:
-        """Read tokens from a file, standard input or a named configuration; `single` refuses a whole batch."""
+        """Read tokens from a file, standard input or a named configuration; `single`
+        refuses a whole batch.
+        """
         if self.tokens in CONFIGURATIONS:
             tokens = configuration(self.tokens, n=self.n, d=self.d, seed=self.seed)
         elif self.n is not None or self.d is not None:
@@ -319,7 +329,9 @@ class HardmaxOptions(TokenOptions):
         return found[0] if len(found) == 1 else found
 
     def read_weight(self, name: str, d: int) -> AnyArray | None:
-        """Read the matrix of an option from a file or by its name, of size d; None if the option is missing."""
+        """Read the matrix of an option from a file or by its name, of size d; None if
+        the option is missing.
+        """
         source: str | None = getattr(self, name)
         if source is None:
             return None
@@ -448,7 +460,9 @@ class RunOptions(HardmaxOptions):
     def simulate(
         self, tokens: AnyArray, rule: Any, progress: Progress | None = None, **more: Any
     ) -> Trajectory:
-        """Simulate tokens for the layers or the time, and by the method, of the options."""
+        """Simulate tokens for the layers or the time, and by the method, of the
+        options.
+        """
         if not rule.continuous:
             return simulate(
                 tokens,

@@ -52,10 +52,12 @@ def use_options(options: Iterable[typer.CallbackParam]) -> Iterator[None]:
 
 
 def spell(name: str, value: str | None = None) -> str | None:
-    """Return a parameter of the library as an option or argument of the running command; None if it has none.
+    """Return a parameter of the library as an option or argument of the running
+    command; None if it has none.
 
-    Options are found by the names of their variables, which are those of the library: `alpha` is `--alpha`,
-    `kernel="auto"` is `--kernel auto`, `normalize=False` is `--no-normalize`, `exact=False` is no `--exact`.
+    Options are found by the names of their variables, which are those of the library:
+    `alpha` is `--alpha`, `kernel="auto"` is `--kernel auto`, `normalize=False` is
+    `--no-normalize`, `exact=False` is no `--exact`.
     """
     option = _options.get({}).get(name)
     if option is None:
@@ -75,7 +77,9 @@ def spell(name: str, value: str | None = None) -> str | None:
 
 
 def with_speed(progress: Callable[..., None], what: str) -> Callable[[int, int], None]:
-    """Return a progress function that also shows the speed, in `what` per second since the first call."""
+    """Return a progress function that also shows the speed, in `what` per second since
+    the first call.
+    """
     first: tuple[int, float] | None = None
 
     def update(done: int, total: int) -> None:
@@ -90,7 +94,9 @@ def with_speed(progress: Callable[..., None], what: str) -> Callable[[int, int],
 
 
 def console() -> Console:
-    """Return a console on standard output; a new one per call, so that it follows redirection."""
+    """Return a console on standard output; a new one per call, so that it follows
+    redirection.
+    """
     return Console(highlight=False)
 
 
@@ -105,7 +111,9 @@ def say_status(status: str) -> None:
 
 
 def note(sentence: str) -> None:
-    """Print a sentence, if any, to standard error, with parameters named as options of the command."""
+    """Print a sentence, if any, to standard error, with parameters named as options of
+    the command.
+    """
     if sentence:
         Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(
             respell(sentence, spell)
@@ -126,7 +134,9 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def error(problem: Exception) -> None:
-    """Print an error to standard error, with parameters named as options of the command."""
+    """Print an error to standard error, with parameters named as options of the
+    command.
+    """
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         "[bold red]Error:[/]", end=" "
     )
@@ -181,7 +191,9 @@ def check_files(
     read: str | None = None,
     name: str = "out",
 ) -> list[Path]:
-    """Check the files of --out before any work: writable, of a known ending, and not the input file."""
+    """Check the files of --out before any work: writable, of a known ending, and not
+    the input file.
+    """
     for path in paths or []:
         check_ending(path, tuple(endings), name)
         check_writable(path)
@@ -200,10 +212,11 @@ def check_files(
 
 
 def write(files: Iterable[Path], result: object, **methods: Callable[..., Any]) -> None:
-    """Write a result to files by its methods for their endings; `methods` replace or add to those of the result.
+    """Write a result to files by its methods for their endings; `methods` replace or
+    add to those of the result.
 
-    `to_npz` and `to_csv` are called with the path, `movie` with the path and `progress`; `to_json` and `to_html` return
-    a text, and `plot` returns a figure.
+    `to_npz` and `to_csv` are called with the path, `movie` with the path and
+    `progress`; `to_json` and `to_html` return a text, and `plot` returns a figure.
     """
     for path in files:
         name = METHODS.get(path.suffix.lower(), "plot")

@@ -1,4 +1,6 @@
-"""`hardmax predict`: texts, a file, lines of standard input, or files of any size into a folder."""
+"""`hardmax predict`: texts, a file, lines of standard input, or files of any size into
+a folder.
+"""
 
 import json as json_format
 import sys
@@ -92,12 +94,13 @@ def predict(
 ) -> None:
     """Classify texts: print label, probability and the beginning of each text.
 
-    --out writes row, prediction, its probability, that of every class, whether the text has no known word, and the
-    strongest words, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text. A row of --file without text counts as
-    an empty text.
+    --out writes row, prediction, its probability, that of every class, whether the text
+    has no known word, and the strongest words, as .csv, .jsonl, .parquet or .xlsx. Row
+    1 is the first text. A row of --file without text counts as an empty text.
 
-    With a folder as --out, files and folders of any size are classified: hardmax predict big.parquet --out scored/
-    writes Parquet parts, on every core or on a cluster. The same command resumes after a stop.
+    With a folder as --out, files and folders of any size are classified: hardmax
+    predict big.parquet --out scored/ writes Parquet parts, on every core or on a
+    cluster. The same command resumes after a stop.
     """
     if card:
         _print_card(texts.load(model, encoder), json=json)
@@ -186,7 +189,9 @@ def _print_card(classifier: "HardmaxClassifier", *, json: bool) -> None:
 def _find_inputs(
     given: list[str] | None, path: str | None, out: list[Path] | None
 ) -> list[str] | str | None:
-    """Return the input files if --out is a folder; None if the arguments are texts, or --out is a file."""
+    """Return the input files if --out is a folder; None if the arguments are texts, or
+    --out is a file.
+    """
     targets = out or []
     if len(targets) != 1 or not (targets[0].is_dir() or not targets[0].suffix):
         return None
@@ -250,7 +255,9 @@ def _predict_into_folder(
 def _print_stream(
     classifier: "HardmaxClassifier", *, explain: bool, at_least: float
 ) -> None:
-    """Print a prediction for each line; a line that cannot be read gets an error, and the next line is read."""
+    """Print a prediction for each line; a line that cannot be read gets an error, and
+    the next line is read.
+    """
     for row, line in enumerate(sys.stdin, 1):
         found: dict[str, Any] = {"row": row}
         try:
@@ -265,7 +272,9 @@ def _print_stream(
 
 
 def parse_line(line: str) -> str:
-    """Return the text of a line: that of JSON if it begins with { or a quotation mark, else the line itself."""
+    """Return the text of a line: that of JSON if it begins with { or a quotation mark,
+    else the line itself.
+    """
     if not line.lstrip().startswith(("{", '"')):
         return line
     try:
@@ -287,7 +296,9 @@ def parse_line(line: str) -> str:
 def predict_text(
     classifier: "HardmaxClassifier", text: str, *, explain: bool
 ) -> dict[str, Any]:
-    """Return prediction and probabilities, with `explain` also the contributions of words."""
+    """Return prediction and probabilities, with `explain` also the contributions of
+    words.
+    """
     result: dict[str, Any] = (
         classifier.answers([text]).drop(columns="strongest_words").to_dict("records")[0]
     )
@@ -348,7 +359,8 @@ def _predict_texts(
 
 
 def _join_columns(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
-    """Return the columns of a file, then the predictions, with a prefix if the file has columns of the same name.
+    """Return the columns of a file, then the predictions, with a prefix if the file has
+    columns of the same name.
 
     Columns with one name get numbers: x, x becomes x, x_2.
     """

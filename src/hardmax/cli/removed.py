@@ -1,4 +1,5 @@
-"""Removed commands and options, each with a sentence that names its replacement; kept for one release.
+"""Removed commands and options, each with a sentence that names its replacement; kept
+for one release.
 
 A key is a command ("topics") or a command and an option ("explain --html").
 """
@@ -35,7 +36,9 @@ REMOVED: dict[str, str] = {
 
 
 def find_removed(arguments: Sequence[str]) -> str | None:
-    """Return an error message if the arguments name a removed command or option, else None."""
+    """Return an error message if the arguments name a removed command or option, else
+    None.
+    """
     command, *words = arguments or [""]
     flags = [
         word.partition("=")[0]

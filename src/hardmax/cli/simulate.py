@@ -1,4 +1,6 @@
-"""`hardmax simulate`, `hardmax limit`, and `hardmax verify`, which checks theorems on a simulation."""
+"""`hardmax simulate`, `hardmax limit`, and `hardmax verify`, which checks theorems on a
+simulation.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -37,10 +39,12 @@ def simulate(
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Simulate tokens under a rule, layer by layer or in continuous time, and print leaders or clusters.
+    """Simulate tokens under a rule, layer by layer or in continuous time, and print
+    leaders or clusters.
 
-    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), the whole trajectory (.npz, .json), a table of
-    positions (.csv) or a page (.html). Exit code 1 if the integration stops before the final time.
+    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), the whole
+    trajectory (.npz, .json), a table of positions (.csv) or a page (.html). Exit code 1
+    if the integration stops before the final time.
     """
     files = output.check_files(out, read=run.tokens)
     tokens = run.read_tokens(
@@ -110,7 +114,9 @@ def _print_leaders(trajectory: HardmaxTrajectory) -> None:
 
 
 def _print_clusters(trajectory: SmoothTrajectory) -> None:
-    """Print a table of the final clusters and their leaders; nothing if every cluster is one token."""
+    """Print a table of the final clusters and their leaders; nothing if every cluster
+    is one token.
+    """
     if trajectory.n > 1 and trajectory.clusters.max() + 1 >= trajectory.mask.sum():
         return
     where = "rescaled position" if trajectory.shows_rescaled else "position"
@@ -148,8 +154,9 @@ def limit(
 ) -> None:
     """Compute the limit of every token, with a certificate.
 
-    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), the result (.npz, .json), a table of limits (.csv)
-    or a page (.html). Exit code 1 if the limit is not certified.
+    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), the result (.npz,
+    .json), a table of limits (.csv) or a page (.html). Exit code 1 if the limit is not
+    certified.
     """
     files = output.check_files(out, read=run.tokens)
     output.check_files(
@@ -199,8 +206,9 @@ def verify(
 ) -> None:
     """Check every lemma and theorem on a simulation.
 
-    --out writes the verdicts (.json), a page with pictures (.html), or the simulation as a picture (.png, .svg, .pdf),
-    a movie (.gif, .mp4), an archive (.npz) or a table of positions (.csv). Exit code 1 if a statement fails.
+    --out writes the verdicts (.json), a page with pictures (.html), or the simulation
+    as a picture (.png, .svg, .pdf), a movie (.gif, .mp4), an archive (.npz) or a table
+    of positions (.csv). Exit code 1 if a statement fails.
     """
     files = output.check_files(out, read=run.tokens)
     tokens = run.read_tokens()

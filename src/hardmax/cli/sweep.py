@@ -50,7 +50,9 @@ Workers = Annotated[
 
 
 class Cells(TyperGroup):
-    """The commands of `hardmax sweep`; a name with a colon is a cell in a file of the user."""
+    """The commands of `hardmax sweep`; a name with a colon is a cell in a file of the
+    user.
+    """
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, OWN if ":" in cmd_name else cmd_name)
@@ -91,7 +93,9 @@ def _run(
 
 
 def note_cluster(client: Any) -> None:
-    """Print the address of Dask's dashboard, if there is one, and a note if there are no workers."""
+    """Print the address of Dask's dashboard, if there is one, and a note if there are
+    no workers.
+    """
     if (
         importlib.util.find_spec("bokeh")
         and "dashboard" in client.scheduler_info()["services"]
@@ -103,7 +107,9 @@ def note_cluster(client: Any) -> None:
 
 
 def _resume_command(stopped: SweepTable) -> str:
-    """Return the command that resumes a sweep, or the call for functions that are not in a file."""
+    """Return the command that resumes a sweep, or the call for functions that are not
+    in a file.
+    """
     name, command = (
         stopped.manifest.configuration.cell,
         f"hardmax sweep resume {stopped.out}",
@@ -202,7 +208,8 @@ def run_sweep(
         must, got = "be options of the command", f"{context.args[0]!r}"
         raise ParameterError("arguments", must, got, REMOVED["sweep --NAME"])
     grid = parse_grid(values or [], CELLS[name].defaults if name in CELLS else {})
-    # Cells that are drawn at random have independent random numbers, unless repetitions are requested.
+    # Cells that are drawn at random have independent random numbers, unless repetitions
+    # are requested.
     if samples is None or seeds > 1:
         grid |= {REPEAT: list(range(seeds))}
     _run(
@@ -219,7 +226,9 @@ def run_sweep(
 
 
 def _help_of(name: str) -> str:
-    """Return the help of a built-in cell: its docstring and the defaults of its parameters."""
+    """Return the help of a built-in cell: its docstring and the defaults of its
+    parameters.
+    """
     defaults = ", ".join(
         f"{key}={value}" for key, value in CELLS[name].defaults.items() if key != REPEAT
     )
@@ -311,7 +320,9 @@ def plot(
 
 
 def parse_grid(settings: Sequence[str], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of each parameter, from texts such as "n=10,100"; ranges are rounded for integer defaults."""
+    """Return the values of each parameter, from texts such as "n=10,100"; ranges are
+    rounded for integer defaults.
+    """
     grid: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -331,7 +342,9 @@ def parse_grid(settings: Sequence[str], defaults: dict[str, Any]) -> dict[str, A
 
 
 def parse_values(text: str, name: str, *, is_integer: bool = False) -> Any:
-    """Return a list of values, or the distribution of a range without a number of values."""
+    """Return a list of values, or the distribution of a range without a number of
+    values.
+    """
     parts = text.split(":")
     if len(parts) not in (3, 4) or parts[2] not in SPACINGS:
         return [_parse_value(each.strip()) for each in text.split(",") if each.strip()]
@@ -373,8 +386,8 @@ def _parse_value(text: str) -> Any:
 def load_cell(where: str) -> Cell:
     """Return the function of a file, written my_cells.py:cell.
 
-    No module is loaded by its name, so it is pickled by value, and so are modules in the same folder that it imports:
-    workers need not have the files.
+    No module is loaded by its name, so it is pickled by value, and so are modules in
+    the same folder that it imports: workers need not have the files.
     """
     with needed_for("`hardmax sweep`", None, "scale"):
         import cloudpickle

@@ -124,7 +124,9 @@ class LabelledOptions(FileOptions):
     def read(
         self, split: str, *, values: Collection[str] = (), **columns: str | None
     ) -> TextTable:
-        """Return texts and labels of FILE, with further columns by their kinds, or of a split of --data."""
+        """Return texts and labels of FILE, with further columns by their kinds, or of a
+        split of --data.
+        """
         from hardmax.text import HardmaxClassifier  # noqa: F401 (raises for a missing extra before a download)
 
         if (self.path is None) == (self.data is None):

@@ -1,4 +1,6 @@
-"""`hardmax train`. Its options are the parameters of the classifier, with their defaults and descriptions."""
+"""`hardmax train`. Its options are the parameters of the classifier, with their
+defaults and descriptions.
+"""
 
 import json as json_format
 import shlex
@@ -60,7 +62,9 @@ MAX_HINT_ROWS, MAX_HINT_CHARACTERS = (
 
 
 def _list_parameter_options() -> Iterator[Parameter]:
-    """Yield an option for each parameter of the classifier, as Typer reads them from a signature."""
+    """Yield an option for each parameter of the classifier, as Typer reads them from a
+    signature.
+    """
 
     def list_flags(name: str) -> list[str]:
         return FLAGS.get(name, [f"--{name.replace('_', '-')}"])
@@ -113,10 +117,12 @@ def train(
     json: options.Json = False,
     **settings: Any,
 ) -> None:
-    """Train a text classifier on FILE, or on --data imdb, save it in a folder, and print its card.
+    """Train a text classifier on FILE, or on --data imdb, save it in a folder, and
+    print its card.
 
-    --resume continues a run that was stopped or killed, with the same result. Several processes train together under
-    torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
+    --resume continues a run that was stopped or killed, with the same result. Several
+    processes train together under torchrun --nproc-per-node 2 -m hardmax.cli.main train
+    ...
     """
     check_writable(out, folder=True)
     checkpoint, resume = out / CHECKPOINT, settings["resume"]
@@ -174,7 +180,8 @@ def train(
             raise typer.Exit(output.INTERRUPTED) from None
         if process.is_first:
             classifier.save(out, compact=compact)
-            # with the model saved, the checkpoint and temporary files of a killed run are deleted
+            # with the model saved, the checkpoint and temporary files of a killed run
+            # are deleted
             for path in (checkpoint, *out.glob(f".{CHECKPOINT}-*")):
                 path.unlink(missing_ok=True)
         kept_epoch = next(epoch for epoch in classifier.history_ if epoch.kept)
@@ -210,7 +217,9 @@ train = options.with_options(train)
 
 
 def _configure(context: typer.Context, **more: Any) -> "HardmaxClassifier":
-    """Return the classifier of the given options; others keep their default, or that of the paper."""
+    """Return the classifier of the given options; others keep their default, or that of
+    the paper.
+    """
     from hardmax.text import HardmaxClassifier
 
     names = HardmaxClassifier().get_params().keys() & context.params.keys()
@@ -232,7 +241,9 @@ def _configure(context: typer.Context, **more: Any) -> "HardmaxClassifier":
 
 
 def _check_folder(out: Path, *, resume: bool, force: bool) -> None:
-    """Raise an error for a folder with a model or an unfinished run, unless an option decides what to do."""
+    """Raise an error for a folder with a model or an unfinished run, unless an option
+    decides what to do.
+    """
     unfinished = (out / CHECKPOINT).exists()
     if force or (resume and unfinished) or not (unfinished or (out / FILE).exists()):
         return
@@ -275,7 +286,9 @@ def _note_data(
 def _note_encoder(
     classifier: "HardmaxClassifier", table: TextTable, accuracy: float | None
 ) -> None:
-    """Print the accuracy that an encoder has in cross-validation on a small file, or that it may help on others."""
+    """Print the accuracy that an encoder has in cross-validation on a small file, or
+    that it may help on others.
+    """
     few = (
         len(table.texts) < MAX_HINT_ROWS
         and sum(map(len, table.texts)) < MAX_HINT_CHARACTERS

@@ -1,4 +1,6 @@
-"""`HardmaxClustering`: the scikit-learn estimator. It validates, calls `fit` of `cluster/fit.py`, and stores."""
+"""`HardmaxClustering`: the scikit-learn estimator. It validates, calls `fit` of
+`cluster/fit.py`, and stores.
+"""
 
 import warnings
 from contextlib import nullcontext
@@ -30,52 +32,64 @@ from hardmax.trajectories.limits import Limit
 class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     """Cluster points around leaders, which are points of the data.
 
-    Points get features r_i u_i, a radius times a direction, and become tokens r_i^tau u_i of the hardmax model. Tokens
-    that lead are the centres, and every other token ends at a leader, with a proof (`certified_`). The number of
-    leaders falls as tau grows. The page "Clustering" of the documentation has the formulas.
+    Points get features r_i u_i, a radius times a direction, and become tokens r_i^tau
+    u_i of the hardmax model. Tokens that lead are the centres, and every other token
+    ends at a leader, with a proof (`certified_`). The number of leaders falls as tau
+    grows. The page "Clustering" of the documentation has the formulas.
 
-    Use it where centres should be real points, clusters may have any shape, and the result must not depend on random
-    numbers or on the order of the points. For round clusters of known number KMeans is faster.
+    Use it where centres should be real points, clusters may have any shape, and the
+    result must not depend on random numbers or on the order of the points. For round
+    clusters of known number KMeans is faster.
 
     Parameters
     ----------
     n_clusters : int, optional
-        Number of clusters. By default the number of density peaks beyond chance; 1 means that no clusters were found.
-        The tau nearest to 1 is taken that gives this number, with features="graph" with as many eigenvectors, or a few
-        less.
+        Number of clusters. By default the number of density peaks beyond chance; 1
+        means that no clusters were found. The tau nearest to 1 is taken that gives this
+        number, with features="graph" with as many eigenvectors, or a few less.
     granularity : float in [0, 1], optional
-        g, with tau = (1 - g) / g. 1/2 is the plain model; at 1 every distinct direction leads; near 0 few points lead,
-        with features="points" usually one. Cannot be combined with `n_clusters`, which chooses tau.
+        g, with tau = (1 - g) / g. 1/2 is the plain model; at 1 every distinct direction
+        leads; near 0 few points lead, with features="points" usually one. Cannot be
+        combined with `n_clusters`, which chooses tau.
     features : {"graph", "points"}
-        "graph": rows of the leading eigenvectors of the graph of nearest neighbours, whose components are joined at
-        their nearest points. Well separated clusters are nearly orthogonal rays, and the longest row of each leads.
-        "points": the points themselves, the model of the paper. Its leaders at layer 0 are vertices of the convex hull:
-        extreme points, archetypes rather than prototypes.
+        "graph": rows of the leading eigenvectors of the graph of nearest neighbours,
+        whose components are joined at their nearest points. Well separated clusters are
+        nearly orthogonal rays, and the longest row of each leads. "points": the points
+        themselves, the model of the paper. Its leaders at layer 0 are vertices of the
+        convex hull: extreme points, archetypes rather than prototypes.
     n_neighbors : int
         Neighbours of each point in the graph.
     n_components : int, optional
-        Number of eigenvectors. By default the number of clusters; with `granularity`, or for given similarities, the
-        number from 2 to 30 at the largest gap of eigenvalues. Increased where it would separate equal eigenvalues.
+        Number of eigenvectors. By default the number of clusters; with `granularity`,
+        or for given similarities, the number from 2 to 30 at the largest gap of
+        eigenvalues. Increased where it would separate equal eigenvalues.
     metric : {"euclidean", "cosine", "precomputed"}
-        Distance of points. "cosine" compares directions, as is usual for embeddings of texts. "precomputed": X holds
-        distances, (n, n), or is a sparse matrix of distances to neighbours, as scikit-learn makes them.
+        Distance of points. "cosine" compares directions, as is usual for embeddings of
+        texts. "precomputed": X holds distances, (n, n), or is a sparse matrix of
+        distances to neighbours, as scikit-learn makes them.
     affinity : {"neighbors", "precomputed"}
-        "precomputed": X holds non-negative similarities, (n, n). Of a dense matrix the `n_neighbors` largest of each
-        row are used; a sparse matrix is used as the graph.
+        "precomputed": X holds non-negative similarities, (n, n). Of a dense matrix the
+        `n_neighbors` largest of each row are used; a sparse matrix is used as the
+        graph.
     search : transformer, optional
-        Neighbour search: an object whose `fit_transform` returns a sparse matrix of distances, such as
-        `sklearn.neighbors.KNeighborsTransformer`, or PyNNDescent's. By default the search is exact; for more than
-        30,000 points in more than 10 dimensions it is approximate and finds about nine of ten neighbours.
+        Neighbour search: an object whose `fit_transform` returns a sparse matrix of
+        distances, such as `sklearn.neighbors.KNeighborsTransformer`, or PyNNDescent's.
+        By default the search is exact; for more than 30,000 points in more than 10
+        dimensions it is approximate and finds about nine of ten neighbours.
     noise : float, optional
-        Noise threshold (density ratio): label -1 for points where the density is `noise` times lower than in the
-        densest quarter of their cluster. 20 is a good start.
+        Noise threshold (density ratio): label -1 for points where the density is
+        `noise` times lower than in the densest quarter of their cluster. 20 is a good
+        start.
     A : (d, d) array, "whiten" or None
-        Symmetric positive definite matrix of the inner product, and so of the distances, as if the points were L^T x
-        with A = L L^T. "whiten" is the inverse covariance, without directions that do not vary.
+        Symmetric positive definite matrix of the inner product, and so of the
+        distances, as if the points were L^T x with A = L L^T. "whiten" is the inverse
+        covariance, without directions that do not vary.
     center : bool
-        Whether features="points" uses the mean as the origin. Leaders depend on the origin; distances do not.
+        Whether features="points" uses the mean as the origin. Leaders depend on the
+        origin; distances do not.
     must_lead : sequence of int, optional
-        Indices of points that have to lead: `hardmax.control.choose_A` (CVXPY) chooses an A for the tokens.
+        Indices of points that have to lead: `hardmax.control.choose_A` (CVXPY) chooses
+        an A for the tokens.
     alpha : float
         Step size. It changes the number of layers, and little else.
     verbose : bool or int
@@ -84,22 +98,24 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     Attributes
     ----------
     labels_ : (n,) array
-        Cluster of each point, -1 for noise; cluster c is led by point leaders_[c]. A point that stays tied between
-        leaders belongs to the one of largest weight, of equal weights to the first by coordinates.
+        Cluster of each point, -1 for noise; cluster c is led by point leaders_[c]. A
+        point that stays tied between leaders belongs to the one of largest weight, of
+        equal weights to the first by coordinates.
     leaders_ : (n_clusters_,) array
         Indices of the leaders, rising; of equal points the first.
     cluster_centers_ : (n_clusters_, d) array
         X[leaders_].
     n_clusters_ : int
     strengths_ : (n,) array
-        Membership strengths from 0 to 1: 1 - p / q, with q the product of the point's token with its leader and p the
-        largest product with another leader.
+        Membership strengths from 0 to 1: 1 - p / q, with q the product of the point's
+        token with its leader and p the largest product with another leader.
     exemplars_ : list of arrays
         For each cluster up to five representative points, its leader first.
     tree_ : ClusterTree
         Nested clusters for all values of tau: `tree_.cut(7)`, `tree_.plot()`.
     n_components_ : int
-        Coordinates of a token: the eigenvectors, or those of a point and a constant one.
+        Coordinates of a token: the eigenvectors, or those of a point and a constant
+        one.
     granularity_, tau_ : float
         The values that were used.
     n_iter_ : int
@@ -112,7 +128,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     Warns
     -----
     ConvergenceWarning
-        From `fit`, if the number of clusters is not met, a limit is not proved, or the clusters are doubtful.
+        From `fit`, if the number of clusters is not met, a limit is not proved, or the
+        clusters are doubtful.
 
     Examples
     --------
@@ -129,9 +146,9 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
 
     References
     ----------
-    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602.
-    Ng, Jordan, Weiss: On spectral clustering, NIPS 2001. Zelnik-Manor, Perona: Self-tuning spectral clustering, NIPS
-    2004.
+    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv
+    2407.01602. Ng, Jordan, Weiss: On spectral clustering, NIPS 2001. Zelnik-Manor,
+    Perona: Self-tuning spectral clustering, NIPS 2004.
     """
 
     _parameter_constraints = {
@@ -158,7 +175,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         Parameters
         ----------
         X : (n, d) array or sparse matrix
-            Points, float64 or float32 (which stays float32); or (n, n) distances or similarities.
+            Points, float64 or float32 (which stays float32); or (n, n) distances or
+            similarities.
         y : ignored
 
         Returns
@@ -213,13 +231,14 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
     def predict(self, X: Any) -> IntArray:
         """Return the labels of points, new or fitted.
 
-        A new point follows the fitted tokens through their layers, and no fitted token follows it. A point that equals
-        a fitted one has its label.
+        A new point follows the fitted tokens through their layers, and no fitted token
+        follows it. A point that equals a fitted one has its label.
 
         Parameters
         ----------
         X : (n, d) array or sparse matrix
-            Points; or distances or similarities to the fitted ones, (queries, n fitted).
+            Points; or distances or similarities to the fitted ones, (queries, n
+            fitted).
 
         Returns
         -------
@@ -327,13 +346,15 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
         return self._fitted.result.limit
 
     def plot(self, plane: Any = None) -> Any:
-        """Draw the fitted points in the colours of their clusters, leaders as stars and noise as crosses.
+        """Draw the fitted points in the colours of their clusters, leaders as stars and
+        noise as crosses.
 
         Parameters
         ----------
         plane : (n, 2) or (n, 3) array, optional
-            Positions of the points, such as from t-SNE or UMAP. By default their coordinates, of more than three the
-            principal axes; for sparse points, distances and similarities the principal axes of the tokens.
+            Positions of the points, such as from t-SNE or UMAP. By default their
+            coordinates, of more than three the principal axes; for sparse points,
+            distances and similarities the principal axes of the tokens.
 
         Returns
         -------

@@ -52,8 +52,10 @@ MAX_EIGENVECTORS = 50  # for n_clusters: beyond, tau < 1 makes the other leaders
 MAX_REMOVED = 4  # numbers of eigenvectors that are tried
 MAX_TAU_RATIO = 4.0  # a tau from 1/4 to 4 is near enough to the plain model
 MIN_CUT_RATIO = 2.0  # old over new normalised cut from which on features are changed
-MAX_CUT_RATIO = 4.0  # of the normalised cut to the least known one, above which clusters are doubtful
-MAX_DISAGREEMENT = 0.1  # share of points on a line whose cluster differs from the basin of their density peak
+# of the normalised cut to the least known one, above which clusters are doubtful
+MAX_CUT_RATIO = 4.0
+# share of points on a line whose cluster differs from the basin of their density peak
+MAX_DISAGREEMENT = 0.1
 MAX_PEAK_CLUSTERS = (
     4  # more clusters may be requested as pieces, and need not be density peaks
 )
@@ -134,7 +136,9 @@ class FittedClustering:
 
     @cached_property
     def known(self) -> dict[bytes, int]:
-        """The labels of the fitted points, by `row_keys`; of equal points that of the first."""
+        """The labels of the fitted points, by `row_keys`; of equal points that of the
+        first.
+        """
         return dict(
             zip(row_keys(self.X)[::-1], self.labels.tolist()[::-1], strict=True)
         )
@@ -145,7 +149,9 @@ class FittedClustering:
         return ClusterTree.of(self.result.features, self.parameters.alpha)
 
     def predict(self, X: Matrix) -> IntArray:
-        """Return labels, (queries,). A point that equals a fitted one to the last bit gets its label."""
+        """Return labels, (queries,). A point that equals a fitted one to the last bit
+        gets its label.
+        """
         labels = np.array(
             [self.known.get(key, UNKNOWN) for key in row_keys(X.astype(self.X.dtype))]
         )
@@ -158,7 +164,9 @@ class FittedClustering:
         return labels
 
     def place(self, X: Matrix) -> tuple[FloatArray, FloatArray]:
-        """Return the tokens of new points, (queries, m), and the distances of their last neighbours, (queries,)."""
+        """Return the tokens of new points, (queries, m), and the distances of their
+        last neighbours, (queries,).
+        """
         parameters, fitted = self.parameters, self.layers.keys[0]
         if self.points is None:
             return interpolate_precomputed(
@@ -187,7 +195,9 @@ class FittedClustering:
 def fit(
     X: Matrix, parameters: ClusteringParameters, progress: Progress | None = None
 ) -> FittedClustering:
-    """Find the leaders of points of shape (n, d), or of distances or similarities; `progress` as for `limit`."""
+    """Find the leaders of points of shape (n, d), or of distances or similarities;
+    `progress` as for `limit`.
+    """
     points, graph = None, None
     Y: Any = None  # (m, r) distinct points, where there are coordinates
     nodes, doubt = np.arange(X.shape[0]), ""
@@ -239,7 +249,9 @@ def _fit_graph(
     parameters: ClusteringParameters,
     progress: Progress | None,
 ) -> tuple[TauResult, str]:
-    """Return the result and `FittedClustering.doubt`; `labels` are the node of each point."""
+    """Return the result and `FittedClustering.doubt`; `labels` are the node of each
+    point.
+    """
     if graph is None:  # all points are equal
         return TauResult.of(np.ones((len(labels), 1)), 1.0, parameters.alpha), ""
     n = graph.weights.shape[0]
@@ -284,12 +296,15 @@ def _fit_tau(
 def _make_lead(
     result: TauResult, parameters: ClusteringParameters
 ) -> tuple[TauResult, FloatArray]:
-    """Return tokens L^T y of the plain inner product, with an A = L L^T for which `must_lead` lead."""
+    """Return tokens L^T y of the plain inner product, with an A = L L^T for which
+    `must_lead` lead.
+    """
     wanted = list(parameters.must_lead or ())
     try:
         found: Any = choose_A(result.tokens, leaders=wanted)
         if found.found and np.isfinite(found.margin):
-            # The A with the largest margin may be far from I, and change the other leaders. A small margin suffices.
+            # The A with the largest margin may be far from I, and change the other
+            # leaders. A small margin suffices.
             found = choose_A(
                 result.tokens,
                 leaders=wanted,
@@ -317,7 +332,9 @@ def _make_lead(
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Candidate features of a graph, compared by the normalised cut of the clusters that they give."""
+    """Candidate features of a graph, compared by the normalised cut of the clusters
+    that they give.
+    """
 
     graph: Graph
     embedding: SpectralEmbedding
@@ -325,7 +342,9 @@ class Candidates:
     fit: Callable[[FloatArray], TauResult]  # of features, (n, m)
 
     def frames(self, m: int) -> list[Frame]:
-        """Return frames of m groups (rays of eigenvectors; basins of the highest peaks), the least cut first."""
+        """Return frames of m groups (rays of eigenvectors; basins of the highest
+        peaks), the least cut first.
+        """
         roots = np.sqrt(np.asarray(self.graph.weights.sum(axis=1)))
         found = [
             Frame.of_rays(np.ascontiguousarray(self.embedding.vectors[:, :m]), roots)
@@ -346,7 +365,9 @@ class Candidates:
         ]
 
     def choose_best(self, found: list[TauResult], n_clusters: int) -> TauResult:
-        """Return the result nearest to the number of clusters; of several, that of the least normalised cut."""
+        """Return the result nearest to the number of clusters; of several, that of the
+        least normalised cut.
+        """
 
         def rate(result: TauResult) -> tuple[float, ...]:
             number, tau = result.distance(n_clusters)
@@ -355,7 +376,9 @@ class Candidates:
         return min(found, key=rate)
 
     def choose_features(self, m: int, n_clusters: int | None) -> TauResult:
-        """Return the result with rows of m eigenvectors, or with those of a frame that cuts much less."""
+        """Return the result with rows of m eigenvectors, or with those of a frame that
+        cuts much less.
+        """
         plain = self.fit(self.embedding.features(m)[self.labels])
         if m != (n_clusters or plain.n_clusters):
             return plain
@@ -372,8 +395,11 @@ class Candidates:
         )
 
     def choose_m(self, n_clusters: int, top: int) -> TauResult:
-        """Return the result with `top` eigenvectors if a tau from 1/4 to 4 gives n_clusters, or with a few less."""
-        # k separated clusters are k rays in k dimensions, which more eigenvectors would split.
+        """Return the result with `top` eigenvectors if a tau from 1/4 to 4 gives
+        n_clusters, or with a few less.
+        """
+        # k separated clusters are k rays in k dimensions, which more eigenvectors would
+        # split.
         sizes = [
             m
             for m in range(top, max(0, top - MAX_REMOVED), -1)
@@ -389,7 +415,9 @@ class Candidates:
         return self.choose_best(found, n_clusters)
 
     def find_doubt(self, result: TauResult, Y: Matrix | None) -> str:
-        """Return the reason why the clusters are doubtful, or ""; `Y` are the points, where there are coordinates."""
+        """Return the reason why the clusters are doubtful, or ""; `Y` are the points,
+        where there are coordinates.
+        """
         groups, count = self.groups(result), result.n_clusters
         if not 1 < count <= len(self.embedding.values):
             return ""
@@ -419,6 +447,8 @@ class Candidates:
 
 
 def _compute_disagreement(groups: IntArray, others: IntArray) -> float:
-    """Return the share of points that two partitions do not have in common, under the best matching of their parts."""
+    """Return the share of points that two partitions do not have in common, under the
+    best matching of their parts.
+    """
     table = sparse.coo_array((np.ones(len(groups)), (groups, others))).toarray()
     return 1 - float(table[linear_sum_assignment(-table)].sum()) / len(groups)

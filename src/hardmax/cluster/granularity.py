@@ -1,4 +1,6 @@
-"""The exponent tau: which tokens lead at which tau, a tau for a number of clusters, and the tree over all tau."""
+"""The exponent tau: which tokens lead at which tau, a tau for a number of clusters, and
+the tree over all tau.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +32,9 @@ MIN_FINEST = 200  # leaders of the finest clusters of a tree, if there are as ma
 def scale_radii(
     features: FloatArray, tau: float, fitted: FloatArray | None = None
 ) -> FloatArray:
-    """Return tokens f_i (r_i / r_max)^(tau - 1), (n, m), with r_max of the `fitted` features if these are others."""
+    """Return tokens f_i (r_i / r_max)^(tau - 1), (n, m), with r_max of the `fitted`
+    features if these are others.
+    """
     r, all_r = (
         np.linalg.norm(f, axis=1)
         for f in (features, features if fitted is None else fitted)
@@ -55,7 +59,9 @@ def find_first_leaders(features: FloatArray, tau: float) -> IntArray:
 def compute_thresholds(
     features: FloatArray, rows: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Return thresholds of these rows, and the tokens that set them: i leads at layer 0 iff tau < tau_i."""
+    """Return thresholds of these rows, and the tokens that set them: i leads at layer 0
+    iff tau < tau_i.
+    """
     r = np.linalg.norm(features, axis=1)
     u, log_r = features / r[:, None], np.log(r)
     thresholds, rivals = np.empty(len(rows)), np.empty(len(rows), np.intp)
@@ -72,13 +78,17 @@ def compute_thresholds(
 
 
 def find_largest_thresholds(features: FloatArray, at_least: int) -> FloatArray:
-    """Return the largest thresholds, falling: at least `at_least` of them if there are as many."""
+    """Return the largest thresholds, falling: at least `at_least` of them if there are
+    as many.
+    """
     rows = _find_fine_tau(features, at_least)[1]
     return np.sort(compute_thresholds(features, rows)[0])[::-1]
 
 
 def _find_fine_tau(features: FloatArray, at_least: int) -> tuple[float, IntArray]:
-    """Return the first tau of 1, 1/4, 1/16, ..., 0 at which `at_least` tokens lead, if any, and its leaders."""
+    """Return the first tau of 1, 1/4, 1/16, ..., 0 at which `at_least` tokens lead, if
+    any, and its leaders.
+    """
     tau = 1.0
     while (
         len(rows := find_first_leaders(features, tau)) < min(at_least, len(features))
@@ -89,7 +99,9 @@ def _find_fine_tau(features: FloatArray, at_least: int) -> tuple[float, IntArray
 
 
 def convert_granularity(features: FloatArray, granularity: float) -> float:
-    """Return tau = (1 - g) / g; where that is infinite, a tau just above all finite thresholds."""
+    """Return tau = (1 - g) / g; where that is infinite, a tau just above all finite
+    thresholds.
+    """
     tau = (1 - granularity) / granularity if granularity else np.inf
     if np.isfinite(tau):
         return tau
@@ -136,7 +148,9 @@ def choose_tau(
     alpha: float,
     progress: Progress | None = None,
 ) -> TauResult:
-    """Return the tau nearest to 1 with `n_clusters` clusters, or with the nearest number that was found."""
+    """Return the tau nearest to 1 with `n_clusters` clusters, or with the nearest
+    number that was found.
+    """
     tried = [TauResult.of(features, 1.0, alpha, progress)]
     if tried[0].n_clusters != n_clusters:
         for tau in _propose_tau(
@@ -162,7 +176,9 @@ def choose_tau(
 
 
 def _propose_tau(falling: FloatArray, n_clusters: int) -> Iterator[float]:
-    """Yield a tau with n_clusters leaders at layer 0, then with fewer: c lead between thresholds c and c + 1."""
+    """Yield a tau with n_clusters leaders at layer 0, then with fewer: c lead between
+    thresholds c and c + 1.
+    """
     top = min(n_clusters, len(falling))
     for c in range(top, max(0, top - MAX_FEWER), -1):
         high, low = (
@@ -174,7 +190,9 @@ def _propose_tau(falling: FloatArray, n_clusters: int) -> Iterator[float]:
 
 
 def _choose_between(low: float, high: float) -> float:
-    """Return 1 if it lies between, else a quarter of the way from the end nearer to 1, in the logarithm."""
+    """Return 1 if it lies between, else a quarter of the way from the end nearer to 1,
+    in the logarithm.
+    """
     if low < 1 < high:
         return 1.0
     low, high = (
@@ -192,17 +210,21 @@ def _choose_between(low: float, high: float) -> float:
 class ClusterTree:
     """Nested clusters for all values of tau; `cut` returns any number of them.
 
-    A token leads at layer 0 iff tau is below its threshold, which another token sets. Its cluster then joins the
-    cluster of that token. The dynamics at that tau may differ a little: leaders can emerge at later layers.
+    A token leads at layer 0 iff tau is below its threshold, which another token sets.
+    Its cluster then joins the cluster of that token. The dynamics at that tau may
+    differ a little: leaders can emerge at later layers.
 
     Attributes
     ----------
     leaders : (m,) array
-        Indices of the points that lead the finest clusters, those with the largest thresholds first.
+        Indices of the points that lead the finest clusters, those with the largest
+        thresholds first.
     heights : (m,) array
-        Threshold tau of each leader, falling; infinite for those that lead at every tau.
+        Threshold tau of each leader, falling; infinite for those that lead at every
+        tau.
     parents : (m,) array
-        The cluster that it joins there, as an index into `leaders`; -1 where the height is infinite.
+        The cluster that it joins there, as an index into `leaders`; -1 where the height
+        is infinite.
     labels : (n,) array
         The finest cluster of each point, as an index into `leaders`.
 
@@ -224,7 +246,9 @@ class ClusterTree:
 
     @classmethod
     def of(cls, features: FloatArray, alpha: float) -> "ClusterTree":
-        """Build the tree of features r_i u_i, from a tau at which at least MIN_FINEST tokens lead."""
+        """Build the tree of features r_i u_i, from a tau at which at least MIN_FINEST
+        tokens lead.
+        """
         finest = TauResult.of(features, _find_fine_tau(features, MIN_FINEST)[0], alpha)
         heights, rivals = compute_thresholds(features, finest.limit.leaders)
         order = np.argsort(-heights, kind="stable")
@@ -299,7 +323,9 @@ class ClusterTree:
         return np.argsort(order)[top[self.labels]], self.leaders[:n_clusters][order]
 
     def linkage(self) -> FloatArray:
-        """Return the tree in the format of SciPy, (m - 1, 4), with heights log(1 + tau); infinite ones join last."""
+        """Return the tree in the format of SciPy, (m - 1, 4), with heights log(1 +
+        tau); infinite ones join last.
+        """
         m = len(self)
         finite = self.heights[np.isfinite(self.heights)]
         heights = np.log1p(
@@ -319,5 +345,7 @@ class ClusterTree:
         return joined
 
     def plot(self, n_clusters: int | None = None) -> Any:
-        """Draw the tree, with a line at the cut into `n_clusters`, and return the Matplotlib figure."""
+        """Draw the tree, with a line at the cut into `n_clusters`, and return the
+        Matplotlib figure.
+        """
         return draw("plot_tree", self, n_clusters)

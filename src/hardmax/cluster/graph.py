@@ -1,4 +1,6 @@
-"""Nearest neighbours, exact or approximate, and their connected graph, with weights that adapt to the local scale."""
+"""Nearest neighbours, exact or approximate, and their connected graph, with weights
+that adapt to the local scale.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,7 +51,9 @@ class NeighbourSearch:
         )
 
     def neighbour_graph(self, transformer: Any = None) -> sparse.csr_array:
-        """Return the distances of each point to its k nearest others, (n, n); those that a transformer finds."""
+        """Return the distances of each point to its k nearest others, (n, n); those
+        that a transformer finds.
+        """
         if transformer is None:
             near = self._find(None, self.k)
             return _as_graph(self._distances(self.Y, near), near)
@@ -66,12 +70,16 @@ class NeighbourSearch:
         return keep_nearest(found, self.k)
 
     def query(self, Z: Matrix, k: int) -> tuple[FloatArray, IntArray]:
-        """Return the distances and indices of the points nearest to the rows of Z: (queries, k)."""
+        """Return the distances and indices of the points nearest to the rows of Z:
+        (queries, k).
+        """
         near = self._find(Z, min(k, self.Y.shape[0]))
         return self._distances(Z, near), near
 
     def _distances(self, Z: Matrix, near: IntArray) -> FloatArray:
-        """Return distances from differences. Those from inner products may be 0 for distinct points."""
+        """Return distances from differences. Those from inner products may be 0 for
+        distinct points.
+        """
         found, k = np.empty(near.shape), near.shape[1]
         step = max(
             1, BLOCK // max(1, k * Z.size // len(near))
@@ -89,7 +97,9 @@ def _exact_search(Y: Matrix) -> Callable[[Any, int], IntArray]:
 
 
 class InvertedFile:
-    """Approximate neighbours: search the cells of k-means whose centres are nearest (Jegou, Douze and Schmid 2011)."""
+    """Approximate neighbours: search the cells of k-means whose centres are nearest
+    (Jegou, Douze and Schmid 2011).
+    """
 
     def __init__(self, Y: AnyArray) -> None:
         self.Y = Y
@@ -105,7 +115,9 @@ class InvertedFile:
         ).fit(centres[filled])
 
     def find_nearest(self, Z: AnyArray | None, k: int) -> IntArray:
-        """Return the k nearest points of each query, the nearest first, or of each point but itself: (queries, k)."""
+        """Return the k nearest points of each query, the nearest first, or of each
+        point but itself: (queries, k).
+        """
         if Z is None:
             found = self.find_nearest(self.Y, k + 1)
             is_self = found == np.arange(len(found))[:, None]
@@ -157,7 +169,9 @@ def group_by_label(labels: IntArray) -> Iterator[tuple[int, IntArray]]:
 
 
 def keep_nearest(distances: Matrix, k: int) -> sparse.csr_array:
-    """Return the k smallest off-diagonal entries of each row; a stored zero is a point at the same position."""
+    """Return the k smallest off-diagonal entries of each row; a stored zero is a point
+    at the same position.
+    """
     entries = sparse.coo_array(distances)
     others = (entries.row != entries.col) & np.isfinite(entries.data)
     row, col, data = (
@@ -174,7 +188,9 @@ def keep_nearest(distances: Matrix, k: int) -> sparse.csr_array:
 
 
 def keep_smallest(D: AnyArray, k: int, floor: float = MIN_DISTANCE) -> sparse.csr_array:
-    """Return the k smallest off-diagonal entries of each row of a dense matrix, at least `floor`."""
+    """Return the k smallest off-diagonal entries of each row of a dense matrix, at
+    least `floor`.
+    """
     n = len(D)
     k = min(k, n - 1)
     near, data = np.empty((n, k), np.intp), np.empty((n, k))
@@ -198,7 +214,8 @@ class Graph:
     """Similarities of points, and what they were computed from."""
 
     weights: sparse.csr_array  # (n, n) symmetric, connected
-    distances: sparse.csr_array  # (n, n) of each point to its nearest ones; without entries for given similarities
+    # (n, n) of each point to its nearest ones; without entries for given similarities
+    distances: sparse.csr_array
     scales: FloatArray  # (n,) the largest distance of each row
     bridges: tuple[
         IntArray, IntArray, FloatArray
@@ -214,7 +231,9 @@ class Graph:
 
     @cached_property
     def dimension(self) -> float:
-        """1 / the median over points of the mean of log(s / distance) over neighbours (Levina and Bickel 2004)."""
+        """1 / the median over points of the mean of log(s / distance) over neighbours
+        (Levina and Bickel 2004).
+        """
         k = self.n_neighbors
         if k < 3:
             return 1.0
@@ -229,20 +248,26 @@ class Graph:
 
     @classmethod
     def of_points(cls, search: NeighbourSearch, transformer: Any = None) -> "Graph":
-        """Build the graph of distinct points, with neighbours from a search or from a transformer of the user."""
+        """Build the graph of distinct points, with neighbours from a search or from a
+        transformer of the user.
+        """
         metric = Metric(search.Y, squared_lengths(search.Y) / 2)
         return cls._of_neighbours(search.neighbour_graph(transformer), metric)
 
     @classmethod
     def of_distances(cls, D: Matrix, n_neighbors: int) -> "Graph":
-        """Build the graph of given distances, (n, n): the nearest ones of each row, of those a sparse matrix stores."""
+        """Build the graph of given distances, (n, n): the nearest ones of each row, of
+        those a sparse matrix stores.
+        """
         if is_sparse(D):
             return cls._of_neighbours(keep_nearest(D, n_neighbors), None)
         return cls._of_neighbours(keep_smallest(D, n_neighbors), Metric(D, None))
 
     @classmethod
     def of_similarities(cls, S: Matrix, n_neighbors: int) -> "Graph":
-        """Build the graph of given similarities, (n, n): the largest of each row, or all those of a sparse matrix."""
+        """Build the graph of given similarities, (n, n): the largest of each row, or
+        all those of a sparse matrix.
+        """
         if is_sparse(S):
             W: Any = sparse.csr_array(S, dtype=np.float64, copy=True)
             W.setdiag(0)
@@ -261,11 +286,13 @@ class Graph:
 
     @classmethod
     def _of_neighbours(cls, near: sparse.csr_array, metric: "Metric | None") -> "Graph":
-        """Compute w_ij = exp(-|y_i - y_j|^2 / (s_i s_j)) if one of i, j is among the nearest of the other.
+        """Compute w_ij = exp(-|y_i - y_j|^2 / (s_i s_j)) if one of i, j is among the
+        nearest of the other.
 
-        s_i is the distance of the last neighbour of i (Zelnik-Manor and Perona 2004). Components are joined by the
-        weight sqrt(s_i s_j) / |y_i - y_j|, which falls slowly and not below MIN_BRIDGE_WEIGHT. Otherwise eigenvalue 1
-        would have several eigenvectors, and a choice among them would be arbitrary.
+        s_i is the distance of the last neighbour of i (Zelnik-Manor and Perona 2004).
+        Components are joined by the weight sqrt(s_i s_j) / |y_i - y_j|, which falls
+        slowly and not below MIN_BRIDGE_WEIGHT. Otherwise eigenvalue 1 would have
+        several eigenvectors, and a choice among them would be arbitrary.
         """
         n = near.shape[0]
         scales = near.max(axis=1).toarray().ravel()
@@ -309,7 +336,9 @@ class Metric(NamedTuple):
     halves: FloatArray | None  # (n,) |y|^2 / 2; None for given distances
 
     def scores(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        """Return numbers that grow with the distance within each row: |b|^2 / 2 - ⟨a, b⟩, or the distances."""
+        """Return numbers that grow with the distance within each row: |b|^2 / 2 - ⟨a,
+        b⟩, or the distances.
+        """
         if self.halves is None:
             return np.array(self.Y[np.ix_(rows, columns)], np.float64)
         products = self.Y[rows] @ self.Y[columns].T
@@ -326,7 +355,9 @@ class Metric(NamedTuple):
 
 
 def find_star(graph: sparse.csr_array) -> tuple[IntArray, IntArray]:
-    """Return pairs that join the largest component with each other one, at the points of largest degree."""
+    """Return pairs that join the largest component with each other one, at the points
+    of largest degree.
+    """
     labels = connected_components(graph, directed=False)[1]
     order = np.lexsort((-np.asarray(graph.sum(axis=1)), labels))
     first = order[np.unique(labels[order], return_index=True)[1]]
@@ -335,7 +366,9 @@ def find_star(graph: sparse.csr_array) -> tuple[IntArray, IntArray]:
 
 
 def find_bridges(graph: sparse.csr_array, metric: Metric) -> tuple[IntArray, IntArray]:
-    """Return pairs that connect the components: each is joined with the nearest other one (Boruvka)."""
+    """Return pairs that connect the components: each is joined with the nearest other
+    one (Boruvka).
+    """
     i, j = np.empty(0, np.intp), np.empty(0, np.intp)
     while (found := connected_components(graph, directed=False))[0] > 1:
         a, b = np.array(sorted(find_nearest_pairs(metric, found[1].astype(np.intp)))).T
@@ -345,9 +378,12 @@ def find_bridges(graph: sparse.csr_array, metric: Metric) -> tuple[IntArray, Int
 
 
 def find_nearest_pairs(metric: Metric, labels: IntArray) -> set[tuple[int, int]]:
-    """Return, for each component but the largest, its nearest pair of a point inside and one outside."""
-    # Beyond MAX_EXACT_BRIDGES points some points of each component are compared, evenly chosen; then the ends of the
-    # best pair are replaced by nearer ones as long as that shortens it.
+    """Return, for each component but the largest, its nearest pair of a point inside
+    and one outside.
+    """
+    # Beyond MAX_EXACT_BRIDGES points some points of each component are compared, evenly
+    # chosen; then the ends of the best pair are replaced by nearer ones as long as that
+    # shortens it.
     n = len(labels)
     largest = np.argsort(np.bincount(labels), kind="stable")[-1]
     members = [part for label, part in group_by_label(labels) if label != largest]

@@ -25,12 +25,15 @@ DENSE_QUANTILE = 0.75  # of the densities in a cluster: noise is measured from t
 
 
 def assign_labels(tokens: FloatArray, limit: Limit) -> IntArray:
-    """Return the index of each token's leader in `limit.leaders`, (n,); ties go to the first by coordinates."""
+    """Return the index of each token's leader in `limit.leaders`, (n,); ties go to the
+    first by coordinates.
+    """
     labels = limit.clusters.copy()
     labels[labels >= len(limit.leaders)] = -1
     shared = np.flatnonzero(labels < 0)
     rank = np.lexsort(tokens[limit.leaders].T[::-1])  # by the first coordinate first
-    # The leader of largest weight; where a limit is not proved, of the largest product with the last position.
+    # The leader of largest weight; where a limit is not proved, of the largest product
+    # with the last position.
     weights = limit.sparse_weights[shared].toarray()[:, rank]
     products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
     labels[shared] = rank[
@@ -41,10 +44,12 @@ def assign_labels(tokens: FloatArray, limit: Limit) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class FittedLayers:
-    """The fitted tokens at each layer until all are decided, to predict labels of new points.
+    """The fitted tokens at each layer until all are decided, to predict labels of new
+    points.
 
-    A new point is a query and never a key, so the fitted tokens do not change. Theorem 1 holds for such a token, too:
-    once its argmax set is one leader, it remains so, and its limit is that leader.
+    A new point is a query and never a key, so the fitted tokens do not change. Theorem
+    1 holds for such a token, too: once its argmax set is one leader, it remains so, and
+    its limit is that leader.
     """
 
     keys: FloatArray  # (layers + 1, n, m)
@@ -71,7 +76,9 @@ class FittedLayers:
         )
 
     def tokens_at(self, layer: int) -> FloatArray:
-        """Return the tokens at a layer, (n, m). Once all are decided, distances to limits shrink by 1 + alpha."""
+        """Return the tokens at a layer, (n, m). Once all are decided, distances to
+        limits shrink by 1 + alpha.
+        """
         beyond = layer - len(self.keys) + 1
         if beyond <= 0:
             return self.keys[layer]
@@ -103,7 +110,9 @@ class FittedLayers:
         return labels
 
     def _decide(self, sets: Sets, layer: int) -> IntArray:
-        """Return the label where the argmax set is one leader (and its copies) at this layer, else -1."""
+        """Return the label where the argmax set is one leader (and its copies) at this
+        layer, else -1.
+        """
         own = np.where(self.leads_from <= layer, self.labels, -1)[sets.members]
         least, most = (
             f.reduceat(own, sets.starts[:-1]) for f in (np.minimum, np.maximum)
@@ -114,7 +123,9 @@ class FittedLayers:
 def interpolate_by_distance(
     distances: FloatArray, near: IntArray, values: FloatArray
 ) -> FloatArray:
-    """Return means of the values of the nearest points, weighted by 1 / distance^2 (Shepard 1968): (queries, m)."""
+    """Return means of the values of the nearest points, weighted by 1 / distance^2
+    (Shepard 1968): (queries, m).
+    """
     return interpolate(
         (distances.min(axis=1, keepdims=True) / distances) ** 2, near, values
     )
@@ -134,7 +145,9 @@ def interpolate(weights: FloatArray, near: IntArray, values: FloatArray) -> Floa
 def interpolate_precomputed(
     X: Matrix, are_distances: bool, n_neighbors: int, tokens: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return tokens of new points, (queries, m), and the distances of their last neighbours, (queries,)."""
+    """Return tokens of new points, (queries, m), and the distances of their last
+    neighbours, (queries,).
+    """
     dense = np.asarray(X.toarray() if is_sparse(X) else X, np.float64)
     k = min(n_neighbors, dense.shape[1])
     if are_distances and is_sparse(X):
@@ -165,7 +178,9 @@ def interpolate_precomputed(
 def compute_strengths(
     tokens: FloatArray, leaders: IntArray, labels: IntArray
 ) -> FloatArray:
-    """Return strengths 1 - p / q, (n,), with q the product with the own leader and p the largest other; 0 for noise."""
+    """Return strengths 1 - p / q, (n,), with q the product with the own leader and p
+    the largest other; 0 for noise.
+    """
     found = np.zeros(len(tokens))
     for part in gen_batches(len(tokens), max(1, BLOCK // max(1, len(leaders)))):
         products = tokens[part] @ tokens[leaders].T  # (rows, clusters)
@@ -181,7 +196,9 @@ def compute_strengths(
 def find_exemplars(
     tokens: FloatArray, leaders: IntArray, labels: IntArray
 ) -> list[IntArray]:
-    """Return each cluster's leader and the distinct points with the largest products with it, N_EXEMPLARS at most."""
+    """Return each cluster's leader and the distinct points with the largest products
+    with it, N_EXEMPLARS at most.
+    """
     exemplars, clusters = [], dict(group_by_label(labels))
     for c, leader in enumerate(leaders):
         products = tokens[clusters[c]] @ tokens[leader]
@@ -206,14 +223,18 @@ class NoiseThreshold(NamedTuple):
     def of(
         cls, scales: FloatArray, labels: IntArray, dimension: float, ratio: float
     ) -> "NoiseThreshold":
-        """Set the thresholds: a `ratio` below the density that a quarter of the cluster exceeds."""
+        """Set the thresholds: a `ratio` below the density that a quarter of the cluster
+        exceeds.
+        """
         density = -dimension * np.log(scales)
         clusters = range(labels.max(initial=0) + 1)
         dense = [np.quantile(density[labels == c], DENSE_QUANTILE) for c in clusters]
         return cls(dimension, np.array(dense) - np.log(ratio))
 
     def mark(self, labels: IntArray, scales: FloatArray) -> IntArray:
-        """Return labels with -1 for noise; `scales` are the distances of the last neighbours."""
+        """Return labels with -1 for noise; `scales` are the distances of the last
+        neighbours.
+        """
         return np.where(
             -self.dimension * np.log(scales) < self.floors[labels], -1, labels
         )

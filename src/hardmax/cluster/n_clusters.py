@@ -1,9 +1,12 @@
-"""Estimate the number of clusters: density peaks that are more prominent than chance produces without clusters.
+"""Estimate the number of clusters: density peaks that are more prominent than chance
+produces without clusters.
 
-The density at a point falls like s^-D with the distance s of its last neighbour, D the dimension of the data. A peak is
-denser than its neighbours; its prominence is the descent in the logarithm on the way to a higher peak (Chazal, Guibas,
-Oudot and Skraba 2013). With k neighbours the logarithm has an error of about 1 / sqrt(k), so data without clusters have
-peaks, too. `chance_prominence` bounds their prominence; its constants come from simulations.
+The density at a point falls like s^-D with the distance s of its last neighbour, D the
+dimension of the data. A peak is denser than its neighbours; its prominence is the
+descent in the logarithm on the way to a higher peak (Chazal, Guibas, Oudot and Skraba
+2013). With k neighbours the logarithm has an error of about 1 / sqrt(k), so data
+without clusters have peaks, too. `chance_prominence` bounds their prominence; its
+constants come from simulations.
 """
 
 from typing import NamedTuple
@@ -34,7 +37,9 @@ MAX_SAMPLED = 2000  # points from which principal axes are computed
 
 
 def count_clusters(graph: Graph, Y: Matrix | None) -> int:
-    """Return the number of peaks beyond chance; where it is one, the number of slow modes. 1 means no clusters."""
+    """Return the number of peaks beyond chance; where it is one, the number of slow
+    modes. 1 means no clusters.
+    """
     n_peaks, lengths, n = (
         _count_peaks(graph, Y),
         _principal_lengths(Y),
@@ -51,7 +56,9 @@ def count_clusters(graph: Graph, Y: Matrix | None) -> int:
 
 
 def has_one_peak(graph: Graph, Y: Matrix | None) -> bool:
-    """Return whether the density has one peak beyond chance, in so few dimensions that clusters would make more."""
+    """Return whether the density has one peak beyond chance, in so few dimensions that
+    clusters would make more.
+    """
     if (
         not graph.has_distances
         or len(graph.scales) <= MAX_COMPONENTS
@@ -62,9 +69,11 @@ def has_one_peak(graph: Graph, Y: Matrix | None) -> bool:
 
 
 def chance_prominence(n: int, k: int, dimension: float, width: float = np.inf) -> float:
-    """Return the prominence that the second peak of n points without clusters rarely exceeds, with k neighbours.
+    """Return the prominence that the second peak of n points without clusters rarely
+    exceeds, with k neighbours.
 
-    `width` is the dimension of the whole. `python -m studies.measure chance` prints how often the number is exceeded.
+    `width` is the dimension of the whole. `python -m studies.measure chance` prints how
+    often the number is exceeded.
     """
     factor = np.clip(
         max(
@@ -86,9 +95,12 @@ def _count_peaks(graph: Graph, Y: Matrix | None) -> int:
 
 
 def _count_slow_modes(graph: Graph, lengths: FloatArray) -> int:
-    """Return 1 plus the number of eigenvectors with rates clearly below those of Gaussian samples of that shape."""
-    # In many dimensions few points make no density peaks, but heat still stays in clusters. The rate at which it leaves
-    # a set without clusters falls like n^(-2/D) (Weyl).
+    """Return 1 plus the number of eigenvectors with rates clearly below those of
+    Gaussian samples of that shape.
+    """
+    # In many dimensions few points make no density peaks, but heat still stays in
+    # clusters. The rate at which it leaves a set without clusters falls like n^(-2/D)
+    # (Weyl).
     n = len(graph.scales)
     random, rates = np.random.default_rng(0), []
     for _ in range(N_DRAWS):
@@ -106,7 +118,9 @@ def _count_slow_modes(graph: Graph, lengths: FloatArray) -> int:
 
 
 def _principal_lengths(Y: Matrix | None) -> FloatArray | None:
-    """Return the singular values of the centred points, falling, where there are dense ones; of many, of a sample."""
+    """Return the singular values of the centred points, falling, where there are dense
+    ones; of many, of a sample.
+    """
     if not isinstance(Y, np.ndarray):
         return None
     some = np.asarray(Y[:: -(-len(Y) // MAX_SAMPLED)], np.float64)
@@ -114,7 +128,9 @@ def _principal_lengths(Y: Matrix | None) -> FloatArray | None:
 
 
 def _effective_width(lengths: FloatArray) -> float:
-    """Return the effective number of principal axes: (sum of variances)^2 / sum of their squares."""
+    """Return the effective number of principal axes: (sum of variances)^2 / sum of
+    their squares.
+    """
     variances = (lengths / max(lengths.max(), np.finfo(np.float64).tiny)) ** 2
     return float(
         variances.sum() ** 2 / max((variances**2).sum(), np.finfo(np.float64).tiny)
@@ -126,7 +142,9 @@ class Peaks(NamedTuple):
 
     points: IntArray  # (peaks,)
     prominences: FloatArray  # (peaks,) that of the highest peak is infinite
-    ended_by: IntArray  # (peaks,) the more prominent peak whose basin its basin joins; the highest ends itself
+    # (peaks,) the more prominent peak whose basin its basin joins; the highest ends
+    # itself
+    ended_by: IntArray
     basin: IntArray  # (n,) the peak that is reached by moving to the densest neighbour
 
     @classmethod
@@ -163,7 +181,9 @@ class Peaks(NamedTuple):
 
 
 def assign_basins(graph: Graph, count: int) -> IntArray | None:
-    """Return (n,) the basins of the `count` most prominent peaks as integers from 0; None if there are fewer peaks."""
+    """Return (n,) the basins of the `count` most prominent peaks as integers from 0;
+    None if there are fewer peaks.
+    """
     peaks = Peaks.of(graph)
     each = np.arange(len(peaks.points))
     return (
@@ -183,7 +203,9 @@ def _follow(pointers: IntArray) -> IntArray:
 def _merge_peaks(
     ends: IntArray, level: FloatArray, height: FloatArray, rank: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Return prominences and the peak that ends each: at a pass, from the highest down, the lower of two peaks ends."""
+    """Return prominences and the peak that ends each: at a pass, from the highest down,
+    the lower of two peaks ends.
+    """
     each = np.arange(len(height))
     joined, highest = (
         DisjointSet(each.tolist()),

@@ -23,12 +23,16 @@ CONSTANT = 2.0  # constant coordinate of tokens, in units of the longest point
 
 
 def is_sparse(X: Matrix) -> bool:
-    """Return whether X is a sparse matrix; with SciPy's predicate type checkers would lose its methods."""
+    """Return whether X is a sparse matrix; with SciPy's predicate type checkers would
+    lose its methods.
+    """
     return bool(sparse.issparse(X))
 
 
 def check_precomputed(X: Matrix, kind: str) -> None:
-    """Raise unless X is a square matrix of non-negative "distances" or "similarities", symmetric where it is dense."""
+    """Raise unless X is a square matrix of non-negative "distances" or "similarities",
+    symmetric where it is dense.
+    """
     if X.shape[0] != X.shape[1]:
         advice = "To cluster points, leave `metric` and `affinity` at their defaults."
         raise ParameterError(
@@ -87,7 +91,9 @@ def normalize_rows(X: Matrix) -> Matrix:
 
 
 class Preprocessing(NamedTuple):
-    """The map x -> L^T (x - origin), scaled by powers of two, which round nothing and change no argmax set."""
+    """The map x -> L^T (x - origin), scaled by powers of two, which round nothing and
+    change no argmax set.
+    """
 
     exponent: int  # of the largest input: no mean overflows
     origin: FloatArray  # (d,) after scaling by `exponent`
@@ -122,9 +128,12 @@ class Preprocessing(NamedTuple):
 
 
 def append_constant(Y: FloatArray, fitted: FloatArray) -> FloatArray:
-    """Append a constant coordinate, CONSTANT times the longest fitted point: (n, d + 1)."""
-    # The plain model (tau = 1) does not change. For other tau distinct points get distinct directions and all cosines
-    # are positive, so that any number of leaders can be reached.
+    """Append a constant coordinate, CONSTANT times the longest fitted point: (n, d +
+    1).
+    """
+    # The plain model (tau = 1) does not change. For other tau distinct points get
+    # distinct directions and all cosines are positive, so that any number of leaders
+    # can be reached.
     height = CONSTANT * float(np.sqrt((fitted**2).sum(axis=1).max())) or 1.0
     return np.column_stack([Y, np.full(len(Y), height)])
 
@@ -173,7 +182,9 @@ def _factor(A: Any, Y: FloatArray) -> FloatArray:
 
 
 def find_distinct_rows(X: Matrix) -> tuple[Matrix, IntArray]:
-    """Return the distinct rows, (m, d), in an order that does not depend on the order of X, and each row's index."""
+    """Return the distinct rows, (m, d), in an order that does not depend on the order
+    of X, and each row's index.
+    """
     if not is_sparse(X):
         classes = Classes.of(X)
         return classes.rows, classes.labels
@@ -184,7 +195,9 @@ def find_distinct_rows(X: Matrix) -> tuple[Matrix, IntArray]:
 
 
 def row_keys(X: Matrix) -> list[bytes]:
-    """Return bytes for each row that are equal for equal rows: its numbers, or a hash of a sparse row."""
+    """Return bytes for each row that are equal for equal rows: its numbers, or a hash
+    of a sparse row.
+    """
     if not is_sparse(X):
         X = np.ascontiguousarray(X + 0.0)  # turns -0.0 into 0.0
         keys: list[bytes] = X.view(np.dtype((np.void, X[0].nbytes))).ravel().tolist()

@@ -1,4 +1,6 @@
-"""Spectral features of a graph: rows of its leading eigenvectors, rescaled where clusters have unequal sizes."""
+"""Spectral features of a graph: rows of its leading eigenvectors, rescaled where
+clusters have unequal sizes.
+"""
 
 from typing import NamedTuple
 
@@ -15,7 +17,9 @@ MAX_DENSE = 400  # points up to which all eigenvectors are computed
 MAX_COMPONENTS = 30  # eigenvectors among which the largest gap is searched
 EIGENVALUE_TOL = 1e-10  # clusters far apart have eigenvalues that differ by 1e-8
 SHIFT = 1 + 1e-4  # above the largest eigenvalue, which is 1
-MAX_BAND = 3.0  # mean bandwidth over sqrt(n): below for graphs of curves and planes, above in three dimensions
+# mean bandwidth over sqrt(n): below for graphs of curves and planes, above in three
+# dimensions
+MAX_BAND = 3.0
 MIN_GAP = 1e-9  # eigenvalues closer than this count as equal
 MAX_ROUNDS = 10  # updates of a frame
 
@@ -57,25 +61,33 @@ class SpectralEmbedding(NamedTuple):
         return cls(values[order], vectors[:, order])
 
     def features(self, m: int) -> FloatArray:
-        """Return the rows of the first m eigenvectors, (n, m), scaled so that each column has mean square 1."""
+        """Return the rows of the first m eigenvectors, (n, m), scaled so that each
+        column has mean square 1.
+        """
         return np.ascontiguousarray(self.vectors[:, :m]) * np.sqrt(len(self.vectors))
 
     def round_up(self, m: int) -> int:
-        """Return the least number from m on that separates unequal eigenvalues, or the number of all."""
+        """Return the least number from m on that separates unequal eigenvalues, or the
+        number of all.
+        """
         gaps = self.values[:-1] - self.values[1:] > MIN_GAP
         after = np.flatnonzero(gaps[m - 1 :])
         return m + int(after[0]) if len(after) else len(self.values)
 
     def gap(self, m: int) -> float:
-        """Return (1 - value_(m+1)) / (1 - value_m), at least 1; infinite if there are no more than m eigenvalues."""
+        """Return (1 - value_(m+1)) / (1 - value_m), at least 1; infinite if there are
+        no more than m eigenvalues.
+        """
         rates = np.maximum(1 - self.values, MIN_GAP)
         return float(rates[m] / rates[m - 1]) if m < len(rates) else np.inf
 
     def choose_components(self) -> int:
-        """Return the m from 2 to MAX_COMPONENTS with the largest sqrt(m) log((1 - value_(m+1)) / (1 - value_m)).
+        """Return the m from 2 to MAX_COMPONENTS with the largest sqrt(m) log((1 -
+        value_(m+1)) / (1 - value_m)).
 
-        1 - value is the rate at which heat leaves. The plain ratio prefers small m. Without clusters, in dimension D,
-        rates grow like m^(2/D) (Weyl), whose log ratio falls like 1/m: a weight m would prefer large m.
+        1 - value is the rate at which heat leaves. The plain ratio prefers small m.
+        Without clusters, in dimension D, rates grow like m^(2/D) (Weyl), whose log
+        ratio falls like 1/m: a weight m would prefer large m.
         """
         rates = np.maximum(
             1 - self.values[1 : MAX_COMPONENTS + 1], MIN_GAP
@@ -87,7 +99,9 @@ class SpectralEmbedding(NamedTuple):
 
 
 def is_narrow(S: sparse.csc_array) -> bool:
-    """Return whether the graph resembles one of a curve or plane: its mean bandwidth is of the order sqrt(n)."""
+    """Return whether the graph resembles one of a curve or plane: its mean bandwidth is
+    of the order sqrt(n).
+    """
     n = S.shape[0]
     position = np.argsort(reverse_cuthill_mckee(S, symmetric_mode=True))
     first, entries = np.arange(n), S.tocoo()
@@ -98,7 +112,9 @@ def is_narrow(S: sparse.csc_array) -> bool:
 def _shift_invert(
     S: sparse.csc_array, count: int, start: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Apply Lanczos to the inverse of SHIFT - S: ten times as fast on narrow graphs, with eigenvalues near 1."""
+    """Apply Lanczos to the inverse of SHIFT - S: ten times as fast on narrow graphs,
+    with eigenvalues near 1.
+    """
     shifted = sparse.csc_array(SHIFT * sparse.eye_array(len(start)) - S)
     factors = splu(
         shifted,
@@ -112,10 +128,12 @@ def _shift_invert(
 
 
 class Frame(NamedTuple):
-    """Features with one axis per group of points, scaled so that groups of any size have rays of equal length.
+    """Features with one axis per group of points, scaled so that groups of any size
+    have rays of equal length.
 
-    The rows of a cluster with volume v (the sum of its degrees) have lengths like 1 / sqrt(v), so that outer points of
-    a large cluster would join a small one. Multiplying axis c by sqrt(v_c) corrects it.
+    The rows of a cluster with volume v (the sum of its degrees) have lengths like 1 /
+    sqrt(v), so that outer points of a large cluster would join a small one. Multiplying
+    axis c by sqrt(v_c) corrects it.
     """
 
     features: FloatArray  # (n, m)
@@ -125,7 +143,8 @@ class Frame(NamedTuple):
     def of_groups(
         cls, vectors: FloatArray, roots: FloatArray, groups: IntArray
     ) -> "Frame":
-        """Rotate eigenvectors nearest to the means of groups (Yu and Shi 2003), and multiply axis c by sqrt(v_c).
+        """Rotate eigenvectors nearest to the means of groups (Yu and Shi 2003), and
+        multiply axis c by sqrt(v_c).
 
         `roots` are the square roots of the degrees.
         """
@@ -138,7 +157,9 @@ class Frame(NamedTuple):
 
     @classmethod
     def of_rays(cls, vectors: FloatArray, roots: FloatArray) -> "Frame":
-        """Return a frame of m eigenvectors whose groups have their largest coordinate on their own axis."""
+        """Return a frame of m eigenvectors whose groups have their largest coordinate
+        on their own axis.
+        """
         m = vectors.shape[1]
         rows = vectors[
             qr(vectors.T, mode="r", pivoting=True)[1][:m]
@@ -155,9 +176,11 @@ class Frame(NamedTuple):
 
 
 def normalised_cut(W: sparse.csr_array, groups: IntArray, count: int) -> float:
-    """Return the sum over groups of (weight of the edges that leave it) / volume; an empty group adds 1.
+    """Return the sum over groups of (weight of the edges that leave it) / volume; an
+    empty group adds 1.
 
-    Rounded to ten digits, so that equal partitions have equal cuts whatever the order of the sums.
+    Rounded to ten digits, so that equal partitions have equal cuts whatever the order
+    of the sums.
     """
     own = np.repeat(groups, np.diff(W.indptr))
     outer = own != groups[W.indices]

@@ -1,8 +1,10 @@
-"""`choose_A`: solve the programme, check its solution exactly, and explain it in a sentence.
+"""`choose_A`: solve the programme, check its solution exactly, and explain it in a
+sentence.
 
-With `only=True` the leader that each other token follows is free, and once that is chosen the rest is the same
-programme. So alternate: an A gives every free token the leader with the largest product, these targets give an A of
-largest margin, and so on until the margin is positive or the targets repeat.
+With `only=True` the leader that each other token follows is free, and once that is
+chosen the rest is the same programme. So alternate: an A gives every free token the
+leader with the largest product, these targets give an A of largest margin, and so on
+until the margin is positive or the targets repeat.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -66,10 +68,12 @@ def choose_A(
 ) -> ControlResult:
     """Choose A so that chosen tokens lead at layer 0 and chosen tokens follow them.
 
-    Maximises m over symmetric A with trace d, eigenvalues within `condition` of each other, and
-    ⟨A z_i, z_t - z_j⟩ >= m |z_i| |z_t - z_j| for every leader i = t and every follower i of t, and all other tokens j.
-    A leader never moves again, so these tokens lead for every alpha and at every layer. For leaders that may emerge at
-    later layers use `steer`. The programme has d(d + 1)/2 unknowns: seconds for d up to about 32, and slow beyond.
+    Maximises m over symmetric A with trace d, eigenvalues within `condition` of each
+    other, and ⟨A z_i, z_t - z_j⟩ >= m |z_i| |z_t - z_j| for every leader i = t and
+    every follower i of t, and all other tokens j. A leader never moves again, so these
+    tokens lead for every alpha and at every layer. For leaders that may emerge at later
+    layers use `steer`. The programme has d(d + 1)/2 unknowns: seconds for d up to about
+    32, and slow beyond.
 
     Parameters
     ----------
@@ -79,20 +83,24 @@ def choose_A(
     followers : dict, optional
         Each follower with its leader: {7: 0}.
     only : bool
-        Those leaders and no others: every other token follows one of them at layer 0, so that all limits are decided.
-        A search; if it fails the status says "not found", unless impossibility is proved.
+        Those leaders and no others: every other token follows one of them at layer 0,
+        so that all limits are decided. A search; if it fails the status says "not
+        found", unless impossibility is proved.
     prefer : {"margin", "identity"}
-        The largest margin, or the A closest to the identity (Frobenius norm) that keeps a margin.
+        The largest margin, or the A closest to the identity (Frobenius norm) that keeps
+        a margin.
     margin : float, optional
         The margin that `prefer="identity"` keeps; by default half of the largest one.
     condition : float, optional
-        Bound on the largest eigenvalue of A over the smallest. By default 100, then a million if that is not enough.
+        Bound on the largest eigenvalue of A over the smallest. By default 100, then a
+        million if that is not enough.
     attempts, seed : int
         Random starts of `only=True`.
     solver_options : dict, optional
         For Clarabel, such as {"max_iter": 500}.
     progress : callable, optional
-        Called by `only=True` with (assignments of leaders to the other tokens tried, their maximum number).
+        Called by `only=True` with (assignments of leaders to the other tokens tried,
+        their maximum number).
 
     Returns
     -------
@@ -102,7 +110,8 @@ def choose_A(
     Raises
     ------
     ParameterError
-        If tokens are out of range, one leads and follows, leaders are zero or equal, or numbers are out of range.
+        If tokens are out of range, one leads and follows, leaders are zero or equal, or
+        numbers are out of range.
     ParameterTypeError
         If `tokens` are not real numbers.
     MissingExtra
@@ -213,7 +222,9 @@ def choose_A(
 def _solve(
     request: Request, demands: Demands, programmes: list[Programme]
 ) -> tuple[Programme, Solution, bool]:
-    """Return the first programme whose A meets the demands, its solution and True; else the last one and False."""
+    """Return the first programme whose A meets the demands, its solution and True; else
+    the last one and False.
+    """
     for programme in programmes:
         solved = programme.find_A(demands)
         if _meets_demands(request, demands, solved.A):
@@ -222,7 +233,9 @@ def _solve(
 
 
 def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> bool:
-    """Return whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
+    """Return whether every demand is met: positive gaps in NumPy, a definite A, and the
+    exact sets of layer 0.
+    """
     if A is None or demands.margin(A) <= 0 or not is_positive_definite(A):
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
@@ -243,7 +256,9 @@ def check_condition(condition: Any) -> float:
 def alternate(
     request: Request, programme: Programme, first: FloatArray, attempts: int, seed: int
 ) -> Iterator[tuple[Demands, Solution]]:
-    """Yield demands on all tokens, each with its A of largest margin, for changing targets of the free tokens."""
+    """Yield demands on all tokens, each with its A of largest margin, for changing
+    targets of the free tokens.
+    """
     tried: set[bytes] = set()
     for A in _starting_matrices(request, first, attempts, seed):
         for _ in range(MAX_SWITCHES):
@@ -267,7 +282,9 @@ def alternate(
 def _starting_matrices(
     request: Request, first: FloatArray, attempts: int, seed: int
 ) -> Iterator[FloatArray]:
-    """Yield those of Theorem 7 for two leaders, the A of the leaders alone, the identity, then random ones."""
+    """Yield those of Theorem 7 for two leaders, the A of the leaders alone, the
+    identity, then random ones.
+    """
     d, rng, leading = (
         request.tokens.shape[1],
         np.random.default_rng(seed),
@@ -285,7 +302,9 @@ def _starting_matrices(
 
 
 def _separating_direction(request: Request, order: IntArray) -> FloatArray | None:
-    """Find a p with its largest value, a positive one, at the first leader, and its smallest at the second."""
+    """Find a p with its largest value, a positive one, at the first leader, and its
+    smallest at the second.
+    """
     rows, labels, (top, bottom) = (
         request.tokens,
         request.classes.labels,
@@ -307,7 +326,9 @@ def _explain_failure(
     programme: Programme,
     only: bool,
 ) -> ControlResult:
-    """Explain that the solver failed, that the condition number is too small, or that the demands conflict."""
+    """Explain that the solver failed, that the condition number is too small, or that
+    the demands conflict.
+    """
     words = request.describe(False)
     if solved.A is None:
         advice = 'Pass other `solver_options`, or try `prefer="identity"`.'
@@ -318,7 +339,8 @@ def _explain_failure(
         bound = f"with a condition number of at most {programme.condition:g}"
         status = f"Not found: {words}, {bound}. There is such an A without that bound. Raise `condition`."
         return _answer(request, demands, solved, only, status)
-    # Leaders that lead for no A, whatever the other demands; those within rounding of the hull are not among them
+    # Leaders that lead for no A, whatever the other demands; those within rounding of
+    # the hull are not among them
     hull, inside = Vertices(request.tokens), list[int]()
     for r, label in enumerate(request.leading):
         if (
@@ -360,7 +382,9 @@ def _explain_failure(
 def _explain_not_exclusive(
     request: Request, demands: Demands, solved: Solution, programme: Programme
 ) -> ControlResult:
-    """With one leader the targets are forced, so that a conflict is a proof; with more it is not."""
+    """With one leader the targets are forced, so that a conflict is a proof; with more
+    it is not.
+    """
     words = request.describe(True)
     if len(request.leaders) == 1:
         forced = request.demands(
@@ -390,7 +414,9 @@ def _explain_not_exclusive(
 
 
 def _name_clashes(request: Request, existence: Existence) -> tuple[Clash, ...]:
-    """Return the products with a weight that matters, the largest first, in token numbers."""
+    """Return the products with a weight that matters, the largest first, in token
+    numbers.
+    """
     weights, demands = existence.solved.weights, existence.demands
     order = np.argsort(-weights, kind="stable")
     order = order[weights[order] > MIN_WEIGHT * weights.max(initial=0.0)]

@@ -1,19 +1,23 @@
-"""The semidefinite programme for A, and proofs that no A meets the demands: see docs/control.md.
+"""The semidefinite programme for A, and proofs that no A meets the demands: see
+docs/control.md.
 
-Of its rows ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) >= m few are tight, so they are added as cutting planes: solve with
-some rows, evaluate all of them in NumPy, add those that are violated, and repeat until none is.
+Of its rows ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) >= m few are tight, so they are
+added as cutting planes: solve with some rows, evaluate all of them in NumPy, add those
+that are violated, and repeat until none is.
 
-A proof is a set of Farkas weights λ >= 0, not all 0, with S = Σ λ sym(z gᵀ) ⪯ 0, where z = z_i and g = z_t - z_j. Let P
-be the span of the z that make demands, and N its complement. S vanishes on N, so S ⪯ 0 needs S_PN = 0 and S_PP ⪯ 0. The
-programme that has these weights as its dual is
+A proof is a set of Farkas weights λ >= 0, not all 0, with S = Σ λ sym(z gᵀ) ⪯ 0, where
+z = z_i and g = z_t - z_j. Let P be the span of the z that make demands, and N its
+complement. S vanishes on N, so S ⪯ 0 needs S_PN = 0 and S_PP ⪯ 0. The programme that
+has these weights as its dual is
 
     maximise m   over A_PP ⪰ 0 with trace 1, and A_PN with entries between -R and R,
 
 where A_NN does not matter: it can always be made large enough for A to be definite.
 
-For an exact proof, look for rational weights near those of the solver. S ⪯ 0 needs S x = 0 for every x orthogonal to
-all z, which is linear in λ; if rows depend on each other S may be 0 altogether; and on lattices it may vanish along
-simple directions. Such equations are solved exactly, and the result is checked exactly.
+For an exact proof, look for rational weights near those of the solver. S ⪯ 0 needs S x
+= 0 for every x orthogonal to all z, which is linear in λ; if rows depend on each other
+S may be 0 altogether; and on lattices it may vanish along simple directions. Such
+equations are solved exactly, and the result is checked exactly.
 """
 
 import warnings
@@ -36,14 +40,16 @@ MAX_CUTS, MAX_CUTS_PER_DEMAND = 1000, 2  # rows that a round adds
 MAX_ROUNDS = 200
 CUT_TOL = 1e-7  # smaller violations of a row are the solver's tolerance
 MAX_CROSS = 1e3  # R
-SPAN_TOL = 1e-10  # smaller singular values, relative to the largest, belong to directions without demands
+# smaller singular values, relative to the largest, belong to directions without demands
+SPAN_TOL = 1e-10
 NOISE = (
     1e-6,
     1e-4,
     1e-2,
 )  # weights below these parts of the largest one may be the solver's noise
 MIN_MARGIN = 1e-6  # a larger margin is certainly positive
-MIN_WEIGHT = 1e-3  # relative to the largest: demands with smaller weights have no part in a conflict
+# relative to the largest: demands with smaller weights have no part in a conflict
+MIN_WEIGHT = 1e-3
 NULL_TOL = 1e-6  # smaller eigenvalues of S, relative to the largest, may be 0
 MAX_DENOMINATOR = 1000  # of vectors that S maps to 0
 NO_PAIRS = np.zeros((0, 2), np.intp)
@@ -53,7 +59,9 @@ as_fractions = np.vectorize(Fraction, otypes=[object])
 
 @dataclass(frozen=True, eq=False)
 class Demands:
-    """Demands on layer 0: token i = `chooser[r]` attends to t = `target[r]` alone; a leader is its own target."""
+    """Demands on layer 0: token i = `chooser[r]` attends to t = `target[r]` alone; a
+    leader is its own target.
+    """
 
     given: AnyArray  # (n, d) distinct tokens, floats or Fractions
     tokens: FloatArray  # (n, d) the same, scaled by `check_token_set`
@@ -67,7 +75,9 @@ class Demands:
         return replace(self, chooser=self.chooser[kept], target=self.target[kept])
 
     def vectors(self, pairs: IntArray, *, exact: bool = False) -> list[AnyArray]:
-        """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d): scaled floats, or given Fractions."""
+        """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d): scaled
+        floats, or given Fractions.
+        """
         (demand, rival), convert = pairs.T, as_fractions if exact else np.asarray
         tokens = self.given if exact else self.tokens
         z, target, other = (
@@ -88,7 +98,9 @@ class Demands:
     def tightest(
         self, A: FloatArray, per_demand: int, most: int
     ) -> tuple[FloatArray, IntArray]:
-        """Return the `per_demand` smallest gaps of each demand, of these the `most` smallest, sorted, with pairs."""
+        """Return the `per_demand` smallest gaps of each demand, of these the `most`
+        smallest, sorted, with pairs.
+        """
         per_demand = min(per_demand, len(self.tokens) - 1)
         if not per_demand or not len(self):
             return np.zeros(0), NO_PAIRS
@@ -140,7 +152,9 @@ class Programme:
     def find_A(
         self, demands: Demands, margin: float | None = None, pairs: IntArray = NO_PAIRS
     ) -> Solution:
-        """Find the A of largest margin, or the one closest to the identity (Frobenius norm) that keeps a `margin`."""
+        """Find the A of largest margin, or the one closest to the identity (Frobenius
+        norm) that keeps a `margin`.
+        """
         return add_cuts(
             demands,
             partial(self.optimise, demands, margin),
@@ -151,7 +165,9 @@ class Programme:
     def optimise(
         self, demands: Demands, margin: float | None, pairs: IntArray
     ) -> Solution:
-        """Find the A of largest margin, or the one closest to the identity with a margin, for some rows."""
+        """Find the A of largest margin, or the one closest to the identity with a
+        margin, for some rows.
+        """
         cp, d = load_cvxpy(), demands.tokens.shape[1]
         X, u = cp.Variable((d, d), symmetric=True), cp.Variable()
         m = cp.Variable() if margin is None else cp.Constant(margin)
@@ -182,7 +198,9 @@ def add_cuts(
     pairs: IntArray = NO_PAIRS,
     least: float = np.inf,
 ) -> Solution:
-    """Add the rows that an optimum violates until it violates none, or until rows show that no margin is positive."""
+    """Add the rows that an optimum violates until it violates none, or until rows show
+    that no margin is positive.
+    """
     number = np.array([len(demands.tokens), 1])  # of a pair
     now, rounds = (
         Solution(np.eye(demands.tokens.shape[1]), least),
@@ -206,7 +224,9 @@ def solve(
     read_A: Callable[[], FloatArray],
     options: Mapping[str, Any] | None,
 ) -> Solution:
-    """Solve a CVXPY problem for the margin m, whose first constraint is the rows. The caller checks A."""
+    """Solve a CVXPY problem for the margin m, whose first constraint is the rows. The
+    caller checks A.
+    """
     cp, options = load_cvxpy(), options or {}
     try:
         with warnings.catch_warnings():
@@ -231,7 +251,9 @@ def solve(
 
 
 def clip_condition(X: FloatArray, condition: float) -> FloatArray:
-    """Make X symmetric with trace d, and raise eigenvalues that are too small for the condition number."""
+    """Make X symmetric with trace d, and raise eigenvalues that are too small for the
+    condition number.
+    """
     values, vectors = np.linalg.eigh((X + X.T) / 2)
     values = np.maximum(values, values[-1] / condition)
     A = (vectors * (values * len(X) / values.sum())) @ vectors.T
@@ -247,7 +269,9 @@ def load_cvxpy() -> Any:
 
 
 class Existence(NamedTuple):
-    """The solution of the programme above for some of the demands: a positive margin, or weights."""
+    """The solution of the programme above for some of the demands: a positive margin,
+    or weights.
+    """
 
     demands: Demands
     solved: Solution
@@ -259,8 +283,12 @@ class Existence(NamedTuple):
     def decide(
         cls, demands: Demands, options: Mapping[str, Any] | None = None
     ) -> "Existence":
-        """Decide whether some symmetric positive definite A, of any condition number, meets the demands."""
-        while True:  # if only some demands conflict, weights are vague: drop demands without weight and decide again
+        """Decide whether some symmetric positive definite A, of any condition number,
+        meets the demands.
+        """
+        # if only some demands conflict, weights are vague: drop demands without weight
+        # and decide again
+        while True:
             _, values, axes = np.linalg.svd(
                 unit_rows(demands.tokens[demands.chooser]), full_matrices=False
             )
@@ -338,7 +366,9 @@ def _solve(
 
 
 def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
-    """Return whether Fractions near `weights` prove that ⟨A z_r, g_r⟩ > 0 for all r has no positive definite A."""
+    """Return whether Fractions near `weights` prove that ⟨A z_r, g_r⟩ > 0 for all r has
+    no positive definite A.
+    """
     a, b = np.triu_indices(z.shape[1])
     zero = (z[:, a] * g[:, b] + z[:, b] * g[:, a]).T  # S = 0, entry by entry
     for equations in (
@@ -353,7 +383,9 @@ def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
 
 
 def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
-    """Yield S x = 0 for x orthogonal to all z: Σ λ z ⟨g, x⟩ = 0, in coordinates that span the z."""
+    """Yield S x = 0 for x orthogonal to all z: Σ λ z ⟨g, x⟩ = 0, in coordinates that
+    span the z.
+    """
     reduced, pivots = rref(z)
     for free in np.setdiff1d(np.arange(z.shape[1]), pivots):
         x = as_fractions(np.arange(z.shape[1]) == free)
@@ -364,7 +396,9 @@ def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
 def _kernel_equations(
     z: AnyArray, g: AnyArray, weights: AnyArray
 ) -> Iterator[AnyArray]:
-    """Yield S x = 0 for x that S nearly maps to 0: on lattices these are simple fractions."""
+    """Yield S x = 0 for x that S nearly maps to 0: on lattices these are simple
+    fractions.
+    """
     values, vectors = np.linalg.eigh(_sum(z, g, weights).astype(np.float64))
     near = vectors[:, np.abs(values) <= NULL_TOL * np.abs(values).max()].T
     if not len(near):
@@ -380,7 +414,9 @@ def _kernel_equations(
 
 
 def _solve_exactly(equations: AnyArray, weights: AnyArray) -> AnyArray | None:
-    """Return weights at least 0, not all 0, that solve the equations: the others determine the largest ones."""
+    """Return weights at least 0, not all 0, that solve the equations: the others
+    determine the largest ones.
+    """
     order = np.argsort(-weights, kind="stable")
     ranked, (reduced, pivots) = weights[order], rref(equations[:, order])
     others = np.setdiff1d(np.arange(len(order)), pivots)
@@ -396,7 +432,9 @@ def _sum(z: AnyArray, g: AnyArray, weights: AnyArray) -> AnyArray:
 
 
 def _is_negative_semidefinite(S: AnyArray) -> bool:
-    """Eliminate -S symmetrically: pivots must be at least 0, and the row of a zero pivot must be 0."""
+    """Eliminate -S symmetrically: pivots must be at least 0, and the row of a zero
+    pivot must be 0.
+    """
     M = -S
     for k, row in enumerate(M):
         if row[k] < 0 or (row[k] == 0 and any(row[k:])):
@@ -407,7 +445,9 @@ def _is_negative_semidefinite(S: AnyArray) -> bool:
 
 
 def rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
-    """Return the reduced row echelon form, without its zero rows, and its pivot columns."""
+    """Return the reduced row echelon form, without its zero rows, and its pivot
+    columns.
+    """
     try:  # 55 rows of 120 floats take 0.7 s instead of 18 s
         from flint import fmpq, fmpq_mat
     except ImportError:

@@ -1,8 +1,10 @@
-"""The request (which tokens shall lead, which shall follow which), its checks, and the result that answers it.
+"""The request (which tokens shall lead, which shall follow which), its checks, and the
+result that answers it.
 
-The vertices of the hull of all tokens and 0 can lead (Theorem 5, docs/control.md). Each linear programme has the
-vertices known so far as its rows, not all tokens, and a token that it cannot rule out gives a new vertex (Clarkson,
-"More output-sensitive geometric algorithms", 1994).
+The vertices of the hull of all tokens and 0 can lead (Theorem 5, docs/control.md). Each
+linear programme has the vertices known so far as its rows, not all tokens, and a token
+that it cannot rule out gives a new vertex (Clarkson, "More output-sensitive geometric
+algorithms", 1994).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,21 +26,24 @@ from hardmax.search.sets import Classes
 from hardmax.trajectories.storage import to_json
 
 MAX_NAMED = 8  # tokens that a sentence lists
-FORWARD_TOL = 1e-8  # the smallest ⟨p, v⟩ / |v| that counts as positive: programmes are solved to about 1e-9
+# the smallest ⟨p, v⟩ / |v| that counts as positive: programmes are solved to about 1e-9
+FORWARD_TOL = 1e-8
 NO_CLASSES = np.zeros(0, np.intp)
 
 
 @dataclass(frozen=True)
 class Clash:
-    """One inner product that would have to be positive: `token` attends to `target` rather than `rival`.
+    """One inner product that would have to be positive: `token` attends to `target`
+    rather than `rival`.
 
     Attributes
     ----------
     token, target, rival : int
-        The token that makes the demand, the token that it shall follow, and the one that it must not follow.
+        The token that makes the demand, the token that it shall follow, and the one
+        that it must not follow.
     weight : float
-        Its Farkas weight: with these weights the products of a conflict, each divided by the lengths of the two vectors
-        in it, have a sum that is never positive.
+        Its Farkas weight: with these weights the products of a conflict, each divided
+        by the lengths of the two vectors in it, have a sum that is never positive.
 
     Examples
     --------
@@ -72,8 +77,9 @@ class ControlResult:
     found : bool
         True if the simulation with this A meets the request, by exact sets.
     margin : float
-        The smallest ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) over the demands on layer 0, computed in NumPy; if nothing
-        was found, the largest one that the solver found.
+        The smallest ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) over the demands on layer
+        0, computed in NumPy; if nothing was found, the largest one that the solver
+        found.
     proved : bool
         True if nothing was found because nothing exists, with a proof.
     status : str
@@ -83,13 +89,15 @@ class ControlResult:
     alpha : float or None
         The step size that `steer` found together with A.
     conflict : tuple of Clash
-        The products that cannot all be positive, with their Farkas weights, the largest first.
+        The products that cannot all be positive, with their Farkas weights, the largest
+        first.
     cannot_lead : tuple of int
         Those of `leaders` that lead for no A at all (Theorem 5).
     tokens : (n, d) array
         The tokens.
     stats : dict
-        Rounds of cutting planes, rows used of rows in all, the solver's bound on the margin, limits computed.
+        Rounds of cutting planes, rows used of rows in all, the solver's bound on the
+        margin, limits computed.
 
     Examples
     --------
@@ -125,7 +133,9 @@ class ControlResult:
 
     @cached_property
     def can_lead(self) -> IntArray:
-        """Tokens that lead for some A, whichever tokens lead beside them (Theorem 5): computed on first access."""
+        """Tokens that lead for some A, whichever tokens lead beside them (Theorem 5):
+        computed on first access.
+        """
         return np.flatnonzero(can_lead(self.tokens))
 
     def to_json(self) -> str:
@@ -137,7 +147,9 @@ class ControlResult:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Checked leaders and followers. Equal tokens are one class; `leading` and `free` hold class indices."""
+    """Checked leaders and followers. Equal tokens are one class; `leading` and `free`
+    hold class indices.
+    """
 
     given: AnyArray  # (n, d) the tokens as given
     classes: Classes
@@ -177,7 +189,9 @@ class Request:
         return requested.get(int(label), int(self.classes.first[label]))
 
     def describe(self, only: bool, at: str = "") -> str:
-        """Return the request in words, such as "tokens 0 and 5 lead, and no others; token 7 follows 0"."""
+        """Return the request in words, such as "tokens 0 and 5 lead, and no others;
+        token 7 follows 0".
+        """
         verb = "leads" if len(self.leaders) == 1 else "lead"
         words = (
             f"{list_tokens(self.leaders)} {verb}{at}{', and no others' if only else ''}"
@@ -201,7 +215,9 @@ class Request:
 
 
 def check_token_set(tokens: Array, advice: str) -> tuple[AnyArray, Classes, FloatArray]:
-    """Return one token set, its classes of equal tokens, and these as floats of at most 1: no product overflows."""
+    """Return one token set, its classes of equal tokens, and these as floats of at most
+    1: no product overflows.
+    """
     array, _ = check_tokens(tokens)
     if array.ndim == 3:
         raise ParameterError(
@@ -236,8 +252,9 @@ def can_lead(
     Returns
     -------
     (n,) bool array
-        Equal tokens have equal answers: they lead as one, and if all tokens are equal they do. A token whose distance
-        from the hull of the others is below 1e-8 of its distance to them counts as inside.
+        Equal tokens have equal answers: they lead as one, and if all tokens are equal
+        they do. A token whose distance from the hull of the others is below 1e-8 of its
+        distance to them counts as inside.
 
     Examples
     --------
@@ -291,7 +308,9 @@ class Vertices:
         return True
 
     def _farthest(self, p: FloatArray) -> int:
-        """Return the token farthest along p; of several on one face, a vertex of that face."""
+        """Return the token farthest along p; of several on one face, a vertex of that
+        face.
+        """
         values = self.tokens @ p
         face = np.flatnonzero(
             values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0)
@@ -300,7 +319,9 @@ class Vertices:
 
 
 def find_direction(vectors: FloatArray) -> FloatArray | None:
-    """Find the p, |p| <= 1 in each coordinate, with the largest min ⟨p, v⟩ / |v|; None if that is not positive."""
+    """Find the p, |p| <= 1 in each coordinate, with the largest min ⟨p, v⟩ / |v|; None
+    if that is not positive.
+    """
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     d = units.shape[1]
     found = linprog(  # maximise s such that <p, unit> >= s for all
@@ -357,7 +378,9 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     targets = {i: i for i in leading} | following
     for j in sorted(
         targets
-    ):  # tokens on one ray have the same maximisers for every A, so they need one target
+        # tokens on one ray have the same maximisers for every A, so they need one
+        # target
+    ):
         exact = [Fraction(x) for x in array[j].tolist()]
         size = abs(next((x for x in exact if x), Fraction(1)))
         i = seen.setdefault(

@@ -1,7 +1,8 @@
 """`steer`: choose the leaders of the limit, rather than of layer 0.
 
-This is a search, as no programme for all layers is known: start from the A of the programme of layer 0, and keep small
-changes of A if the limit is no farther from the request. If nothing is found, nothing is known about existence.
+This is a search, as no programme for all layers is known: start from the A of the
+programme of layer 0, and keep small changes of A if the limit is no farther from the
+request. If nothing is found, nothing is known about existence.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +36,9 @@ MAX_LAYERS = 300
 
 
 class Trial(NamedTuple):
-    """An A with a step size, its limit, and its cost: the number of wrong tokens, then their wrong gaps."""
+    """An A with a step size, its limit, and its cost: the number of wrong tokens, then
+    their wrong gaps.
+    """
 
     A: FloatArray
     alpha: float
@@ -79,7 +82,9 @@ class Evaluator:
     def _sum_wrong_gaps(
         self, A: FloatArray, missing: set[int], surplus: set[int]
     ) -> float:
-        """Sum the scaled gaps at layer 0 with the wrong sign: a slope where the number of wrong tokens is constant."""
+        """Sum the scaled gaps at layer 0 with the wrong sign: a slope where the number
+        of wrong tokens is constant.
+        """
         each = np.array([*missing, *surplus], np.intp)
         if not len(each) or len(self.request.tokens) == 1:
             return 0.0
@@ -105,7 +110,8 @@ def steer(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> ControlResult:
-    """Search for an A, and a step size alpha, for which exactly these tokens lead at the limit.
+    """Search for an A, and a step size alpha, for which exactly these tokens lead at
+    the limit.
 
     Parameters
     ----------
@@ -128,7 +134,8 @@ def steer(
     Returns
     -------
     ControlResult
-        `found` is True only if `hm.limit` certifies it, with `alpha` the step size that belongs to A.
+        `found` is True only if `hm.limit` certifies it, with `alpha` the step size that
+        belongs to A.
 
     Examples
     --------
@@ -199,7 +206,9 @@ def steer(
 def _initial_matrices(
     request: Request, condition: float, rng: np.random.Generator
 ) -> Iterator[FloatArray]:
-    """Yield the identity, the A of the programme of layer 0 for the leaders alone and with targets, random ones."""
+    """Yield the identity, the A of the programme of layer 0 for the leaders alone and
+    with targets, random ones.
+    """
     d, programme = request.tokens.shape[1], Programme(condition)
     yield np.eye(d)
     first = programme.find_A(request.demands()).A
@@ -237,7 +246,9 @@ def _descend(
         size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
         if (
             rng.random() < 0.5
-        ):  # rotate and stretch A a little: all of it, or along a combination of a few tokens
+            # rotate and stretch A a little: all of it, or along a combination of a few
+            # tokens
+        ):
             M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
             A = M @ trial.A @ M.T
         else:

@@ -1,4 +1,5 @@
-"""Everything that uses Matplotlib or HTML: pictures, movies and pages of computed results.
+"""Everything that uses Matplotlib or HTML: pictures, movies and pages of computed
+results.
 
 The public functions are imported lazily, at first access.
 """

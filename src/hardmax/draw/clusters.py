@@ -34,7 +34,9 @@ COLUMNS = ("cluster", "points", "leader", "mean strength", "exemplars")
 def plot_clusters(
     X: FloatArray, labels: IntArray, leaders: IntArray, *, letter: str = "x"
 ) -> Figure:
-    """Draw the figure of `HardmaxClustering.plot`: points in the colours of their clusters, -1 for noise."""
+    """Draw the figure of `HardmaxClustering.plot`: points in the colours of their
+    clusters, -1 for noise.
+    """
     projection = Projection.of(X, letter=letter)
     ax = style.prepare_axes(projection)
     points = projection(X)
@@ -66,7 +68,9 @@ def plot_clusters(
 
 
 def _colour_points(labels: IntArray, leaders: FloatArray) -> AnyArray:
-    """Return the colour of each point: that of its cluster, of small clusters by the angle of the leader; or REST."""
+    """Return the colour of each point: that of its cluster, of small clusters by the
+    angle of the leader; or REST.
+    """
     return np.array(
         [
             *style.rank_colours(np.bincount(labels[labels >= 0]), points=leaders),
@@ -78,7 +82,9 @@ def _colour_points(labels: IntArray, leaders: FloatArray) -> AnyArray:
 
 @shows_once
 def plot_tree(tree: Any, n_clusters: int | None = None) -> Figure:
-    """Draw the figure of `ClusterTree.plot`: a dendrogram of the 40 clusters with the largest thresholds."""
+    """Draw the figure of `ClusterTree.plot`: a dendrogram of the 40 clusters with the
+    largest thresholds.
+    """
     shown = min(MAX_BRANCHES, len(tree))
     figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
     if shown < 2:
@@ -111,7 +117,9 @@ def plot_tree(tree: Any, n_clusters: int | None = None) -> Figure:
 
 
 def _find_level(links: FloatArray, k: int) -> float:
-    """Return the height of a cut into k clusters: halfway between the merges above and below it."""
+    """Return the height of a cut into k clusters: halfway between the merges above and
+    below it.
+    """
     heights = [
         *links[::-1, 2],
         0.0,
@@ -120,7 +128,9 @@ def _find_level(links: FloatArray, k: int) -> float:
 
 
 def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
-    """Return a colour for each node of SciPy's tree: that of its cluster in `plot_clusters`, REST above the cut."""
+    """Return a colour for each node of SciPy's tree: that of its cluster in
+    `plot_clusters`, REST above the cut.
+    """
     labels, _ = tree.cut(n_clusters)
     named = style.rank_colours(np.bincount(labels))
     colours = [named[label] for label in labels[tree.leaders]]
@@ -133,7 +143,9 @@ def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
 
 
 def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
-    """Return a page of a fitted `HardmaxClustering`, with the tree of clusters and a slider that cuts it."""
+    """Return a page of a fitted `HardmaxClustering`, with the tree of clusters and a
+    slider that cuts it.
+    """
     fitted, tree = int(clustering.n_clusters_), clustering.tree_
     projection = Projection.of(points, letter="x")
     shown = choose_rows(projection(points), clustering.leaders_, MAX_PAGE_POINTS)
@@ -194,7 +206,9 @@ def _encode_cuts(
     cuts: list[tuple[IntArray, IntArray]],
     ringed: tuple[int, BoolArray],
 ) -> dict[str, Any]:
-    """Return points that keep their positions and change colours and stars from cut to cut; one cut has exemplars."""
+    """Return points that keep their positions and change colours and stars from cut to
+    cut; one cut has exemplars.
+    """
     middle = Z.mean(axis=0)
     faces = [
         _colour_points(labels, Z[leaders] - middle)[shown] for labels, leaders in cuts
@@ -248,7 +262,9 @@ def _list_clusters(clustering: Any) -> list[tuple[str, ...]]:
 def _describe_tree(
     tree: Any, cuts: list[int]
 ) -> tuple[list[dict[str, Any]], list[list[Any]]]:
-    """Return the panel of a dendrogram, and its content for each cut; nothing for a single cluster."""
+    """Return the panel of a dendrogram, and its content for each cut; nothing for a
+    single cluster.
+    """
     if len(tree) < 2:
         return [], [[] for _ in cuts]
     links, leaves = tree.linkage(), min(MAX_CUTS, len(tree))

@@ -36,19 +36,21 @@ def plot_control(
 ) -> Figure:
     """Draw the tokens with A = I and with the chosen A.
 
-    Stars lead at layer 0; circles have the colour of the token they follow. A ring marks the requested leaders. The
-    dashed ellipse is a level set of ⟨Az, z⟩, for d > 3 its projection. The lines (d = 2) and planes (d = 3) are
-    {z : ⟨A z_i, z - z_i⟩ = 0} for the requested leaders i: i leads if no token lies beyond.
+    Stars lead at layer 0; circles have the colour of the token they follow. A ring
+    marks the requested leaders. The dashed ellipse is a level set of ⟨Az, z⟩, for d > 3
+    its projection. The lines (d = 2) and planes (d = 3) are {z : ⟨A z_i, z - z_i⟩ = 0}
+    for the requested leaders i: i leads if no token lies beyond.
 
     Parameters
     ----------
     result : ControlResult
         A result that has an A.
     alpha : number, optional
-        Step size of the simulation that shows the final leaders; by default that of the result, or 1.
+        Step size of the simulation that shows the final leaders; by default that of the
+        result, or 1.
     names : sequence of str, optional
-        A name per token, such as its word, written at leaders. Leaders are then neither blue nor orange, which stand
-        for evidence in pictures of texts.
+        A name per token, such as its word, written at leaders. Leaders are then neither
+        blue nor orange, which stand for evidence in pictures of texts.
 
     Returns
     -------
@@ -173,7 +175,9 @@ def _write_names(
 def _find_level_set(
     tokens: FloatArray, A: FloatArray, projection: Projection
 ) -> tuple[FloatArray, FloatArray]:
-    """Return half-axes and directions of an ellipse ⟨Az, z⟩ = c, for d > 3 its projection, as large as the tokens."""
+    """Return half-axes and directions of an ellipse ⟨Az, z⟩ = c, for d > 3 its
+    projection, as large as the tokens.
+    """
     basis = np.eye(len(A)) if projection.basis is None else projection.basis
     values, vectors = np.linalg.eigh(
         basis.T @ np.linalg.inv(A) @ basis

@@ -1,8 +1,9 @@
 """Pictures of flows and other smooth rules, in the style of arXiv 2305.05465.
 
-Tokens have the colour of their final cluster, the largest cluster the first colour. Clusters of one token that does not
-lead are grey. Stars are tokens that lead at the drawn time and at the end.
-Self-attention is drawn in rescaled tokens z = e^{-tV} x, except where x itself has a limit.
+Tokens have the colour of their final cluster, the largest cluster the first colour.
+Clusters of one token that does not lead are grey. Stars are tokens that lead at the
+drawn time and at the end. Self-attention is drawn in rescaled tokens z = e^{-tV} x,
+except where x itself has a limit.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,7 +29,9 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 RANK_TOL = 1e-6  # singular values below this part of the largest count as zero
-LOG_SHARE = 0.1  # where the median of the saved times is below this part of the last, their axis is logarithmic
+# where the median of the saved times is below this part of the last, their axis is
+# logarithmic
+LOG_SHARE = 0.1
 PANELS = 5  # of a row of times
 COVERED = 0.01  # circles closer than this part of the view to a star are not drawn
 
@@ -80,7 +83,9 @@ def draw_flow(
 
 @style.shows_once
 def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figure:
-    """Draw the number of clusters over layers or times for several tolerances; metastable clusters are plateaus."""
+    """Draw the number of clusters over layers or times for several tolerances;
+    metastable clusters are plateaus.
+    """
     if np.ndim(tols) != 1 or not len(tols):
         raise ParameterError(
             "tols",
@@ -114,7 +119,9 @@ def plot_n_clusters(trajectory: SmoothTrajectory, tols: Sequence[float]) -> Figu
 def choose_positions(
     trajectory: SmoothTrajectory, positions: Sequence[int] | None
 ) -> list[int]:
-    """Return saved indices for a row of panels, with the last; by default of equal path lengths, or of Figure 2."""
+    """Return saved indices for a row of panels, with the last; by default of equal path
+    lengths, or of Figure 2.
+    """
     last = find_index(trajectory, -1)
     if positions is None and trajectory.rule.continuous:
         Z = trajectory.gathering[: last + 1, trajectory.mask].astype(
@@ -136,7 +143,9 @@ def choose_positions(
 def choose_flow_colours(
     trajectory: SmoothTrajectory, clusters: AnyArray | None = None
 ) -> AnyArray:
-    """Return the colour of each token, (n,): that of its label, by default of its cluster; given colours stay."""
+    """Return the colour of each token, (n,): that of its label, by default of its
+    cluster; given colours stay.
+    """
     labels = rank_clusters(trajectory) if clusters is None else np.asarray(clusters)
     if labels.dtype.kind not in "iu":
         return labels
@@ -148,7 +157,9 @@ def choose_flow_colours(
 
 
 def make_flow_legend(colours: Collection[str], *, stars: bool, hull: bool) -> str:
-    """Return a legend of the markers, colours and shading that are present, in one line."""
+    """Return a legend of the markers, colours and shading that are present, in one
+    line.
+    """
     parts = ["stars lead at the end"] if stars else []
     parts += (
         ["colours: clusters at the end of the run"] if {*colours} - {style.REST} else []
@@ -161,9 +172,11 @@ def make_flow_legend(colours: Collection[str], *, stars: bool, hull: bool) -> st
 def plot_attention(
     trajectory: Trajectory, k: int = -1, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw the attention matrix at layer k, or at saved index k of a flow, with its rank.
+    """Draw the attention matrix at layer k, or at saved index k of a flow, with its
+    rank.
 
-    The rank counts singular values above 1e-6 times the largest. For several heads the mean is drawn.
+    The rank counts singular values above 1e-6 times the largest. For several heads the
+    mean is drawn.
 
     Parameters
     ----------
@@ -211,7 +224,9 @@ def plot_attention(
 
 
 def find_index(trajectory: SmoothTrajectory, k: int) -> int:
-    """Return the saved index k; negative counts from the last with finite tokens, so that -1 can always be drawn."""
+    """Return the saved index k; negative counts from the last with finite tokens, so
+    that -1 can always be drawn.
+    """
     reached = trajectory.reached
     at = (
         reached + k
@@ -227,7 +242,9 @@ def find_index(trajectory: SmoothTrajectory, k: int) -> int:
 
 
 def rank_clusters(trajectory: SmoothTrajectory) -> IntArray:
-    """Return the final clusters, numbered by size from the largest; -1 for single tokens that do not lead."""
+    """Return the final clusters, numbered by size from the largest; -1 for single
+    tokens that do not lead.
+    """
     labels = trajectory.clusters
     sizes = np.bincount(labels[labels >= 0])
     coloured = np.union1d(np.flatnonzero(sizes > 1), labels[trajectory.leaders])
@@ -250,7 +267,9 @@ def is_leader(trajectory: SmoothTrajectory, at: int) -> BoolArray:
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
-    """Return whether the hull never grows: V is a positive multiple of I, or softmax is rescaled."""
+    """Return whether the hull never grows: V is a positive multiple of I, or softmax is
+    rescaled.
+    """
     rule = trajectory.rule
     if isinstance(rule, SelfAttention) and rule.has_constant_values:
         V = rule.value_matrix(trajectory.array.shape[-1])
@@ -267,7 +286,9 @@ def has_hull_at_end(trajectory: SmoothTrajectory) -> bool:
 
 
 def describe_expected_limit(trajectory: Trajectory) -> str:
-    """Return the limit expected from the spectrum of V, for self-attention with constant matrices; else empty."""
+    """Return the limit expected from the spectrum of V, for self-attention with
+    constant matrices; else empty.
+    """
     rule = trajectory.rule
     if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""

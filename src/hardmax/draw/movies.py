@@ -95,8 +95,9 @@ def movie(
 ) -> Movie:
     """Make a movie of one trajectory from layer 0 to the last, or over the saved times.
 
-    Between two layers tokens are interpolated linearly, in `steps` frames per layer. A `SmoothTrajectory` has one frame
-    per saved layer or time, at most 120 at equal distances. The file is written atomically.
+    Between two layers tokens are interpolated linearly, in `steps` frames per layer. A
+    `SmoothTrajectory` has one frame per saved layer or time, at most 120 at equal
+    distances. The file is written atomically.
 
     Parameters
     ----------
@@ -204,7 +205,9 @@ def choose_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
 
 
 def _interpolate(trajectory: Trajectory, frame: float) -> Trajectory:
-    """Return the trajectory with tokens at layer k = int(frame) moved a part frame - k of the way to layer k + 1."""
+    """Return the trajectory with tokens at layer k = int(frame) moved a part frame - k
+    of the way to layer k + 1.
+    """
     k = int(frame)
     if frame == k:
         return trajectory
@@ -214,7 +217,9 @@ def _interpolate(trajectory: Trajectory, frame: float) -> Trajectory:
 
 
 class SharedPaletteWriter(animation.PillowWriter):
-    """Write a GIF whose frames share the palette of the first and last frame, so that colours stay the same."""
+    """Write a GIF whose frames share the palette of the first and last frame, so that
+    colours stay the same.
+    """
 
     def setup(self, *figure_and_file: Any, **options: Any) -> None:
         super().setup(*figure_and_file, **options)

@@ -118,7 +118,9 @@ class Picture(NamedTuple):
     def of(
         cls, figure: Figure, alternative: str, caption: str, *, width: int = 0
     ) -> "Picture":
-        """Return a figure as SVG, with large collections as raster images, and close the figure."""
+        """Return a figure as SVG, with large collections as raster images, and close
+        the figure.
+        """
         for collection in (drawn for ax in figure.axes for drawn in ax.collections):
             if (
                 max(
@@ -141,8 +143,9 @@ def interactive(
 ) -> Page:
     """Make a page that animates one trajectory in the browser.
 
-    It has a play button, a slider over at most 60 saved layers or times, and the hull at the end for rules under which
-    the hull never grows. The tooltip of a token shows its index, its cluster and the token it follows at the end.
+    It has a play button, a slider over at most 60 saved layers or times, and the hull
+    at the end for rules under which the hull never grows. The tooltip of a token shows
+    its index, its cluster and the token it follows at the end.
 
     Parameters
     ----------
@@ -216,7 +219,9 @@ def make_hardmax_section(
     brief: bool = False,
     palette: Palette | None = None,
 ) -> Section:
-    """Return a section with layers, limit and verdicts; a brief one has a row of layers, and no verdicts."""
+    """Return a section with layers, limit and verdicts; a brief one has a row of
+    layers, and no verdicts.
+    """
     if end is None:
         end = limit_of(trajectory) if trajectory.rule.normalize else None
     elif trajectory.saved[0] == 0 and not np.array_equal(
@@ -267,7 +272,9 @@ def make_flow_section(
     brief: bool = False,
     palette: AnyArray | None = None,
 ) -> Section:
-    """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
+    """Return a section with the expected limit, the tokens in time and verdicts; a
+    brief one has a row of pictures.
+    """
     what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
     player = (
         None
@@ -295,7 +302,9 @@ def make_flow_section(
 def trajectory_page(
     trajectory: Trajectory, title: str, end: Limit | None = None, *, palette: Any = None
 ) -> str:
-    """Return a report of one trajectory: an animation or pictures, its limit, and verdicts; `palette` as in `movie`."""
+    """Return a report of one trajectory: an animation or pictures, its limit, and
+    verdicts; `palette` as in `movie`.
+    """
     trajectory = check_trajectory(trajectory)
     if isinstance(trajectory, HardmaxTrajectory):
         section = make_hardmax_section(
@@ -372,7 +381,9 @@ def card(
     verdicts: Sequence[Verdict] = (),
     explanation: ExplanationView | None = None,
 ) -> str:
-    """Return HTML for a notebook: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
+    """Return HTML for a notebook: a sentence, facts by name, a table, verdicts, or the
+    parts of an explanation.
+    """
     shown: dict[str, object] = {
         "facts": facts,
         "head": head,

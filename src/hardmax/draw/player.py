@@ -1,6 +1,8 @@
-"""The player of HTML pages: frames that the modules of `viewer/` draw, with a play button and a slider.
+"""The player of HTML pages: frames that the modules of `viewer/` draw, with a play
+button and a slider.
 
-Python computes every frame. A page contains the modules and the data: nothing is loaded from another host.
+Python computes every frame. A page contains the modules and the data: nothing is loaded
+from another host.
 """
 
 import json
@@ -54,7 +56,9 @@ def read_viewer(name: str) -> str:
 
 @cache
 def bundle_modules(names: tuple[str, ...] = MODULES) -> str:
-    """Return modules of the viewer as one script; each may import only from those before it."""
+    """Return modules of the viewer as one script; each may import only from those
+    before it.
+    """
     joined = "\n".join(
         re.sub(r"^import .*\n", "", read_viewer(f"{name}.js"), flags=re.MULTILINE)
         for name in names
@@ -65,7 +69,9 @@ def bundle_modules(names: tuple[str, ...] = MODULES) -> str:
 def embed(
     data: dict[str, Any], modules: tuple[str, ...] = MODULES, mount: str = "mount"
 ) -> Markup:
-    """Return HTML that plays frames: style, data and script. `data` are the arguments of `mount` in player.js."""
+    """Return HTML that plays frames: style, data and script. `data` are the arguments
+    of `mount` in player.js.
+    """
     content = json.dumps(
         data, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).replace("<", "\\u003c")
@@ -82,14 +88,18 @@ def embed(
 
 
 def embed_certificate(limit: Limit) -> Markup | None:
-    """Return HTML with a button that checks the proof of a limit in the browser; None if it is large or missing."""
+    """Return HTML with a button that checks the proof of a limit in the browser; None
+    if it is large or missing.
+    """
     if limit.start.size > MAX_CERTIFIED or not limit.has_certificate:
         return None
     return embed(limit.certificate(), ("certificate",), "mountCheck")
 
 
 def make_player(trajectory: Trajectory, palette: Any = None) -> dict[str, str]:
-    """Return the parts of a player for the templates: plot as HTML, legend, content of tooltips, effect of dragging."""
+    """Return the parts of a player for the templates: plot as HTML, legend, content of
+    tooltips, effect of dragging.
+    """
     data = make_frames(trajectory, palette)
     tooltip = (
         "its number, cluster and leader"
@@ -128,7 +138,9 @@ def _legend(trajectory: Trajectory, tokens: dict[str, Any]) -> str:
 
 
 def make_frames(trajectory: Trajectory, palette: Any = None) -> dict[str, Any]:
-    """Return the arguments of `mount` for a trajectory of one token set; for `palette` see `movie`."""
+    """Return the arguments of `mount` for a trajectory of one token set; for `palette`
+    see `movie`.
+    """
     projection = Projection.of_trajectory(trajectory)
     real = np.flatnonzero(trajectory.mask)[
         choose_shown_rows(trajectory, projection, MAX_TOKENS)
@@ -178,7 +190,9 @@ def make_frames(trajectory: Trajectory, palette: Any = None) -> dict[str, Any]:
 
 
 def encode_tokens(Z: FloatArray, faces: Any, edges: Any, marks: Any) -> dict[str, Any]:
-    """Return positions (frames, n, 2 or 3), colours and marks (frames, n) as the viewer reads them."""
+    """Return positions (frames, n, 2 or 3), colours and marks (frames, n) as the viewer
+    reads them.
+    """
     palette: dict[str, int] = {}
     indices = {
         "faces": _find_indices(faces, palette),
@@ -289,7 +303,9 @@ def _find_indices(rows: Sequence[Sequence[str]], palette: dict[str, int]) -> Int
 
 
 def describe_hull(points: FloatArray) -> dict[str, Any] | None:
-    """Return the hull of points: corners in order, in space with facets; None for a single point."""
+    """Return the hull of points: corners in order, in space with facets; None for a
+    single point.
+    """
     hull = Polytope(points)
     if hull.dimension == 3:
         return {"points": points.tolist(), "facets": hull.facets.tolist()}
@@ -327,7 +343,9 @@ def describe_sphere(d: int) -> list[dict[str, Any]]:
 
 
 def describe_axes(projection: Projection) -> list[dict[str, Any]]:
-    """Return label, limits and ticks of each axis; None stands for ticks that the viewer chooses."""
+    """Return label, limits and ticks of each axis; None stands for ticks that the
+    viewer chooses.
+    """
     axes = []
     for r, label in enumerate(projection.labels):
         plain = re.sub(

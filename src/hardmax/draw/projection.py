@@ -1,9 +1,11 @@
-"""Axes of pictures: the map of tokens to two or three coordinates, with labels, limits and ticks.
+"""Axes of pictures: the map of tokens to two or three coordinates, with labels, limits
+and ticks.
 
-Tokens are drawn in their coordinates for d <= 3, else in two principal axes. Rescaled tokens of self-attention converge
-in the leading directions of V and may grow without bound in the others. If the others are more than ten times as wide,
-the axes are the leading directions and their orthogonal complement, and the wide axes are logarithmic beyond the size
-of the leading ones.
+Tokens are drawn in their coordinates for d <= 3, else in two principal axes. Rescaled
+tokens of self-attention converge in the leading directions of V and may grow without
+bound in the others. If the others are more than ten times as wide, the axes are the
+leading directions and their orthogonal complement, and the wide axes are logarithmic
+beyond the size of the leading ones.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,14 +23,17 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 MAX_RATIO = {2: 20.0, 3: 3.0}  # of the spreads of two coordinates on one scale, by d
-MAX_WIDTH = 10.0  # of other directions relative to the leading ones, before the axes follow the leading ones
+# of other directions relative to the leading ones, before the axes follow the leading
+# ones
+MAX_WIDTH = 10.0
 PAD = 0.08  # margin on each side, as a part of the spread
 ZOOM = 1.03  # of a 3-D box; with a larger one the axis labels are cut off
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A map of tokens to the 2 or 3 coordinates of a picture, with the labels and limits of its axes.
+    """A map of tokens to the 2 or 3 coordinates of a picture, with the labels and
+    limits of its axes.
 
     `of` and `of_trajectory` construct one; pictures that share it have the same axes.
 
@@ -73,7 +78,8 @@ class Projection:
     ) -> "Projection":
         """Return axes for tokens of shape (..., d), all layers at once.
 
-        With `stretch`, coordinates have separate scales if their spreads differ more than 20 times, in 3-D 3 times.
+        With `stretch`, coordinates have separate scales if their spreads differ more
+        than 20 times, in 3-D 3 times.
         """
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
@@ -121,7 +127,9 @@ class Projection:
 
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
-        """Return axes for all layers or times of a trajectory; for `Sphere`, axes that contain the sphere."""
+        """Return axes for all layers or times of a trajectory; for `Sphere`, axes that
+        contain the sphere.
+        """
         tokens = trajectory.drawn[:, trajectory.mask].astype(np.float64)
         if not isinstance(trajectory, SmoothTrajectory):
             return cls.of(tokens)
@@ -148,7 +156,9 @@ class Projection:
     def _along_leading(
         cls, points: FloatArray, gathering: FloatArray, letter: str
     ) -> "Projection | None":
-        """Return axes along the leading directions and orthogonal to them if the latter are far wider, else None."""
+        """Return axes along the leading directions and orthogonal to them if the latter
+        are far wider, else None.
+        """
         d = points.shape[1]
         leading, free = parts = (
             _orthonormal(gathering),
@@ -222,7 +232,9 @@ class Projection:
         return np.where(self.log_beyond > 0, size * np.arcsinh(points / size), points)
 
     def ticks(self, r: int) -> dict[float, float] | None:
-        """Return ticks of a logarithmic axis, {position: number}, at 0 and some powers of ten; None for linear axes."""
+        """Return ticks of a logarithmic axis, {position: number}, at 0 and some powers
+        of ten; None for linear axes.
+        """
         size = 0.0 if self.log_beyond is None else float(self.log_beyond[r])
         if not size:
             return None
@@ -268,7 +280,9 @@ class Projection:
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:
-    """Return an orthonormal basis of the column space or its complement; coordinate axes if they span it."""
+    """Return an orthonormal basis of the column space or its complement; coordinate
+    axes if they span it.
+    """
     Q = np.linalg.qr(M)[0]
     onto = np.eye(len(M)) - Q @ Q.T if complement else Q @ Q.T
     count = len(M) - Q.shape[1] if complement else Q.shape[1]

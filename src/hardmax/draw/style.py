@@ -1,8 +1,9 @@
 """Colours, sizes, panels, legends and thinning of all pictures, in 2-D and 3-D.
 
-Colours are Okabe and Ito's, which can be distinguished with colour blindness. If there are more leaders or clusters
-than colours, the largest have one, and the others the hue of their angle. In pictures and pages of texts each class has
-one colour, whatever the prediction: of two classes the first is orange and the second blue.
+Colours are Okabe and Ito's, which can be distinguished with colour blindness. If there
+are more leaders or clusters than colours, the largest have one, and the others the hue
+of their angle. In pictures and pages of texts each class has one colour, whatever the
+prediction: of two classes the first is orange and the second blue.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,8 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.draw.projection import Projection
 from hardmax.polytope import Polytope
 
-# Okabe and Ito, "Color Universal Design", 2008, without black, which edges have; the last is from Tol's "muted", 2021.
+# Okabe and Ito, "Color Universal Design", 2008, without black, which edges have; the
+# last is from Tol's "muted", 2021.
 COLOURS = [
     "#0072B2",
     "#D55E00",
@@ -51,7 +53,8 @@ BESIDE_WORDS = [
     COLOURS[6],
     "#332288",
 ]  # colours of leaders that are words
-REST = "#BBBBBB"  # colour of noise, and of leaders beyond a list of colours that has no hues
+# colour of noise, and of leaders beyond a list of colours that has no hues
+REST = "#BBBBBB"
 EDGE = "#222222"
 GREY = "#999999"  # of lines
 SHADE = "#B8C4D6"
@@ -80,7 +83,9 @@ def hue_colour(degrees: int) -> str:
 def rank_colours(
     sizes: ArrayLike, colours: Sequence[str] = COLOURS, points: FloatArray | None = None
 ) -> list[str]:
-    """Return a colour for each; if there are too few, for the largest, and hues of `points` or REST for the others."""
+    """Return a colour for each; if there are too few, for the largest, and hues of
+    `points` or REST for the others.
+    """
     order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
     rest = (
         [REST] * len(order)
@@ -98,7 +103,9 @@ def point_colours(
     colours: Sequence[str] = COLOURS,
     points: FloatArray | None = None,
 ) -> list[str]:
-    """Return colours of leaders by size, then of other points, which get the remaining colours; see `rank_colours`."""
+    """Return colours of leaders by size, then of other points, which get the remaining
+    colours; see `rank_colours`.
+    """
     number = len(np.asarray(leaders))
     before, after = (
         (None, None) if points is None else (points[:number], points[number:])
@@ -109,7 +116,9 @@ def point_colours(
 
 
 def cluster_colours(clusters: IntArray, points: FloatArray | None = None) -> list[str]:
-    """Return the colour of each token by cluster label; beyond the list the hue of the mean of `points`, or REST."""
+    """Return the colour of each token by cluster label; beyond the list the hue of the
+    mean of `points`, or REST.
+    """
     named = dict(enumerate(COLOURS)) | {-1: REST}
     if points is not None:
         for c in set(clusters.tolist()) - set(named):
@@ -152,7 +161,9 @@ def draw_lines(
 def draw_tails(
     ax: Axes, Z: FloatArray, colours: Sequence[str] | str, width: float
 ) -> None:
-    """Draw the path of each token, (times, n, 2 or 3), more transparent for many tokens."""
+    """Draw the path of each token, (times, n, 2 or 3), more transparent for many
+    tokens.
+    """
     opacity = max(0.6 * min(1.0, MAX_FULL_SIZE / max(Z.shape[1], 1)), 0.08)
     draw_lines(ax, Z.swapaxes(0, 1), colours, linewidths=width, alpha=opacity)
 
@@ -166,7 +177,9 @@ def draw_hyperplane(
     line: dict[str, Any],
     plane: dict[str, Any],
 ) -> None:
-    """Draw {z : ⟨normal, z - point⟩ = 0}: in 2-D a line, in 3-D a square of side 2 span around the point."""
+    """Draw {z : ⟨normal, z - point⟩ = 0}: in 2-D a line, in 3-D a square of side 2 span
+    around the point.
+    """
     across = np.linalg.svd(normal[None])[2][1:]  # (d - 1, d)
     if len(point) == 2:
         ax.axline(point, point + across[0], **line)
@@ -216,7 +229,9 @@ def shade_polytope(ax: Axes, polytope: Polytope) -> None:
 
 
 def prepare_axes(projection: Projection, ax: Any = None) -> Any:
-    """Return the axes, by default those of a new figure, with labels and limits of a projection."""
+    """Return the axes, by default those of a new figure, with labels and limits of a
+    projection.
+    """
     if ax is None and projection.dimension == 2:
         size = (5.2, 5) if projection.source != 1 else (5.2, 1.8)
         ax = plt.figure(figsize=size, layout=padded_layout()).add_subplot()
@@ -229,7 +244,9 @@ def prepare_axes(projection: Projection, ax: Any = None) -> Any:
 
 
 def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
-    """Return a figure and a row of axes with common labels; in 3-D, four or more axes make two rows."""
+    """Return a figure and a row of axes with common labels; in 3-D, four or more axes
+    make two rows.
+    """
     if projection.dimension == 3:
         rows = 1 if number < 4 else 2
         columns = -(-number // rows)
@@ -263,7 +280,9 @@ def padded_layout() -> ConstrainedLayoutEngine:
 
 
 def _place_3d(figure: Figure) -> None:
-    """Place 3-D axes by hand, as constrained layout does not measure the label of the z axis."""
+    """Place 3-D axes by hand, as constrained layout does not measure the label of the z
+    axis.
+    """
     width, height = figure.get_size_inches()
     figure.subplots_adjust(
         0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16
@@ -271,7 +290,9 @@ def _place_3d(figure: Figure) -> None:
 
 
 def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
-    """Write a legend, if it is not empty, below a figure and the common x label of its panels."""
+    """Write a legend, if it is not empty, below a figure and the common x label of its
+    panels.
+    """
     wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
     figure.supxlabel(
         "\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize
@@ -281,7 +302,9 @@ def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
 def choose_rows(
     points: FloatArray, always: IntArray, most: int | None = None
 ) -> IntArray:
-    """Choose the rows of points to draw: all up to MAX_DRAWN, else a sample with the rows `always` and the extremes."""
+    """Choose the rows of points to draw: all up to MAX_DRAWN, else a sample with the
+    rows `always` and the extremes.
+    """
     n, most = len(points), most or MAX_DRAWN
     if n <= most:
         return np.arange(n)
@@ -291,7 +314,9 @@ def choose_rows(
 
 
 def find_extreme_rows(points: FloatArray) -> IntArray:
-    """Return the rows that are extreme along an axis, and the vertices of the hull unless it is flat."""
+    """Return the rows that are extreme along an axis, and the vertices of the hull
+    unless it is flat.
+    """
     ends = np.concatenate([points.argmin(axis=0), points.argmax(axis=0)])
     try:
         return np.union1d(ends, ConvexHull(points).vertices)
@@ -305,7 +330,9 @@ def describe_thinning(shown: int, n: int, what: str = "tokens") -> list[str]:
 
 
 def shows_once(plot: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
-    """Decorate a function whose figure a notebook would show twice: as a value, and as an open figure of Matplotlib."""
+    """Decorate a function whose figure a notebook would show twice: as a value, and as
+    an open figure of Matplotlib.
+    """
 
     @wraps(plot)
     def once(*arguments: Parameters.args, **options: Parameters.kwargs) -> Figure:
@@ -317,7 +344,9 @@ def shows_once(plot: Callable[Parameters, Figure]) -> Callable[Parameters, Figur
 
 
 def _show(figure: Any) -> None:
-    """Show a figure as the value of a cell, and close it where open figures are shown after the cell."""
+    """Show a figure as the value of a cell, and close it where open figures are shown
+    after the cell.
+    """
     from IPython.display import display
 
     hook = figure.__dict__.pop("_ipython_display_")

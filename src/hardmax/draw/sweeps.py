@@ -19,7 +19,8 @@ MIN_LOG_RATIO = 20  # of the largest and the smallest value on a logarithmic axi
 def plot_sweep(
     frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None
 ) -> Figure:
-    """Plot the mean of a column against a parameter, with the range between the quartiles shaded.
+    """Plot the mean of a column against a parameter, with the range between the
+    quartiles shaded.
 
     Parameters
     ----------

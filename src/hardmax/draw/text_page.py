@@ -1,4 +1,6 @@
-"""The view model of an explanation, which the page, the notebook card and the terminal show."""
+"""The view model of an explanation, which the page, the notebook card and the terminal
+show.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation
 
-# Of the classes in their order, as in `draw.style`, which would load Matplotlib; further classes repeat them.
+# Of the classes in their order, as in `draw.style`, which would load Matplotlib;
+# further classes repeat them.
 CLASS_COLOURS = (
     "#D55E00",
     "#0072B2",
@@ -45,7 +48,9 @@ class Piece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A part of the text, its part of the logit, and the left end and the width of its bar in per cent."""
+    """A part of the text, its part of the logit, and the left end and the width of its
+    bar in per cent.
+    """
 
     name: str
     value: float
@@ -56,7 +61,9 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class ExplanationView:
-    """What every rendering of an explanation shows; positive values support the class `favoured`."""
+    """What every rendering of an explanation shows; positive values support the class
+    `favoured`.
+    """
 
     sentence: str
     favoured: str  # the second of two classes; of more classes the prediction
@@ -204,7 +211,9 @@ def _make_bars(
 
 
 def _make_word_bars(explanation: "Explanation", count: int) -> list[Bar]:
-    """Return the words with the largest parts, each with the n-gram in which it contributes most."""
+    """Return the words with the largest parts, each with the n-gram in which it
+    contributes most.
+    """
     parts, ngrams = explanation.by_word(), explanation.strongest_ngrams()
     bars = _make_bars(
         explanation, [(part.named, part.value) for part in parts], count, "words"

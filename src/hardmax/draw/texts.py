@@ -1,4 +1,5 @@
-"""Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection.
+"""Pictures of explanations: bars, the plane with its decision line, movies, leaders of
+a collection.
 
 Each of two classes has one colour, whatever the prediction; leaders have others.
 """
@@ -57,7 +58,9 @@ def plot_explanation(
 
 
 def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
-    """Draw bars of the largest contributions: to the logit of the second class, of more classes to the prediction."""
+    """Draw bars of the largest contributions: to the logit of the second class, of more
+    classes to the prediction.
+    """
     values = explanation.as_shown(explanation.contributions)
     order = np.argsort(-np.abs(values), kind="stable")[:MAX_WORDS]
     values, written = values[order], explanation.as_written
@@ -87,7 +90,9 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
 
 
 def plot_plane(explanation: "Explanation") -> Figure:
-    """Draw the tokens of the first head at some layers, the names of leaders, and the line where the logit is 0."""
+    """Draw the tokens of the first head at some layers, the names of leaders, and the
+    line where the logit is 0.
+    """
     trajectory = explanation.trajectory[0]
     layers = sorted({0, 1, trajectory.layers // 2, trajectory.layers})
     size = (3.3 * len(layers), 4.1)
@@ -162,7 +167,9 @@ def draw_decision(
     *,
     head: int = 0,
 ) -> None:
-    """Draw the line v . z + beta = 0 of one head between the sides of two classes, and a cross at the mean."""
+    """Draw the line v . z + beta = 0 of one head between the sides of two classes, and
+    a cross at the mean.
+    """
     weights = explanation.model.weights
     v = weights.decoder[0, head] * weights.pooling_factor(explanation.counts.sum())
     shares, tokens = explanation.shares[head], weights.tokens(explanation.ids)[:, head]
@@ -198,7 +205,9 @@ def draw_decision(
 def name_leaders(
     explanation: "Explanation", ax: Axes, *, head: int = 0, layer: int = -1
 ) -> None:
-    """Write the words of the leaders beside their positions at a layer, away from the mean."""
+    """Write the words of the leaders beside their positions at a layer, away from the
+    mean.
+    """
     trajectory = explanation.trajectory[head]
     tokens = trajectory.array[trajectory.index(layer)]
     place = {
@@ -266,7 +275,9 @@ def explanation_movie(
 def plot_leaders(
     statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None
 ) -> Figure:
-    """Draw bars of the words that lead in most texts; of two classes, in the colour of the one each supports."""
+    """Draw bars of the words that lead in most texts; of two classes, in the colour of
+    the one each supports.
+    """
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
     count = min(count, len(statistics.words))

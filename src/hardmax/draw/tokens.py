@@ -1,7 +1,9 @@
-"""Pictures of trajectories and limits, in the style of Figures 1 and 2 of arXiv 2407.01602.
+"""Pictures of trajectories and limits, in the style of Figures 1 and 2 of arXiv
+2407.01602.
 
-Stars are tokens with C_i = {i}, circles all others. The face of a circle has the colour of the token it follows, with
-one sector per token if it follows several; its edge has its own colour if others follow it.
+Stars are tokens with C_i = {i}, circles all others. The face of a circle has the colour
+of the token it follows, with one sector per token if it follows several; its edge has
+its own colour if others follow it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +34,10 @@ MAX_SECTORS = 6  # a token that follows more tokens is drawn white
 class Palette:
     """Colours of tokens: first of leaders, then of other tokens that are followed.
 
-    Leaders get colours in the order of their indices. If there are more leaders than colours, those in `first` and
-    those with most followers at the last layer get one, and the others the hue of their angle at the start; with other
-    `colours` they are grey. Equal tokens have one colour.
+    Leaders get colours in the order of their indices. If there are more leaders than
+    colours, those in `first` and those with most followers at the last layer get one,
+    and the others the hue of their angle at the start; with other `colours` they are
+    grey. Equal tokens have one colour.
 
     Parameters
     ----------
@@ -106,11 +109,15 @@ class Palette:
         return str(self.of_class[self._label[j]])
 
     def faces(self, sets: Sets) -> AnyArray:
-        """Return the colour of the token that each class follows, (m,); white if it follows several."""
+        """Return the colour of the token that each class follows, (m,); white if it
+        follows several.
+        """
         return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
 
     def edges(self, token_set: TokenSet, sets: Sets) -> AnyArray:
-        """Return the own colour of each class that others follow, (m,), and EDGE for the other classes."""
+        """Return the own colour of each class that others follow, (m,), and EDGE for
+        the other classes.
+        """
         return np.where(
             _count_followers(token_set, sets) > 0, self.of_class, style.EDGE
         )
@@ -119,7 +126,9 @@ class Palette:
 def _count_followers(
     token_set: TokenSet, sets: Sets, *, alone: bool = False
 ) -> FloatArray:
-    """Count the followers of each class, (m,), copies included; with `alone` those that follow only it, and itself."""
+    """Count the followers of each class, (m,), copies included; with `alone` those that
+    follow only it, and itself.
+    """
     counts, rows = token_set.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
     weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
     if alone:
@@ -140,27 +149,28 @@ def plot_tokens(
 ) -> Axes:
     """Draw the tokens of one trajectory at layer k, or at saved time k of a flow.
 
-    Stars are leaders. Under hardmax a circle has the colour of the token that it follows, under other rules that of its
-    final cluster.
+    Stars are leaders. Under hardmax a circle has the colour of the token that it
+    follows, under other rules that of its final cluster.
 
     Parameters
     ----------
     trajectory : Trajectory
         Trajectory of one token set.
     k : int
-        Layer; for rules other than `Hardmax` the index of a saved layer or time. Negative counts from the last with
-        finite tokens.
+        Layer; for rules other than `Hardmax` the index of a saved layer or time.
+        Negative counts from the last with finite tokens.
     ax : matplotlib.axes.Axes, optional
         3-D axes for d = 3; new axes by default.
     tails : bool
         Draw the path from the start.
     polytope : bool, optional
-        Shade the hull of the leaders, for other rules that of the tokens. By default at the last layer, for other rules
-        only if the hull never grows.
+        Shade the hull of the leaders, for other rules that of the tokens. By default at
+        the last layer, for other rules only if the hull never grows.
     palette : Palette, optional
         Colours under hardmax, to share them between panels.
     clusters : (n,) array of int or str, optional
-        Under other rules the colours of tokens, or labels: 0 for the first colour, -1 for grey. By default by cluster.
+        Under other rules the colours of tokens, or labels: 0 for the first colour, -1
+        for grey. By default by cluster.
     projection : Projection, optional
         To share axes between panels.
 
@@ -224,7 +234,9 @@ def plot_tokens(
 def choose_shown_rows(
     trajectory: Trajectory, projection: Projection, most: int | None = None
 ) -> IntArray:
-    """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at the start, and a sample."""
+    """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens
+    at the start, and a sample.
+    """
     real = np.flatnonzero(trajectory.mask)
     points = projection(trajectory.drawn[0, real].astype(np.float64))
     return choose_rows(points, np.searchsorted(real, trajectory.leaders), most)
@@ -254,8 +266,9 @@ def plot_layers(
     trajectory : Trajectory
         Trajectory of one token set.
     layers : sequence of int, optional
-        Layers, or for a flow indices of saved times. By default the layers of Figure 2 of arXiv 2407.01602, for a flow
-        five times that divide the path of the tokens into equal lengths. Layers beyond the last are ignored.
+        Layers, or for a flow indices of saved times. By default the layers of Figure 2
+        of arXiv 2407.01602, for a flow five times that divide the path of the tokens
+        into equal lengths. Layers beyond the last are ignored.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -297,7 +310,9 @@ def share_colours(
     projection: Projection,
     palette: Any = None,
 ) -> tuple[dict[str, Any], str]:
-    """Return options of `plot_tokens` for pictures at several layers or times, and one legend for all of them."""
+    """Return options of `plot_tokens` for pictures at several layers or times, and one
+    legend for all of them.
+    """
     if isinstance(trajectory, SmoothTrajectory):
         colours, real = flows.choose_flow_colours(trajectory, palette), trajectory.mask
         stars = any(flows.is_leader(trajectory, k)[real].any() for k in positions)
@@ -405,7 +420,8 @@ def plot_limit(
     projection: Projection | None = None,
     palette: Palette | None = None,
 ) -> Axes:
-    """Draw a limit: a line from each token to its limit, leaders as stars, other points as squares, K shaded.
+    """Draw a limit: a line from each token to its limit, leaders as stars, other points
+    as squares, K shaded.
 
     Parameters
     ----------
@@ -486,7 +502,9 @@ def plot_limit(
 
 
 def choose_limit_colours(limit: Limit, palette: Palette | None = None) -> list[str]:
-    """Return the colour of each point of a limit, as in pictures of layers: leaders first, then other points."""
+    """Return the colour of each point of a limit, as in pictures of layers: leaders
+    first, then other points.
+    """
     sizes, number = (
         np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points)),
         len(limit.leaders),

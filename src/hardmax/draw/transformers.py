@@ -33,10 +33,12 @@ def plot_spectra(
     title: str = "",
     figure: Figure | SubFigure | None = None,
 ) -> Any:
-    """Draw eigenvalues of matrices, (r,) or of h matrices (h, r), in complex planes of the same scale.
+    """Draw eigenvalues of matrices, (r,) or of h matrices (h, r), in complex planes of
+    the same scale.
 
-    The eigenvalue of largest modulus of each matrix has an edge; it is orange where it is real and positive, as Theorem
-    4.2 of arXiv 2305.05465 requires of a value matrix, and white otherwise.
+    The eigenvalue of largest modulus of each matrix has an edge; it is orange where it
+    is real and positive, as Theorem 4.2 of arXiv 2305.05465 requires of a value matrix,
+    and white otherwise.
     """
     panels = [np.atleast_2d(values) for values in spectra]  # (h, r) each
     if not panels or any(values.size == 0 for values in panels):
@@ -102,7 +104,9 @@ def plot_spectra(
 
 
 def _count_columns(shape: float, number: int) -> int:
-    """Return the number of columns, `shape` times the rows; one more or less where that fills every row."""
+    """Return the number of columns, `shape` times the rows; one more or less where that
+    fills every row.
+    """
     best = max(1, round(np.sqrt(shape * number)))
     return next(
         (
@@ -116,10 +120,12 @@ def _count_columns(shape: float, number: int) -> int:
 
 @shows_once
 def plot_inspection(inspection: "Inspection") -> Figure:
-    """Draw an inspection: eigenvalues of the value matrices on the left, curves by layer on the right.
+    """Draw an inspection: eigenvalues of the value matrices on the left, curves by
+    layer on the right.
 
-    Each layer with weights of its own has a panel. Where all layers have the same weights, as in ALBERT, each head has
-    one; of a single layer only these panels are drawn.
+    Each layer with weights of its own has a panel. Where all layers have the same
+    weights, as in ALBERT, each head has one; of a single layer only these panels are
+    drawn.
 
     Parameters
     ----------
@@ -242,7 +248,9 @@ def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
 
 
 def _draw_band(ax: Axes, layers: list[int], values: FloatArray, colour: str) -> None:
-    """Draw the mean over heads as a line, their range as a band, and each head as a point."""
+    """Draw the mean over heads as a line, their range as a band, and each head as a
+    point.
+    """
     ax.fill_between(
         layers,
         values.min(axis=1),

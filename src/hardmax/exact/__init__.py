@@ -1,1 +1,3 @@
-"""Argmax sets in exact arithmetic, the layers of the dynamics, and proofs of their limits."""
+"""Argmax sets in exact arithmetic, the layers of the dynamics, and proofs of their
+limits.
+"""

@@ -1,11 +1,13 @@
 """Exact argmax sets of one layer, of one token set or of a batch.
 
-Products are computed in float64. Where the best key leads by more than the error bound, its index is the exact answer.
-Only the other rows are compared in rational arithmetic, on exact positions computed for them alone.
+Products are computed in float64. Where the best key leads by more than the error bound,
+its index is the exact answer. Only the other rows are compared in rational arithmetic,
+on exact positions computed for them alone.
 
-Tokens are scaled by a power of two so that the largest coordinate lies in [1/4, 1]: products neither overflow nor, but
-for the smallest numbers, underflow. `error` bounds each coordinate's distance from the exact state. It grows by a few
-units of rounding per layer, because a layer with given sets is a convex combination and so never enlarges it.
+Tokens are scaled by a power of two so that the largest coordinate lies in [1/4, 1]:
+products neither overflow nor, but for the smallest numbers, underflow. `error` bounds
+each coordinate's distance from the exact state. It grows by a few units of rounding per
+layer, because a layer with given sets is a convex combination and so never enlarges it.
 """
 
 from dataclasses import dataclass
@@ -37,7 +39,9 @@ MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """values * 2**exponent is the array meant, each coordinate within `error` (in scaled units)."""
+    """values * 2**exponent is the array meant, each coordinate within `error` (in
+    scaled units).
+    """
 
     values: FloatArray
     exponent: int
@@ -45,7 +49,9 @@ class Scaled:
 
     @classmethod
     def of(cls, array: AnyArray) -> "Scaled":
-        """Scale an array of floats or Fractions so that its largest entry lies in [1/4, 1]."""
+        """Scale an array of floats or Fractions so that its largest entry lies in [1/4,
+        1].
+        """
         if array.dtype == object:
             largest = max(map(abs, array.flat))
             exponent = (
@@ -68,7 +74,8 @@ class Scaled:
             or sizes.min() >= least
             or not ((sizes > 0) & (sizes < least)).any()
         )
-        # A product with a power of two is rounded as `ldexp` is, and is faster; not all powers are floats.
+        # A product with a power of two is rounded as `ldexp` is, and is faster; not all
+        # powers are floats.
         values = (
             floats * 2.0**-exponent
             if abs(exponent) < 1022
@@ -79,7 +86,9 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """The matrix A, scaled for floats with the bounds that a product needs, and exactly as integers."""
+    """The matrix A, scaled for floats with the bounds that a product needs, and exactly
+    as integers.
+    """
 
     A: FloatArray | None  # None is the identity
     exponent: int
@@ -111,7 +120,8 @@ class Metric:
         if self.A is None:
             return points, error
         d = points.shape[1]
-        # Coordinates of points are at most 1, so the sum of d products is off by (d + 1) UNIT row_sum.
+        # Coordinates of points are at most 1, so the sum of d products is off by (d +
+        # 1) UNIT row_sum.
         spread = self.row_sum * (error + (d + 1) * UNIT) + d * (
             self.error * (1 + error) + TINY
         )
@@ -145,10 +155,12 @@ Error: TypeAlias = float | FloatArray
 def slack_of(
     queries: FloatArray, query_error: Error, keys: FloatArray, error: Error
 ) -> FloatArray:
-    """Return the largest difference of two computed products of each query whose exact products are equal: (rows,).
+    """Return the largest difference of two computed products of each query whose exact
+    products are equal: (rows,).
 
     |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
-    No square is taken, which would underflow for the smallest queries. For batches errors have shape (batch, 1).
+    No square is taken, which would underflow for the smallest queries. For batches
+    errors have shape (batch, 1).
     """
     d, axes = keys.shape[-1], (-2, -1)
     highest = np.maximum(
@@ -178,7 +190,9 @@ def _row_sums(array: FloatArray) -> FloatArray:
 
 
 class Points(NamedTuple):
-    """Positions as floats, the error of each coordinate, and a function that returns rows exactly."""
+    """Positions as floats, the error of each coordinate, and a function that returns
+    rows exactly.
+    """
 
     values: FloatArray
     error: float
@@ -199,7 +213,9 @@ class Points(NamedTuple):
 
 
 def exact_rows(array: AnyArray) -> ExactRows:
-    """Return a function that returns rows of floats or Fractions as integers over one denominator."""
+    """Return a function that returns rows of floats or Fractions as integers over one
+    denominator.
+    """
     return lambda some: over_one_denominator(array[some])[0]
 
 
@@ -209,11 +225,13 @@ Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
 def exact_sets(
     points: Points, keys: Points, metric: Metric, search: Search, seen: Seen = None
 ) -> Answer:
-    """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic, over the keys `seen`.
+    """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real
+    arithmetic, over the keys `seen`.
 
-    Also returns lower bounds of the gaps between the float products of each row, if `search.gaps`; and by how much each
-    row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have clustered to within
-    rounding, so that every key may be the largest, few rows are compared at a time.
+    Also returns lower bounds of the gaps between the float products of each row, if
+    `search.gaps`; and by how much each row that floats did not decide leads in products
+    of exact rows, 0 for a tie. Where tokens have clustered to within rounding, so that
+    every key may be the largest, few rows are compared at a time.
     """
     try:
         return _exact_sets(points, keys, metric, search, seen)
@@ -268,7 +286,9 @@ def _gaps_of(
     near: Sets,
     leads: dict[int, int],
 ) -> FloatArray:
-    """Return the distance from each maximum to the best key outside its near set, in float64; 0 for ties."""
+    """Return the distance from each maximum to the best key outside its near set, in
+    float64; 0 for ties.
+    """
     gaps, alone = np.zeros(len(near)), np.flatnonzero(near.sizes == 1)
     gaps[alone] = _lead_of_winners(
         queries[alone], keys, slack[alone], near.targets[alone]
@@ -283,7 +303,9 @@ def _gaps_of(
 
 
 def _leads(products: FloatArray, sets: Sets) -> FloatArray:
-    """Return by how much the largest product of each row exceeds those outside its set; overwrite the products."""
+    """Return by how much the largest product of each row exceeds those outside its set;
+    overwrite the products.
+    """
     best = products.max(axis=1)
     products[np.repeat(np.arange(len(sets)), sets.sizes), sets.members] = -np.inf
     return np.asarray(best - products.max(axis=1))
@@ -292,12 +314,14 @@ def _leads(products: FloatArray, sets: Sets) -> FloatArray:
 def _lead_of_winners(
     queries: FloatArray, keys: FloatArray, slack: FloatArray, winners: IntArray
 ) -> FloatArray:
-    """Return by how much the products at `winners` (rows,) lead all other keys: (rows,), infinite without other keys.
+    """Return by how much the products at `winners` (rows,) lead all other keys:
+    (rows,), infinite without other keys.
 
-    Number the keys that win somewhere. Two different numbers differ in some binary digit, so the best of the other
-    winners is the best among those that differ in the first digit, or in the second, and so on: for w winners log2 w
-    searches on each side of a digit, and one among the keys that never win. In the plane w is at most the number of
-    vertices of the hull. The bound rests on the contract of the search alone.
+    Number the keys that win somewhere. Two different numbers differ in some binary
+    digit, so the best of the other winners is the best among those that differ in the
+    first digit, or in the second, and so on: for w winners log2 w searches on each side
+    of a digit, and one among the keys that never win. In the plane w is at most the
+    number of vertices of the hull. The bound rests on the contract of the search alone.
     """
     won, number = np.unique(winners, return_inverse=True)
     never = np.ones(len(keys), bool)
@@ -353,10 +377,11 @@ def exact_sets_of_batch(
     mask: BoolArray | None = None,
     causal: bool = False,
 ) -> Sets:
-    """Return C_i = argmax_j <q_i, k_j> for (batch, n, d) queries and (batch, m, d) keys, as in real arithmetic.
+    """Return C_i = argmax_j <q_i, k_j> for (batch, n, d) queries and (batch, m, d)
+    keys, as in real arithmetic.
 
-    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees only the keys 0 to i. Row
-    b * n + i holds keys of batch element b.
+    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees
+    only the keys 0 to i. Row b * n + i holds keys of batch element b.
     """
     if queries.shape[2] == 1 and not causal:
         return _sets_on_line(queries, keys, mask)
@@ -371,7 +396,9 @@ def compare_open_rows(
     keys: AnyArray,
     A: AnyArray | None = None,
 ) -> Sets:
-    """Return near-maxima of a batch with the rows that are not `decided` compared exactly; queries times A if given."""
+    """Return near-maxima of a batch with the rows that are not `decided` compared
+    exactly; queries times A if given.
+    """
     rows, n = np.flatnonzero(~decided), queries.shape[1]
     answers: list[IntArray] = []
     for b in np.unique(rows // n).tolist():
@@ -391,9 +418,11 @@ def near_maxima_of_batch(
     mask: BoolArray | None = None,
     causal: bool = False,
 ) -> tuple[Sets, BoolArray]:
-    """Return all keys whose products are within `slack` (batch * n,) of the largest, and where these are all equal.
+    """Return all keys whose products are within `slack` (batch * n,) of the largest,
+    and where these are all equal.
 
-    Without `slack` it is the error of the products, so that rows whose candidates are all equal are decided.
+    Without `slack` it is the error of the products, so that rows whose candidates are
+    all equal are decided.
     """
     (batch, n, d), m = queries.shape, keys.shape[1]
     small = (
@@ -442,9 +471,11 @@ def too_large(array: AnyArray) -> bool:
 def _sets_on_line(
     queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None
 ) -> Sets:
-    """Return `exact_sets_of_batch` for d = 1, where no product is computed and nothing is rounded.
+    """Return `exact_sets_of_batch` for d = 1, where no product is computed and nothing
+    is rounded.
 
-    q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and everywhere for q = 0.
+    q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and
+    everywhere for q = 0.
     """
     q, k = queries[..., 0], keys[..., 0]
     seen = np.ones(k.shape, bool) if mask is None else mask
@@ -494,28 +525,32 @@ def argmax_sets(
 ) -> Sets | tuple[Sets, FloatArray]:
     """Find the sets C_i = argmax_j ⟨q_i, k_j⟩, exactly.
 
-    The sets are those of real arithmetic on the given floats: rows that float64 cannot decide are compared in
-    integers. For several layers use `hardmax.simulate`, which treats equal tokens as one.
+    The sets are those of real arithmetic on the given floats: rows that float64 cannot
+    decide are compared in integers. For several layers use `hardmax.simulate`, which
+    treats equal tokens as one.
 
     Parameters
     ----------
     queries : (n, d) or (batch, n, d) array or tensor of finite floats
-        Rows q_i. Tensors of a GPU are copied to the CPU, so that the answer is the same.
+        Rows q_i. Tensors of a GPU are copied to the CPU, so that the answer is the
+        same.
     keys : (m, d) or (batch, m, d) array or tensor, optional
         Rows k_j. Default: the queries.
     kernel : str
-        For one token set "auto", "numpy", "hull", "kdtree", "scan" or "symmetric"; for a batch "auto".
+        For one token set "auto", "numpy", "hull", "kdtree", "scan" or "symmetric"; for
+        a batch "auto".
     margins : bool
         Whether to return margins, too.
 
     Returns
     -------
     sets : Sets
-        `sets[i]` is the sorted array C_i, and `sets.sizes` how many keys tie; for a batch, row b * n + i holds keys of
-        batch element b.
+        `sets[i]` is the sorted array C_i, and `sets.sizes` how many keys tie; for a
+        batch, row b * n + i holds keys of batch element b.
     margins : (rows,) array, if asked for
-        By how much the largest product of each row exceeds that of the best key outside C_i, at least: float64 products
-        less the bound of their error. 0 where floats do not separate them, infinite where C_i holds every key.
+        By how much the largest product of each row exceeds that of the best key outside
+        C_i, at least: float64 products less the bound of their error. 0 where floats do
+        not separate them, infinite where C_i holds every key.
 
     Raises
     ------
@@ -562,7 +597,9 @@ def argmax_sets(
 
 
 def _with_margins(sets: Sets, Q: AnyArray, K: AnyArray) -> tuple[Sets, FloatArray]:
-    """Return sets (batch * n rows), and by how much products of their members exceed all others, at least: (rows,)."""
+    """Return sets (batch * n rows), and by how much products of their members exceed
+    all others, at least: (rows,).
+    """
     margins, (n, m) = np.empty(len(sets)), (Q.shape[1], K.shape[1])
     step = max(1, TILE // m if len(Q) == 1 else n)
     for row in range(0, len(sets), step):
@@ -608,7 +645,9 @@ def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArr
 
 
 def _as_floats(name: str, array: AnyArray) -> AnyArray:
-    """Return float32 and float64 as they are, other numbers as float64 if that is exact."""
+    """Return float32 and float64 as they are, other numbers as float64 if that is
+    exact.
+    """
     if array.dtype in (np.float32, np.float64):
         return array
     floats = array.astype(np.float64)

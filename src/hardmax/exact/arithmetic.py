@@ -1,14 +1,16 @@
 """Distinct tokens at one layer, in one of two arithmetics.
 
-Adaptive  the default: floats with an error bound, and exact positions where a comparison is closer than the bound.
-Rational  no float decides anything. Slower, and independent of the error bounds: each of the two tests the other.
+Adaptive  the default: floats with an error bound, and exact positions where a
+comparison is closer than the bound. Rational  no float decides anything. Slower, and
+independent of the error bounds: each of the two tests the other.
 
-`History` holds exact positions, computed on access. All tokens of a layer are integers over one denominator; a layer
-with alpha = p/q is, in those integers,
+`History` holds exact positions, computed on access. All tokens of a layer are integers
+over one denominator; a layer with alpha = p/q is, in those integers,
 
     N_i+ = q L N_i + (p L / M_i) sum_{j in C_i} w_j N_j,     D+ = (p + q) L D,
 
-with w_j the multiplicities, M_i their sum over C_i, and L the least common multiple of all M_i.
+with w_j the multiplicities, M_i their sum over C_i, and L the least common multiple of
+all M_i.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 
 class History:
-    """Exact positions of every class at every layer so far, computed lazily from the recorded sets."""
+    """Exact positions of every class at every layer so far, computed lazily from the
+    recorded sets.
+    """
 
     def __init__(
         self, rows: AnyArray, counts: IntArray, alpha: Callable[[int], Fraction]
@@ -57,7 +61,9 @@ class History:
         return self._denominators[layer]
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
-        """Return integer rows of the given classes at a layer; divide by `denominator(layer)`."""
+        """Return integer rows of the given classes at a layer; divide by
+        `denominator(layer)`.
+        """
         missing: list[set[int]] = []  # at this layer and at those before it
         needed = set(ids := list(ids))
         while todo := needed - self._known[layer - len(missing)].keys():
@@ -98,7 +104,9 @@ class History:
             )
 
     def centroid(self, layer: int, sets: Sets, r: int) -> Row:
-        """Return the centroid of a set of classes, times its integer weight, which changes no argmax."""
+        """Return the centroid of a set of classes, times its integer weight, which
+        changes no argmax.
+        """
         members, weights, _ = sets.shares(r, self._counts)
         return combine(weights, self.at(layer, members))
 
@@ -119,7 +127,9 @@ def next_layer(
 
 
 def robustness(gap: float, reach: float, norm: float) -> float:
-    """Return the largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row by less changes no set."""
+    """Return the largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row
+    by less changes no set.
+    """
     if np.isinf(gap) or norm == 0:
         return np.inf
     ratio = gap / (2 * norm)
@@ -157,23 +167,31 @@ class State(ABC):
         return np.ldexp(self._Z, self._exponent)
 
     def seen(self, rows: IntArray) -> Seen:
-        """Return the number of classes that each row sees, or a mask of them; None is all."""
+        """Return the number of classes that each row sees, or a mask of them; None is
+        all.
+        """
         if self._mask is not None:
             return np.asarray(self._mask[rows])
         return rows + 1 if self._causal else None
 
     @abstractmethod
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
-        """Return C_i for the given rows, and, if the search has gaps, a lower bound of each one's, for `radius`."""
+        """Return C_i for the given rows, and, if the search has gaps, a lower bound of
+        each one's, for `radius`.
+        """
 
     def radius(self, gap: float) -> float:
-        """Return how far each input row may move, in the units of the input, such that gaps of `gap` stay positive."""
+        """Return how far each input row may move, in the units of the input, such that
+        gaps of `gap` stay positive.
+        """
         return float(
             np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent)
         )
 
     def _scaled_gap(self, gap: int) -> float:
-        """Return a gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
+        """Return a gap between integer products of this layer in the units of scaled
+        tokens and A, rounded down.
+        """
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)
         unit = (
             scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
@@ -205,7 +223,9 @@ class Adaptive(State):
     def from_centroids(
         self, sets: Sets, rows: IntArray
     ) -> tuple[Sets, FloatArray | None]:
-        """Return the sets of points at the centroids of `sets` that see what `rows` see, and gaps as `choose` does."""
+        """Return the sets of points at the centroids of `sets` that see what `rows`
+        see, and gaps as `choose` does.
+        """
         means = sets.mean(self._Z, self.classes.counts)
         error = self.error + 2 * UNIT * int(sets.sizes.max())
         centroids = Points(
@@ -232,7 +252,9 @@ class Adaptive(State):
 
 
 class Rational(State):
-    """Use integer rows over one denominator, and all products as one matrix product of python-flint."""
+    """Use integer rows over one denominator, and all products as one matrix product of
+    python-flint.
+    """
 
     @property
     def tokens(self) -> FloatArray:

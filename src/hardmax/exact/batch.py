@@ -1,9 +1,11 @@
 """Many token sets in one pass, as long as floats decide every argmax set.
 
-A batch is one array, and every step is that of `run.py` and `arithmetic.py` for all token sets at once, in the same
-float operations: tokens are the same to the last bit. A token set leaves the pass where tokens are equal, where a
-comparison is closer than its error bound, and where scaling could lose a digit; the caller then runs it by itself, from
-the start. So all argmax sets in the pass have one member, and Theorem 1, or C1 if causal, is the only one that decides.
+A batch is one array, and every step is that of `run.py` and `arithmetic.py` for all
+token sets at once, in the same float operations: tokens are the same to the last bit. A
+token set leaves the pass where tokens are equal, where a comparison is closer than its
+error bound, and where scaling could lose a digit; the caller then runs it by itself,
+from the start. So all argmax sets in the pass have one member, and Theorem 1, or C1 if
+causal, is the only one that decides.
 """
 
 from collections.abc import Callable
@@ -29,13 +31,15 @@ from hardmax.search.sets import Classes, Sets
 if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
 
-MAX_TOKENS = 1024  # larger token sets spend their time on the search, so that a shared pass gains nothing
+# larger token sets spend their time on the search, so that a shared pass gains nothing
+MAX_TOKENS = 1024
 TYPICAL_LAYERS = 8  # at least, until all tokens of a set are decided
 MIN_SIZE, MAX_SIZE = (
     2.0**-600,
     2.0**400,
 )  # numbers between them are scaled by a power of two without loss
-MAX_PASS_LAYERS = 200  # layers kept for all token sets at once; those undecided by then are run by themselves
+# layers kept for all token sets at once; those undecided by then are run by themselves
+MAX_PASS_LAYERS = 200
 
 
 def can_share_pass(rule: "Hardmax", batch: AnyArray, kernel: str) -> bool:
@@ -47,7 +51,8 @@ def can_share_pass(rule: "Hardmax", batch: AnyArray, kernel: str) -> bool:
 class Batch:
     """Move token sets of distinct tokens through the layers.
 
-    `in_pass`, (batch,), is False for token sets that have left; all other values are undefined for them.
+    `in_pass`, (batch,), is False for token sets that have left; all other values are
+    undefined for them.
     """
 
     def __init__(
@@ -106,7 +111,9 @@ class Batch:
 
     @property
     def tokens(self) -> FloatArray:
-        """Return positions (batch, n, d); leaders since layer 0 are where the input has them, to the last bit."""
+        """Return positions (batch, n, d); leaders since layer 0 are where the input has
+        them, to the last bit.
+        """
         tokens = self._Z * self._scale
         if self._rule.causal:  # else there is no -0.0, which moves to 0.0
             tokens[self.emerged == 0] = self.start[self.emerged == 0]
@@ -117,7 +124,9 @@ class Batch:
         return self.real & (self.settled < 0) & self.in_pass[:, None]  # (batch, n)
 
     def choose(self) -> None:
-        """Find the token that every undecided one follows, then the leaders and the decided tokens."""
+        """Find the token that every undecided one follows, then the leaders and the
+        decided tokens.
+        """
         undecided = self.undecided
         active = np.flatnonzero(undecided.any(axis=1))  # (a,)
         if not len(active):
@@ -184,7 +193,9 @@ class Batch:
     def _search(
         self, queries: FloatArray, keys: FloatArray, slack: FloatArray, real: BoolArray
     ) -> Sets:
-        """Return the near-maxima of a batch of queries, each within `slack` of the largest product."""
+        """Return the near-maxima of a batch of queries, each within `slack` of the
+        largest product.
+        """
         exact = (
             self._rule.metric.A is None and not self.error
         )  # then the search finds the slack itself
@@ -196,7 +207,9 @@ class Batch:
         return near_maxima_of_elements(queries, keys, slack, mask, causal)
 
     def advance(self, moving: IntArray | None = None) -> None:
-        """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
+        """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha)
+        (c_i - z_i).
+        """
         alpha = self._rule.step(self.layer)
         Z, follows = (
             (self._Z, self.follows)
@@ -217,9 +230,11 @@ class Batch:
 
 
 class BatchLimit:
-    """Limits of the token sets that one pass decides: every limit is the position of a leader.
+    """Limits of the token sets that one pass decides: every limit is the position of a
+    leader.
 
-    `in_pass`, (batch,), is False for token sets that are not decided in time; all other values are undefined for them.
+    `in_pass`, (batch,), is False for token sets that are not decided in time; all other
+    values are undefined for them.
     """
 
     def __init__(
@@ -290,7 +305,9 @@ class BatchLimit:
         )  # (batch, n, d)
 
     def limit_set(self, b: int) -> tuple[LimitSet, IntArray, int]:
-        """Return the limits of the real tokens of one token set, when each leader emerged, and the queries."""
+        """Return the limits of the real tokens of one token set, when each leader
+        emerged, and the queries.
+        """
         ids = np.flatnonzero(self.real[b])
         classes, leads = Classes.singly(self._start[b, ids]), self.leads[b, ids]
         sets = Sets(
@@ -314,19 +331,25 @@ class BatchLimit:
 
 
 def _take_tokens(batch: FloatArray, places: IntArray) -> FloatArray:
-    """Return the tokens at some places of each token set: (batch, n, d) and (batch, w) give (batch, w, d)."""
+    """Return the tokens at some places of each token set: (batch, n, d) and (batch, w)
+    give (batch, w, d).
+    """
     return batch.reshape(-1, batch.shape[2]).take(
         _flat_indices(places, batch.shape[1]), axis=0
     )
 
 
 def _flat_indices(places: IntArray, n: int) -> IntArray:
-    """Return indices into token sets of n tokens, (batch, w), as indices into all tokens of the batch."""
+    """Return indices into token sets of n tokens, (batch, w), as indices into all
+    tokens of the batch.
+    """
     return np.asarray(np.arange(len(places))[:, None] * n + places)
 
 
 def _has_distinct_tokens(batch: FloatArray, real: BoolArray) -> BoolArray:
-    """Return which token sets have real tokens that differ in their first coordinate, (batch,)."""
+    """Return which token sets have real tokens that differ in their first coordinate,
+    (batch,).
+    """
     ranked = np.sort(np.where(real, batch[..., 0], np.inf), axis=1)
     return np.asarray(
         ~((ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] < np.inf)).any(axis=1)

@@ -1,18 +1,21 @@
 """A proof that all sets are final although some tokens follow tokens that still move.
 
-Theorems 1 and 4 (`run.py`) decide tokens one by one. The certificate here looks at the whole frozen picture: assume
-that every C_i of this layer is final, write all later positions in closed form,
+Theorems 1 and 4 (`run.py`) decide tokens one by one. The certificate here looks at the
+whole frozen picture: assume that every C_i of this layer is final, write all later
+positions in closed form,
 
     z_i(m) = s_i + rho^m sum_r C(m, r) a_{i,r},     rho = 1/(1 + alpha),
 
-and test in exact arithmetic that the products then choose the same sets at every later layer. If so, the assumption was
-right, by induction. Two kinds of undecided tokens have such a form:
+and test in exact arithmetic that the products then choose the same sets at every later
+layer. If so, the assumption was right, by induction. Two kinds of undecided tokens have
+such a form:
 
-T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term z_i - c_i;
-chain  they follow tokens that have such a form, without a cycle.
+T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term
+z_i - c_i; chain  they follow tokens that have such a form, without a cycle.
 
-All positions are integers over one denominator, which changes no sign. Under a mask token i is compared with the tokens
-that it sees alone, and its proof rests on theirs: it fails where one of them has none.
+All positions are integers over one denominator, which changes no sign. Under a mask
+token i is compared with the tokens that it sees alone, and its proof rests on theirs:
+it fails where one of them has none.
 """
 
 from collections.abc import Iterable, Set
@@ -55,8 +58,8 @@ def certify(
 ) -> dict[int, tuple[bool, Point]]:
     """Return whether the proof is a chain, and the limit, of each class that is proved.
 
-    `undecided` lists the classes to prove, under a mask each after those that it sees; those `blocked` are not tried.
-    Without a mask all moving classes are proved or none.
+    `undecided` lists the classes to prove, under a mask each after those that it sees;
+    those `blocked` are not tried. Without a mask all moving classes are proved or none.
     """
     undecided = frozen.moving if undecided is None else undecided
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
@@ -85,7 +88,9 @@ def certify(
 
 
 def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
-    """Return moving classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
+    """Return moving classes whose centroid stands still: the mean of c_j over C_i is
+    c_i, also for members.
+    """
     open_rows = set(frozen.moving)
     standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
     while unsure := {
@@ -98,7 +103,9 @@ def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
 
 
 def _chain(frozen: Frozen, standing: set[int]) -> tuple[list[int], set[int]]:
-    """Return the other moving classes, each after all that it follows; and those that follow a cycle."""
+    """Return the other moving classes, each after all that it follows; and those that
+    follow a cycle.
+    """
     left, order = set(frozen.moving) - standing, list[int]()
     while ready := [
         i for i in sorted(left) if left.isdisjoint(frozen.sets[i].tolist())
@@ -111,7 +118,9 @@ def _chain(frozen: Frozen, standing: set[int]) -> tuple[list[int], set[int]]:
 def _levels(
     frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]
 ) -> list[list[Point]]:
-    """a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all are 0; beyond r = 0 only along chains."""
+    """a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all are 0;
+    beyond r = 0 only along chains.
+    """
     levels = [[tuple(map(sub, z, s)) for z, s in zip(points, limits, strict=True)]]
     zero = tuple(Fraction(0) for _ in points[0])
     while True:
@@ -126,7 +135,9 @@ def _levels(
 def _keeps_its_set(
     frozen: Frozen, s: list[Row], a: list[list[Row]], i: int, keys: Iterable[int]
 ) -> bool:
-    """Return whether members of C_i stay equal and all other keys stay strictly below, at every later layer."""
+    """Return whether members of C_i stay equal and all other keys stay strictly below,
+    at every later layer.
+    """
     rho = 1 / (1 + frozen.alpha)
     members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
     As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
@@ -150,7 +161,9 @@ Gap: TypeAlias = tuple[int, list[int], list[int]]
 
 
 def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
-    """<A z_i(m), z_l(m) - z_j(m)> = F0 + rho^m F1(m) + rho^{2m} F2(m), polynomials in the basis C(m, r)."""
+    """<A z_i(m), z_l(m) - z_j(m)> = F0 + rho^m F1(m) + rho^{2m} F2(m), polynomials in
+    the basis C(m, r).
+    """
     first = [dot(As, row) + dot(Ai, S) for row, Ai in zip(q, Aa, strict=True)]
     second = [0] * (2 * len(q) - 1)
     for u, Ai in enumerate(Aa):
@@ -165,7 +178,9 @@ def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
 
 
 def _stays_positive(gap: Gap, rho: Fraction) -> bool:
-    """Test a sufficient condition for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
+    """Test a sufficient condition for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m
+    >= 0.
+    """
     constant, first, second = gap
     if (
         len(first) == 1
@@ -193,6 +208,8 @@ def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _peak(r: int, rho: Fraction) -> Fraction:
-    """Return the largest C(m, r) rho^m over m, attained at m = floor(r / (1 - rho)); beyond, the sum over all m."""
+    """Return the largest C(m, r) rho^m over m, attained at m = floor(r / (1 - rho));
+    beyond, the sum over all m.
+    """
     m = int(r / (1 - rho))
     return comb(m, r) * rho**m if m <= MAX_EXPONENT else rho**r / (1 - rho) ** (r + 1)

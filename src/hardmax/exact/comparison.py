@@ -1,4 +1,6 @@
-"""Exact comparison, in integers, of the few inner products that float64 leaves undecided."""
+"""Exact comparison, in integers, of the few inner products that float64 leaves
+undecided.
+"""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -20,13 +22,16 @@ ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
 def compare_exactly(
     candidates: Sets, queries: list[Row], keys: ExactRows, A: list[Row] | None = None
 ) -> tuple[Sets, list[int]]:
-    """Return the candidates j of each query x with the largest <A x, N_j>, and a lower bound of their lead.
+    """Return the candidates j of each query x with the largest <A x, N_j>, and a lower
+    bound of their lead.
 
-    The lead is the distance from the largest product to the next smaller one among the candidates: 0 for a tie.
+    The lead is the distance from the largest product to the next smaller one among the
+    candidates: 0 for a tie.
 
-    Queries with equal candidates are processed together. Where there are many, a float filter on differences of
-    candidates comes first: after clustering, differences of tokens are far smaller than the tokens, so float64
-    separates them only if the exact differences are formed first and rounded last.
+    Queries with equal candidates are processed together. Where there are many, a float
+    filter on differences of candidates comes first: after clustering, differences of
+    tokens are far smaller than the tokens, so float64 separates them only if the exact
+    differences are formed first and rounded last.
     """
     ids = np.unique(candidates.members)
     positions = dict(zip(ids.tolist(), keys(ids.tolist()), strict=True))
@@ -35,7 +40,8 @@ def compare_exactly(
     leads: list[int] = [0] * len(queries)
     filtered: dict[
         int, int
-    ] = {}  # query -> lower bound of the distance to every candidate removed by the filter
+        # query -> lower bound of the distance to every candidate removed by the filter
+    ] = {}
     work = [(np.arange(len(queries)), candidates)]
     while work:
         rows, options = work.pop()
@@ -73,7 +79,9 @@ def compare_exactly(
 def _largest(
     direction: Row, option: IntArray, positions: dict[int, Row], filtered: int | None
 ) -> tuple[IntArray, int]:
-    """Compare exactly, equal positions once; `filtered` bounds the distance to candidates that are no longer here."""
+    """Compare exactly, equal positions once; `filtered` bounds the distance to
+    candidates that are no longer here.
+    """
     products: dict[Row, int] = {}
     for j in option.tolist():
         if positions[j] not in products:
@@ -87,7 +95,9 @@ def _largest(
 
 
 def _differences(rows: list[Row]) -> tuple[FloatArray, int] | None:
-    """Return rows minus the first one, divided by their largest entry, and that entry; None if all rows are equal."""
+    """Return rows minus the first one, divided by their largest entry, and that entry;
+    None if all rows are equal.
+    """
     differences = [tuple(map(sub, row, rows[0])) for row in rows]
     spread = max(max(map(abs, row)) for row in differences)
     return (as_floats(differences, spread), spread) if spread else None
@@ -96,16 +106,19 @@ def _differences(rows: list[Row]) -> tuple[FloatArray, int] | None:
 def _narrow(
     directions: list[Row], keys: FloatArray, spread: int
 ) -> tuple[Sets, list[int]] | None:
-    """Return the keys (|keys| <= 1) that may have the largest product with each direction; None if all may.
+    """Return the keys (|keys| <= 1) that may have the largest product with each
+    direction; None if all may.
 
-    Also return, for each direction, a lower bound of how far the others are behind, in products of integers.
+    Also return, for each direction, a lower bound of how far the others are behind, in
+    products of integers.
     """
     sizes = [max(map(abs, x)) or 1 for x in directions]
     Q = np.array(
         [[x / size for x in row] for row, size in zip(directions, sizes, strict=True)]
     )  # |Q| <= 1
     d = keys.shape[1]
-    # Keys are rounded once, directions and products once, sums d times: an error of at most (d + 5) units.
+    # Keys are rounded once, directions and products once, sums d times: an error of at
+    # most (d + 5) units.
     error = 1.01 * ((d + 5) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
     slack = (
         4 * error

@@ -1,9 +1,12 @@
-"""One token set through the layers: its leaders, the decided tokens, the theorem that decides each, and their limits.
+"""One token set through the layers: its leaders, the decided tokens, the theorem that
+decides each, and their limits.
 
 Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
-Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for ever, and z_i tends to c_i.
-C1:        the same under a mask, with c_i compared against the tokens that i sees; also for a single leader, whose own
-           set contains no information on the tokens that i sees and the leader does not.
+Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for
+ever, and z_i tends to c_i. C1:        the same under a mask, with c_i compared against
+the tokens that i sees; also for a single leader, whose own
+           set contains no information on the tokens that i sees and the leader does
+           not.
 All hold for any A and any steps. A decided token needs no more queries; it stays a key.
 """
 
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
 
 
-MIN_CHAIN_LAYER = 32  # layers in which C1 decides nearly all tokens without ties, before costlier proofs are tried
+# layers in which C1 decides nearly all tokens without ties, before costlier proofs are
+# tried
+MIN_CHAIN_LAYER = 32
 
 
 class Proof(IntEnum):
@@ -51,9 +56,11 @@ class Proof(IntEnum):
 class Run:
     """Move the classes of one token set through the layers.
 
-    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic of the rule. `shortcuts=False` searches
-    for every token at every layer, decided or not; the checks of the theorems use that. `mask` (n, n) states which
-    tokens each token sees. `prefix` is a finished run of the first tokens, which see no other: it is not repeated.
+    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic of the
+    rule. `shortcuts=False` searches for every token at every layer, decided or not; the
+    checks of the theorems use that. `mask` (n, n) states which tokens each token sees.
+    `prefix` is a finished run of the first tokens, which see no other: it is not
+    repeated.
     """
 
     def __init__(
@@ -132,7 +139,9 @@ class Run:
 
     @property
     def tokens(self) -> FloatArray:
-        """Positions (m, d); leaders since layer 0 are where the input has them, to the last bit."""
+        """Positions (m, d); leaders since layer 0 are where the input has them, to the
+        last bit.
+        """
         tokens = self.state.tokens
         still = self.emerged == 0
         tokens[still] = self.classes.rows[still]
@@ -181,7 +190,9 @@ class Run:
         return self.sets if layer == self.layer else self.state.history.sets[layer]
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
-        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one."""
+        """Mark i as a leader when C_i holds nothing but i; classes that have met count
+        as one.
+        """
         leads = (sets.sizes == 1) & (sets.targets == rows)
         for r in sets.tied:
             if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
@@ -192,7 +203,9 @@ class Run:
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 
     def _decide_by_c1(self, rows: IntArray, sets: Sets) -> None:
-        """Decide leaders, and rows all of whose members lead and are maximal at their centroid, too."""
+        """Decide leaders, and rows all of whose members lead and are maximal at their
+        centroid, too.
+        """
         leads, undecided = self.leads, self.settled[rows] < 0
         self.settle(rows[leads[rows] & undecided], Proof.C1)
         all_lead = np.logical_and.reduceat(leads[sets.members], sets.starts[:-1])
@@ -232,7 +245,9 @@ class Run:
     def find_limits(
         self, max_layers: int, progress: Progress | None = None
     ) -> "LimitSet":
-        """Run layers until every class is decided, or `max_layers`; report the tokens decided and all to `progress`."""
+        """Run layers until every class is decided, or `max_layers`; report the tokens
+        decided and all to `progress`.
+        """
         before, next_try, last = (
             None,
             0,
@@ -259,9 +274,11 @@ class Run:
             before = sets
 
     def _certify(self, before: Sets | None) -> None:
-        """Try T and chain on the exact positions of this layer; mark what they prove, and keep those limits.
+        """Try T and chain on the exact positions of this layer; mark what they prove,
+        and keep those limits.
 
-        Under a mask the answer for a token depends on the tokens that it sees alone, not on any that come later.
+        Under a mask the answer for a token depends on the tokens that it sees alone,
+        not on any that come later.
         """
         history, undecided = self.state.history, np.flatnonzero(~self.decided)
         if self.layer < len(self.rule.steps) - 1:  # alpha must be constant from here on
@@ -311,7 +328,9 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class LimitSet:
-    """Limits of the m classes of a token set. It holds the last layer alone, and can be pickled."""
+    """Limits of the m classes of a token set. It holds the last layer alone, and can be
+    pickled.
+    """
 
     rule: "Hardmax"
     classes: Classes
@@ -320,7 +339,8 @@ class LimitSet:
     proof: IntArray  # (m,) what decided a class, as a `Proof`
     leaders: IntArray  # (n_leaders,) classes, in the order of their tokens
     column: IntArray  # (m,) index of a class among the leaders, or -1
-    place: IntArray  # (m,) index of its limit among the points, leaders first; -1 where undecided
+    # (m,) index of its limit among the points, leaders first; -1 where undecided
+    place: IntArray
     points: FloatArray  # (n_points, d), each coordinate rounded once
     others: list[Point]  # the points after those in `rows`, exactly
     rows: tuple[Row, ...] = ()  # the first points, exactly, over one denominator
@@ -338,7 +358,9 @@ class LimitSet:
         D = history.denominator(run.layer)
         numbered: dict[
             Row, int
-        ] = {}  # leaders at one place, which only an A outside the hypotheses allows, count once
+            # leaders at one place, which only an A outside the hypotheses allows, count
+            # once
+        ] = {}
         for i, row in zip(
             leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True
         ):
@@ -386,10 +408,12 @@ class LimitSet:
         return [to_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self) -> "scipy.sparse.csr_array":
-        """Return convex weights of the limit of each token on the leaders, (n, n_leaders); a row may be empty.
+        """Return convex weights of the limit of each token on the leaders, (n,
+        n_leaders); a row may be empty.
 
-        Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j / (1 - P_ii), substituted from the
-        leaders on. Exact fractions, so that no weight is negative by rounding.
+        Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j /
+        (1 - P_ii), substituted from the leaders on. Exact fractions, so that no weight
+        is negative by rounding.
         """
         leads, shape = (
             np.flatnonzero(self.column >= 0),
@@ -426,7 +450,9 @@ class LimitSet:
         return scipy.sparse.csr_array(W)[self.classes.labels]
 
     def absorbed(self) -> dict[int, dict[int, Fraction]]:
-        """Return the weights by leader of classes that T or chain decided; those that reach no leader are left out."""
+        """Return the weights by leader of classes that T or chain decided; those that
+        reach no leader are left out.
+        """
         deep = np.flatnonzero(self.proof > Proof.C1).tolist()
         leads = np.flatnonzero(self.column >= 0).tolist()
         known = {i: {int(self.column[i]): Fraction(1)} for i in leads} if deep else {}
@@ -448,7 +474,9 @@ class LimitSet:
         return {i: known[i] for i in deep if i in known}
 
     def radius(self) -> float:
-        """Run the layers again, with gaps; 0 unless all tokens are distinct and none needed T or chain."""
+        """Run the layers again, with gaps; 0 unless all tokens are distinct and none
+        needed T or chain.
+        """
         by_theorem = (self.proof > Proof.NONE) & (self.proof <= Proof.C1)
         if not (self.classes.distinct and by_theorem.all()):
             return 0.0
@@ -466,7 +494,9 @@ def to_point(row: Row, denominator: int) -> Point:
 
 
 def merge_stats(each: list[dict[str, Any]], in_pass: int) -> dict[str, Any]:
-    """Return the stats of several runs as those of one batch, `in_pass` token sets of which went in one pass."""
+    """Return the stats of several runs as those of one batch, `in_pass` token sets of
+    which went in one pass.
+    """
     added = {
         name: sum(own[name] for own in each)
         for name in ("queries", "sets_compared_exactly")

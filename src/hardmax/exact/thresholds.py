@@ -1,4 +1,6 @@
-"""Exact sets of keys within a threshold of the largest product, and membership in a convex hull."""
+"""Exact sets of keys within a threshold of the largest product, and membership in a
+convex hull.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,10 +21,12 @@ def sets_within(
     relative: bool = False,
     points: AnyArray | None = None,
 ) -> BoolArray:
-    """Return which tokens j have ⟨A x_i, z_j⟩ >= max - eps for each point x_i, (points, n), as in real arithmetic.
+    """Return which tokens j have ⟨A x_i, z_j⟩ >= max - eps for each point x_i, (points,
+    n), as in real arithmetic.
 
-    The points are the tokens unless others are given. With `relative` the threshold is eps |A x_i| max_j |z_j|. Floats
-    decide where their error bound allows it, integers elsewhere.
+    The points are the tokens unless others are given. With `relative` the threshold is
+    eps |A x_i| max_j |z_j|. Floats decide where their error bound allows it, integers
+    elsewhere.
     """
     points = tokens if points is None else points
     x, z = points.astype(np.float64), tokens.astype(np.float64)
@@ -71,7 +75,9 @@ def sets_within(
 
 
 def is_in_hull(point: Sequence[Any], points: AnyArray) -> bool:
-    """Return whether a point is a convex combination of points (m, d), by the simplex method in rational arithmetic."""
+    """Return whether a point is a convex combination of points (m, d), by the simplex
+    method in rational arithmetic.
+    """
     rows = [
         [Fraction(x) for x in (*column, b)]
         for column, b in zip(points.T.tolist(), point, strict=True)

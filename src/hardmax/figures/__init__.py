@@ -1,6 +1,8 @@
-"""Figures of the papers: for each, one function computes the data and one draws the Matplotlib figure.
+"""Figures of the papers: for each, one function computes the data and one draws the
+Matplotlib figure.
 
-Importing a module registers its figures in FIGURES, in the order of `hardmax reproduce --list`.
+Importing a module registers its figures in FIGURES, in the order of `hardmax reproduce
+--list`.
 """
 
 from importlib import import_module

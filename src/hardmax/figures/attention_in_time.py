@@ -1,4 +1,6 @@
-"""Figures of arXiv 2305.05465 on attention in time: its rank falls, and it concentrates on the leaders."""
+"""Figures of arXiv 2305.05465 on attention in time: its rank falls, and it concentrates
+on the leaders.
+"""
 
 from typing import Any
 
@@ -24,7 +26,9 @@ MIN_WEIGHT = 1e-2  # smallest attention weight that is drawn as a line
 
 
 def compute_rank() -> SmoothTrajectory:
-    """Simulate tokens uniform in [-1, 1]^80, V = W W^T with W uniform in [-1, 1], Q^T K = I."""
+    """Simulate tokens uniform in [-1, 1]^80, V = W W^T with W uniform in [-1, 1], Q^T K
+    = I.
+    """
     rng = np.random.default_rng(0)
     W = rng.uniform(-1, 1, (80, 80))
     V = W @ W.T
@@ -39,7 +43,9 @@ def compute_rank() -> SmoothTrajectory:
 
 
 def find_ranks(trajectory: SmoothTrajectory) -> FloatArray:
-    """Return the rank of the attention matrix at each saved time: singular values above 1e-6 of the largest."""
+    """Return the rank of the attention matrix at each saved time: singular values above
+    1e-6 of the largest.
+    """
     return np.linalg.matrix_rank(
         [trajectory.attention(k) for k in range(len(trajectory.saved))], rtol=RANK_TOL
     )
@@ -94,7 +100,9 @@ def draw_rank(trajectory: SmoothTrajectory) -> Figure:
 
 
 def compute_connections() -> SmoothTrajectory:
-    """Simulate tokens uniform in [-1, 1]^2; Q^T K and V each W W^T with W uniform in [-1, 1]."""
+    """Simulate tokens uniform in [-1, 1]^2; Q^T K and V each W W^T with W uniform in
+    [-1, 1].
+    """
     rng = np.random.default_rng(3)
     B, V = (W @ W.T for W in rng.uniform(-1, 1, (2, 2, 2)))
     times = UNITS / np.linalg.eigvalsh(V)[-1]
@@ -107,7 +115,9 @@ def count_seen(trajectory: SmoothTrajectory, k: int) -> int:
 
 
 def plot_connections(trajectory: SmoothTrajectory, k: int, ax: Axes) -> None:
-    """Draw keys x_j and queries B x_i with B = (Q^T K)^T, and from each query to each key a line as wide as P_ij."""
+    """Draw keys x_j and queries B x_i with B = (Q^T K)^T, and from each query to each
+    key a line as wide as P_ij.
+    """
     rule: Any = trajectory.rule
     X, P = trajectory.array[k], trajectory.attention(k)  # (n, 2), (n, n)
     queries = X @ rule.form(2)
@@ -135,7 +145,9 @@ def plot_connections(trajectory: SmoothTrajectory, k: int, ax: Axes) -> None:
     compute_connections,
 )
 def draw_connections(trajectory: SmoothTrajectory) -> Figure:
-    """Draw keys and queries at four times, each panel with its own limits, because tokens x grow."""
+    """Draw keys and queries at four times, each panel with its own limits, because
+    tokens x grow.
+    """
     axes: Any
     figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=padded_layout())
     for ax, k in zip(axes.flat, SHOWN, strict=True):

@@ -1,4 +1,6 @@
-"""Report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
+"""Report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen
+leaders, two reviews.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +29,9 @@ VERIFY = Markup(
 
 
 def demo(progress: Progress | None = None) -> str:
-    """Return the report as HTML, without the sections whose optional packages are missing."""
+    """Return the report as HTML, without the sections whose optional packages are
+    missing.
+    """
     control = all(map(find_spec, ("cvxpy", "clarabel")))
     reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
     runs = compute_clusters()
@@ -106,7 +110,9 @@ def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:
 
 
 def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:
-    """Return a section on Gaussian tokens under self-attention with value matrix V, until lambda t = horizon."""
+    """Return a section on Gaussian tokens under self-attention with value matrix V,
+    until lambda t = horizon.
+    """
     tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
     time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
     return make_flow_section(

@@ -1,4 +1,6 @@
-"""Figures 1, 2, 4 and 5 of arXiv 2407.01602: the rule, clusters, the attracting set, separation of leaders."""
+"""Figures 1, 2, 4 and 5 of arXiv 2407.01602: the rule, clusters, the attracting set,
+separation of leaders.
+"""
 
 from fractions import Fraction
 from typing import Any
@@ -17,7 +19,8 @@ from hardmax.draw.style import BLUE, COLOURS, EDGE, LAYERS, SIZE, shade_polytope
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.figures.shared import paper_figure
 
-# z2 and z3 project equally far on z1; z4 is farthest along A z1 for the second A. In tenths, so that the tie is exact.
+# z2 and z3 project equally far on z1; z4 is farthest along A z1 for the second A. In
+# tenths, so that the tie is exact.
 TENTHS = [(10, 5), (13, 12), (19, 0), (5, 27), (-16, 10), (-6, -12)]
 HALF_SPACE_MATRICES = {"(a) A = I": None, "(b) A = (2 1; 1 1)": [[2, 1], [1, 1]]}
 FAR = 10.0  # beyond the limits of the axes
@@ -37,7 +40,9 @@ def compute_half_space() -> dict[str, HardmaxTrajectory]:
 
 
 def plot_half_space(ax: Any, token: FloatArray, A: FloatArray) -> None:
-    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, which contains all tokens that attract z_i, and draw the direction A z_i."""
+    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, which contains all tokens that attract z_i,
+    and draw the direction A z_i.
+    """
     normal = A @ token / np.linalg.norm(A @ token)
     along = FAR * np.array([-normal[1], normal[0]])
     corners = [
@@ -60,7 +65,9 @@ def plot_half_space(ax: Any, token: FloatArray, A: FloatArray) -> None:
     compute_half_space,
 )
 def draw_half_space(panels: dict[str, HardmaxTrajectory]) -> Figure:
-    """Draw the half-space H_1, the direction A z_1, the projections on it, and in colour the tokens attracting z_1."""
+    """Draw the half-space H_1, the direction A z_1, the projections on it, and in
+    colour the tokens attracting z_1.
+    """
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
     for ax, (title, trajectory) in zip(axes, panels.items(), strict=True):
         Z = trajectory.array[0]
@@ -128,7 +135,9 @@ def compute_clusters() -> dict[str, HardmaxTrajectory]:
     compute_clusters,
 )
 def draw_clusters(rows: dict[str, HardmaxTrajectory]) -> Figure:
-    """Draw a row per configuration and a column per layer, with the hull of the leaders in the last column."""
+    """Draw a row per configuration and a column per layer, with the hull of the leaders
+    in the last column.
+    """
     figure, axes = plt.subplots(
         len(rows), len(LAYERS), figsize=(13, 10.6), layout="constrained"
     )
@@ -152,7 +161,9 @@ def draw_clusters(rows: dict[str, HardmaxTrajectory]) -> Figure:
 
 
 def compute_attracting_set() -> tuple[HardmaxTrajectory, Limit, int]:
-    """Return the run of "edge-clusters", its limit, and the first layer at which every token is within delta of S."""
+    """Return the run of "edge-clusters", its limit, and the first layer at which every
+    token is within delta of S.
+    """
     tokens, rule = configuration("edge-clusters"), Hardmax(Fraction(1, 2))
     end, trajectory = limit(tokens, rule), simulate(tokens, rule, layers=30)
     distances = np.linalg.norm(trajectory.array[:, :, None] - end.points, axis=-1).min(
@@ -168,7 +179,9 @@ def compute_attracting_set() -> tuple[HardmaxTrajectory, Limit, int]:
     compute_attracting_set,
 )
 def draw_attracting_set(data: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
-    """Draw K shaded, the balls around the points of S, and the paths of the tokens into them."""
+    """Draw K shaded, the balls around the points of S, and the paths of the tokens into
+    them.
+    """
     trajectory, end, inside = data
     ax: Any
     figure, ax = plt.subplots(figsize=(5.8, 6), layout="constrained")
@@ -214,7 +227,9 @@ def draw_attracting_set(data: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
 
 
 def compute_separation() -> tuple[float, float]:
-    """Return the largest delta with <x, x - y> > 0 for all |x - s0| <= delta, |y - s_i| <= delta, and the one drawn."""
+    """Return the largest delta with <x, x - y> > 0 for all |x - s0| <= delta, |y - s_i|
+    <= delta, and the one drawn.
+    """
     circle = _sample_circle(2000)
 
     def gap(
@@ -243,7 +258,9 @@ def _sample_circle(number: int, first: float = 0.0) -> FloatArray:
     compute_separation,
 )
 def draw_separation(deltas: tuple[float, float]) -> Figure:
-    """Draw balls around s0, s1, s2, and the hyperplane through each sample x with normal x."""
+    """Draw balls around s0, s1, s2, and the hyperplane through each sample x with
+    normal x.
+    """
     largest, delta = deltas
     ax: Any
     figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")

@@ -1,4 +1,6 @@
-"""Figures of arXiv 2407.01602 on film reviews of IMDb: recorded training runs, leaders, and two reviews by layer."""
+"""Figures of arXiv 2407.01602 on film reviews of IMDb: recorded training runs, leaders,
+and two reviews by layer.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +56,9 @@ def read_runs() -> Starts:
     read_runs,
 )
 def draw_accuracy(starts: Starts) -> Figure:
-    """Draw one panel per initial alpha; dashed is the best accuracy that the paper reports for the same d."""
+    """Draw one panel per initial alpha; dashed is the best accuracy that the paper
+    reports for the same d.
+    """
     figure, axes = _make_epoch_axes(starts, 4.6, {"validation accuracy": 1})
     for ax, rows in zip(axes[0], starts.values(), strict=True):
         for row in rows:
@@ -123,7 +127,9 @@ def _number_epochs(row: Row) -> list[int]:
 def _make_epoch_axes(
     starts: Starts, height: float, ylabels: dict[str, float]
 ) -> tuple[Figure, Any]:
-    """Make axes over epochs: a column per initial alpha, a row per label with its relative height."""
+    """Make axes over epochs: a column per initial alpha, a row per label with its
+    relative height.
+    """
     shape, size = (len(ylabels), len(starts)), (2.2 + 4.8 * len(starts), height)
     shared: dict[str, Any] = {
         "squeeze": False,
@@ -225,7 +231,9 @@ def explain_reviews() -> list["Explanation"]:
     explain_reviews,
 )
 def draw_reviews(explanations: list["Explanation"]) -> Figure:
-    """Draw a row per review and a column per layer, with leaders named and the mean as a cross."""
+    """Draw a row per review and a column per layer, with leaders named and the mean as
+    a cross.
+    """
     shape, size = (
         (len(explanations), len(LAYERS)),
         (13.6, 3.3 * len(explanations) + 0.6),
@@ -271,7 +279,9 @@ def draw_reviews(explanations: list["Explanation"]) -> Figure:
 
 
 def read_leaders() -> dict[str, Any]:
-    """Read the recorded counts of `pretrained("imdb-2d").leaders(texts)` on the test reviews of IMDb."""
+    """Read the recorded counts of `pretrained("imdb-2d").leaders(texts)` on the test
+    reviews of IMDb.
+    """
     return read_results("leaders")
 
 
@@ -281,7 +291,9 @@ def read_leaders() -> dict[str, Any]:
     read_leaders,
 )
 def draw_leaders(counts: dict[str, Any]) -> Figure:
-    """Draw one bar per word: the part of the reviews in which it leads, in the colour of the sign of its score."""
+    """Draw one bar per word: the part of the reviews in which it leads, in the colour
+    of the sign of its score.
+    """
     words, scores = counts["words"][:SHOWN], counts["scores"][:SHOWN]
     shares = [100 * led / counts["texts"] for led in counts["texts_led"][:SHOWN]]
     figure, ax = plt.subplots(figsize=(10.5, 4.6), layout="constrained")

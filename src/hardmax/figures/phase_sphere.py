@@ -1,4 +1,6 @@
-"""arXiv 2312.10794: metastable clusters on the circle, by inverse temperature beta and time t."""
+"""arXiv 2312.10794: metastable clusters on the circle, by inverse temperature beta and
+time t.
+"""
 
 from typing import Any, NamedTuple
 
@@ -46,7 +48,9 @@ def compute(
 
 
 def count_clusters(tokens: FloatArray) -> IntArray:
-    """Count the gaps above 0.05 radians between neighbours on the circle, tokens (..., n, 2); at least 1."""
+    """Count the gaps above 0.05 radians between neighbours on the circle, tokens (...,
+    n, 2); at least 1.
+    """
     angles = np.sort(np.arctan2(tokens[..., 1], tokens[..., 0]), axis=-1)
     gaps = np.diff(angles, axis=-1, append=angles[..., :1] + 2 * np.pi)
     return np.maximum((gaps > MIN_GAP).sum(axis=-1), 1)

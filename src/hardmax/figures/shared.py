@@ -1,4 +1,6 @@
-"""The type of a figure, recorded results of the classifier, and a helper of several figures."""
+"""The type of a figure, recorded results of the classifier, and a helper of several
+figures.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -39,7 +41,9 @@ FIGURES: dict[str, PaperFigure] = {}
 def paper_figure(
     file: str, title: str, compute: Callable[[], Any]
 ) -> Callable[[Draw], Draw]:
-    """Register the decorated function in FIGURES, under the part of the file name before the first underscore."""
+    """Register the decorated function in FIGURES, under the part of the file name
+    before the first underscore.
+    """
 
     def register(draw: Draw) -> Draw:
         FIGURES[file.split("_")[0]] = PaperFigure(file, title, compute, draw)
@@ -55,7 +59,9 @@ def label_near_points(points: FloatArray, reach: float) -> IntArray:
 
 
 def read_results(name: str) -> Any:
-    """Read recorded results: "paper" and "ablations" are lists of rows, "leaders" is a dictionary."""
+    """Read recorded results: "paper" and "ablations" are lists of rows, "leaders" is a
+    dictionary.
+    """
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,6 @@
-"""arXiv 2305.05465: eigenvalues of trained value matrices, here of all-MiniLM-L6-v2. The paper shows ALBERT."""
+"""arXiv 2305.05465: eigenvalues of trained value matrices, here of all-MiniLM-L6-v2.
+The paper shows ALBERT.
+"""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,7 +15,9 @@ LAYERS = 6  # of the model
 
 
 def compute() -> list[ComplexArray]:
-    """Return the eigenvalues of O_a V_a for every head a, by layer: (heads, width) each."""
+    """Return the eigenvalues of O_a V_a for every head a, by layer: (heads, width)
+    each.
+    """
     _, model, _ = load("minilm", "`hardmax reproduce spectra`")
     weights, used = read_heads(model, list(range(1, LAYERS + 1)))
     return [weights[w].value_eigenvalues for w in used]
@@ -25,7 +29,9 @@ def compute() -> list[ComplexArray]:
     compute,
 )
 def draw(spectra: list[ComplexArray]) -> Figure:
-    """Draw one complex plane per layer, with the eigenvalue of largest modulus of each head marked."""
+    """Draw one complex plane per layer, with the eigenvalue of largest modulus of each
+    head marked.
+    """
     leading = np.concatenate([values[:, 0] for values in spectra])
     positive = ((leading.imag == 0) & (leading.real > 0)).sum()
     about = "the eigenvalue largest in modulus is real and positive"

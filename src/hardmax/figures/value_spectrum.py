@@ -1,4 +1,6 @@
-"""Figures of arXiv 2305.05465 on the limits of self-attention, which the spectrum of V determines."""
+"""Figures of arXiv 2305.05465 on the limits of self-attention, which the spectrum of V
+determines.
+"""
 
 from typing import Any, NamedTuple
 
@@ -35,7 +37,8 @@ MERGE_LINES = (
 CODIMENSION_TITLE = """Conjecture: tokens gather on parallel lines when two of three eigenvalues are positive
 t = {:g}, not yet settled: scatter of $\\varphi_2 \\cdot z$ within a group up to {:.2g}"""
 PRODUCT_V = np.diag([1.0, 1.0, -0.5])
-SOLID = 60  # index of the time of the picture in 3-D, t = 3: later the third coordinate is far away
+# index of the time of the picture in 3-D, t = 3: later the third coordinate is far away
+SOLID = 60
 PRODUCT_LEGEND = "stars lead at the end; colours and shaded: clusters and hull of $(z_1, z_2)$ at the end"
 MERGE_CORNERS = (
     1e-2  # points of the plane closer than this part of the spread count as one
@@ -66,7 +69,9 @@ def compute_polytope() -> dict[int, SmoothTrajectory]:
     compute_polytope,
 )
 def draw_polytope(rows: dict[int, SmoothTrajectory]) -> Figure:
-    """Draw a row per dimension and a column per time, with the hull of the tokens in the last column."""
+    """Draw a row per dimension and a column per time, with the hull of the tokens in
+    the last column.
+    """
     figure = plt.figure(figsize=(13, 7.2))
     figure.subplots_adjust(
         left=0.04, right=0.955, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18
@@ -96,7 +101,9 @@ def draw_polytope(rows: dict[int, SmoothTrajectory]) -> Figure:
 
 
 class Panel(NamedTuple):
-    """A trajectory, the functional phi_1 with phi_1 V = lambda_1 phi_1, its values, and groups of equal values."""
+    """A trajectory, the functional phi_1 with phi_1 V = lambda_1 phi_1, its values, and
+    groups of equal values.
+    """
 
     trajectory: SmoothTrajectory
     phi: FloatArray  # (d,), of length 1, with positive sum
@@ -203,7 +210,9 @@ def _look_from_the_side(ax: Any, phi: FloatArray) -> None:
 
 
 class Codimension(NamedTuple):
-    """A trajectory, its tokens in the eigenbasis of V (largest eigenvalue first), and the line each token ends on."""
+    """A trajectory, its tokens in the eigenbasis of V (largest eigenvalue first), and
+    the line each token ends on.
+    """
 
     trajectory: SmoothTrajectory
     eigenvalues: FloatArray  # (3,)
@@ -238,7 +247,9 @@ def compute_codimension() -> Codimension:
     compute_codimension,
 )
 def draw_codimension(result: Codimension) -> Figure:
-    """Draw the coordinates of the positive eigenvalues at the start and at the end, then all three."""
+    """Draw the coordinates of the positive eigenvalues at the start and at the end,
+    then all three.
+    """
     names = [
         rf"$\varphi_{r} \cdot z$  ($\lambda_{r}$ = {x:.2f})"
         for r, x in enumerate(result.eigenvalues, 1)
@@ -296,7 +307,9 @@ def draw_codimension(result: Codimension) -> Figure:
 
 
 def compute_product() -> tuple[SmoothTrajectory, IntArray]:
-    """Simulate 25 tokens uniform in [-5, 5]^3, and label those that share (z_1, z_2) at the end."""
+    """Simulate 25 tokens uniform in [-5, 5]^3, and label those that share (z_1, z_2) at
+    the end.
+    """
     trajectory = simulate(
         np.random.default_rng(3).uniform(-5, 5, (25, 3)),
         SelfAttention(V=PRODUCT_V),
@@ -312,7 +325,9 @@ def compute_product() -> tuple[SmoothTrajectory, IntArray]:
     compute_product,
 )
 def draw_product(data: tuple[SmoothTrajectory, IntArray]) -> Figure:
-    """Draw the prism in 3-D while it forms, and its base polygon at the end, with the final leaders as stars."""
+    """Draw the prism in 3-D while it forms, and its base polygon at the end, with the
+    final leaders as stars.
+    """
     trajectory, corners = data
     figure = plt.figure(figsize=(11.5, 6.4))
     figure.subplots_adjust(left=0.0, right=0.97, bottom=0.13, top=0.93, wspace=0.12)
@@ -358,9 +373,11 @@ def draw_product(data: tuple[SmoothTrajectory, IntArray]) -> Figure:
 
 
 def compute_coordinates() -> tuple[FloatArray, FloatArray]:
-    """Return the eigenvalues of a sparse random symmetric V, all of modulus above 1, and rescaled tokens in its basis.
+    """Return the eigenvalues of a sparse random symmetric V, all of modulus above 1,
+    and rescaled tokens in its basis.
 
-    The 128 tokens are uniform in [-1/2, 1/2]^128; their coordinates have the shape (times, n, d).
+    The 128 tokens are uniform in [-1/2, 1/2]^128; their coordinates have the shape
+    (times, n, d).
     """
     rng = np.random.default_rng(0)
     sparse = rng.uniform(size=(D, D)) * (rng.uniform(size=(D, D)) < DENSITY)
@@ -382,7 +399,9 @@ def compute_coordinates() -> tuple[FloatArray, FloatArray]:
     compute_coordinates,
 )
 def draw_coordinates(result: tuple[FloatArray, FloatArray]) -> Figure:
-    """Draw three coordinates of each sign in time, and on the right the mean modulus of all coordinates."""
+    """Draw three coordinates of each sign in time, and on the right the mean modulus of
+    all coordinates.
+    """
     eigenvalues, coordinates = result
     figure = plt.figure(figsize=(13.5, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, N_SHOWN + 2)

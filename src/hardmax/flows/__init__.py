@@ -1,1 +1,3 @@
-"""Continuous time: integration, coordinates, and the limit that the spectrum of the value matrix implies."""
+"""Continuous time: integration, coordinates, and the limit that the spectrum of the
+value matrix implies.
+"""

@@ -1,4 +1,5 @@
-"""Adaptive integration: our Runge-Kutta pairs or SciPy's solvers, states at the saved times, and a loosened control.
+"""Adaptive integration: our Runge-Kutta pairs or SciPy's solvers, states at the saved
+times, and a loosened control.
 
 The result of a token set does not depend on the batch: each has its own steps.
 """
@@ -106,8 +107,9 @@ class Element:
 class SciPySolver:
     """A solver of SciPy for one token set, with the methods of `Element`.
 
-    One token between two clusters may carry the whole error, which a mean over N coordinates hides (LSODA takes the
-    maximum). A mean of at most tolerance / sqrt(N) keeps every coordinate within the tolerance.
+    One token between two clusters may carry the whole error, which a mean over N
+    coordinates hides (LSODA takes the maximum). A mean of at most tolerance / sqrt(N)
+    keeps every coordinate within the tolerance.
     """
 
     def __init__(
@@ -228,7 +230,9 @@ class Integration:
 
     @property
     def next_check(self) -> int:
-        """The number of steps at which progress is checked next, or the largest allowed one."""
+        """The number of steps at which progress is checked next, or the largest allowed
+        one.
+        """
         return min(
             (self._solver.counts[0] // STEPS_PER_CHECK + 1) * STEPS_PER_CHECK,
             self._method.max_steps,
@@ -273,7 +277,9 @@ class Integration:
         )
 
     def go_on(self) -> bool:
-        """Save the times that the last step has passed and check progress; return whether the integration is done."""
+        """Save the times that the last step has passed and check progress; return
+        whether the integration is done.
+        """
         solver, steps = self._solver, self._solver.counts[0]
         if solver.failure or not solver.is_finite:
             why = solver.failure or "tokens left the range of floats"
@@ -295,7 +301,9 @@ class Integration:
         return self.is_done
 
     def _ensure_progress(self) -> None:
-        """Hold attention or loosen the error control if sharp attention stopped the progress of the last steps."""
+        """Hold attention or loosen the error control if sharp attention stopped the
+        progress of the last steps.
+        """
         solver, since, coordinates = self._solver, self._checked_at, self._coordinates
         t = self._checked_at = solver.t
         if (
@@ -311,7 +319,8 @@ class Integration:
             noise > 0.01 * max(solver.rtol, self._method.rtol)
             and solver.rtol < MAX_LOOSENED_RTOL
         ):
-            # Drop the bound on each coordinate first, then raise the bound on the mean above the rounding noise
+            # Drop the bound on each coordinate first, then raise the bound on the mean
+            # above the rounding noise
             if not self._loosened and solver.rtol < self._method.rtol:
                 solver.rtol, solver.atol = self._method.rtol, self._method.atol
             else:

@@ -1,8 +1,11 @@
-"""Classify self-attention by the spectrum of the value matrix V: which limit to expect (arXiv 2305.05465).
+"""Classify self-attention by the spectrum of the value matrix V: which limit to expect
+(arXiv 2305.05465).
 
-A limit is called proved only if the hypotheses hold for the given floats as rational numbers: multiplicities, realness
-and signs of the eigenvalues of V (`eigenvalues.py`), symmetry and definiteness of Q^T K. If eigenvalues differ by less
-than `EQUAL_TOL`, rounding may have separated them: the answer is then OPEN and names the limit without rounding.
+A limit is called proved only if the hypotheses hold for the given floats as rational
+numbers: multiplicities, realness and signs of the eigenvalues of V (`eigenvalues.py`),
+symmetry and definiteness of Q^T K. If eigenvalues differ by less than `EQUAL_TOL`,
+rounding may have separated them: the answer is then OPEN and names the limit without
+rounding.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +24,8 @@ from hardmax.rules.self_attention import SelfAttention
 
 IDENTITY_TOL = 1e-12  # distance of V from a multiple of the identity, relative to |V|
 MAX_EXACT_PRODUCTS = 1 << 19  # integer products for Q^T K: a quarter of a second
-MIN_GAP_ROUNDINGS = 2e3  # gap of a simple leading eigenvalue, in rounding errors of V times its condition number
+# gap of a simple leading eigenvalue, in rounding errors of V times its condition number
+MIN_GAP_ROUNDINGS = 2e3
 
 PAPER = "arXiv 2305.05465"
 DOMINANT = "all other eigenvalues are smaller in modulus than the leading one"
@@ -64,24 +68,28 @@ CONJECTURES = {"complex": f"conjecture in {PAPER}", "unknown": ""}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expectation:
-    """The limit that the spectrum of V implies, as `classify` returns it. It prints as a sentence.
+    """The limit that the spectrum of V implies, as `classify` returns it. It prints as
+    a sentence.
 
     Attributes
     ----------
     kind : str
-        "boolean", "polytope", "hyperplanes", "product", "collapse", "complex", "still" or "unknown".
+        "boolean", "polytope", "hyperplanes", "product", "collapse", "complex", "still"
+        or "unknown".
     hypotheses : dict
         Each hypothesis that was checked, and whether it holds.
     rounding : tuple of str
-        Reasons why the given floats do not satisfy the theorem although they may do so up to rounding. Statements about
-        trajectories, which are tested in floats, are tested all the same.
+        Reasons why the given floats do not satisfy the theorem although they may do so
+        up to rounding. Statements about trajectories, which are tested in floats, are
+        tested all the same.
     eigenvalues : (d,) array
         Of V, the largest real part first.
     multiplicity : int
         Of the leading eigenvalue; 1 for each one of a complex pair.
     positive : int
-        The number of eigenvalues with positive real part. With a simple leading one and k = `positive` >= 2, the paper
-        conjectures clusters on parallel subspaces of codimension k.
+        The number of eigenvalues with positive real part. With a simple leading one and
+        k = `positive` >= 2, the paper conjectures clusters on parallel subspaces of
+        codimension k.
     leading : (d, k) array
         A basis of the leading eigenspace; for a complex pair, of its plane.
     dual : (d, k) array
@@ -149,7 +157,8 @@ def classify(
     Parameters
     ----------
     Q, K : (k, d) arrays, optional
-        None is the identity. Q may also be a `SelfAttention`, whose matrices and mask are then used.
+        None is the identity. Q may also be a `SelfAttention`, whose matrices and mask
+        are then used.
     V : (d, d) array, optional
         None is the identity.
     causal : bool
@@ -158,7 +167,8 @@ def classify(
     Returns
     -------
     Expectation
-        It prints as a sentence; `kind` names the limit and `proved` says whether a theorem covers it.
+        It prints as a sentence; `kind` names the limit and `proved` says whether a
+        theorem covers it.
 
     Examples
     --------
@@ -206,7 +216,9 @@ def classify_rule(rule: SelfAttention, d: int) -> Expectation:
 
 @cache_per_rule
 def classify_values(rule: SelfAttention, d: int) -> Expectation:
-    """Find the kind and the hypotheses on V from the spectrum of V alone, without Q, K and the mask."""
+    """Find the kind and the hypotheses on V from the spectrum of V alone, without Q, K
+    and the mask.
+    """
     V = rule.value_matrix(d)
     found = eigenvalues.find_eigenvalues(V)
     values, near, top = found.values, EQUAL_TOL * found.size, found.values[0]
@@ -277,10 +289,12 @@ def _is_certain(found: Eigenvalues) -> bool:
 def _check_simple(
     V: FloatArray, found: Expectation, B: AnyArray, error: float
 ) -> tuple[bool, bool]:
-    """Return for a simple leading eigenvalue whether ⟨phi, B phi⟩ > 0, and whether its gap is larger than rounding.
+    """Return for a simple leading eigenvalue whether ⟨phi, B phi⟩ > 0, and whether its
+    gap is larger than rounding.
 
-    Rounding of V by |E| moves the eigenvalue by up to |E| times its condition number. In floats, V is similar to D + E
-    with |E| <= e, the error bound of the eigenvalues, so phi is within 2 sqrt(d) e / (gap - 2 e) of the computed one.
+    Rounding of V by |E| moves the eigenvalue by up to |E| times its condition number.
+    In floats, V is similar to D + E with |E| <= e, the error bound of the eigenvalues,
+    so phi is within 2 sqrt(d) e / (gap - 2 e) of the computed one.
     """
     values, d = found.eigenvalues, len(V)
     gap = float(np.abs(values[1:] - values[0]).min())
@@ -311,7 +325,9 @@ def _check_simple(
 
 
 def _form(rule: SelfAttention, d: int) -> tuple[AnyArray, float]:
-    """Return a positive multiple of Q^T K and an error bound: in integers (error 0) if small, else in floats."""
+    """Return a positive multiple of Q^T K and an error bound: in integers (error 0) if
+    small, else in floats.
+    """
     Q, K = (
         np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64)
         for M in (rule.Q, rule.K)
@@ -328,7 +344,9 @@ def _form(rule: SelfAttention, d: int) -> tuple[AnyArray, float]:
 
 
 def _check_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
-    """Return whether Q^T K is symmetric positive definite up to rounding, and whether it is symmetric exactly."""
+    """Return whether Q^T K is symmetric positive definite up to rounding, and whether
+    it is symmetric exactly.
+    """
     (B, error), Q, K = _form(rule, d), rule.Q, rule.K
     size = np.abs(B).max() or 1
     skew = np.abs(B - B.T).max() / size

@@ -1,13 +1,16 @@
-"""Compiled steps of flows: softmax means without an n by n matrix, and whole Runge-Kutta steps around them.
+"""Compiled steps of flows: softmax means without an n by n matrix, and whole
+Runge-Kutta steps around them.
 
-Sixteen rows of attention are computed at once, one per lane of a vector: a pass over the keys for the largest scores,
-and one for exponentials with weighted sums, all in registers. A pair of tokens takes 0.1 to 0.3 times as long as in
-NumPy (`python -m benchmarks flows`). Scores are in powers of two. 2^x is 2^k 2^r, |r| <= 1/2, with a polynomial of
-degree 11 for 2^r whose relative error is 3e-18 before rounding.
+Sixteen rows of attention are computed at once, one per lane of a vector: a pass over
+the keys for the largest scores, and one for exponentials with weighted sums, all in
+registers. A pair of tokens takes 0.1 to 0.3 times as long as in NumPy (`python -m
+benchmarks flows`). Scores are in powers of two. 2^x is 2^k 2^r, |r| <= 1/2, with a
+polynomial of degree 11 for 2^r whose relative error is 3e-18 before rounding.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# Arguments of `sums` and of the functions in it are values of LLVM or the builder of its instructions.
+# Arguments of `sums` and of the functions in it are values of LLVM or the builder of
+# its instructions.
 
 import math
 from typing import NamedTuple
@@ -35,7 +38,8 @@ from hardmax.search.threads import entry
 MIN_EXPONENT = -1000.0  # 2^x is negligible there, without underflow
 MAX_LOG = 600.0  # scores are capped at about e^600, where any difference decides a row
 LOG2_E = 1.4426950408889634
-TO_INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
+# 1.5 * 2^52: adding it leaves the nearest integer in the low bits
+TO_INTEGER = 6755399441055744.0
 POLYNOMIAL = (  # of 2^r for |r| <= 1/2, the highest power first
     4.435280778382288e-10,
     7.0741093750276716e-09,
@@ -60,13 +64,16 @@ class Space(NamedTuple):
     point: FloatArray  # (rows, d) where the derivative is evaluated
     queries: FloatArray  # (groups, padded d, 16) of 16 rows each
     keys: FloatArray  # (tokens, padded d)
-    numbers: FloatArray  # (2,) the power of two by which keys were divided, and 1 if something is not finite
+    # (2,) the power of two by which keys were divided, and 1 if something is not finite
+    numbers: FloatArray
 
 
 def _make_sums(width):
-    """Make a function that writes, for 16 rows, the top score, the sum of 2^(score - top), and so weighted keys.
+    """Make a function that writes, for 16 rows, the top score, the sum of 2^(score -
+    top), and so weighted keys.
 
-    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at most their own.
+    Rows see the first `plain` keys, and of those up to `end` the ones whose index is at
+    most their own.
     """
 
     @intrinsic(types.void, None, None, int64, int64, int64, int64, None)
@@ -257,7 +264,9 @@ def make_space(tokens, rows, d):
 
 @njit
 def _prepare(terms, b, s, t, tokens, space):
-    """Fill queries and panels for the state in `space.point`, which comes onto the sphere if the flow is there."""
+    """Fill queries and panels for the state in `space.point`, which comes onto the
+    sphere if the flow is there.
+    """
     w, d = space.point, space.point.shape[1]
     size = 0.0
     for i in range(tokens):
@@ -348,7 +357,9 @@ def begin_stage(
     last: int,
     space: Space,
 ) -> None:
-    """Prepare stage s of a step from y, or where s > `last` (for dense output) of the step that was done."""
+    """Prepare stage s of a step from y, or where s > `last` (for dense output) of the
+    step that was done.
+    """
     again, rows, d = s > last, state.rows[b], state.y.shape[2]
     t = state.times[b, 1] if again else state.times[b, 0]
     h = state.times[b, 2] - t
@@ -377,7 +388,9 @@ def attend_rows(
     bounds: IntArray,
     some: IntArray,
 ) -> None:
-    """Write the derivative of the rows bounds[k] to bounds[k + 1] in stage s, for some k."""
+    """Write the derivative of the rows bounds[k] to bounds[k + 1] in stage s, for some
+    k.
+    """
     for k in some:
         _attend(
             terms, b, s, state.tokens[b], space, bounds[k], bounds[k + 1], state.K[b, s]
@@ -438,7 +451,9 @@ def advance(
     too_short: BoolArray,
     tries: int,
 ) -> None:
-    """Take steps of some batch elements, each up to its time in `stops` or its number of steps in `counts`."""
+    """Take steps of some batch elements, each up to its time in `stops` or its number
+    of steps in `counts`.
+    """
     last = E.shape[1] - 1
     for b in some:
         space = make_space(state.tokens[b], state.rows[b], state.y.shape[2])

@@ -1,14 +1,16 @@
 """The variables in which a flow is integrated, adaptively and by fixed steps.
 
-For self-attention with constant V, tokens x grow as e^{tV} = e^{t lambda} e^{t(V - lambda I)}, lambda = max Re eig V: a
-growing number times a bounded matrix. The rescaled tokens z = e^{-tV} x stay bounded. If V has both growing and
-decaying directions, components of z have very different sizes, and rounding errors of the large ones would spoil the
-leading ones. In a real eigenbasis S, with V = S D S^{-1} and D made of blocks of size 1 and 2, each component has its
-own rounding error: integrators work on y = S^{-1} z.
+For self-attention with constant V, tokens x grow as e^{tV} = e^{t lambda} e^{t(V -
+lambda I)}, lambda = max Re eig V: a growing number times a bounded matrix. The rescaled
+tokens z = e^{-tV} x stay bounded. If V has both growing and decaying directions,
+components of z have very different sizes, and rounding errors of the large ones would
+spoil the leading ones. In a real eigenbasis S, with V = S D S^{-1} and D made of blocks
+of size 1 and 2, each component has its own rounding error: integrators work on y =
+S^{-1} z.
 
-A fixed step of an explicit Runge-Kutta method multiplies equal tokens by a polynomial R = R(hV): I + hV for Euler. The
-discrete counterpart of z is therefore z_k = R^{-k} x_k. Since V commutes with R, the step can be done on z itself with
-the scores of R^k z:
+A fixed step of an explicit Runge-Kutta method multiplies equal tokens by a polynomial R
+= R(hV): I + hV for Euler. The discrete counterpart of z is therefore z_k = R^{-k} x_k.
+Since V commutes with R, the step can be done on z itself with the scores of R^k z:
 
     z_{k+1} = R^{-1} step(z_k),    step of w' = V sum_j P_ij(R^k w) w_j,
 
@@ -57,7 +59,9 @@ Result = TypeVar("Result")
 def cache_per_rule(
     find: Callable[[SelfAttention, int], Result],
 ) -> Callable[[SelfAttention, int], Result]:
-    """Decorate a function of a rule and a dimension to cache its results as long as the rule lives."""
+    """Decorate a function of a rule and a dimension to cache its results as long as the
+    rule lives.
+    """
     cache: WeakKeyDictionary[SelfAttention, dict[tuple[int, ...], Result]] = (
         WeakKeyDictionary()
     )
@@ -136,9 +140,11 @@ def find_growth(rule: SelfAttention, d: int) -> Growth:
 
 
 class Coordinates:
-    """The state of an integration, with its derivative: here the tokens themselves, on the sphere for `Sphere`.
+    """The state of an integration, with its derivative: here the tokens themselves, on
+    the sphere for `Sphere`.
 
-    A state is an array or tensor of shape (..., rows, d): one row per token, and possibly more rows below.
+    A state is an array or tensor of shape (..., rows, d): one row per token, and
+    possibly more rows below.
     """
 
     def __init__(self, rule: Flow | MultiHead, keys: Array = None) -> None:
@@ -157,7 +163,9 @@ class Coordinates:
         return state, None
 
     def after_step(self, state: Array) -> Array:
-        """Correct the state after each fixed step, or before `read` in an adaptive integration."""
+        """Correct the state after each fixed step, or before `read` in an adaptive
+        integration.
+        """
         return on_sphere(state) if isinstance(self._rule, Sphere) else state
 
     @property
@@ -185,16 +193,22 @@ class Coordinates:
 
     @property
     def power(self) -> tuple[Array, float] | None:
-        """R^k, which maps z to x with fixed steps, as a matrix and the logarithm of its factor; None without R."""
+        """R^k, which maps z to x with fixed steps, as a matrix and the logarithm of its
+        factor; None without R.
+        """
         return None
 
     def sizes(self, start: FloatArray) -> FloatArray:
-        """Return the unit of the absolute tolerance for each entry: the largest coordinate at time 0."""
+        """Return the unit of the absolute tolerance for each entry: the largest
+        coordinate at time 0.
+        """
         return np.full(start.shape, float(np.abs(start).max()) or 1.0)
 
 
 def depends_on_gradients(rule: Any) -> bool:
-    """Return whether a weight requires gradients, or a function of time returns such a tensor."""
+    """Return whether a weight requires gradients, or a function of time returns such a
+    tensor.
+    """
     return any(
         needs_gradient(weight(0.0) if callable(weight) else weight)
         for weight in rule.weights
@@ -237,7 +251,9 @@ class Attending(Coordinates):
 
 
 class Decaying(Attending):
-    """x itself if every eigenvalue of V has a real part of at most 0: then x stays bounded, and z may overflow."""
+    """x itself if every eigenvalue of V has a real part of at most 0: then x stays
+    bounded, and z may overflow.
+    """
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         growth = find_growth(self._rule, state.shape[-1])
@@ -247,7 +263,9 @@ class Decaying(Attending):
 
 
 class TokensAndGrowth(Attending):
-    """x for a V that depends on time, and below it the rows of F^T, where F' = V(t) F, F(0) = I: z = F^{-1} x."""
+    """x for a V that depends on time, and below it the rows of F^T, where F' = V(t) F,
+    F(0) = I: z = F^{-1} x.
+    """
 
     def start(self, tokens: Array) -> Array:
         d = tokens.shape[-1]
@@ -286,9 +304,10 @@ class TokensAndGrowth(Attending):
 class Rescaled(Attending):
     """y = S^{-1} z in continuous time: y_i' = sum_j P_ij D (y_j - y_i).
 
-    Scores grow as e^{2 lambda t}, and attention sharpens. If tokens have met in the leading directions and differ in
-    others, attention may switch between them faster than the error control can follow, eventually by rounding only.
-    `integrate.py` then loosens the error control, or holds attention constant if it is Boolean.
+    Scores grow as e^{2 lambda t}, and attention sharpens. If tokens have met in the
+    leading directions and differ in others, attention may switch between them faster
+    than the error control can follow, eventually by rounding only. `integrate.py` then
+    loosens the error control, or holds attention constant if it is Boolean.
     """
 
     held: FloatArray | None = None  # attention, once it is held
@@ -299,7 +318,9 @@ class Rescaled(Attending):
 
     @property
     def min_progress(self) -> float:
-        """The time that 100 steps should cover: half the time scale of the tokens; 0 if Q or K may need small steps."""
+        """The time that 100 steps should cover: half the time scale of the tokens; 0 if
+        Q or K may need small steps.
+        """
         if callable(self._rule.Q) or callable(self._rule.K):
             return 0.0
         return 0.5 / max(float(np.linalg.norm(self._growth.blocks, 2)), 1e-300)
@@ -341,7 +362,9 @@ class Rescaled(Attending):
         return state @ match_array(self._growth.basis_at(t), state).T
 
     def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
-        """Hold attention constant from now on if it is Boolean and not yet held, and return it; else return None."""
+        """Hold attention constant from now on if it is Boolean and not yet held, and
+        return it; else return None.
+        """
         P = np.asarray(
             self._rule.attention(self._unit(state, t), t, None, self._growth.rate * t)
         )
@@ -359,15 +382,21 @@ class Rescaled(Attending):
 
     @property
     def differs_in_clusters(self) -> bool:
-        """Whether tokens that have met in the leading directions may differ in others for long."""
+        """Whether tokens that have met in the leading directions may differ in others
+        for long.
+        """
         return self.spread > self._growth.rate / 2
 
     def is_blurred(self, state: Array, t: float) -> bool:
-        """Return whether tokens of a cluster are equal in floats, so that gradients of their attention are noise."""
+        """Return whether tokens of a cluster are equal in floats, so that gradients of
+        their attention are noise.
+        """
         return self.noise(to_numpy(state), t) > MAX_GRADIENT_NOISE
 
     def noise(self, state: FloatArray, t: float) -> float:
-        """Bound the change of a score, and so of attention, by rounding: eps times a bound of |⟨Q x_i, K x_j⟩|."""
+        """Bound the change of a score, and so of attention, by rounding: eps times a
+        bound of |⟨Q x_i, K x_j⟩|.
+        """
         length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
         form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
         growth = float(
@@ -397,7 +426,9 @@ class Rescaled(Attending):
 
 
 class RescaledByTensor(Rescaled):
-    """z itself for a V that requires gradients: they have parts outside the blocks of D."""
+    """z itself for a V that requires gradients: they have parts outside the blocks of
+    D.
+    """
 
     def __init__(self, rule: SelfAttention, d: int) -> None:
         super().__init__(rule, d)
@@ -419,9 +450,11 @@ class RescaledByTensor(Rescaled):
 
 
 class RescaledSteps(Coordinates):
-    """y = S^{-1} z_k with z_k = R^{-k} x_k, in float64; R^k is stored as a moderate matrix and a logarithm.
+    """y = S^{-1} z_k with z_k = R^{-k} x_k, in float64; R^k is stored as a moderate
+    matrix and a logarithm.
 
-    If V requires gradients, S is the identity: the gradients have parts outside the blocks.
+    If V requires gradients, S is the identity: the gradients have parts outside the
+    blocks.
     """
 
     _rule: SelfAttention
@@ -496,7 +529,9 @@ class RescaledSteps(Coordinates):
 
 
 def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
-    """Copy the matrices: numba would compile all steps once more for arrays that are read only or not contiguous."""
+    """Copy the matrices: numba would compile all steps once more for arrays that are
+    read only or not contiguous.
+    """
     forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
     return Terms(
         np.empty(0),
@@ -519,7 +554,9 @@ def _scale(values: Array, log: float) -> Array:
 
 
 def _solve(matrix: Array, rows: Array) -> Array:
-    """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has no other."""
+    """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has
+    no other.
+    """
     library, columns = library_of(rows), rows.reshape(-1, rows.shape[-1]).T
     wide = library.promote_types(rows.dtype, library.float32)
     return _cast(

@@ -1,7 +1,9 @@
-"""Adaptive flows on the device of a tensor: the state in float64, attention in the precision of the tokens.
+"""Adaptive flows on the device of a tensor: the state in float64, attention in the
+precision of the tokens.
 
-Each stage computes the softmax means of all tokens by a Triton kernel (`gpu_means.py`), or by torch in blocks of rows
-on other devices and in more than 16 dimensions. A step waits for the device once, for its error.
+Each stage computes the softmax means of all tokens by a Triton kernel (`gpu_means.py`),
+or by torch in blocks of rows on other devices and in more than 16 dimensions. A step
+waits for the device once, for its error.
 """
 
 import math
@@ -57,7 +59,9 @@ def integrate_on_device(
     method: Method,
     tick: Callable[[], None],
 ) -> Solution:
-    """Integrate tokens (n, d) on the device and in the precision of the tensor `like`, and read them at `times`."""
+    """Integrate tokens (n, d) on the device and in the precision of the tensor `like`,
+    and read them at `times`.
+    """
     coordinates: _OnDevice
     if isinstance(rule, SelfAttention):
         d = start.shape[-1]
@@ -83,10 +87,11 @@ def integrate_on_device(
 
 
 class DeviceRungeKutta(RungeKutta):
-    """One token set whose states and derivatives are tensors, coordinate by coordinate as the kernel reads them.
+    """One token set whose states and derivatives are tensors, coordinate by coordinate
+    as the kernel reads them.
 
-    The numbers of all stages of a step are copied to the device at once. From the second step on a CUDA graph launches
-    the stages and the error norm together.
+    The numbers of all stages of a step are copied to the device at once. From the
+    second step on a CUDA graph launches the stages and the error norm together.
     """
 
     coordinates: "Sequence[_OnDevice]"
@@ -156,7 +161,9 @@ class DeviceRungeKutta(RungeKutta):
             self._graph.replay()
 
     def _evaluate_step(self) -> None:
-        """Evaluate all stages, and the two error norms and the largest coordinate of the new state."""
+        """Evaluate all stages, and the two error norms and the largest coordinate of
+        the new state.
+        """
         for s in range(1, self.pair.last + 1):
             self._evaluate(s)
         torch, stages = library_of(self._y), self._E.shape[1]
@@ -190,7 +197,9 @@ class DeviceRungeKutta(RungeKutta):
         )
 
     def _upload(self, some: range, again: bool) -> None:
-        """Copy Q^T K in the coordinates, scaled, the weights of derivatives and the tolerances to the device."""
+        """Copy Q^T K in the coordinates, scaled, the weights of derivatives and the
+        tolerances to the device.
+        """
         state, d = self.state, self._forms.shape[1]
         t = float(state.times[0, 1 if again else 0])
         h = float(state.times[0, 2] - t)
@@ -215,7 +224,9 @@ class DeviceRungeKutta(RungeKutta):
         )
 
     def _find_error(self, b: int) -> float:
-        """Return the same as `steps.find_error`; the only call that waits for the device in a step."""
+        """Return the same as `steps.find_error`; the only call that waits for the
+        device in a step.
+        """
         largest, other, self._new_size = self._errors.tolist()
         h = float(self.state.times[b, 2] - self.state.times[b, 0])
         return combine_errors(h * largest, h * other)
@@ -253,7 +264,9 @@ class _OnDevice(Coordinates):
         )
 
     def means(self, point: Array, offset: Array, form: Array, narrow: Array) -> Array:
-        """Return softmax means of tokens minus their centre, whose scores differ by a constant: smaller errors."""
+        """Return softmax means of tokens minus their centre, whose scores differ by a
+        constant: smaller errors.
+        """
         d, n = point.shape
         narrow[0, :, :n], narrow[1, :, :n] = form @ point, offset
         find = _means_by_kernel if point.is_cuda and d <= MAX_D else _means_by_blocks

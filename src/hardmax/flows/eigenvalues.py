@@ -1,11 +1,14 @@
-"""Eigenvalues of a matrix of floats, with exact multiplicities and signs or with an error bound.
+"""Eigenvalues of a matrix of floats, with exact multiplicities and signs or with an
+error bound.
 
-Floats are rational numbers. Up to `MAX_EXACT_DIMENSION` the characteristic polynomial is computed over the integers
-with python-flint: its irreducible factors give multiplicities, their certified roots the values, independent of how
-LAPACK rounds. In higher dimensions, and without python-flint, LAPACK's result is used with an error bound: with
-computed eigenvectors X and Y near X^{-1}, the eigenvalues of V are those of D + X^{-1} R, R = V X - X D, so they lie
-within |X^{-1} R| <= |Y R| / (1 - |I - Y X|) of the computed ones, and each group of overlapping discs contains as many
-eigenvalues as discs (Bauer and Fike).
+Floats are rational numbers. Up to `MAX_EXACT_DIMENSION` the characteristic polynomial
+is computed over the integers with python-flint: its irreducible factors give
+multiplicities, their certified roots the values, independent of how LAPACK rounds. In
+higher dimensions, and without python-flint, LAPACK's result is used with an error
+bound: with computed eigenvectors X and Y near X^{-1}, the eigenvalues of V are those of
+D + X^{-1} R, R = V X - X D, so they lie within |X^{-1} R| <= |Y R| / (1 - |I - Y X|) of
+the computed ones, and each group of overlapping discs contains as many eigenvalues as
+discs (Bauer and Fike).
 """
 
 from dataclasses import dataclass
@@ -42,11 +45,15 @@ _flint_precision = Lock()  # flint's precision is shared by all threads
 
 @dataclass(frozen=True, eq=False)
 class Eigenvalues:
-    """All eigenvalues of a matrix; multiplicities and numbers of eigenvectors are exact, or None if found in floats."""
+    """All eigenvalues of a matrix; multiplicities and numbers of eigenvectors are
+    exact, or None if found in floats.
+    """
 
-    values: AnyArray  # (d,) complex, the largest real part first; of a pair, the positive imaginary part
+    # (d,) complex, the largest real part first; of a pair, the positive imaginary part
+    values: AnyArray
     size: float  # the Frobenius norm of the matrix
-    error: float  # bound of the distance of `values` from the true ones; infinite if unknown
+    # bound of the distance of `values` from the true ones; infinite if unknown
+    error: float
     multiplicities: AnyArray | None = None  # (d,)
     eigenvectors: AnyArray | None = (
         None  # (d,), the number of independent eigenvectors of each value
@@ -57,17 +64,23 @@ class Eigenvalues:
 
 
 def find_eigenvalues(V: FloatArray) -> Eigenvalues:
-    """Find all eigenvalues of V, exactly where that is possible, else with an error bound."""
+    """Find all eigenvalues of V, exactly where that is possible, else with an error
+    bound.
+    """
     return _find_exact(V) if is_exact(V) else bound_eigenvalues(V)
 
 
 def frobenius_norm(V: FloatArray) -> float:
-    """Return the Frobenius norm, the same on every machine: `hypot` sums with extended precision."""
+    """Return the Frobenius norm, the same on every machine: `hypot` sums with extended
+    precision.
+    """
     return hypot(*V.ravel().tolist())
 
 
 def is_exact(V: FloatArray) -> bool:
-    """Return whether eigenvalues of V are found over the integers: V has few rows, and its integers few bits."""
+    """Return whether eigenvalues of V are found over the integers: V has few rows, and
+    its integers few bits.
+    """
     if len(V) > MAX_EXACT_DIMENSION or not has_flint():
         return False
     bits = max(abs(x) for row in over_one_denominator(V)[0] for x in row).bit_length()
@@ -130,11 +143,13 @@ def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
 def examine_simple_eigenvalue(
     V: FloatArray, value: complex, B: AnyArray
 ) -> tuple[float, bool]:
-    """Return the condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0 for a real eigenvector phi.
+    """Return the condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0
+    for a real eigenvector phi.
 
-    With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one solution, x = phi / ⟨c, phi⟩ and
-    mu = 0, unless b or c is orthogonal to an eigenvector. It is solved in interval arithmetic, and so is the transposed
-    one, for psi. The condition number is |phi| |psi| / |⟨psi, phi⟩|.
+    With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one
+    solution, x = phi / ⟨c, phi⟩ and mu = 0, unless b or c is orthogonal to an
+    eigenvector. It is solved in interval arithmetic, and so is the transposed one, for
+    psi. The condition number is |phi| |psi| / |⟨psi, phi⟩|.
     """
     from flint import acb_mat, arb, ctx, fmpz_mat
 
@@ -179,7 +194,9 @@ def examine_simple_eigenvalue(
 
 
 def _solve_eigenvector(N: Any, root: Any, border: list[int], scale: int) -> Any:
-    """Return the eigenvector x of an eigenvalue with ⟨border, x⟩ = 1, as a column of intervals."""
+    """Return the eigenvector x of an eigenvalue with ⟨border, x⟩ = 1, as a column of
+    intervals.
+    """
     from flint import acb_mat
 
     d = N.nrows()
@@ -195,7 +212,9 @@ def _solve_eigenvector(N: Any, root: Any, border: list[int], scale: int) -> Any:
 def find_eigenspace(
     V: FloatArray, top: complex, multiplicity: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a real basis of the leading eigenspace (the plane of a complex pair), and the dual one, 0 on the rest."""
+    """Return a real basis of the leading eigenspace (the plane of a complex pair), and
+    the dual one, 0 on the rest.
+    """
     bases, is_complex = [], abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V)
     shift = top if is_complex else np.real(top)
     for M in (V, V.T):

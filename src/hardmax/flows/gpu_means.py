@@ -1,8 +1,10 @@
-"""A Triton kernel for softmax means of tokens in few dimensions, without an n by n matrix.
+"""A Triton kernel for softmax means of tokens in few dimensions, without an n by n
+matrix.
 
-A program reads all keys twice for its rows: for the largest score of each row, and for the sums. Every lane of a tile
-keeps a maximum and sums of its own, so that the loops contain no reduction. Only the last tiles, those with keys that
-are padding or that some rows do not see, are masked.
+A program reads all keys twice for its rows: for the largest score of each row, and for
+the sums. Every lane of a tile keeps a maximum and sums of its own, so that the loops
+contain no reduction. Only the last tiles, those with keys that are padding or that some
+rows do not see, are masked.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-decorators, disable-error-code=assignment
@@ -58,7 +60,8 @@ def find_means(
 ):  # fmt: skip
     """Write sum_j 2^(q_i . k_j) k_j / sum_j 2^(q_i . k_j) for ROWS rows i.
 
-    Arrays are (D, width), of which the first n columns are tokens; `width` is a multiple of ROWS and of COLUMNS.
+    Arrays are (D, width), of which the first n columns are tokens; `width` is a
+    multiple of ROWS and of COLUMNS.
     """
     first = tl.program_id(0) * ROWS
     rows = first + tl.arange(0, ROWS)

@@ -1,7 +1,9 @@
-"""Gradients through adaptive integration: the steps are found without gradients, held fixed, and repeated in torch.
+"""Gradients through adaptive integration: the steps are found without gradients, held
+fixed, and repeated in torch.
 
-Each step keeps its first state alone for the way back, and is computed again there. A saved time within a step divides
-it. The derivative of x(t) with respect to t is the velocity at t.
+Each step keeps its first state alone for the way back, and is computed again there. A
+saved time within a step divides it. The derivative of x(t) with respect to t is the
+velocity at t.
 """
 
 from typing import Any
@@ -27,7 +29,8 @@ from hardmax.rules.base import Flow
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention
 
-MAX_GROWTH = 22.0  # logarithm of a growth of rounding errors that leaves four digits of gradients
+# logarithm of a growth of rounding errors that leaves four digits of gradients
+MAX_GROWTH = 22.0
 
 
 def choose_differentiable(rule: Flow | MultiHead, tokens: Array) -> Coordinates:
@@ -44,7 +47,9 @@ def integrate_with_gradients(
     given: Array,
     method: Method,
 ) -> Solution:
-    """Integrate a tensor of tokens (n, d) from time 0; `given` may be `times` as a tensor that requires gradients."""
+    """Integrate a tensor of tokens (n, d) from time 0; `given` may be `times` as a
+    tensor that requires gradients.
+    """
     coordinates, pair = choose_differentiable(rule, tokens), find_pair(method.name)
     state = coordinates.start(tokens.double())
     start = np.asarray(to_numpy(tokens), np.float64)

@@ -1,6 +1,7 @@
 """Flows in time: the methods by name, and forward Euler and RK4 with fixed steps.
 
-Fixed steps move the whole batch at once, for arrays and tensors alike, with gradients. `adaptive.py` controls errors.
+Fixed steps move the whole batch at once, for arrays and tensors alike, with gradients.
+`adaptive.py` controls errors.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ from hardmax.flows.coordinates import Coordinates
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
 MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`
-MIN_RTOL_OF_ORDER_5 = 1e-7  # from here on RK45 needs fewer evaluations than DOP853: `studies.flow_accuracy`
+# from here on RK45 needs fewer evaluations than DOP853: `studies.flow_accuracy`
+MIN_RTOL_OF_ORDER_5 = 1e-7
 MIN_RTOL, MIN_ATOL, MAX_TOLERANCE = (
     1e-13,
     1e-300,
@@ -107,7 +109,9 @@ class Method:
         return cls(name, rtol, atol, dt, most)
 
     def check_times(self, times: Times) -> AnyArray:
-        """Return increasing times to save, from 0 or later; a number T means 0 to T in 100 steps, or in steps `dt`."""
+        """Return increasing times to save, from 0 or later; a number T means 0 to T in
+        100 steps, or in steps `dt`.
+        """
         _validation.refuse_gaps(times, "times")
         try:
             array = np.asarray(to_numpy(times))
@@ -185,7 +189,9 @@ class Solution:
     held: tuple[float, FloatArray] | None = (
         None  # the time from which attention was held, and that attention
     )
-    rtol: float = 0.0  # bound on the relative error of a coordinate in one step: larger than requested if loosened
+    # bound on the relative error of a coordinate in one step: larger than requested if
+    # loosened
+    rtol: float = 0.0
     powers: tuple[
         tuple[Array, float], ...
     ] = ()  # R^k at each time: see `Coordinates.power`
@@ -198,7 +204,9 @@ def integrate_fixed(
     method: Method,
     tick: Callable[[], None],
 ) -> Solution:
-    """Integrate tokens (..., n, d) from time 0 in steps of length `dt`, and read the state at `times`."""
+    """Integrate tokens (..., n, d) from time 0 in steps of length `dt`, and read the
+    state at `times`.
+    """
     assert method.dt is not None
     stepper, state = STEPPERS[method.name], coordinates.start(tokens)
     read, powers, done = [], [], 0
@@ -228,7 +236,9 @@ def step_euler(rate: Rate, state: Array, t: float, h: float) -> Array:
 
 
 def step_rk4(rate: Rate, state: Array, t: float, h: float) -> Array:
-    """Do a step of the classical Runge-Kutta method, order 4: each stage has its own attention."""
+    """Do a step of the classical Runge-Kutta method, order 4: each stage has its own
+    attention.
+    """
     k1 = rate(state, t)
     k2 = rate(state + h / 2 * k1, t + h / 2)
     k3 = rate(state + h / 2 * k2, t + h / 2)

@@ -1,8 +1,10 @@
-"""Integrate many token sets at once with an embedded Runge-Kutta pair, each with its own step sizes.
+"""Integrate many token sets at once with an embedded Runge-Kutta pair, each with its
+own step sizes.
 
-Small token sets run in compiled code from one saved time to the next, divided among threads; of large ones each stage
-divides its rows. `Coordinates.rate` gives the derivative without numba, in many dimensions, for rules of one's own
-and for held attention.
+Small token sets run in compiled code from one saved time to the next, divided among
+threads; of large ones each stage divides its rows. `Coordinates.rate` gives the
+derivative without numba, in many dimensions, for rules of one's own and for held
+attention.
 """
 
 from collections.abc import Sequence
@@ -29,7 +31,9 @@ MAX_COMPILED_D = (
     16  # beyond it BLAS is faster: 0.6 times as long with 500 tokens and d = 32
 )
 USUAL_EVALUATIONS = 500  # of an integration
-RTOL_SHARE = 0.5  # of `rtol` for one step: the error of a trajectory stays below about 100 rtol (`flow_accuracy`)
+# of `rtol` for one step: the error of a trajectory stays below about 100 rtol
+# (`flow_accuracy`)
+RTOL_SHARE = 0.5
 FIRST_STEP = 0.01  # relative change of the state
 MIN_UNIT = 5e-324  # of the absolute tolerance, which may underflow to 0
 FAILURES = (ValueError, FloatingPointError, np.linalg.LinAlgError)
@@ -99,7 +103,9 @@ class RungeKutta:
         )
 
     def begin(self, b: int) -> None:
-        """Evaluate the derivative, also after attention was held; the first time choose the first step."""
+        """Evaluate the derivative, also after attention was held; the first time choose
+        the first step.
+        """
         state = self.state
         rows, last = state.rows[b], self.pair.last
         state.times[b, 2] = state.times[b, 0]
@@ -131,7 +137,9 @@ class RungeKutta:
         return self._terms is not None and not self.coordinates[b].is_held
 
     def advance(self, some: Sequence[int], stops: FloatArray, counts: IntArray) -> None:
-        """Take steps of some elements, each at most up to its time in `stops` or its number of steps in `counts`."""
+        """Take steps of some elements, each at most up to its time in `stops` or its
+        number of steps in `counts`.
+        """
         alone = [
             b
             for b in some
@@ -205,7 +213,9 @@ class RungeKutta:
         steps.settle(self.state, error, self.pair.exponent, b)
 
     def _run_stage(self, b: int, s: int) -> None:
-        """Evaluate stage s of the step that is tried, or a stage for dense output of the step that was done."""
+        """Evaluate stage s of the step that is tried, or a stage for dense output of
+        the step that was done.
+        """
         state, (last, A, C, *_), rows = self.state, self.pair, self.state.rows[b]
         again = s > last
         start, t = (
@@ -257,7 +267,9 @@ class RungeKutta:
         share(work, parts, float(self._effort[b]))
 
     def interpolate(self, b: int, times: FloatArray) -> Array:
-        """Return the states of an element at times within its last step: (times, rows, d)."""
+        """Return the states of an element at times within its last step: (times, rows,
+        d).
+        """
         state, (last, _, C, _, _, dense) = self.state, self.pair
         rows, old, t = (
             state.rows[b],

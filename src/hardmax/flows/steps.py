@@ -1,7 +1,9 @@
-"""Embedded Runge-Kutta pairs: their coefficients, the state of an integration, and the control of its steps.
+"""Embedded Runge-Kutta pairs: their coefficients, the state of an integration, and the
+control of its steps.
 
-The coefficients are those of SciPy's RK45 (Dormand and Prince, order 5) and DOP853 (Hairer, Norsett and Wanner, order
-8). `compiled.py` compiles the functions of this file; `runge_kutta.py` also runs them as they are.
+The coefficients are those of SciPy's RK45 (Dormand and Prince, order 5) and DOP853
+(Hairer, Norsett and Wanner, order 8). `compiled.py` compiles the functions of this
+file; `runge_kutta.py` also runs them as they are.
 """
 
 import math
@@ -18,12 +20,16 @@ MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.8  # change of a step length
 
 
 class Pair(NamedTuple):
-    """The coefficients of a pair with `last` stages beside the first; later rows are for dense output."""
+    """The coefficients of a pair with `last` stages beside the first; later rows are
+    for dense output.
+    """
 
     last: int
     A: FloatArray  # (1 + last + extra, the same) row `last` is the step itself
     C: FloatArray  # (1 + last + extra,)
-    E: FloatArray  # (2, last + 1) of the error, and of a second one that bounds it where the first may vanish
+    # (2, last + 1) of the error, and of a second one that bounds it where the first may
+    # vanish
+    E: FloatArray
     exponent: float  # error^exponent is the change of the step length
     dense: FloatArray  # of the polynomial between two steps
 
@@ -50,11 +56,15 @@ def find_pair(name: str) -> Pair:
 
 
 class Terms(NamedTuple):
-    """The derivative of a state (`Coordinates.terms`). The first two axes of `forms` and `values` may have size 1."""
+    """The derivative of a state (`Coordinates.terms`). The first two axes of `forms`
+    and `values` may have size 1.
+    """
 
-    decay: FloatArray  # (d,) real parts of the eigenvalues, minus lambda; (0,) if the scores only grow
+    # (d,) real parts of the eigenvalues, minus lambda; (0,) if the scores only grow
+    decay: FloatArray
     turn: FloatArray  # (d,) imaginary parts
-    powers: FloatArray  # (k, d, d) (D - lambda I)^k / k! where V has no eigenbasis, else (0, d, d)
+    # (k, d, d) (D - lambda I)^k / k! where V has no eigenbasis, else (0, d, d)
+    powers: FloatArray
     rate: float  # lambda
     forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
     values: FloatArray  # (batch, stages, d, d) D or V
@@ -64,9 +74,12 @@ class Terms(NamedTuple):
 
 
 class State(NamedTuple):
-    """Batch elements in the course of an integration; `settle` changes them. On a GPU four are tensors."""
+    """Batch elements in the course of an integration; `settle` changes them. On a GPU
+    four are tensors.
+    """
 
-    tokens: IntArray  # (batch,) number of tokens; rows below them are multiplied by `values` alone
+    # (batch,) number of tokens; rows below them are multiplied by `values` alone
+    tokens: IntArray
     rows: IntArray  # (batch,)
     units: Array  # (batch, rows, d) absolute tolerance
     rtol: FloatArray  # (batch,)
@@ -76,14 +89,17 @@ class State(NamedTuple):
     K: Array  # (batch, stages + 1 + extra, rows, d)
     times: FloatArray  # (batch, 3) t, t before the last step, and its end
     h: FloatArray  # (batch,) length of the next step
-    flags: IntArray  # (batch, 4) steps, evaluations, rejected steps, and whether the last attempt was rejected
+    # (batch, 4) steps, evaluations, rejected steps, and whether the last attempt was
+    # rejected
+    flags: IntArray
 
 
 def find_error(state: State, E: FloatArray, b: int) -> float:
-    """Return the largest error of a coordinate of `new`, in units of what is allowed; 1 or more is too large.
+    """Return the largest error of a coordinate of `new`, in units of what is allowed; 1
+    or more is too large.
 
-    A coordinate may be off by its absolute tolerance plus rtol times its size, or times the mean size of that
-    coordinate over all tokens, whichever is larger.
+    A coordinate may be off by its absolute tolerance plus rtol times its size, or times
+    the mean size of that coordinate over all tokens, whichever is larger.
     """
     n, rows = state.tokens[b], state.rows[b]
     sizes, new = abs(state.y[b, :rows]), abs(state.new[b, :rows])
@@ -107,7 +123,9 @@ def combine_errors(largest: float, other: float) -> float:
 
 
 def settle(state: State, error: float, exponent: float, b: int) -> bool:
-    """Accept or reject the step that was tried, and choose the length of the next; return whether it was accepted."""
+    """Accept or reject the step that was tried, and choose the length of the next;
+    return whether it was accepted.
+    """
     factor = MAX_FACTOR if error == 0 else SAFETY * error**exponent
     h = state.times[b, 2] - state.times[b, 0]
     if error < 1:
@@ -126,7 +144,9 @@ def settle(state: State, error: float, exponent: float, b: int) -> bool:
 
 
 def choose_end(state: State, end: float, last: int, b: int) -> bool:
-    """Choose the end of the next step, and take its first stage from the last one; return False if it is too short."""
+    """Choose the end of the next step, and take its first stage from the last one;
+    return False if it is too short.
+    """
     t = state.times[b, 0]
     least = 10 * abs(np.nextafter(t, np.inf) - t)
     if not state.h[b] >= least:

@@ -1,8 +1,9 @@
 """The base classes of rules.
 
-To add one: a frozen dataclass that derives from `Layered` (it moves tokens by whole layers) or `Flow` (it gives them a
-velocity), with its formula in its docstring, its checks in `__post_init__`, and methods that hold for arrays and
-tensors of shape (..., n, d) alike. `simulate` does the rest.
+To add one: a frozen dataclass that derives from `Layered` (it moves tokens by whole
+layers) or `Flow` (it gives them a velocity), with its formula in its docstring, its
+checks in `__post_init__`, and methods that hold for arrays and tensors of shape (...,
+n, d) alike. `simulate` does the rest.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +21,8 @@ from hardmax._validation import is_tensor, like, to_numpy
 
 
 class Rule(ABC):
-    """How tokens move: the base class of all rules. Derive a rule of your own from `Layered` or `Flow`.
+    """How tokens move: the base class of all rules. Derive a rule of your own from
+    `Layered` or `Flow`.
 
     Examples
     --------
@@ -36,7 +38,9 @@ class Rule(ABC):
 
     @property
     def attends(self) -> bool:
-        """Whether tokens attend to each other; False for rules that move each by itself."""
+        """Whether tokens attend to each other; False for rules that move each by
+        itself.
+        """
         return True
 
     _matrix = ""  # attribute with the only matrix, which decides the dimension
@@ -55,7 +59,9 @@ class Rule(ABC):
 
     @abstractmethod
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """Return the row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
+        """Return the row-stochastic matrix at a layer or time, shape (..., n, n);
+        `keys` as for `layer`.
+        """
 
     def check(self, tokens: Array) -> None:
         """Refuse tokens that do not fit the matrices: a `ParameterError`."""
@@ -109,15 +115,19 @@ class Layered(Rule):
     """
 
     continuous = False
-    is_exact = False  # True if `simulate` runs layers on Fractions, and rounds the tokens that it returns
+    # True if `simulate` runs layers on Fractions, and rounds the tokens that it returns
+    is_exact = False
 
     @abstractmethod
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        """Return tokens after layer k; `keys`, boolean of shape (..., 1, n), is True for keys that may be seen."""
+        """Return tokens after layer k; `keys`, boolean of shape (..., 1, n), is True
+        for keys that may be seen.
+        """
 
 
 class Flow(Rule):
-    """A rule that gives tokens a velocity; a subclass defines `attention` and `velocity`.
+    """A rule that gives tokens a velocity; a subclass defines `attention` and
+    `velocity`.
 
     Examples
     --------
@@ -145,7 +155,9 @@ class Flow(Rule):
 
 
 class SetAttention(Layered):
-    """A rule that moves tokens towards means over exact sets: z_i <- z_i + step (sum_j P_ij z_j - z_i)."""
+    """A rule that moves tokens towards means over exact sets: z_i <- z_i + step (sum_j
+    P_ij z_j - z_i).
+    """
 
     @abstractmethod
     def step(self, k: int) -> Fraction:
@@ -153,10 +165,14 @@ class SetAttention(Layered):
 
     @abstractmethod
     def _weights(self, tokens: AnyArray, k: int) -> AnyArray:
-        """Return the weights (n, n) of one token set at layer k, to which P is proportional."""
+        """Return the weights (n, n) of one token set at layer k, to which P is
+        proportional.
+        """
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """Return the matrix that is uniform on the exact sets of these tokens, (..., n, n)."""
+        """Return the matrix that is uniform on the exact sets of these tokens, (..., n,
+        n).
+        """
         array = np.asarray(to_numpy(tokens))
         batch = array.reshape(-1, *array.shape[-2:])
         real = (
@@ -197,7 +213,9 @@ def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
 
 
 def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
-    """Return which keys each token may attend to: those of `keys`, if causal up to itself. None is all."""
+    """Return which keys each token may attend to: those of `keys`, if causal up to
+    itself. None is all.
+    """
     if not causal:
         return keys
     n = tokens.shape[-2]

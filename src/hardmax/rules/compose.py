@@ -1,4 +1,6 @@
-"""Rules made of rules: in sequence, as a transformer block is, and side by side, as its heads are."""
+"""Rules made of rules: in sequence, as a transformer block is, and side by side, as its
+heads are.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +18,8 @@ from hardmax.rules.base import Layered, Rule, check_rules, no_attention
 class Compose(Layered):
     """Run several rules in turn as one layer.
 
-    A flow among them takes one forward Euler step of length dt: z <- z + dt v(z), which is the residual connection of a
-    transformer.
+    A flow among them takes one forward Euler step of length dt: z <- z + dt v(z), which
+    is the residual connection of a transformer.
 
     Parameters
     ----------
@@ -28,7 +30,8 @@ class Compose(Layered):
 
     Examples
     --------
-    A transformer block: two heads with softmax attention, a feed-forward part, a norm after each.
+    A transformer block: two heads with softmax attention, a feed-forward part, a norm
+    after each.
 
     >>> import numpy as np
     >>> import hardmax as hm
@@ -97,7 +100,9 @@ class Compose(Layered):
 
 
 def by_heads(matrices: list[Array], axes: int) -> Array:
-    """Return attention of all heads, (..., heads, n, n); a head that has heads of its own brings them all."""
+    """Return attention of all heads, (..., heads, n, n); a head that has heads of its
+    own brings them all.
+    """
     single = [P if P.ndim > axes else P[..., None, :, :] for P in matrices]
     return stack([P[..., h, :, :] for P in single for h in range(P.shape[-3])], axis=-3)
 
@@ -106,20 +111,23 @@ def by_heads(matrices: list[Array], axes: int) -> Array:
 class MultiHead(Rule):
     """Run rules side by side, as the heads of a transformer.
 
-    On their own coordinates, tokens are z = (z^1, ..., z^H) and head h moves z^h by itself: independent models, and
-    the theorems about one rule hold for each head. On shared coordinates every head sees all of z, and their moves
-    are added with `shares`: z <- z + sum_h s_h (rule_h(z) - z), or x' = sum_h s_h v_h(x). OPEN: nothing is proved of
-    the limit of the latter in general.
+    On their own coordinates, tokens are z = (z^1, ..., z^H) and head h moves z^h by
+    itself: independent models, and the theorems about one rule hold for each head. On
+    shared coordinates every head sees all of z, and their moves are added with
+    `shares`: z <- z + sum_h s_h (rule_h(z) - z), or x' = sum_h s_h v_h(x). OPEN:
+    nothing is proved of the limit of the latter in general.
 
     Parameters
     ----------
     heads : sequence of rules
         All with layers, or all in continuous time.
     shared : bool
-        False gives each head coordinates of its own: the size of its matrices, the rest split evenly.
+        False gives each head coordinates of its own: the size of its matrices, the rest
+        split evenly.
     shares : sequence of numbers, optional
-        s_h, for shared coordinates. By default 1/H each for rules with layers, so that tokens stay in their hull, and
-        1 each for flows, as transformers add their heads.
+        s_h, for shared coordinates. By default 1/H each for rules with layers, so that
+        tokens stay in their hull, and 1 each for flows, as transformers add their
+        heads.
 
     Examples
     --------
@@ -215,7 +223,9 @@ class MultiHead(Rule):
         ]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """Return P of every head, shape (..., heads, n, n); a head that has heads of its own brings them all."""
+        """Return P of every head, shape (..., heads, n, n); a head that has heads of
+        its own brings them all.
+        """
         return by_heads(
             [head.attention(part, at, keys) for head, part in self._parts(tokens)],
             tokens.ndim,
@@ -231,7 +241,9 @@ class MultiHead(Rule):
         )
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        """Return the sum of the velocities of the heads at time t; `keys` as for `Layered.layer`."""
+        """Return the sum of the velocities of the heads at time t; `keys` as for
+        `Layered.layer`.
+        """
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
         return (
             sum(s * v for s, v in zip(self._shares(tokens), pulls, strict=True))

@@ -19,27 +19,30 @@ OPEN_LOOP = "2/(t+2)"  # the usual step sizes of the Frank-Wolfe method
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrankWolfe(SetAttention):
-    """Move each token towards the vertex of the hull of the tokens that maximises ⟨B x_i, v⟩.
+    """Move each token towards the vertex of the hull of the tokens that maximises ⟨B
+    x_i, v⟩.
 
-    x_i <- x_i + gamma_t (v_i - x_i),   v_i = argmax ⟨B x_i, v⟩ over the vertices v of conv(x_1, ..., x_n).
+    x_i <- x_i + gamma_t (v_i - x_i),   v_i = argmax ⟨B x_i, v⟩ over the vertices v of
+    conv(x_1, ..., x_n).
 
-    For symmetric B this is a step of the Frank-Wolfe method that maximises ⟨B x, x⟩/2 over the hull. Keys are points:
-    equal tokens count once. Where several vertices are maximal, the token moves towards their mean. Without such ties
-    a step is that of `Hardmax(gamma/(1 - gamma), B, any_A=True)`. Statements of arXiv 2508.09628 are used as a public
-    formal transcription has them; the paper was not read.
+    For symmetric B this is a step of the Frank-Wolfe method that maximises ⟨B x, x⟩/2
+    over the hull. Keys are points: equal tokens count once. Where several vertices are
+    maximal, the token moves towards their mean. Without such ties a step is that of
+    `Hardmax(gamma/(1 - gamma), B, any_A=True)`. Statements of arXiv 2508.09628 are used
+    as a public formal transcription has them; the paper was not read.
 
     Parameters
     ----------
     B : (d, d) array, optional
         Any matrix; None is the identity. Floats or Fractions.
     steps : number, sequence of numbers or "2/(t+2)"
-        Gamma in (0, 1], the exact value of a float, or a Fraction. A sequence has one per layer, the last one also
-        later; "2/(t+2)" is 1, 2/3, 1/2, ...
+        Gamma in (0, 1], the exact value of a float, or a Fraction. A sequence has one
+        per layer, the last one also later; "2/(t+2)" is 1, 2/3, 1/2, ...
 
     Examples
     --------
-    A token tied between two equal tokens and a third one: Frank-Wolfe counts the two once, `Hardmax` twice, so that it
-    leaves the middle and then follows the two alone.
+    A token tied between two equal tokens and a third one: Frank-Wolfe counts the two
+    once, `Hardmax` twice, so that it leaves the middle and then follows the two alone.
 
     >>> import hardmax as hm
     >>> tokens = [[1, 1], [1, 1], [1, -1], [-1, 0], [0.5, 0]]
@@ -84,12 +87,16 @@ class FrankWolfe(SetAttention):
         return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, k + 2)
 
     def has_full_step(self, k: int) -> bool:
-        """Return whether a step from layer k on is 1: then tokens are at the mean of their targets."""
+        """Return whether a step from layer k on is 1: then tokens are at the mean of
+        their targets.
+        """
         last = len(self._gammas)  # type: ignore[attr-defined]
         return any(self.step(layer) == 1 for layer in range(k, max(k + 1, last)))
 
     def sets(self, tokens: AnyArray, points: AnyArray | None = None) -> BoolArray:
-        """Return which of distinct tokens each of them, or each point, moves towards: exact sets of vertices."""
+        """Return which of distinct tokens each of them, or each point, moves towards:
+        exact sets of vertices.
+        """
         sets = sets_within(tokens, self.B, Fraction(0), points=points)  # type: ignore[arg-type]
         for i in np.flatnonzero(sets.sum(axis=1) > 2):
             tied = np.flatnonzero(sets[i])

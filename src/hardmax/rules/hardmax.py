@@ -25,24 +25,29 @@ from hardmax.search.sets import Classes, Sets
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hardmax(Layered):
-    """Move tokens to the mean of the tokens with the largest projection on their own direction.
+    """Move tokens to the mean of the tokens with the largest projection on their own
+    direction.
 
-    C_i = argmax_j ⟨A z_i, z_j⟩,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
+    C_i = argmax_j ⟨A z_i, z_j⟩,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j -
+    z_i).
 
     Parameters
     ----------
     alpha : positive number or sequence of numbers
-        Step size; the exact value of a float, or a Fraction. A sequence gives one per layer, the last one also later.
+        Step size; the exact value of a float, or a Fraction. A sequence gives one per
+        layer, the last one also later.
     A : (d, d) array, optional
-        Symmetric positive definite (one that misses symmetry by rounding is replaced by its symmetric part); None is
-        the identity. Floats or Fractions.
+        Symmetric positive definite (one that misses symmetry by rounding is replaced by
+        its symmetric part); None is the identity. Floats or Fractions.
     normalize : bool, "rescaling" or "none"
-        False (or "none") leaves out the division by 1 + alpha: tokens are exactly (1 + alpha)^k times larger, with the
-        same sets.
+        False (or "none") leaves out the division by 1 + alpha: tokens are exactly (1 +
+        alpha)^k times larger, with the same sets.
     exact : bool
-        True computes everything in rational arithmetic, without any float (python-flint). The sets are the same.
+        True computes everything in rational arithmetic, without any float
+        (python-flint). The sets are the same.
     any_A : bool
-        True allows an A that is not symmetric positive definite, outside the hypotheses of the theorems.
+        True allows an A that is not symmetric positive definite, outside the hypotheses
+        of the theorems.
     causal : bool
         True lets token i follow tokens 0 to i alone.
 
@@ -56,7 +61,8 @@ class Hardmax(Layered):
 
     References
     ----------
-    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602.
+    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv
+    2407.01602.
     """
 
     alpha: float | Fraction | Sequence[float | Fraction]
@@ -126,14 +132,18 @@ class Hardmax(Layered):
         return self.steps[min(layer, len(self.steps) - 1)]
 
     def growth(self, layer: int) -> Fraction:
-        """Return the factor of tokens at a layer over normalised ones: the product of 1 + alpha, or 1."""
+        """Return the factor of tokens at a layer over normalised ones: the product of 1
+        + alpha, or 1.
+        """
         if self.normalize:
             return Fraction(1)
         beyond = (1 + self.steps[-1]) ** max(0, layer - len(self.steps))
         return prod((1 + step for step in self.steps[:layer]), start=beyond)
 
     def grow(self, values: FloatArray, layer: int) -> FloatArray:
-        """Multiply normalised lengths by `growth`, which may exceed the range of floats."""
+        """Multiply normalised lengths by `growth`, which may exceed the range of
+        floats.
+        """
         growth = self.growth(layer)
         if growth == 1:
             return values
@@ -148,11 +158,15 @@ class Hardmax(Layered):
 
     @cached_property
     def metric(self) -> Metric:
-        """A as the searches use it: scaled by a power of two into the range of floats, and as integers."""
+        """A as the searches use it: scaled by a power of two into the range of floats,
+        and as integers.
+        """
         return Metric.of(self.matrix)
 
     def images(self, Z: FloatArray) -> FloatArray:
-        """Return A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
+        """Return A z for each row, with A scaled by a power of two so that it stays in
+        the range of floats.
+        """
         return Z if self.metric.A is None else Z @ self.metric.A.T
 
     @property
@@ -165,7 +179,9 @@ class Hardmax(Layered):
         )
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Return the matrix that is uniform on the exact C_i of these tokens, (..., n, n)."""
+        """Return the matrix that is uniform on the exact C_i of these tokens, (..., n,
+        n).
+        """
         array, n = np.asarray(to_numpy(tokens)), tokens.shape[-2]
         P = [
             np.full((n, n), np.nan) if one is None else one.toarray()
@@ -176,7 +192,9 @@ class Hardmax(Layered):
     def _each(
         self, array: AnyArray, keys: Any
     ) -> "Iterator[scipy.sparse.csr_array | None]":
-        """Yield attention of each token set as a sparse matrix; None where tokens left the range of floats."""
+        """Yield attention of each token set as a sparse matrix; None where tokens left
+        the range of floats.
+        """
         batch = array.reshape(-1, *array.shape[-2:])
         real = (
             np.ones(batch.shape[:2], bool)
@@ -200,7 +218,9 @@ class Hardmax(Layered):
         return exact_sets(points, points, self.metric, search, seen)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """Return tokens after a layer in floats, for compositions; gradients pass through the chosen values."""
+        """Return tokens after a layer in floats, for compositions; gradients pass
+        through the chosen values.
+        """
         alpha, array = float(self.step(k)), np.asarray(to_numpy(tokens))
         unknown = scipy.sparse.diags_array(np.full(array.shape[-2], np.nan))
         P = scipy.sparse.block_diag(
@@ -219,7 +239,9 @@ class Hardmax(Layered):
 def attention_over_tokens(
     sets: Sets, classes: Classes, ids: IntArray, n: int
 ) -> "scipy.sparse.csr_array":
-    """Return the matrix that is uniform on the sets of the real tokens `ids` of n tokens, (n, n)."""
+    """Return the matrix that is uniform on the sets of the real tokens `ids` of n
+    tokens, (n, n).
+    """
     over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
     place = scipy.sparse.csr_array(
         (np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes))
@@ -230,7 +252,9 @@ def attention_over_tokens(
 
 
 def _format_step(step: Fraction) -> str:
-    """Return 0.1 for the float and 1/10 for the Fraction: ties may depend on the difference."""
+    """Return 0.1 for the float and 1/10 for the Fraction: ties may depend on the
+    difference.
+    """
     return (
         str(step)
         if step.denominator == 1 or Fraction(float(step)) != step

@@ -1,4 +1,6 @@
-"""Localmax attention (after arXiv 2509.15958): the mean of all tokens within a tolerance of the largest product."""
+"""Localmax attention (after arXiv 2509.15958): the mean of all tokens within a
+tolerance of the largest product.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,12 +17,15 @@ from hardmax.rules.base import SetAttention
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Localmax(SetAttention):
-    """Move tokens to the mean of all tokens within a tolerance of the largest projection on their own direction.
+    """Move tokens to the mean of all tokens within a tolerance of the largest
+    projection on their own direction.
 
-    N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 + alpha) mean_{j in N_i} (z_j - z_i).
+    N_i = {j : ⟨A z_i, z_j⟩ >= max_k ⟨A z_i, z_k⟩ - eps},   z_i <- z_i + alpha/(1 +
+    alpha) mean_{j in N_i} (z_j - z_i).
 
-    With eps = 0 it is `Hardmax`, and so are its limits. The sets are those of real arithmetic on the given numbers.
-    Of arXiv 2509.15958 the abstract was read; its tolerance may be defined otherwise.
+    With eps = 0 it is `Hardmax`, and so are its limits. The sets are those of real
+    arithmetic on the given numbers. Of arXiv 2509.15958 the abstract was read; its
+    tolerance may be defined otherwise.
 
     Parameters
     ----------
@@ -33,7 +38,8 @@ class Localmax(SetAttention):
     decay : number in (0, 1]
         The tolerance of layer k is eps decay^k.
     relative : bool
-        True makes the threshold eps |A z_i| max_j |z_j|, so that it scales with the tokens. No theorem covers it.
+        True makes the threshold eps |A z_i| max_j |z_j|, so that it scales with the
+        tokens. No theorem covers it.
 
     Examples
     --------
@@ -79,7 +85,9 @@ class Localmax(SetAttention):
         return self._eps * self._decay**k  # type: ignore[attr-defined]
 
     def is_slow(self, k: int) -> bool:
-        """Return whether from layer k on the tolerance shrinks no faster than groups do, by 1/(1 + alpha)."""
+        """Return whether from layer k on the tolerance shrinks no faster than groups
+        do, by 1/(1 + alpha).
+        """
         steps = self._steps  # type: ignore[attr-defined]
         return bool(self._decay >= 1 / (1 + min(steps[min(k, len(steps) - 1) :])))  # type: ignore[attr-defined]
 

@@ -1,4 +1,6 @@
-"""Self-attention with a normalisation scheme of a transformer block, in continuous time (arXiv 2510.22026)."""
+"""Self-attention with a normalisation scheme of a transformer block, in continuous time
+(arXiv 2510.22026).
+"""
 
 from dataclasses import dataclass, field
 
@@ -15,15 +17,19 @@ DEPTH_OF_MIX = 1.0  # time at which "mix" goes from post to pre
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NormalizedAttention(Flow):
-    """Self-attention of a block that normalises tokens in one of six ways (arXiv 2510.22026, read in excerpt).
+    """Self-attention of a block that normalises tokens in one of six ways (arXiv
+    2510.22026, read in excerpt).
 
-    With θ_i = x_i/|x_i|, a_i = sum_j P_ij θ_j and P_ij = softmax_j(beta ⟨θ_i, θ_j⟩) directions move by
-    θ_i' = (a_i - ⟨θ_i, a_i⟩ θ_i)/s_i with the speed factor s_i, where r_i = |x_i|:
+    With θ_i = x_i/|x_i|, a_i = sum_j P_ij θ_j and P_ij = softmax_j(beta ⟨θ_i, θ_j⟩)
+    directions move by θ_i' = (a_i - ⟨θ_i, a_i⟩ θ_i)/s_i with the speed factor s_i,
+    where r_i = |x_i|:
 
-    post: s = 1;  pre: s = r;  mix: 1 up to time 1, then r;  peri: s = r |a|;  ngpt: s = |a|/alpha;  depth: sqrt(t + 1).
+    post: s = 1;  pre: s = r;  mix: 1 up to time 1, then r;  peri: s = r |a|;  ngpt: s =
+    |a|/alpha;  depth: sqrt(t + 1).
 
-    Under pre, peri and the second part of mix x_i' = a_i (for peri a_i/|a_i|), so that r grows. Else r stays. The
-    variance 1 - |mean θ|^2 near its end decays as Var' = -2 Var/s, with s of about 1, t, t, t, 1/alpha and sqrt(t).
+    Under pre, peri and the second part of mix x_i' = a_i (for peri a_i/|a_i|), so that
+    r grows. Else r stays. The variance 1 - |mean θ|^2 near its end decays as Var' = -2
+    Var/s, with s of about 1, t, t, t, 1/alpha and sqrt(t).
 
     Parameters
     ----------

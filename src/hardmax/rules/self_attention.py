@@ -21,8 +21,9 @@ class SelfAttention(Flow):
 
     x_i' = sum_j P_ij V x_j,   P_ij = softmax_j ⟨Q x_i, K x_j⟩.
 
-    With V constant, `simulate` integrates the rescaled tokens z = e^{-tV} x, whose P is the same and whose hull shrinks
-    for V = I: z_i' = sum_j P_ij V (z_j - z_i). A trajectory has both, `tokens` for x and `rescaled` for z.
+    With V constant, `simulate` integrates the rescaled tokens z = e^{-tV} x, whose P is
+    the same and whose hull shrinks for V = I: z_i' = sum_j P_ij V (z_j - z_i). A
+    trajectory has both, `tokens` for x and `rescaled` for z.
 
     Parameters
     ----------
@@ -45,7 +46,8 @@ class SelfAttention(Flow):
 
     References
     ----------
-    Geshkovski, Letrouit, Polyanskiy, Rigollet: The emergence of clusters in self-attention dynamics, arXiv 2305.05465.
+    Geshkovski, Letrouit, Polyanskiy, Rigollet: The emergence of clusters in
+    self-attention dynamics, arXiv 2305.05465.
     """
 
     Q: Weight = None

@@ -16,23 +16,25 @@ from hardmax.rules.token_wise import apply_norm, check_normalize
 class Softmax(Layered):
     """Move tokens to the mean of all tokens, with weights by softmax.
 
-    P_ij = softmax_j(⟨A z_i, z_j⟩ / temperature),   z_i <- z_i + alpha/(1 + alpha) sum_j P_ij (z_j - z_i).
+    P_ij = softmax_j(⟨A z_i, z_j⟩ / temperature),   z_i <- z_i + alpha/(1 + alpha) sum_j
+    P_ij (z_j - z_i).
 
-    As the temperature tends to 0 this tends to `Hardmax`: a layer differs from it by at most a constant times
-    exp(-gap / temperature), where gap is the smallest lead of a chosen token over one that is not. Use `Hardmax` for
-    the limit itself, with proofs.
+    As the temperature tends to 0 this tends to `Hardmax`: a layer differs from it by at
+    most a constant times exp(-gap / temperature), where gap is the smallest lead of a
+    chosen token over one that is not. Use `Hardmax` for the limit itself, with proofs.
 
     Parameters
     ----------
     alpha : positive number or sequence of numbers
-        Step size. A sequence gives one per layer, the last one also later. A torch tensor keeps its gradient.
+        Step size. A sequence gives one per layer, the last one also later. A torch
+        tensor keeps its gradient.
     A : (d, d) array, optional
         Any square matrix; None is the identity.
     temperature : positive number
         Small ones come close to `Hardmax`. A torch tensor keeps its gradient.
     normalize : "rescaling", "none", "rms" or "layer"
-        "rescaling" (or True) divides by 1 + alpha as above. "none" (or False) is z_i + alpha sum_j P_ij z_j; "rms" and
-        "layer" take the norm of that.
+        "rescaling" (or True) divides by 1 + alpha as above. "none" (or False) is z_i +
+        alpha sum_j P_ij z_j; "rms" and "layer" take the norm of that.
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
@@ -88,7 +90,9 @@ class Softmax(Layered):
         )  # (..., n, n)
 
     def _scale_scores(self, tokens: Array) -> tuple[Array, Array, Array]:
-        """Return vectors and a scale, such that scale times their products is the scores."""
+        """Return vectors and a scale, such that scale times their products is the
+        scores.
+        """
         images = (
             tokens if self.A is None else tokens @ match_array(self.A, tokens).T
         )  # A z_i

@@ -1,4 +1,6 @@
-"""Self-attention on the unit sphere (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794)."""
+"""Self-attention on the unit sphere (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv
+2312.10794).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,19 +20,23 @@ MAX_BETA = 700.0  # e^beta of a larger one leaves the range of floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sphere(Flow):
-    """Self-attention with V = I on the unit sphere, where layer normalisation keeps tokens.
+    """Self-attention with V = I on the unit sphere, where layer normalisation keeps
+    tokens.
 
-    x_i' = p_i(sum_j P_ij x_j),   P_ij = softmax_j(beta ⟨x_i, x_j⟩),   p_i(y) = y - ⟨x_i, y⟩ x_i;
+    x_i' = p_i(sum_j P_ij x_j),   P_ij = softmax_j(beta ⟨x_i, x_j⟩),   p_i(y) = y -
+    ⟨x_i, y⟩ x_i;
 
-    with `normalized=False`, x_i' = p_i(1/n sum_j exp(beta ⟨x_i, x_j⟩) x_j), the gradient flow of the energy
-    E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩). E never decreases along either of the two.
+    with `normalized=False`, x_i' = p_i(1/n sum_j exp(beta ⟨x_i, x_j⟩) x_j), the
+    gradient flow of the energy E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩). E never
+    decreases along either of the two.
 
     Parameters
     ----------
     beta : number, 0 or larger, or a callable of t that returns one
         Inverse temperature, constant or a schedule.
     normalized : bool
-        False leaves out the division by the sum of each row; beta must then be below 700.
+        False leaves out the division by the sum of each row; beta must then be below
+        700.
     causal : bool
         True lets token i attend to tokens 0 to i alone. E need not grow then.
 
@@ -117,7 +123,9 @@ class Sphere(Flow):
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 
     def energy(self, tokens: Array) -> FloatArray:
-        """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
+        """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i,
+        x_j⟩); half the mean for beta = 0.
+        """
         if callable(self.beta):
             raise ParameterError(
                 "beta",

@@ -1,4 +1,6 @@
-"""Rules that move each token by itself: RMS norm, layer norm, and the feed-forward part of a transformer block."""
+"""Rules that move each token by itself: RMS norm, layer norm, and the feed-forward part
+of a transformer block.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,7 +57,9 @@ def check_normalize(normalize: object) -> str:
 
 
 def apply_norm(tokens: Array, kind: str) -> Array:
-    """Return tokens after RMS norm or layer norm, without learned gains: each has mean square 1."""
+    """Return tokens after RMS norm or layer norm, without learned gains: each has mean
+    square 1.
+    """
     size = largest(tokens)
     units = tokens / size  # so that squares neither overflow nor underflow
     if kind == "layer":
@@ -164,7 +168,8 @@ class FeedForward(TokenWise):
     def random(
         cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0
     ) -> "FeedForward":
-        """Return a rule for tokens of dimension d with Gaussian weights of variance 1/d and 1/width, for experiments.
+        """Return a rule for tokens of dimension d with Gaussian weights of variance 1/d
+        and 1/width, for experiments.
 
         `W1` has `width` rows, by default 4 d.
         """

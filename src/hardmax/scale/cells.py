@@ -28,7 +28,8 @@ from hardmax.trajectories.smooth import label_clusters
 
 Row = dict[str, Any]
 Chosen = TypeVar("Chosen")
-CLUSTER_DISTANCE = 0.05  # on the sphere, between tokens of one cluster, as in the figure of arXiv 2312.10794
+# on the sphere, between tokens of one cluster, as in the figure of arXiv 2312.10794
+CLUSTER_DISTANCE = 0.05
 BLOCK_LAYERS = 50  # between two checks of a run
 MAX_CYCLE_LAYERS = 20
 SETTLED = (
@@ -48,10 +49,12 @@ class BuiltIn:
         return self.function(self.defaults | params, rng)
 
     def complete(self, design: list[Params], *, drawn: bool = False) -> list[Params]:
-        """Return cells with all parameters; raise an error for an unknown parameter or a value of another type.
+        """Return cells with all parameters; raise an error for an unknown parameter or
+        a value of another type.
 
-        The default of "seed" is 0, so that all cells have common random numbers; if cells are `drawn` at random it is
-        their index, so that they have independent random numbers.
+        The default of "seed" is 0, so that all cells have common random numbers; if
+        cells are `drawn` at random it is their index, so that they have independent
+        random numbers.
         """
         for name in design[0]:
             if name not in self.defaults:
@@ -81,7 +84,9 @@ class BuiltIn:
 
 
 def choose(table: Mapping[str, Chosen], name: str, parameter: str) -> Chosen:
-    """Return the entry of a name; raise an error that names the parameter if there is none."""
+    """Return the entry of a name; raise an error that names the parameter if there is
+    none.
+    """
     if name not in table:
         raise ParameterError(
             parameter,
@@ -140,10 +145,11 @@ def count_leaders(params: Params, rng: np.random.Generator) -> Row:
 
 
 def classify_ending(params: Params, rng: np.random.Generator) -> Row:
-    """Classify how runs end for any A, heads and feed-forward part: clusters, consensus, a cycle, or unsettled.
+    """Classify how runs end for any A, heads and feed-forward part: clusters,
+    consensus, a cycle, or unsettled.
 
-    Heads use all coordinates. `gain` scales a random feed-forward part after the heads; 0 leaves it out. The endings
-    are observed within `layers` layers, not proved.
+    Heads use all coordinates. `gain` scales a random feed-forward part after the heads;
+    0 leaves it out. The endings are observed within `layers` layers, not proved.
     """
     start = make_tokens(
         params, rng
@@ -166,8 +172,9 @@ def _find_ending(
 ) -> tuple[str, FloatArray, int]:
     """Return how a run ends, its last tokens, and the layer.
 
-    Argmax sets depend on directions and relative norms only, so the tokens are compared after scaling: a cycle is one
-    of scaled tokens, also if they shrink to 0. Tokens that shrink to 0 without moving otherwise are a consensus.
+    Argmax sets depend on directions and relative norms only, so the tokens are compared
+    after scaling: a cycle is one of scaled tokens, also if they shrink to 0. Tokens
+    that shrink to 0 without moving otherwise are a consensus.
     """
     first, layer, scale = np.ptp(tokens, axis=0).max(), 0, 1.0
     while layer < layers:
@@ -198,7 +205,9 @@ def _find_ending(
 
 
 def count_clusters(params: Params, rng: np.random.Generator) -> Row:
-    """Count the clusters on the unit sphere at time t, and measure the similarity of the tokens."""
+    """Count the clusters on the unit sphere at time t, and measure the similarity of
+    the tokens.
+    """
     start, times = make_tokens(params | {"tokens": "sphere"}, rng), [0, params["t"]]
     run = simulate(
         start, Sphere(params["beta"]), times=times, method="LSODA", rtol=1e-5, atol=1e-7
@@ -215,10 +224,11 @@ def count_clusters(params: Params, rng: np.random.Generator) -> Row:
 def measure_distance(params: Params, rng: np.random.Generator) -> Row:
     """Measure the distance of softmax at a temperature from hardmax, with bounds.
 
-    `distance` is the maximum over tokens after the last layer, divided by the diameter of the input. After one layer it
-    is at most `one_layer_bound` = alpha/(1 + alpha) max_i min(1, n exp(-gap_i/temperature)), which is proved.
-    `constant` is the smallest C for which sqrt(log beta / beta) e^{Ct} is no smaller than the distance, with
-    beta = 1/temperature, t = layers alpha/(1 + alpha).
+    `distance` is the maximum over tokens after the last layer, divided by the diameter
+    of the input. After one layer it is at most `one_layer_bound` = alpha/(1 + alpha)
+    max_i min(1, n exp(-gap_i/temperature)), which is proved. `constant` is the smallest
+    C for which sqrt(log beta / beta) e^{Ct} is no smaller than the distance, with beta
+    = 1/temperature, t = layers alpha/(1 + alpha).
     """
     alpha, temperature, layers = (
         params["alpha"],
@@ -250,7 +260,9 @@ def measure_distance(params: Params, rng: np.random.Generator) -> Row:
 
 
 def measure_accuracy(params: Params, rng: np.random.Generator) -> Row:
-    """Measure the accuracy of the classifier on generated reviews, half of them for training, half for testing."""
+    """Measure the accuracy of the classifier on generated reviews, half of them for
+    training, half for testing.
+    """
     with needed_for("the cell `classifier`", None, "text"):
         from hardmax.text.classifier import HardmaxClassifier
         from hardmax.text.datasets import reviews
@@ -274,7 +286,9 @@ def measure_accuracy(params: Params, rng: np.random.Generator) -> Row:
 
 
 def _extend_matrix(leading: FloatArray, rng: np.random.Generator, d: int) -> FloatArray:
-    """Return V (d, d) with a leading block; the other eigenvalues are drawn between -1/2 and 1/2."""
+    """Return V (d, d) with a leading block; the other eigenvalues are drawn between
+    -1/2 and 1/2.
+    """
     if d < len(leading):
         raise ParameterError(
             "d", f"be at least {len(leading)} for this V", d, "Use more dimensions."
@@ -297,11 +311,13 @@ SPECTRA: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {  # kind
 
 
 def classify_flow(params: Params, rng: np.random.Generator) -> Row:
-    """Count the clusters of self-attention at time t, over the spectrum of V and the number of heads.
+    """Count the clusters of self-attention at time t, over the spectrum of V and the
+    number of heads.
 
-    Each head has its own Q^T K, of a kind of MATRICES, and all have the same V, divided by the number of heads.
-    Clusters are those of the rescaled tokens in the leading directions of V for one head, and of the tokens for
-    several. `expected` is the limit that `hm.classify` predicts for one head.
+    Each head has its own Q^T K, of a kind of MATRICES, and all have the same V, divided
+    by the number of heads. Clusters are those of the rescaled tokens in the leading
+    directions of V for one head, and of the tokens for several. `expected` is the limit
+    that `hm.classify` predicts for one head.
     """
     tokens, d, heads = make_tokens(params, rng), params["d"], params["heads"]
     V = choose(SPECTRA, params["V"], "V")(rng, d)
@@ -331,10 +347,12 @@ def classify_flow(params: Params, rng: np.random.Generator) -> Row:
 
 
 def perturb_tokens(params: Params, rng: np.random.Generator) -> Row:
-    """Measure how limits change if tokens are perturbed by Gaussian noise, relative to their mean norm.
+    """Measure how limits change if tokens are perturbed by Gaussian noise, relative to
+    their mean norm.
 
-    `same_clusters` says whether the same tokens share a limit, `changed` is the share of tokens whose limit is at other
-    leaders, and `radius` the perturbation, in the same unit, below which `hm.limit` proves that no set changes.
+    `same_clusters` says whether the same tokens share a limit, `changed` is the share
+    of tokens whose limit is at other leaders, and `radius` the perturbation, in the
+    same unit, below which `hm.limit` proves that no set changes.
     """
     tokens, rule = make_tokens(params, rng), make_hardmax(params, rng)
     unit = float(np.linalg.norm(tokens, axis=1).mean())

@@ -1,4 +1,6 @@
-"""The design of a sweep: the parameters of its cells, as a grid, a list, or random draws."""
+"""The design of a sweep: the parameters of its cells, as a grid, a list, or random
+draws.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
@@ -10,13 +12,16 @@ from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._validation import check_count, shortened
 
 RESERVED = ("cell", "seconds", "error")  # columns of every table
-REPEAT = "seed"  # parameter that numbers repetitions: cells with equal values have common random numbers
+# parameter that numbers repetitions: cells with equal values have common random numbers
+REPEAT = "seed"
 Plain = bool | int | float | str | None  # values that JSON and Parquet preserve
 Params = dict[str, Any]
 
 
 def make_design(grid: Any, samples: int | None, seed: int) -> list[Params]:
-    """Return the parameters of each cell for `grid`, `samples` and `seed` of `sweep`; the last varies fastest."""
+    """Return the parameters of each cell for `grid`, `samples` and `seed` of `sweep`;
+    the last varies fastest.
+    """
     if isinstance(grid, Mapping) and grid:
         axes = {
             name: _check_axis(name, values, is_drawn=samples is not None)
@@ -55,7 +60,9 @@ def make_design(grid: Any, samples: int | None, seed: int) -> list[Params]:
 
 
 def _check_axis(name: Any, values: Any, *, is_drawn: bool) -> Any:
-    """Return the values of a parameter as a list; if cells are drawn at random, also as a distribution."""
+    """Return the values of a parameter as a list; if cells are drawn at random, also as
+    a distribution.
+    """
     has_distribution = hasattr(values, "rvs")
     if is_drawn and has_distribution:
         return values

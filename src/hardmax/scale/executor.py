@@ -1,11 +1,14 @@
-"""Tasks on Dask: the cluster, the answers of the cells, and the child processes of cells with a time limit.
+"""Tasks on Dask: the cluster, the answers of the cells, and the child processes of
+cells with a time limit.
 
-Dask's nanny restarts workers that die, and the scheduler gives their tasks to other workers. A task whose workers die
-repeatedly is run cell by cell, so that only the cell that kills its workers has an error.
+Dask's nanny restarts workers that die, and the scheduler gives their tasks to other
+workers. A task whose workers die repeatedly is run cell by cell, so that only the cell
+that kills its workers has an error.
 
-With a time limit, a task runs its cells in a child process, which is killed when a cell exceeds the limit. The child
-sends the answer of each cell on its own, so that finished cells are kept. `multiprocessing` cannot start it: workers of
-a cluster are usually daemonic processes.
+With a time limit, a task runs its cells in a child process, which is killed when a cell
+exceeds the limit. The child sends the answer of each cell on its own, so that finished
+cells are kept. `multiprocessing` cannot start it: workers of a cluster are usually
+daemonic processes.
 """
 
 import os
@@ -41,14 +44,18 @@ START_TIMEOUT = (
     120  # seconds in which a worker process on this machine must have started
 )
 CONTINUE = "Finished parts are kept: the same call continues."
-IGNORE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # the client stops the workers
+# the client stops the workers
+IGNORE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 LOCAL = {  # Dask's configuration of the cluster on this machine
     "distributed.scheduler.allowed-failures": 1,
     "distributed.scheduler.no-workers-timeout": f"{START_TIMEOUT}s",
-    "distributed.worker.daemon": False,  # cells may start processes by `multiprocessing`
-    "distributed.scheduler.worker-ttl": None,  # a worker cannot respond while its cell holds the GIL
-    # Never give up a nanny. By default, 15 s after a worker died, Dask closes its nanny for good if it has no worker at
-    # that moment: on a busy machine the next one may still be starting, or may have died, too.
+    # cells may start processes by `multiprocessing`
+    "distributed.worker.daemon": False,
+    # a worker cannot respond while its cell holds the GIL
+    "distributed.scheduler.worker-ttl": None,
+    # Never give up a nanny. By default, 15 s after a worker died, Dask closes its nanny
+    # for good if it has no worker at that moment: on a busy machine the next one may
+    # still be starting, or may have died, too.
     "distributed.deploy.lost-worker-timeout": "10000 days",
 }
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "BLIS")
@@ -59,7 +66,9 @@ POLL_SECONDS = 0.1  # between two checks that a silent child is alive
 
 
 class Task(NamedTuple):
-    """Cells of one part, which one worker runs. Plain values, which any version of hardmax can unpickle."""
+    """Cells of one part, which one worker runs. Plain values, which any version of
+    hardmax can unpickle.
+    """
 
     pickled: bytes  # the function
     seed: int
@@ -69,7 +78,9 @@ class Task(NamedTuple):
 
 
 def check_engine(engine: Engine, workers: int | None) -> None:
-    """Raise an error for an invalid engine, and for a number of workers with another engine than "local"."""
+    """Raise an error for an invalid engine, and for a number of workers with another
+    engine than "local".
+    """
     from distributed import Client
 
     if isinstance(engine, Client):
@@ -144,7 +155,9 @@ def connect(engine: Engine, workers: int | None) -> Iterator["Client"]:
 def run_tasks(
     client: "Client", tasks: Sequence[Task]
 ) -> Generator[tuple[Task, list[Answer]]]:
-    """Run tasks on the workers, and yield each with the answers of its cells when it is finished."""
+    """Run tasks on the workers, and yield each with the answers of its cells when it is
+    finished.
+    """
     from distributed import CancelledError, KilledWorker, as_completed
     from distributed.comm import CommClosedError
     from distributed.scheduler import NoValidWorkerError, NoWorkerError
@@ -170,7 +183,8 @@ def run_tasks(
                         )
                     ],
                 )
-            else:  # one by one: a worker that dies also fails the tasks that wait for it
+            # one by one: a worker that dies also fails the tasks that wait for it
+            else:
                 alone = [
                     task._replace(first=task.first + i, cells=[params])
                     for i, params in enumerate(task.cells)
@@ -200,7 +214,9 @@ def run_tasks(
 
 
 def _submit(client: "Client", task: Task) -> "Future[Any]":
-    """Submit a task as a nested function, which is pickled by value, so that workers of any version can refuse it."""
+    """Submit a task as a nested function, which is pickled by value, so that workers of
+    any version can refuse it.
+    """
 
     def run_task(fields: tuple[Any, ...], version: str) -> Any:
         from distributed import get_worker
@@ -233,7 +249,9 @@ def load_cell(pickled: bytes) -> Cell:
 
 
 def run_cells(task: Task) -> Iterator[Answer]:
-    """Yield the answer of each cell, in order; with a time limit, a cell that hangs or crashes has an error."""
+    """Yield the answer of each cell, in order; with a time limit, a cell that hangs or
+    crashes has an error.
+    """
     cell, limit, done = load_cell(task.pickled), task.time_limit, 0
     if limit is None:
         for index, params in enumerate(task.cells, task.first):
@@ -270,7 +288,9 @@ def run_cells(task: Task) -> Iterator[Answer]:
 
 @contextmanager
 def _start_child(task: Task) -> Iterator[tuple[Connection, subprocess.Popen[bytes]]]:
-    """Start a process that runs a task and leads a process group, which is killed when the block ends."""
+    """Start a process that runs a task and leads a process group, which is killed when
+    the block ends.
+    """
     ours, theirs = Pipe()
     with ours:
         with theirs:
@@ -299,9 +319,11 @@ def _start_child(task: Task) -> Iterator[tuple[Connection, subprocess.Popen[byte
 def _receive(
     connection: Connection, process: subprocess.Popen[bytes], limit: float
 ) -> Any:
-    """Return the next message; raise TimeoutError after the limit in seconds, EOFError if the child has ended.
+    """Return the next message; raise TimeoutError after the limit in seconds, EOFError
+    if the child has ended.
 
-    The pipe does not show that the child ended: a process that a cell has forked may hold the other end.
+    The pipe does not show that the child ended: a process that a cell has forked may
+    hold the other end.
     """
     end = time.monotonic() + limit
     while not connection.poll(POLL_SECONDS):
@@ -327,7 +349,9 @@ def run_child(descriptor: int) -> None:
 
 
 def _end_with_worker(connection: Connection) -> None:
-    """Kill this process and its group when the worker has ended, which closes the connection."""
+    """Kill this process and its group when the worker has ended, which closes the
+    connection.
+    """
     with suppress(EOFError, OSError):
         connection.recv()
     os.killpg(0, signal.SIGKILL)
@@ -336,8 +360,9 @@ def _end_with_worker(connection: Connection) -> None:
 def run_cell(cell: Cell, params: Params, seed: int, index: int) -> Answer:
     """Return the row of one cell, its seconds, and its error, if any.
 
-    Random numbers depend on the seed of the sweep and on the parameter "seed" of the cell, so that cells that differ in
-    other parameters have common random numbers; without that parameter, on the index of the cell.
+    Random numbers depend on the seed of the sweep and on the parameter "seed" of the
+    cell, so that cells that differ in other parameters have common random numbers;
+    without that parameter, on the index of the cell.
     """
     own = params.get(REPEAT)
     key = (

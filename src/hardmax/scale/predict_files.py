@@ -1,4 +1,6 @@
-"""Predictions for files of any size: a sweep over slices of the files, whose cells write the predictions."""
+"""Predictions for files of any size: a sweep over slices of the files, whose cells
+write the predictions.
+"""
 
 import json
 import shutil
@@ -53,7 +55,8 @@ def output_paths(out: Path, number: int) -> tuple[Path, Path]:
 
 @dataclass(frozen=True, repr=False)
 class PredictedFiles:
-    """Predictions for every text of some files, stored as Parquet in a folder. Its repr is a sentence.
+    """Predictions for every text of some files, stored as Parquet in a folder. Its repr
+    is a sentence.
 
     Iterating over it yields Arrow record batches in the order of the rows.
 
@@ -73,7 +76,9 @@ class PredictedFiles:
 
     @classmethod
     def open(cls, out: str | PathLike[str]) -> "PredictedFiles":
-        """Open the predictions in a folder, complete or not; a folder without any raises `ParameterError`."""
+        """Open the predictions in a folder, complete or not; a folder without any
+        raises `ParameterError`.
+        """
         return cls(SweepTable.open(Path(out) / SWEEP))
 
     @property
@@ -128,7 +133,9 @@ class PredictedFiles:
         return self.table().to_pandas()
 
     def _check_rows(self) -> None:
-        """Raise an error if there are no predictions, or files of predictions or token sums have changed."""
+        """Raise an error if there are no predictions, or files of predictions or token
+        sums have changed.
+        """
         if not self.rows:
             raise InputError(
                 "A table needs at least one row. Got none. Call `predict_files` again to continue."
@@ -144,11 +151,12 @@ class PredictedFiles:
     def tokens(self) -> "pd.DataFrame":
         """Return the contributions of each token to the predictions, sorted by size.
 
-        The columns are those of `HardmaxClassifier.contributions`: a token, the class `for` whose logit is meant, the
-        `count` of texts with the token, `sum`, `mean` and `mean_abs` of its contributions, `share`, its part of the
-        sum of all absolute contributions, and, unless texts have several labels, the same without `share` over the
-        texts predicted as each class.
-        Slices are added in order, so that the table does not depend on the workers.
+        The columns are those of `HardmaxClassifier.contributions`: a token, the class
+        `for` whose logit is meant, the `count` of texts with the token, `sum`, `mean`
+        and `mean_abs` of its contributions, `share`, its part of the sum of all
+        absolute contributions, and, unless texts have several labels, the same without
+        `share` over the texts predicted as each class. Slices are added in order, so
+        that the table does not depend on the workers.
         """
         with needed_for("`PredictedFiles.tokens`", None, "scale"):
             import pandas  # noqa: F401
@@ -201,34 +209,42 @@ def predict_files(
     progress: Progress | None = None,
     started: "Callable[[Client], object] | None" = None,
 ) -> PredictedFiles:
-    """Classify every text of files that may be larger than memory, on all cores or on a cluster, into a folder.
+    """Classify every text of files that may be larger than memory, on all cores or on a
+    cluster, into a folder.
 
-    Files are cut into slices of a few seconds of work, and each slice gets a Parquet file of predictions: row 1 is the
-    first text of a file, and the columns are those of `hardmax predict` without the strongest words. The same call on
-    the same folder continues an interrupted run; damaged predictions, and those for files that have changed, are
-    computed again. CSV, JSON lines and text files are copied to Parquet in `out` while the call runs. Columns that the
-    model reads beside the texts are found in every file by their names.
+    Files are cut into slices of a few seconds of work, and each slice gets a Parquet
+    file of predictions: row 1 is the first text of a file, and the columns are those of
+    `hardmax predict` without the strongest words. The same call on the same folder
+    continues an interrupted run; damaged predictions, and those for files that have
+    changed, are computed again. CSV, JSON lines and text files are copied to Parquet in
+    `out` while the call runs. Columns that the model reads beside the texts are found
+    in every file by their names.
 
-    In a script, call it below ``if __name__ == "__main__":``, because worker processes import the script.
+    In a script, call it below ``if __name__ == "__main__":``, because worker processes
+    import the script.
 
     Parameters
     ----------
     files : path, or list of paths
-        A .parquet, .csv, .tsv, .jsonl, .ndjson or .txt file, or a folder of such files, read in the order of their
-        names. With a folder or a list the predictions have a column `file`, and rows are counted per file.
+        A .parquet, .csv, .tsv, .jsonl, .ndjson or .txt file, or a folder of such files,
+        read in the order of their names. With a folder or a list the predictions have a
+        column `file`, and rows are counted per file.
     model : str or path
-        A folder that `HardmaxClassifier.save` wrote, or the name of a model inside the package.
+        A folder that `HardmaxClassifier.save` wrote, or the name of a model inside the
+        package.
     out : path
-        Folder for the predictions. Workers on other machines must have access to it, and to Parquet files.
+        Folder for the predictions. Workers on other machines must have access to it,
+        and to Parquet files.
     text : str, optional
-        The column of texts; the default is the only column with a usual name, or the only one. The columns of JSON
-        lines are the keys of the first 1,000 lines.
+        The column of texts; the default is the only column with a usual name, or the
+        only one. The columns of JSON lines are the keys of the first 1,000 lines.
     encoder : path, optional
-        Folder of the encoder that the model was trained with; "minilm" is found without it.
+        Folder of the encoder that the model was trained with; "minilm" is found without
+        it.
     explain : bool
-        Whether to add a column `explanation`: for each text the list of its tokens with the contribution of each to the
-        logit, or, with more than two classes or several labels, to the logit of each, as in
-        `HardmaxClassifier.explain_many`.
+        Whether to add a column `explanation`: for each text the list of its tokens with
+        the contribution of each to the logit, or, with more than two classes or several
+        labels, to the logit of each, as in `HardmaxClassifier.explain_many`.
     at_least : float
         The prediction is "not sure" if its probability is smaller.
     delimiter, encoding : str, optional
@@ -250,7 +266,8 @@ def predict_files(
     Raises
     ------
     ParameterError
-        If there is no such file, model or column, an option is invalid, or `out` holds other predictions.
+        If there is no such file, model or column, an option is invalid, or `out` holds
+        other predictions.
     InputError
         If a part of a file cannot be read; the message names it.
 
@@ -341,7 +358,9 @@ def predict_files(
 
 
 def _find_kept(out: Path, configuration: Configuration) -> frozenset[int]:
-    """Return the slices with the same input and unchanged predictions, forget others; refuse other predictions."""
+    """Return the slices with the same input and unchanged predictions, forget others;
+    refuse other predictions.
+    """
     import pyarrow.parquet as pq
 
     kept, folder, cells = set[int](), out / SWEEP, configuration.design
@@ -396,7 +415,8 @@ def _delete_others(out: Path, slices: Iterable[int]) -> None:
 
 @dataclass(frozen=True)
 class SlicePredictor:
-    """The cell of the sweep: it writes the predictions and token sums of a slice, and returns the hashes of the files.
+    """The cell of the sweep: it writes the predictions and token sums of a slice, and
+    returns the hashes of the files.
 
     Its fields, the slice and the version determine the files.
     """
@@ -478,7 +498,9 @@ def load_once(
 def _make_explanations(
     encoded: Encoded, terms: FloatArray, names: "pa.Array"
 ) -> "pa.Array":
-    """Return for each text its tokens in order, each with its contribution to the logit, or to each logit."""
+    """Return for each text its tokens in order, each with its contribution to the
+    logit, or to each logit.
+    """
     import pyarrow as pa
 
     values = pa.array(terms.ravel())
@@ -492,7 +514,8 @@ def _make_explanations(
 
 
 def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Table":
-    """Return a row for each token and each predicted class `answer`, by its index, with sums for each logit.
+    """Return a row for each token and each predicted class `answer`, by its index, with
+    sums for each logit.
 
     With several labels per text there is one group of texts, 0.
     """
@@ -521,7 +544,9 @@ def _make_sums_table(model: Model, sums: TokenSums, names: "pa.Array") -> "pa.Ta
 
 
 def _write(table: "pa.Table", path: Path) -> None:
-    """Write a file atomically; keep the file of another worker. Dictionary encoding pays only for texts."""
+    """Write a file atomically; keep the file of another worker. Dictionary encoding
+    pays only for texts.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,7 +1,8 @@
 """Slices of input files: consecutive rows that fit in memory, read from Parquet.
 
-CSV, JSON lines and text files are first copied to Parquet, one row group per slice, so that a file that cannot be read
-is refused before any prediction, and so that workers read all formats alike.
+CSV, JSON lines and text files are first copied to Parquet, one row group per slice, so
+that a file that cannot be read is refused before any prediction, and so that workers
+read all formats alike.
 """
 
 from collections.abc import Collection, Iterator
@@ -31,7 +32,9 @@ BUFFER_BYTES = 1 << 20  # of Parquet that are read together
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows `start` to `stop` - 1 of a file, counted from 0. All fields can be written as JSON."""
+    """Rows `start` to `stop` - 1 of a file, counted from 0. All fields can be written
+    as JSON.
+    """
 
     number: int
     file: str
@@ -53,7 +56,9 @@ class Slice:
 
 
 def find_files(paths: Any, out: Path) -> list[tuple[Path, str | None]]:
-    """Return the files of a path, a folder or a list of them, in order, with names if there may be several."""
+    """Return the files of a path, a folder or a list of them, in order, with names if
+    there may be several.
+    """
     if not isinstance(paths, str | PathLike):
         return [
             (path, name or str(each))
@@ -94,7 +99,8 @@ def make_slices(
     copies: Path,
     values: Collection[str] = (),
 ) -> tuple[list[Slice], list[str]]:
-    """Return the slices of files, copied to `copies` if they are not Parquet, and a sentence for each guess.
+    """Return the slices of files, copied to `copies` if they are not Parquet, and a
+    sentence for each guess.
 
     Every file has the columns `values` beside its texts.
     """
@@ -147,7 +153,9 @@ def _check_unchanged(path: Path, size: int, modified_ns: int) -> None:
 def _choose_columns(
     columns: list[str], text: str | None, path: Path, values: Collection[str]
 ) -> list[str]:
-    """Return the column of texts and the columns `values`; raise an error for one that is missing."""
+    """Return the column of texts and the columns `values`; raise an error for one that
+    is missing.
+    """
     others = [choose_column(columns, name, path, "columns") for name in values]
     return [choose_column(columns, text, path, taken=values), *others]
 
@@ -155,7 +163,9 @@ def _choose_columns(
 def _cut_parquet(
     path: Path, text: str | None, values: Collection[str]
 ) -> tuple[str, list[int]]:
-    """Return the column of texts, and the number of rows of each slice, from the footer of the file."""
+    """Return the column of texts, and the number of rows of each slice, from the footer
+    of the file.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -198,9 +208,11 @@ def _copy_texts(
     text: str | None,
     values: Collection[str],
 ) -> tuple[str, list[int]]:
-    """Copy texts and columns as row groups of at most MAX_ROWS rows and about MAX_BYTES of texts, all as strings.
+    """Copy texts and columns as row groups of at most MAX_ROWS rows and about MAX_BYTES
+    of texts, all as strings.
 
-    Return the column of texts, which the first block has, and the number of rows of each group.
+    Return the column of texts, which the first block has, and the number of rows of
+    each group.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -230,7 +242,9 @@ def _copy_texts(
 def _read_rows(
     blocks: "Iterator[DataFrame]", names: list[str], path: Path
 ) -> Iterator[list[str | None]]:
-    """Yield the text of each row, an empty one if it is missing, and the other columns as they are written."""
+    """Yield the text of each row, an empty one if it is missing, and the other columns
+    as they are written.
+    """
     rows = count(1)
     for block in blocks:
         columns = [
@@ -252,7 +266,9 @@ def _next_group(rows: Iterator[list[str | None]]) -> Iterator[list[str | None]]:
 
 
 def read_slice(part: Slice, values: Collection[str] = ()) -> list[str]:
-    """Return the texts of a slice, with the values of other columns; a missing text is an empty one."""
+    """Return the texts of a slice, with the values of other columns; a missing text is
+    an empty one.
+    """
     import pyarrow.parquet as pq
 
     path, names = Path(part.file), [part.column, *values]

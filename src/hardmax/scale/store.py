@@ -1,7 +1,9 @@
-"""The folder of a sweep: Parquet parts, and `manifest.jsonl`, which lists them with their hashes.
+"""The folder of a sweep: Parquet parts, and `manifest.jsonl`, which lists them with
+their hashes.
 
-The first line of the manifest is the configuration, each further line a finished part. Only the client writes it. A
-last line that is incomplete, because the client was killed, is cut off.
+The first line of the manifest is the configuration, each further line a finished part.
+Only the client writes it. A last line that is incomplete, because the client was
+killed, is cut off.
 """
 
 import json
@@ -58,7 +60,9 @@ class Part(NamedTuple):
 
 
 class Manifest:
-    """The manifest of a folder: the configuration of its sweep and the parts that are finished."""
+    """The manifest of a folder: the configuration of its sweep and the parts that are
+    finished.
+    """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -81,7 +85,9 @@ class Manifest:
 
     @classmethod
     def create(cls, folder: Path, configuration: Configuration) -> "Manifest":
-        """Return the manifest of a folder; write one with this configuration if there is none."""
+        """Return the manifest of a folder; write one with this configuration if there
+        is none.
+        """
         if not (folder / FILE).exists():
             with written_whole(folder / FILE, once=True) as temporary:
                 temporary.write_text(
@@ -90,7 +96,9 @@ class Manifest:
         return cls(folder)
 
     def __enter__(self) -> "Manifest":
-        """Open the manifest for writing, in one process at a time; forget damaged parts, and delete other ones."""
+        """Open the manifest for writing, in one process at a time; forget damaged
+        parts, and delete other ones.
+        """
         try:
             import fcntl
         except ImportError:
@@ -120,7 +128,9 @@ class Manifest:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        os.sync()  # once: after a power failure, parts that do not have the hash of the manifest are computed again
+        # once: after a power failure, parts that do not have the hash of the manifest
+        # are computed again
+        os.sync()
 
     def write(
         self, first: int, cells: Sequence[Params], answers: Sequence[Answer]
@@ -182,7 +192,9 @@ def has_hash(path: Path, digest: str) -> bool:
 def make_table(
     first: int, cells: Sequence[Params], answers: Sequence[Answer]
 ) -> "pa.Table":
-    """Return one row per cell: its index, its parameters, the values that it returned, its seconds, its error."""
+    """Return one row per cell: its index, its parameters, the values that it returned,
+    its seconds, its error.
+    """
     import pyarrow as pa
 
     rows = [params | row for params, (row, _, _) in zip(cells, answers, strict=True)]
@@ -196,7 +208,9 @@ def make_table(
 
 
 def _make_columns(rows: list[dict[str, Any]]) -> "dict[str, pa.Array]":
-    """Return a column for each name in some row; values without a common type become texts."""
+    """Return a column for each name in some row; values without a common type become
+    texts.
+    """
     import pyarrow as pa
 
     columns = {}
@@ -212,7 +226,9 @@ def _make_columns(rows: list[dict[str, Any]]) -> "dict[str, pa.Array]":
 
 
 def join_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return parts as one table. Missing values are null; a column without a common type becomes texts."""
+    """Return parts as one table. Missing values are null; a column without a common
+    type becomes texts.
+    """
     import pyarrow as pa
 
     try:

@@ -48,7 +48,9 @@ class SweepTable:
 
     @classmethod
     def open(cls, out: str | PathLike[str]) -> "SweepTable":
-        """Open the sweep in a folder, complete or not; a folder without a manifest raises `ParameterError`."""
+        """Open the sweep in a folder, complete or not; a folder without a manifest
+        raises `ParameterError`.
+        """
         return cls(Manifest(out))
 
     @property
@@ -87,7 +89,9 @@ class SweepTable:
         return self.status
 
     def table(self) -> "pa.Table":
-        """Return the rows in the order of the cells: index, parameters, returned values, seconds, error."""
+        """Return the rows in the order of the cells: index, parameters, returned
+        values, seconds, error.
+        """
         with needed_for("The table of a sweep", None, "scale"):
             import pyarrow.parquet as pq
         if not self.rows:
@@ -130,19 +134,22 @@ def sweep(
     progress: Progress | None = None,
     started: "Callable[[Client], object] | None" = None,
 ) -> SweepTable:
-    """Run one function on many parameters, on all cores or on a cluster, into one table.
+    """Run one function on many parameters, on all cores or on a cluster, into one
+    table.
 
-    A row depends on the function, its parameters, the seed and its index: not on the order, nor on the workers. The
-    same call on the same folder continues an interrupted sweep. A cell that fails, exceeds `time_limit` or crashes is a
-    row with its error.
+    A row depends on the function, its parameters, the seed and its index: not on the
+    order, nor on the workers. The same call on the same folder continues an interrupted
+    sweep. A cell that fails, exceeds `time_limit` or crashes is a row with its error.
 
-    In a script, call it below ``if __name__ == "__main__":``, because worker processes import the script.
+    In a script, call it below ``if __name__ == "__main__":``, because worker processes
+    import the script.
 
     Parameters
     ----------
     cell : callable, or the name of a built-in one
-        `cell(params, rng)` returns a row: a dict of numbers, texts, booleans, None, or lists of them. It must depend on
-        nothing else. `hardmax sweep --help` lists the built-in cells, such as "leaders".
+        `cell(params, rng)` returns a row: a dict of numbers, texts, booleans, None, or
+        lists of them. It must depend on nothing else. `hardmax sweep --help` lists the
+        built-in cells, such as "leaders".
     grid : dict of lists, or list of dicts
         Every combination of the lists, or the parameters of each cell.
     out : path
@@ -152,18 +159,20 @@ def sweep(
     workers : int, optional
         Number of worker processes with "local"; the default is one per core.
     samples : int, optional
-        Number of cells to draw at random from lists, and from distributions of `scipy.stats`, instead of every
-        combination.
+        Number of cells to draw at random from lists, and from distributions of
+        `scipy.stats`, instead of every combination.
     seed : int
-        Cells with a parameter "seed" of value s have ``numpy.random.SeedSequence(seed, spawn_key=(s,))``: common random
-        numbers, so that cells that differ in alpha, say, have the same tokens. Cell i without it has the key (i,).
-        Built-in cells have "seed", 0 by default, and with `samples` the index of the cell.
+        Cells with a parameter "seed" of value s have ``numpy.random.SeedSequence(seed,
+        spawn_key=(s,))``: common random numbers, so that cells that differ in alpha,
+        say, have the same tokens. Cell i without it has the key (i,). Built-in cells
+        have "seed", 0 by default, and with `samples` the index of the cell.
     time_limit : float, optional
         Seconds after which a cell is stopped.
     progress : callable, optional
         Called with (cells done, cells in total) after each part.
     started : callable, optional
-        Called with the client when it is connected; `client.dashboard_link` is the address of Dask's dashboard.
+        Called with the client when it is connected; `client.dashboard_link` is the
+        address of Dask's dashboard.
 
     Returns
     -------
@@ -215,7 +224,9 @@ def run(
     report: Callable[[Manifest, Sequence[Answer]], None],
     started: "Callable[[Client], object] | None",
 ) -> SweepTable:
-    """Start or continue the sweep of a configuration in a folder; `report` is called after each part, and may raise."""
+    """Start or continue the sweep of a configuration in a folder; `report` is called
+    after each part, and may raise.
+    """
     with needed_for("`hardmax.sweep`", None, "scale"):
         import cloudpickle
         import distributed  # noqa: F401
@@ -261,7 +272,9 @@ def run(
 
 
 def _hash_source(function: Cell) -> str:
-    """Return the hash of the source of a function, or an empty text if it cannot be read."""
+    """Return the hash of the source of a function, or an empty text if it cannot be
+    read.
+    """
     try:
         return sha256(inspect.getsource(function).encode()).hexdigest()[:12]
     except (OSError, TypeError):

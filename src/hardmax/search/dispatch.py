@@ -1,7 +1,8 @@
 """Choose the method of a search: the one named, or the fastest for the shape.
 
-Compiled code has to be loaded, and once per installation compiled. Small calls run in NumPy meanwhile; the kernel is
-loaded once NumPy's accumulated work exceeds the loading time, and compiled once it exceeds the compilation time.
+Compiled code has to be loaded, and once per installation compiled. Small calls run in
+NumPy meanwhile; the kernel is loaded once NumPy's accumulated work exceeds the loading
+time, and compiled once it exceeds the compilation time.
 """
 
 import os
@@ -56,7 +57,8 @@ MAX_GAPS_D, MIN_GAPS = (
 )  # dimensions and products between which several searches beat all products
 
 PACKAGE = Path(__file__).parents[1]
-LAST_COMPILED = {  # each kernel, and the function that is compiled last of all that it needs
+# each kernel, and the function that is compiled last of all that it needs
+LAST_COMPILED = {
     "hull": "search.hull._walk",
     "growing": "search.growing._near_maxima",
     "hull_cache": "search.hull_heads.step",
@@ -91,7 +93,9 @@ def is_loaded(kernel: str) -> bool:
 
 @cache
 def is_stored(kernel: str) -> bool:
-    """Return whether numba's cache on disk has a kernel that was compiled after the last change of its sources."""
+    """Return whether numba's cache on disk has a kernel that was compiled after the
+    last change of its sources.
+    """
     folder, module, function = LAST_COMPILED[kernel].split(".")
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     place = Path(chosen) if chosen else PACKAGE / folder / "__pycache__"
@@ -118,7 +122,9 @@ def check_kernel(kernel: str) -> str:
 
 
 def explain_choice(kernel: str, products: float) -> tuple[bool, str]:
-    """Return whether a compiled kernel is to find a number of products, and the reason as a sentence."""
+    """Return whether a compiled kernel is to find a number of products, and the reason
+    as a sentence.
+    """
     if products < MIN_COMPILED:
         return False, "NumPy finds this few products before compiled code has started."
     if not has_numba():
@@ -139,7 +145,8 @@ def explain_choice(kernel: str, products: float) -> tuple[bool, str]:
 
 
 def use_compiled(kernel: str, products: float) -> bool:
-    """Return whether a compiled kernel is to run; if not, count the work that NumPy does in its place.
+    """Return whether a compiled kernel is to run; if not, count the work that NumPy
+    does in its place.
 
     The logger "hardmax" gets the reason at level DEBUG.
     """
@@ -159,12 +166,16 @@ def count_numpy_work(kernel: str, products: float) -> None:
 
 
 def products_of_batch(batch: int, n: float, m: float) -> float:
-    """Return the products of one token set that take NumPy as long as a batch of n queries and m keys each."""
+    """Return the products of one token set that take NumPy as long as a batch of n
+    queries and m keys each.
+    """
     return NUMPY_CALL + batch * (2 * n * m + NUMPY_ELEMENT)
 
 
 def is_small(d: int, tokens: int, single: bool) -> bool:
-    """Return whether "small" searches batch elements of this size; `single` states that they are float32."""
+    """Return whether "small" searches batch elements of this size; `single` states that
+    they are float32.
+    """
     return (
         0 < tokens <= MAX_SMALL_PLANE
         if d == 2
@@ -197,8 +208,9 @@ def search_batch(
 class Search:
     """Find near-maxima, layer after layer, and record what ran and why.
 
-    `kernel` is a name from `KERNELS`; "auto" takes the fastest for the shape. `gaps` states whether gaps are wanted: by
-    how much the maxima lead the keys that are not near them.
+    `kernel` is a name from `KERNELS`; "auto" takes the fastest for the shape. `gaps`
+    states whether gaps are wanted: by how much the maxima lead the keys that are not
+    near them.
     """
 
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
@@ -217,7 +229,9 @@ class Search:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Return what ran, why, and the number of queries; an empty dict if there was none."""
+        """Return what ran, why, and the number of queries; an empty dict if there was
+        none.
+        """
         queries = self.ran.total()
         return (
             {"kernel": str(self), "why": self.why, "queries": queries}
@@ -237,11 +251,13 @@ class Search:
         slack: FloatArray,
         seen: Seen = None,
     ) -> tuple[Sets, FloatArray | None]:
-        """Return every key whose product with a query is within `slack` of the largest, and the gaps if NumPy ran.
+        """Return every key whose product with a query is within `slack` of the largest,
+        and the gaps if NumPy ran.
 
-        Queries (n, d), keys (m, d) and slack (n,) are floats; the hull of a plane takes coordinates to be at most 1 in
-        size. `seen` is the number of keys that each query sees, from the first, or a mask (n, m) of them. Raises
-        TooMany if the sets would take more memory than the tokens do; then pass fewer queries at a time.
+        Queries (n, d), keys (m, d) and slack (n,) are floats; the hull of a plane takes
+        coordinates to be at most 1 in size. `seen` is the number of keys that each
+        query sees, from the first, or a mask (n, m) of them. Raises TooMany if the sets
+        would take more memory than the tokens do; then pass fewer queries at a time.
         """
         name = self._choose(queries, keys, seen)
         if name == "numpy":
@@ -288,7 +304,9 @@ class Search:
         seen: Seen,
         name: str,
     ) -> Sets:
-        """Run "scan", or NumPy if another kernel has left few rows and "scan" is not loaded."""
+        """Run "scan", or NumPy if another kernel has left few rows and "scan" is not
+        loaded.
+        """
         numpy_pays = (
             self.kernel == "auto"
             and name != "scan"
@@ -303,7 +321,9 @@ class Search:
         return scan.near_maxima(queries, keys, slack, seen)
 
     def _choose(self, queries: FloatArray, keys: FloatArray, seen: Seen) -> str:
-        """Return the kernel to run: the one that is named, or the fastest for this shape that is worth loading."""
+        """Return the kernel to run: the one that is named, or the fastest for this
+        shape that is worth loading.
+        """
         products, d, limited = len(queries) * len(keys), keys.shape[1], seen is not None
         if seen is not None and seen.ndim == 2:
             self.why = "A mask needs all products."
@@ -366,7 +386,9 @@ _shared: ContextVar[Search | None] = ContextVar("the search of a run", default=N
 
 @contextmanager
 def share_search() -> Iterator[Search]:
-    """Let all rules inside the block use one search, so that a run can report what ran and why."""
+    """Let all rules inside the block use one search, so that a run can report what ran
+    and why.
+    """
     search = Search()
     token = _shared.set(search)
     try:

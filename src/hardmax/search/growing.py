@@ -1,17 +1,22 @@
-"""d = 2: the convex hull of keys that arrive one after another, and the largest products among those that have arrived.
+"""d = 2: the convex hull of keys that arrive one after another, and the largest
+products among those that have arrived.
 
-The upper and the lower hull are kept apart; the lower one is the upper one of the negated plane. Each is a sequence of
-strict vertices by x, in blocks, so that a search takes log h steps and an insertion moves one block. Keys that may have
-a largest product without being a vertex, which lie on an edge or below the last vertex at its x, hang in a list at the
-vertex where their edge starts. A key below that never becomes a maximum again, because hulls only grow. With depth 0 a
-key leaves a list at most once, except for the list of the last vertex, which moves as a whole: n insertions search
-O(n log h) vertices and move O(n) blocks.
+The upper and the lower hull are kept apart; the lower one is the upper one of the
+negated plane. Each is a sequence of strict vertices by x, in blocks, so that a search
+takes log h steps and an insertion moves one block. Keys that may have a largest product
+without being a vertex, which lie on an edge or below the last vertex at its x, hang in
+a list at the vertex where their edge starts. A key below that never becomes a maximum
+again, because hulls only grow. With depth 0 a key leaves a list at most once, except
+for the list of the last vertex, which moves as a whole: n insertions search O(n log h)
+vertices and move O(n) blocks.
 
-The signs of determinants and of products with differences of keys are exact: floats with an error bound, then sums of
-all rounding errors (Shewchuk 1997). Nonzero coordinates must lie within 2^-400 and 2^400 in size for that.
+The signs of determinants and of products with differences of keys are exact: floats
+with an error bound, then sums of all rounding errors (Shewchuk 1997). Nonzero
+coordinates must lie within 2^-400 and 2^400 in size for that.
 
-`near_maxima` answers causal queries up to a slack. It keeps keys up to `depth` below the hull: products are computed of
-the lists at edges with an end that is near-maximal, since a product on an edge is at most that of one of its ends.
+`near_maxima` answers causal queries up to a slack. It keeps keys up to `depth` below
+the hull: products are computed of the lists at edges with an end that is near-maximal,
+since a product on an edge is at most that of one of its ends.
 """
 
 from functools import partial
@@ -47,7 +52,9 @@ class Chain(NamedTuple):
 
 
 def new_chains(count: int, keys: int) -> Chain:
-    """Return the arrays of empty chains for at most `keys` keys each, with one more axis in front."""
+    """Return the arrays of empty chains for at most `keys` keys each, with one more
+    axis in front.
+    """
     blocks = 4 * keys // BLOCK + 4
     order = np.ascontiguousarray(
         np.broadcast_to(np.arange(blocks, dtype=np.int32), (count, blocks))
@@ -106,7 +113,9 @@ def _sign_of_sum(p: Pair, q: Pair, r: Pair, s: Pair) -> int:
 
 @njit
 def _turn(keys: FloatArray, a: int, b: int, x: float, y: float) -> int:
-    """Return the sign of (b - a) x (p - a) for p = (x, y): 1 where p is above the edge from a to b."""
+    """Return the sign of (b - a) x (p - a) for p = (x, y): 1 where p is above the edge
+    from a to b.
+    """
     ax, ay, bx, by = keys[a, 0], keys[a, 1], keys[b, 0], keys[b, 1]
     one, other = (bx - ax) * (y - ay), (by - ay) * (x - ax)
     value, error = one - other, 4 * UNIT * (abs(one) + abs(other))
@@ -130,7 +139,9 @@ def rise(keys: FloatArray, a: int, b: int, x: float, y: float) -> int:
 
 @njit
 def at(chain: Chain, rank: int, offset: int) -> int:
-    """Return the vertex at a place; -1 outside. One step past the end of a block is the start of the next."""
+    """Return the vertex at a place; -1 outside. One step past the end of a block is the
+    start of the next.
+    """
     if offset < 0:
         if rank == 0:
             return -1
@@ -171,7 +182,9 @@ def _find(chain: Chain, keys: FloatArray, side: float, x: float) -> tuple[int, i
 
 @njit
 def _insert(chain: Chain, rank: int, offset: int, key: int) -> None:
-    """Insert a vertex before a place. A full block is halved; the last one stays full for keys in ascending order."""
+    """Insert a vertex before a place. A full block is halved; the last one stays full
+    for keys in ascending order.
+    """
     order, sizes, slots, used = chain.order, chain.sizes, chain.slots, chain.used
     if offset == 0 and rank > 0 and (sizes[order[rank - 1]] < BLOCK or rank == used[0]):
         rank, offset = rank - 1, sizes[order[rank - 1]]
@@ -217,8 +230,9 @@ def _remove(chain: Chain, rank: int, offset: int) -> None:
 def _is_below(chain: Chain, keys: FloatArray, side: float, x: float, y: float) -> bool:
     """Return whether a point is below the chain, strictly, and left of its last vertex.
 
-    A point below the first vertex has a smaller product with every query of this side, whose y is positive. With y = 0
-    and x > 0 those at the last x have the largest, and the queries with x < 0 belong to the other side.
+    A point below the first vertex has a smaller product with every query of this side,
+    whose y is positive. With y = 0 and x > 0 those at the last x have the largest, and
+    the queries with x < 0 belong to the other side.
     """
     rank, offset = _find(chain, keys, side, side * x)
     after, before = at(chain, rank, offset), at(chain, rank, offset - 1)
@@ -229,7 +243,9 @@ def _is_below(chain: Chain, keys: FloatArray, side: float, x: float, y: float) -
 
 @njit
 def _keep(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -> None:
-    """Append a key that is not above the chain to the list of a vertex, unless it is deeper than `depth`."""
+    """Append a key that is not above the chain to the list of a vertex, unless it is
+    deeper than `depth`.
+    """
     x, y = keys[key, 0], keys[key, 1]
     if depth == 0.0:
         if _is_below(chain, keys, side, x, y):
@@ -248,7 +264,9 @@ def _keep(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -
 
 @njit
 def _release(chain: Chain, vertex: int, loose: int) -> int:
-    """Move the list of a vertex in front of a list of loose keys, and return its first key."""
+    """Move the list of a vertex in front of a list of loose keys, and return its first
+    key.
+    """
     key, chain.hang[vertex] = chain.hang[vertex], -1
     while key >= 0:
         after, chain.link[key] = chain.link[key], loose
@@ -323,7 +341,9 @@ def add(chain: Chain, keys: FloatArray, side: float, depth: float, key: int) -> 
 
 @njit
 def best_place(chain: Chain, keys: FloatArray, x: float, y: float) -> tuple[int, int]:
-    """Return the place of the leftmost vertex with the largest product with q = (x, y), which looks to this side."""
+    """Return the place of the leftmost vertex with the largest product with q = (x, y),
+    which looks to this side.
+    """
     order, slots, low, high = chain.order, chain.slots, 0, chain.used[0] - 1
     while low < high:  # among the first vertices of the blocks
         middle = (low + high) // 2
@@ -362,9 +382,11 @@ def one_chain(chains: Chain, c: int) -> Chain:
 def near_maxima(
     queries: FloatArray, keys: FloatArray, slack: FloatArray, seen: IntArray
 ) -> Sets:
-    """Return `reference.near_maxima` for queries that see the first `seen` (rows,) keys each.
+    """Return `reference.near_maxima` for queries that see the first `seen` (rows,) keys
+    each.
 
-    Sets are empty for queries that are nearly zero, and for some where many keys are within rounding of the hull.
+    Sets are empty for queries that are nearly zero, and for some where many keys are
+    within rounding of the hull.
     """
     depths, rows = find_depths(queries, slack), np.argsort(seen, kind="stable")
     rows, depth = rows[depths[rows] < MAX_DEPTH], largest_depth(depths)
@@ -398,7 +420,9 @@ def _near_maxima(
     sizes: IntArray,
     side: int,
 ) -> IntArray:
-    """Write the first members and the sizes of the sets of one side; return rows and members of those with several."""
+    """Write the first members and the sizes of the sets of one side; return rows and
+    members of those with several.
+    """
     chain, sign, added, visits, count = (
         one_chain(chains, side),
         1.0 - 2.0 * side,

@@ -1,17 +1,22 @@
 """d = 2: the convex hull of the keys, and for each query a binary search by angle.
 
-The largest product with q is at the vertex whose outward normals enclose q, so a query costs log h for a hull of h
-vertices. Exactness needs more than the vertices: every key that rounding cannot tell from the largest has to be found.
+The largest product with q is at the vertex whose outward normals enclose q, so a query
+costs log h for a hull of h vertices. Exactness needs more than the vertices: every key
+that rounding cannot tell from the largest has to be found.
 
-1. A polygon with vertices among the keys, from those that are farthest in eight directions.
-2. The shell: keys that are not deeper than `depth` inside it. A key with a disc of that radius around it inside the
-   polygon is behind it in each direction q by at least depth |q|. With depth > slack / |q| it is never near-maximal.
-3. The chain: the shell in the order of the boundary. Key i is within `width` of a boundary point b_i, and <q, b> rises
-   and falls once around the polygon. So from any start a walk to both sides that ends where the product is below
-   best - slack - 2 width |q| has seen every near-maximal key.
+1. A polygon with vertices among the keys, from those that are farthest in eight
+   directions.
+2. The shell: keys that are not deeper than `depth` inside it. A key with a disc of that
+   radius around it inside the polygon is behind it in each direction q by at least
+   depth |q|. With depth > slack / |q| it is never near-maximal.
+3. The chain: the shell in the order of the boundary. Key i is within `width` of a
+   boundary point b_i, and <q, b> rises and falls once around the polygon. So from any
+   start a walk to both sides that ends where the product is below best - slack - 2
+   width |q| has seen every near-maximal key.
 
-A polygon that misses vertices by rounding costs time, not correctness: (2) and (3) measure what they rely on. Keys are
-scaled by the caller so that no coordinate exceeds 1; margins of 64 units of rounding rest on that.
+A polygon that misses vertices by rounding costs time, not correctness: (2) and (3)
+measure what they rely on. Keys are scaled by the caller so that no coordinate exceeds
+1; margins of 64 units of rounding rest on that.
 """
 
 from functools import partial
@@ -26,7 +31,9 @@ from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.threads import Output, collect_sets, entry
 
 MAX_WIDTH = 1e-2  # a walk along a wider band visits too many keys
-MAX_DEPTH = 1e-6  # queries that need a deeper shell, because they are nearly zero, are left to another method
+# queries that need a deeper shell, because they are nearly zero, are left to another
+# method
+MAX_DEPTH = 1e-6
 ALL = np.empty(0, np.intp)
 MAX_BUCKETS = 1 << 16
 QUERIES_PER_TASK = 2048
@@ -36,14 +43,17 @@ WORK_PER_QUERY = 1000  # multiplications that take as long
 class Hull(NamedTuple):
     """The polygon, and the keys along its boundary."""
 
-    angles: FloatArray  # (h,) of the normals of its edges, counterclockwise, ascending, in [0, 4)
+    # (h,) of the normals of its edges, counterclockwise, ascending, in [0, 4)
+    angles: FloatArray
     chain: IntArray  # (c,) keys of the shell in the order of the boundary
     place: IntArray  # (h,) position in the chain at which the keys of each edge start
     width: float  # largest distance of a key of the chain from the boundary
 
     @classmethod
     def of(cls, keys: FloatArray, depth: float) -> "Hull | None":
-        """Find the hull and all keys within `depth` of its boundary; None for degenerate polygons."""
+        """Find the hull and all keys within `depth` of its boundary; None for
+        degenerate polygons.
+        """
         x, y = keys.T
         extremes = np.unique(
             [
@@ -65,7 +75,9 @@ class Hull(NamedTuple):
 
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Sets:
-    """Return `reference.near_maxima`; empty sets for queries near zero, or for all where the hull is degenerate."""
+    """Return `reference.near_maxima`; empty sets for queries near zero, or for all
+    where the hull is degenerate.
+    """
     n, depths = len(queries), find_depths(queries, slack)
     hull = Hull.of(keys, largest_depth(depths))
     if hull is None:
@@ -85,7 +97,9 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
 
 
 def find_depths(queries: FloatArray, slack: FloatArray) -> FloatArray:
-    """Return how deep inside the hull a near-maximal key can lie for each query: (rows,), at least 1 for q = 0."""
+    """Return how deep inside the hull a near-maximal key can lie for each query:
+    (rows,), at least 1 for q = 0.
+    """
     lengths = np.maximum(
         np.maximum(np.abs(queries[:, 0]), np.abs(queries[:, 1])), 5e-324
     )  # at most |q|
@@ -94,13 +108,16 @@ def find_depths(queries: FloatArray, slack: FloatArray) -> FloatArray:
 
 
 def largest_depth(depths: FloatArray) -> float:
-    """Return how deep a shell has to be for all queries that are not nearly zero, rounding included."""
+    """Return how deep a shell has to be for all queries that are not nearly zero,
+    rounding included.
+    """
     return 1.01 * float(depths[depths < MAX_DEPTH].max(initial=0.0)) + 64 * UNIT
 
 
 @entry()
 def _polygon(keys: FloatArray, some: IntArray) -> IntArray:
-    """Return the vertices of the hull of some keys, counterclockwise, by Andrew's monotone chain with certain turns.
+    """Return the vertices of the hull of some keys, counterclockwise, by Andrew's
+    monotone chain with certain turns.
 
     They start at the edge whose normal has the smallest angle.
     """
@@ -141,7 +158,9 @@ def _turns_left(keys: FloatArray, i: int, j: int, k: int) -> bool:
 
 @njit(inline="always")
 def _angle(x: float, y: float) -> float:
-    """Return a number in [0, 4) that grows with the angle of (x, y), without trigonometry."""
+    """Return a number in [0, 4) that grows with the angle of (x, y), without
+    trigonometry.
+    """
     size = abs(x) + abs(y)
     p = y / size if size > 0 else 0.0
     if x < 0:
@@ -164,12 +183,14 @@ def _angles(keys: FloatArray, vertices: IntArray) -> FloatArray:
 def _shell(
     keys: FloatArray, some: IntArray, vertices: IntArray, depth: float
 ) -> tuple[IntArray, IntArray, FloatArray, float]:
-    """Return which of some keys (of all if none is named) are not deeper than `depth` inside the polygon.
+    """Return which of some keys (of all if none is named) are not deeper than `depth`
+    inside the polygon.
 
-    With c a centre, the gauge s of a key is the largest <n_e, k - c> / <n_e, v_e - c> over the edges, taken at the edge
-    that the ray from c through the key meets. A disc of radius r around c inside the polygon puts one of radius
-    (1 - s) r around the key inside it, by convexity. Also returns the edge of each, its position along it, and the
-    largest distance from the boundary.
+    With c a centre, the gauge s of a key is the largest <n_e, k - c> / <n_e, v_e - c>
+    over the edges, taken at the edge that the ray from c through the key meets. A disc
+    of radius r around c inside the polygon puts one of radius (1 - s) r around the key
+    inside it, by convexity. Also returns the edge of each, its position along it, and
+    the largest distance from the boundary.
     """
     h = len(vertices)
     x0, y0 = keys[vertices, 0].mean(), keys[vertices, 1].mean()
@@ -256,7 +277,9 @@ def _walk(
     tasks: IntArray,
     output: Output,
 ) -> None:
-    """Find the near-maxima of the queries of some tasks; none where a query is nearly zero."""
+    """Find the near-maxima of the queries of some tasks; none where a query is nearly
+    zero.
+    """
     angles, chain, width = hull.angles, hull.chain, 2.02 * hull.width
     n, c, h, scale = len(queries), len(along), len(angles), (len(buckets) - 1) / 4
     for task in tasks:

@@ -1,7 +1,9 @@
-"""Exact hard attention on hulls that grow, for a batch of heads: what `HullCache` compiles.
+"""Exact hard attention on hulls that grow, for a batch of heads: what `HullCache`
+compiles.
 
-Keys that are equal are one key with several uses: a hash table finds it, and its values are kept as their sum, the
-latest or the first, by the rule for ties. So a query reads one row for each distinct key of its set.
+Keys that are equal are one key with several uses: a hash table finds it, and its values
+are kept as their sum, the latest or the first, by the rule for ties. So a query reads
+one row for each distinct key of its set.
 """
 
 from typing import Any, NamedTuple
@@ -18,12 +20,17 @@ MEAN, LATEST, FIRST = range(3)  # rules for ties
 
 
 class Heads(NamedTuple):
-    """Hulls of several heads, with the values of their distinct keys, which are numbered as they arrive."""
+    """Hulls of several heads, with the values of their distinct keys, which are
+    numbered as they arrive.
+    """
 
     keys: FloatArray  # (heads, keys, 2)
-    values: FloatArray  # (heads, keys, dv) their sum, the latest or the first, by the rule for ties
-    uses: AnyArray  # (heads, keys, 3) first and latest index of a key, and how often it was appended
-    previous: AnyArray  # (heads, keys) index at which the key of an index was appended before, -1 for never
+    # (heads, keys, dv) their sum, the latest or the first, by the rule for ties
+    values: FloatArray
+    # (heads, keys, 3) first and latest index of a key, and how often it was appended
+    uses: AnyArray
+    # (heads, keys) index at which the key of an index was appended before, -1 for never
+    previous: AnyArray
     table: AnyArray  # (heads, slots) hash table of keys, -1 for none
     totals: FloatArray  # (heads, dv) sum of all values
     counts: AnyArray  # (heads, 3) indices, distinct keys, and the latest of these
@@ -111,7 +118,9 @@ def _append(head: Heads, x: float, y: float, value: FloatArray, rule: int) -> No
 def _answer(
     head: Heads, x: float, y: float, rule: int, out: FloatArray, members: IntArray
 ) -> int:
-    """Write the answer to a query; return the size of its set, whose members are written where there is room."""
+    """Write the answer to a query; return the size of its set, whose members are
+    written where there is room.
+    """
     keys, values, uses, counts = head.keys, head.values, head.uses, head.counts
     size = 0
     out[:] = 0.0
@@ -178,9 +187,11 @@ def step(
     starts: IntArray,
     members: IntArray,
 ) -> None:
-    """Append keys (heads, m, 2) and values, and answer queries (heads, n, 2), index after index, for some heads.
+    """Append keys (heads, m, 2) and values, and answer queries (heads, n, 2), index
+    after index, for some heads.
 
-    Writes outputs (heads, n, dv), sizes of sets to all but the first of `starts`, and members where there is room.
+    Writes outputs (heads, n, dv), sizes of sets to all but the first of `starts`, and
+    members where there is room.
     """
     n = queries.shape[1]
     for h in some:

@@ -1,12 +1,15 @@
-"""Few dimensions, keys that are nearly equally far from their centre: SciPy's k-d tree on lifted keys.
+"""Few dimensions, keys that are nearly equally far from their centre: SciPy's k-d tree
+on lifted keys.
 
-With M the largest |k|, the keys (k, sqrt(M^2 - |k|^2)) all have length M, and for a query p of length M
+With M the largest |k|, the keys (k, sqrt(M^2 - |k|^2)) all have length M, and for a
+query p of length M
 
     |(p, 0) - (k, sqrt(M^2 - |k|^2))|^2 = 2 M^2 - 2 <p, k>,
 
-so the largest product belongs to the nearest key. On a sphere `scan` must compute all products; for n = 100,000 and
-d = 3 the tree is 40 times as fast. Where lengths differ, or no key is near the direction of a query, a tree visits
-nearly all keys: `pays` finds out by a sample, which decides about time alone.
+so the largest product belongs to the nearest key. On a sphere `scan` must compute all
+products; for n = 100,000 and d = 3 the tree is 40 times as fast. Where lengths differ,
+or no key is near the direction of a query, a tree visits nearly all keys: `pays` finds
+out by a sample, which decides about time alone.
 """
 
 import numpy as np
@@ -46,10 +49,12 @@ def pays(queries: FloatArray, keys: FloatArray) -> bool:
 
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Sets:
-    """Return `reference.near_maxima`; empty sets for queries near zero, or for all where keys are near one point.
+    """Return `reference.near_maxima`; empty sets for queries near zero, or for all
+    where keys are near one point.
 
-    Computed squares of distances are off by less than 8 (d + 8) units of rounding of M^2, an additive constant per
-    query apart. A key within the slack by some order of the float64 sum is within twice the slack exactly.
+    Computed squares of distances are off by less than 8 (d + 8) units of rounding of
+    M^2, an additive constant per query apart. A key within the slack by some order of
+    the float64 sum is within twice the slack exactly.
     """
     (n, d), sizes = queries.shape, np.zeros(len(queries), np.intp)
     points = keys - _centre(keys)

@@ -20,13 +20,15 @@ def near_maxima(
     seen: Seen = None,
     most: float = np.inf,
 ) -> tuple[Sets, FloatArray]:
-    """Return, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
+    """Return, for each query, every key whose product is within `slack`, (rows,) and
+    not negative, of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
 
-    With `seen` query i sees only the first seen[i] keys (rows,), or the keys at which seen[i] (rows, m) is True; at
-    least one. Also returns the gaps (rows,) from each maximum down to the best key outside the set; infinite where the
-    set holds every key. Raises TooMany where several rows have more than `most` members in all.
+    With `seen` query i sees only the first seen[i] keys (rows,), or the keys at which
+    seen[i] (rows, m) is True; at least one. Also returns the gaps (rows,) from each
+    maximum down to the best key outside the set; infinite where the set holds every
+    key. Raises TooMany where several rows have more than `most` members in all.
     """
     rows, m = len(queries), len(keys)
     height = max(1, min(rows, TILE // m))
@@ -69,10 +71,11 @@ def near_maxima_of_elements(
     mask: BoolArray | None = None,
     causal: bool = False,
 ) -> Sets:
-    """Return the sets of a batch: queries (batch, w, d), keys (batch, n, d), and slack (batch * w,).
+    """Return the sets of a batch: queries (batch, w, d), keys (batch, n, d), and slack
+    (batch * w,).
 
-    `mask` (batch, n) is True for keys that are seen; with `causal` query i sees only the keys 0 to i. Sets are empty
-    where a query sees no key.
+    `mask` (batch, n) is True for keys that are seen; with `causal` query i sees only
+    the keys 0 to i. Sets are empty where a query sees no key.
     """
     (batch, w, _), n = queries.shape, keys.shape[1]
     height, rows = (

@@ -1,12 +1,15 @@
-"""Any number of dimensions: float32 finds where the maximum may be, float64 decides there.
+"""Any number of dimensions: float32 finds where the maximum may be, float64 decides
+there.
 
-For a query q, the float32 maximum of each panel of 16 keys is known up to a bound e. A key within `slack` of the
-largest float64 product lies in a panel whose maximum is at least best - slack - 2 e, so only those panels, often one,
-are computed in float64. What is returned therefore does not depend on float32.
+For a query q, the float32 maximum of each panel of 16 keys is known up to a bound e. A
+key within `slack` of the largest float64 product lies in a panel whose maximum is at
+least best - slack - 2 e, so only those panels, often one, are computed in float64. What
+is returned therefore does not depend on float32.
 
-Keys are taken about the middle c of the box around them, since <q, k> and <q, k - c> have the same argmax, and in the
-order of falling |k - c|: as <q, k - c> <= |q| |k - c|, a query is done once its best product exceeds that bound for
-all that follow. In low dimension this leaves few keys; in high dimension, or with `limits`, all are scanned.
+Keys are taken about the middle c of the box around them, since <q, k> and <q, k - c>
+have the same argmax, and in the order of falling |k - c|: as <q, k - c> <= |q| |k - c|,
+a query is done once its best product exceeds that bound for all that follow. In low
+dimension this leaves few keys; in high dimension, or with `limits`, all are scanned.
 """
 
 from typing import NamedTuple
@@ -36,15 +39,19 @@ QUERIES_PER_TASK = 256
 PACKING = 8.0  # multiplications that take as long as packing one number
 LEVELS = 64  # of |k - c|^2, by which keys are sorted
 UNIT32 = 2.0**-24  # rounding of one float32 operation, relative
-MIN_PRODUCT = 1e-303  # above the smallest normal number, so that no multiple of it is a slow denormal number
+# above the smallest normal number, so that no multiple of it is a slow denormal number
+MIN_PRODUCT = 1e-303
 MIN_LENGTH = np.float32(1e-18)  # its square is still a normal number
 ALL_LANES = (1 << LANES) - 1
 
 
 class Panels(NamedTuple):
-    """Keys of every batch element as (panel, coordinate, key of the panel), flat; c is the middle of their box."""
+    """Keys of every batch element as (panel, coordinate, key of the panel), flat; c is
+    the middle of their box.
+    """
 
-    order: IntArray  # (batch, panels * 16) which key stands where; the last one fills up its panel
+    # (batch, panels * 16) which key stands where; the last one fills up its panel
+    order: IntArray
     counts: IntArray  # (batch,) number of keys seen
     coarse: AnyArray  # (batch, panels * d * 16) float32, k - c scaled to at most 1
     fine: FloatArray  # (batch, panels * d * 16) as given
@@ -59,13 +66,16 @@ class Queries(NamedTuple):
     """Workspace of 16 queries."""
 
     fine: FloatArray  # (16 * d,) as given, query after query
-    coarse: AnyArray  # (d * 16,) float32, each scaled to about 1, coordinate after coordinate
+    # (d * 16,) float32, each scaled to about 1, coordinate after coordinate
+    coarse: AnyArray
     scale: FloatArray  # (16,) the power of two that scales a query to about 1
     slack: FloatArray  # (16,)
-    margin: AnyArray  # (16,) float32, slack with twice the error bound, scaled as the products
+    # (16,) float32, slack with twice the error bound, scaled as the products
+    margin: AnyArray
     length: AnyArray  # (16,) float32, |q| scaled
     best: AnyArray  # (16,) float32
-    cuts: AnyArray  # (16,) float32, the least maximum of a panel that may hold a near-maximum
+    # (16,) float32, the least maximum of a panel that may hold a near-maximum
+    cuts: AnyArray
     limits: IntArray  # (16,) number of keys seen
     full: IntArray  # (16,) number of panels seen in full
     maxima: AnyArray  # (panels * 16,) float32
@@ -76,7 +86,9 @@ class Queries(NamedTuple):
 
 @njit(fastmath=FLAGS)
 def list_seen(mask: AnyArray, element: int, m: int, seen: IntArray) -> int:
-    """Write the keys of a batch element that are seen, all of them where the mask is empty; return their number."""
+    """Write the keys of a batch element that are seen, all of them where the mask is
+    empty; return their number.
+    """
     count = 0
     for key in range(m):
         if mask.size == 0 or mask[element, key]:
@@ -87,7 +99,9 @@ def list_seen(mask: AnyArray, element: int, m: int, seen: IntArray) -> int:
 
 @njit(inline="always", fastmath=FLAGS)
 def slack_of_products(d: int, highest: float, size: float) -> float:
-    """Return `exact.argmax.slack_of` for exact positions: |q|_1 = size, and keys with coordinates up to `highest`."""
+    """Return `exact.argmax.slack_of` for exact positions: |q|_1 = size, and keys with
+    coordinates up to `highest`.
+    """
     return 2.02 * ((d + 4) * UNIT * highest * size + d * TINY)
 
 
@@ -95,7 +109,9 @@ def slack_of_products(d: int, highest: float, size: float) -> float:
 def _find_centre(
     keys: AnyArray, seen: IntArray, centre: FloatArray
 ) -> tuple[float, float]:
-    """Write the middle of the box around the keys seen; return the largest |coordinate| about zero and about it."""
+    """Write the middle of the box around the keys seen; return the largest |coordinate|
+    about zero and about it.
+    """
     d, highest, spread = len(centre), 0.0, 0.0
     low, high = centre, np.empty(d)
     for r in range(d):
@@ -122,7 +138,9 @@ def _sort(
     order: IntArray,
     reach: AnyArray,
 ) -> None:
-    """Order the keys seen by falling distance, up to a level, and write the largest distance from each panel on."""
+    """Order the keys seen by falling distance, up to a level, and write the largest
+    distance from each panel on.
+    """
     count, farthest, squares = len(seen), MIN_SCALED, np.empty(len(seen))
     for i in range(count):
         square = 0.0
@@ -157,7 +175,9 @@ def _sort(
 def _pack(
     elements: IntArray, keys: AnyArray, mask: BoolArray, in_order: bool, panels: Panels
 ) -> None:
-    """Sort the keys of some batch elements into panels, without those that a mask hides, if it is not empty."""
+    """Sort the keys of some batch elements into panels, without those that a mask
+    hides, if it is not empty.
+    """
     m, d = keys.shape[1:]
     seen, centre = np.empty(m, np.intp), np.empty(d)
     for element in elements:
@@ -216,11 +236,13 @@ def _allocate(d: int, panels: int) -> Queries:
 def _bound_errors(
     d: int, slack: float, total: float, by: float, scale: float, highest: float
 ) -> tuple[float, np.float32]:
-    """Return the slack of a query with |q|_1 = `total`, and the same for float32 products, whose error it includes.
+    """Return the slack of a query with |q|_1 = `total`, and the same for float32
+    products, whose error it includes.
 
-    With |k - c|_max scaled to 1, both inputs, their product and a sum of d are off by (d + 3) rounding units of |q|_1,
-    and the comparison by a few more; the float64 products that count are off by (d + 2) of theirs, for k.
-    A slack below zero stands for the error of the float64 products themselves.
+    With |k - c|_max scaled to 1, both inputs, their product and a sum of d are off by
+    (d + 3) rounding units of |q|_1, and the comparison by a few more; the float64
+    products that count are off by (d + 2) of theirs, for k. A slack below zero stands
+    for the error of the float64 products themselves.
     """
     size, rounding = total * by, (d + 4) * UNIT * highest * total
     if slack < 0.0:
@@ -241,7 +263,9 @@ def _load_query(
     highest: float,
     queries: Queries,
 ) -> None:
-    """Store a query in float64, its scale, its slack, its length, and the margin of its float32 products."""
+    """Store a query in float64, its scale, its slack, its length, and the margin of its
+    float32 products.
+    """
     d, largest, total, square = len(query), MIN_SCALED, 0.0, 0.0
     for r in range(d):
         value = np.float64(query[r])
@@ -274,7 +298,9 @@ class Task(NamedTuple):
 def _load_group(
     task: Task, top: int, element: int, panels: Panels, queries: Queries
 ) -> None:
-    """Load 16 queries, the last one again where there are fewer, and scale them into their lanes."""
+    """Load 16 queries, the last one again where there are fewer, and scale them into
+    their lanes.
+    """
     count, d = panels.counts[element], task.queries.shape[1]
     for lane in range(LANES):
         row = min(top + lane, len(task.queries) - 1)
@@ -302,7 +328,9 @@ def _load_group(
 
 @njit(fastmath=FLAGS)
 def _scan(coarse: AnyArray, reach: AnyArray, d: int, queries: Queries) -> int:
-    """Find the maxima of panels, until no later key is seen or can be near-maximal; return their number."""
+    """Find the maxima of panels, until no later key is seen or can be near-maximal;
+    return their number.
+    """
     best, maxima, full = queries.best, queries.maxima, queries.full.min()
     count = (queries.limits.max() + LANES - 1) // LANES
     for panel in range(count):
@@ -339,7 +367,9 @@ def _scan(coarse: AnyArray, reach: AnyArray, d: int, queries: Queries) -> int:
 
 @njit(inline="always", fastmath=FLAGS)
 def _list_hits(queries: Queries, scanned: int) -> None:
-    """List the scanned panels of each query that may hold a near-maximum; one that is seen in part always may."""
+    """List the scanned panels of each query that may hold a near-maximum; one that is
+    seen in part always may.
+    """
     cuts, found = queries.cuts, queries.found
     for lane in range(LANES):
         cuts[lane] = queries.best[lane] - queries.margin[lane]
@@ -364,7 +394,9 @@ def _list_hits(queries: Queries, scanned: int) -> None:
 def _decide(
     fine: FloatArray, d: int, lane: int, queries: Queries
 ) -> tuple[int, int, float]:
-    """Compute float64 products of the hits; return the number of near-maxima, the place of the last, and the cut."""
+    """Compute float64 products of the hits; return the number of near-maxima, the place
+    of the last, and the cut.
+    """
     products, top, count = queries.products, -np.inf, queries.found[lane]
     for i in range(count):
         at = queries.hits[lane, i] * LANES
@@ -420,7 +452,9 @@ def _write(
     queries: Queries,
     output: Output,
 ) -> int:
-    """Write the near-maxima of the first `count` of 16 queries from `row` on; return the room that is used then."""
+    """Write the near-maxima of the first `count` of 16 queries from `row` on; return
+    the room that is used then.
+    """
     for lane in range(count):
         size, place, cut = _decide(fine, task.keys.shape[1], lane, queries)
         output.sizes[row + lane] = size
@@ -447,7 +481,9 @@ def _search_rows(
     panels: Panels,
     output: Output,
 ) -> int:
-    """Find the near-maxima of some queries of a batch element; return the room that the members of tied ones need."""
+    """Find the near-maxima of some queries of a batch element; return the room that the
+    members of tied ones need.
+    """
     task, queries, panels, output = (
         borrow(task),
         borrow(queries),
@@ -505,7 +541,9 @@ def near_maxima(
     slack: FloatArray,
     limits: IntArray | None = None,
 ) -> Sets:
-    """Return, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
+    """Return, for each query, every key whose float64 product is within `slack` of the
+    largest; see the reference.
+    """
     return near_maxima_of_batch(
         queries[None], keys[None], slack, limits=limits, most=MAX_MEMBERS
     )[0]
@@ -520,10 +558,11 @@ def near_maxima_of_batch(
     limits: IntArray | None = None,
     most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
-    """Return the same for queries (batch, n, d) and keys (batch, m, d), and where all members are equal keys.
+    """Return the same for queries (batch, n, d) and keys (batch, m, d), and where all
+    members are equal keys.
 
-    Without `slack` it is the error of the products. With `mask` (batch, m) only keys where it is true are seen, with
-    `causal` only the first i + 1 of them by query i.
+    Without `slack` it is the error of the products. With `mask` (batch, m) only keys
+    where it is true are seen, with `causal` only the first i + 1 of them by query i.
     """
     (batch, n, d), m = queries.shape, keys.shape[1]
     queries, keys = as_plain(queries), as_plain(keys)
@@ -564,5 +603,7 @@ def near_maxima_of_batch(
 
 
 def as_plain(array: AnyArray) -> AnyArray:
-    """Return a contiguous and writeable array, as numba would compile again for another kind."""
+    """Return a contiguous and writeable array, as numba would compile again for another
+    kind.
+    """
     return np.require(array, requirements=["C", "W"])

@@ -1,11 +1,13 @@
 """Argmax sets of one layer, and classes of equal tokens.
 
-C_i = argmax_j <A z_i, z_j> is a set of indices for each i. Nearly all have one member, so they are kept row after row
-in two flat arrays, and every operation on them is one NumPy call. The sets of a batch of token sets are one such
-object, too: row b * n + i holds members of batch element b.
+C_i = argmax_j <A z_i, z_j> is a set of indices for each i. Nearly all have one member,
+so they are kept row after row in two flat arrays, and every operation on them is one
+NumPy call. The sets of a batch of token sets are one such object, too: row b * n + i
+holds members of batch element b.
 
-Equal tokens have equal C_i and stay equal, so the engine works on classes with multiplicities. The classes come in
-lexicographic order, which makes every later number independent of the order of the tokens.
+Equal tokens have equal C_i and stay equal, so the engine works on classes with
+multiplicities. The classes come in lexicographic order, which makes every later number
+independent of the order of the tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +26,17 @@ MAX_MEMBERS = 1 << 22  # members that one search returns: 32 MB
 
 
 class TooMany(Exception):
-    """More members than a search may return for several rows; the caller passes fewer rows at a time."""
+    """More members than a search may return for several rows; the caller passes fewer
+    rows at a time.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Sets:
     """Argmax sets of many rows, as two flat arrays; `sets[i]` is C_i.
 
-    C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query sees no key.
+    C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query
+    sees no key.
 
     Attributes
     ----------
@@ -83,7 +88,9 @@ class Sets:
     def from_first(
         cls, first: IntArray, sizes: IntArray, tied_members: IntArray
     ) -> "Sets":
-        """Return sets from the first member and size of each row, and the members of all rows with several."""
+        """Return sets from the first member and size of each row, and the members of
+        all rows with several.
+        """
         if not len(tied_members) and sizes.all():
             return cls(np.arange(len(first) + 1), first)
         members = np.repeat(first, sizes)
@@ -104,7 +111,9 @@ class Sets:
 
     @cached_property
     def targets(self) -> IntArray:
-        """The first member of each C_i, the only one where |C_i| = 1; -1 where there is none."""
+        """The first member of each C_i, the only one where |C_i| = 1; -1 where there is
+        none.
+        """
         if self.single:
             return self.members
         targets = np.full(len(self), -1)
@@ -146,14 +155,18 @@ class Sets:
         return self.concatenate(new).take(places)
 
     def flatten(self, n: int, m: int) -> "Sets":
-        """Return the sets of a batch of n queries and m keys as those of one token set: members count all keys."""
+        """Return the sets of a batch of n queries and m keys as those of one token set:
+        members count all keys.
+        """
         return Sets(
             self.starts,
             self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes),
         )
 
     def mean(self, values: AnyArray, counts: IntArray) -> AnyArray:
-        """Return c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
+        """Return c_i, the mean of the values of C_i with multiplicities: shape (rows,
+        d); 0 for an empty set.
+        """
         means = values.take(self.targets, axis=0)
         if len(self.tied):
             tied = self.take(self.tied)
@@ -165,7 +178,9 @@ class Sets:
         return means
 
     def shares(self, i: Index, counts: IntArray) -> tuple[list[int], list[int], int]:
-        """Return members, their integer weights in lowest terms, and the sum of those: P_ij = weight / sum."""
+        """Return members, their integer weights in lowest terms, and the sum of those:
+        P_ij = weight / sum.
+        """
         members = self[i].tolist()
         if len(members) == 1:
             return members, [1], 1
@@ -179,7 +194,9 @@ class Sets:
         return lcm(*{self.shares(i, counts)[2] for i in self.tied})
 
     def matrix(self, counts: IntArray) -> "scipy.sparse.csr_array":
-        """Return the row-stochastic matrix P over classes, weighted by multiplicity; zeros for an empty set."""
+        """Return the row-stochastic matrix P over classes, weighted by multiplicity;
+        zeros for an empty set.
+        """
         owners = np.repeat(np.arange(len(self)), self.sizes)
         weights = counts[self.members].astype(np.float64)
         parts = weights / np.bincount(owners, weights, len(self))[owners]
@@ -189,7 +206,9 @@ class Sets:
 
 
 def _weighted_means(weights: "scipy.sparse.csr_array", values: AnyArray) -> AnyArray:
-    """Return the means of the rows of `values` under integer weights, also where their sums would overflow."""
+    """Return the means of the rows of `values` under integer weights, also where their
+    sums would overflow.
+    """
     total = weights.sum(axis=1)[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         means = (weights @ values) / total
@@ -225,7 +244,9 @@ class Classes:
 
     @classmethod
     def singly(cls, tokens: AnyArray) -> "Classes":
-        """Return one class per token, in the order given: for rules that depend on positions."""
+        """Return one class per token, in the order given: for rules that depend on
+        positions.
+        """
         each = np.arange(len(tokens))
         return cls(tokens, each, each, np.ones_like(each))
 
@@ -245,7 +266,9 @@ class Classes:
 
 
 def _lexicographic(tokens: AnyArray) -> IntArray:
-    """Return the lexicographic order of the rows; other coordinates matter where the first are equal."""
+    """Return the lexicographic order of the rows; other coordinates matter where the
+    first are equal.
+    """
     order = np.argsort(tokens[:, 0], kind="stable")
     first = tokens[order, 0]
     equal = first[1:] == first[:-1]

@@ -1,13 +1,16 @@
 """Vector instructions of 16 lanes for the compiled searches.
 
-Keys come in panels of 16, coordinate by coordinate. The inner loops multiply 16 lanes by single numbers with every sum
-in a register. LLVM does not find that from a loop in numba, which keeps the sums in memory and is 14 to 22 times as
-slow (`python -m benchmarks vectors_128`). Vectors have 16 lanes, which LLVM maps to the registers of any processor.
-`scan`, `symmetric` and `small` need no other hand-written instructions; flows have their own sums.
+Keys come in panels of 16, coordinate by coordinate. The inner loops multiply 16 lanes
+by single numbers with every sum in a register. LLVM does not find that from a loop in
+numba, which keeps the sums in memory and is 14 to 22 times as slow (`python -m
+benchmarks vectors_128`). Vectors have 16 lanes, which LLVM maps to the registers of any
+processor. `scan`, `symmetric` and `small` need no other hand-written instructions;
+flows have their own sums.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# Arguments that are not annotated are values of LLVM or the builder of its instructions.
+# Arguments that are not annotated are values of LLVM or the builder of its
+# instructions.
 
 from functools import cache, partial, reduce, wraps
 from typing import Any
@@ -24,18 +27,21 @@ FLOAT64 = (ir.VectorType(ir.DoubleType(), LANES), 8)
 INT32 = (ir.VectorType(ir.IntType(32), LANES), 4)  # 16 sums, or 16 pairs of int16
 int64, float32, float64 = types.int64, types.float32, types.float64
 
-# Error bounds hold for any order of summation, and inputs are finite. A product of scale factors must not be
-# reassociated, as a partial product may overflow and meet a zero: compute it in a function without these flags.
+# Error bounds hold for any order of summation, and inputs are finite. A product of
+# scale factors must not be reassociated, as a partial product may overflow and meet a
+# zero: compute it in a function without these flags.
 FLAGS = {"nnan", "nsz", "reassoc", "contract"}
-MIN_SCALED = 1e-150  # smaller sizes are not scaled up to 1, as the product of two scales would overflow
+# smaller sizes are not scaled up to 1, as the product of two scales would overflow
+MIN_SCALED = 1e-150
 
 
 @cache
 def count_accumulators() -> int:
-    """Return how many sums of 16 float32 fit into registers, beside 16 numbers, a broadcast one and their product.
+    """Return how many sums of 16 float32 fit into registers, beside 16 numbers, a
+    broadcast one and their product.
 
-    The processor that numba compiles for need not be this one. Which registers it has is read off what LLVM makes of
-    an addition of 16 lanes.
+    The processor that numba compiles for need not be this one. Which registers it has
+    is read off what LLVM makes of an addition of 16 lanes.
     """
     name = config.CPU_NAME or binding.get_host_cpu_name()
     features = config.CPU_FEATURES
@@ -63,7 +69,8 @@ def count_accumulators() -> int:
 def intrinsic(result, *kinds):
     """Make a numba function of one that builds LLVM instructions.
 
-    An argument of kind None is an array; the function gets the address of its first number.
+    An argument of kind None is an array; the function gets the address of its first
+    number.
     """
 
     def decorate(build):
@@ -131,7 +138,9 @@ def _as_bits(builder, lanes):
 
 
 def _sum_products(builder, lanes, others, d, width, columns, kind):
-    """Return sums over r < d of lanes[r, :] * others[r, s] for some columns s of `width`; int16 come in pairs."""
+    """Return sums over r < d of lanes[r, :] * others[r, s] for some columns s of
+    `width`; int16 come in pairs.
+    """
 
     def address(start, row, width, column):
         return builder.gep(
@@ -156,7 +165,9 @@ def _sum_products(builder, lanes, others, d, width, columns, kind):
 
 
 def _add_product(builder, total, left, right):
-    """Add a product to a sum, or the products of a pair of int16; processors have one instruction for either."""
+    """Add a product to a sum, or the products of a pair of int16; processors have one
+    instruction for either.
+    """
     if not _is_integer(total):
         product = builder.fmul(left, right, flags=("contract",))
         return builder.fadd(total, product, flags=("contract",))
@@ -176,7 +187,9 @@ def _add_product(builder, total, left, right):
 
 
 def _all_products(builder, queries, panel, d):
-    """Yield products of 16 queries with each key of a panel, as many at a time as registers hold."""
+    """Yield products of 16 queries with each key of a panel, as many at a time as
+    registers hold.
+    """
     step, kind = (
         count_accumulators(),
         FLOAT32 if panel.type.pointee == ir.FloatType() else INT32,
@@ -199,7 +212,9 @@ def _reduce(builder, operation, vector, **flags):
 
 @intrinsic(types.void, None, None, int64, int64, None, int64, None)
 def panel_maxima(builder, queries, panels, panel_at, d, out, out_at, best):
-    """Write, for 16 queries, the largest float32 product with the 16 keys of a panel, and raise `best` to it."""
+    """Write, for 16 queries, the largest float32 product with the 16 keys of a panel,
+    and raise `best` to it.
+    """
     largest = reduce(
         partial(maximum, builder),
         _all_products(builder, queries, builder.gep(panels, [panel_at]), d),
@@ -214,9 +229,11 @@ def panel_maxima(builder, queries, panels, panel_at, d, out, out_at, best):
 def panel_winners(
     builder, queries, panels, panel_at, d, count, offset, best, second, index
 ):
-    """Update the best and second best float32 products of 16 queries with the first `count` keys of a panel.
+    """Update the best and second best float32 products of 16 queries with the first
+    `count` keys of a panel.
 
-    `index` holds the position of the best key as a float: `offset` of its panel, plus its position there.
+    `index` holds the position of the best key as a float: `offset` of its panel, plus
+    its position there.
     """
     first, next_one, place = (
         load(builder, start, FLOAT32) for start in (best, second, index)
@@ -239,7 +256,9 @@ def panel_winners(
 
 @intrinsic(float64, None, int64, None, int64, int64, None, int64, int64)
 def panel_products(builder, panels, panel_at, query, query_at, d, out, out_at, seen):
-    """Write the float64 products of a query with 16 keys, minus infinity from `seen` on, and return the largest."""
+    """Write the float64 products of a query with 16 keys, minus infinity from `seen`
+    on, and return the largest.
+    """
     lanes, others = builder.gep(panels, [panel_at]), builder.gep(query, [query_at])
     products = _sum_products(builder, lanes, others, d, 1, range(1), FLOAT64)[0]
     numbers = ir.Constant(ir.VectorType(ir.IntType(64), LANES), list(range(LANES)))
@@ -273,11 +292,13 @@ def float64_above(builder, values, at, cut):
 
 @intrinsic(int64, None, int64, int64, int64, None, int64, int64, None)
 def tile_maxima(builder, panels, rows_at, columns_at, pairs, cuts, rows, columns, out):
-    """Write the largest products of 16 tokens of one panel with those of another, and of these with the former.
+    """Write the largest products of 16 tokens of one panel with those of another, and
+    of these with the former.
 
-    Lane l of vector t is the product of token l of the one panel with token t of the other: the former maxima are
-    taken over the vectors, the latter over the lanes of each vector. Panels hold int16 in pairs. Returns the maxima
-    that exceed the cuts of their tokens as 32 bits.
+    Lane l of vector t is the product of token l of the one panel with token t of the
+    other: the former maxima are taken over the vectors, the latter over the lanes of
+    each vector. Panels hold int16 in pairs. Returns the maxima that exceed the cuts of
+    their tokens as 32 bits.
     """
     one, other = (builder.gep(panels, [at]) for at in (rows_at, columns_at))
     vectors = list(_all_products(builder, one, other, pairs))
@@ -299,7 +320,9 @@ def tile_maxima(builder, panels, rows_at, columns_at, pairs, cuts, rows, columns
 
 @intrinsic(int64, None, int64, int64, int64, None, int64)
 def products_above(builder, panels, panel_at, token_at, pairs, cuts, at):
-    """Return which of 16 tokens of a panel have a product of at least cuts[at] with one token of another, as bits."""
+    """Return which of 16 tokens of a panel have a product of at least cuts[at] with one
+    token of another, as bits.
+    """
     one, other = (builder.gep(panels, [start]) for start in (panel_at, token_at))
     products = _sum_products(builder, one, other, pairs, LANES, range(1), INT32)[0]
     cut = broadcast(builder, builder.load(builder.gep(cuts, [at])))
@@ -308,7 +331,9 @@ def products_above(builder, panels, panel_at, token_at, pairs, cuts, at):
 
 @intrinsic(float64, float64)
 def scale_to_one(builder, size):
-    """Return the power of two that brings `size` into [1, 4), at most 2^1001 so that multiples do not overflow."""
+    """Return the power of two that brings `size` into [1, 4), at most 2^1001 so that
+    multiples do not overflow.
+    """
     bits = ir.IntType(64)
     exponent = builder.and_(
         builder.bitcast(size, bits), bits(0x7FE << 52)
@@ -328,7 +353,8 @@ def lowest_bit(builder, bits):
 
 @_numba_intrinsic
 def borrow(_, arrays):
-    """Return an array or a tuple of arrays without counting references, which takes longer than a search of few keys.
+    """Return an array or a tuple of arrays without counting references, which takes
+    longer than a search of few keys.
 
     The caller of the function that borrows holds the arrays until it returns.
     """

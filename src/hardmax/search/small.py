@@ -1,19 +1,25 @@
-"""Batches of small token sets: the best two float32 products of every query, which nearly always decide.
+"""Batches of small token sets: the best two float32 products of every query, which
+nearly always decide.
 
-Keys and queries of a batch element are scaled by powers of two to coordinates of at most 4, and rounded to float32.
-With u = 2^-24, a float32 product of d terms then has an error of at most e = (d + 4) u |q| |k|; queries so short that
-numbers below the range of float32 matter are left to float64. A key that leads by more than 2 e and the slack of
-float64, at most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a thousandth of 2 e, is the argmax. Queries z A are off by a
-vector of length (d + 3) u |A|_F |z|, and not longer than |A|_F |z|, so that e is at most (2 d + 8) u |A|_F |z| |k|. The
-few other queries are compared in float64.
+Keys and queries of a batch element are scaled by powers of two to coordinates of at
+most 4, and rounded to float32. With u = 2^-24, a float32 product of d terms then has an
+error of at most e = (d + 4) u |q| |k|; queries so short that numbers below the range of
+float32 matter are left to float64. A key that leads by more than 2 e and the slack of
+float64, at most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a thousandth of 2 e, is the
+argmax. Queries z A are off by a vector of length (d + 3) u |A|_F |z|, and not longer
+than |A|_F |z|, so that e is at most (2 d + 8) u |A|_F |z| |k|. The few other queries
+are compared in float64.
 
-In the plane, keys deep inside the hull are left out first. Some of the farthest keys make a closed path. If a key lies
-to the left of all its edges by at least r, the path goes round it, so the ray from it through any point of the disc of
-radius r around it meets an edge beyond that point: the disc is inside the hull. Such a key is behind another one in
-each direction q by at least r |q|; with r > slack / |q| it is never near-maximal. The path goes through the farthest
-keys in eight directions, then through the farthest beyond each of its edges.
+In the plane, keys deep inside the hull are left out first. Some of the farthest keys
+make a closed path. If a key lies to the left of all its edges by at least r, the path
+goes round it, so the ray from it through any point of the disc of radius r around it
+meets an edge beyond that point: the disc is inside the hull. Such a key is behind
+another one in each direction q by at least r |q|; with r > slack / |q| it is never
+near-maximal. The path goes through the farthest keys in eight directions, then through
+the farthest beyond each of its edges.
 
-For 256 token sets of 256 tokens this is 3 (d = 2) and 2 times (d = 16) as fast as `scan`, which sorts the keys first.
+For 256 token sets of 256 tokens this is 3 (d = 2) and 2 times (d = 16) as fast as
+`scan`, which sorts the keys first.
 """
 
 from functools import partial
@@ -34,10 +40,16 @@ BLOCK = 64
 MIN_SQUARE = np.float32(
     1e-36
 )  # of a scaled query, from which numbers below the range of float32 do not matter
-DEPTH = 8e-6  # how deep inside a key must be to be left out, over the largest |coordinate|; a quarter may be rounding
+# how deep inside a key must be to be left out, over the largest |coordinate|; a quarter
+# may be rounding
+DEPTH = 8e-6
 MIN_SIZE = 1e-280  # |q| |k| below which the slack is more than a few units of rounding
-MIN_QUERY = 1e-4  # |q| over the largest key, where positions have errors, from which keys that deep do not matter ...
-MAX_ERROR = 1e-11  # ... for errors of at most this, over the largest key: 6 MAX_ERROR is less than 6e-6 of MIN_QUERY
+# |q| over the largest key, where positions have errors, from which keys that deep do
+# not matter ...
+MIN_QUERY = 1e-4
+# ... for errors of at most this, over the largest key: 6 MAX_ERROR is less than 6e-6 of
+# MIN_QUERY
+MAX_ERROR = 1e-11
 
 
 class Workspace(NamedTuple):
@@ -87,7 +99,9 @@ def allocate(n: int, m: int, d: int) -> Workspace:
 
 @njit(fastmath=False)
 def _largest(points: AnyArray, ids: IntArray) -> tuple[float, bool]:
-    """Return the largest |coordinate| of the points `ids`, of all if there are none, and whether sums are finite."""
+    """Return the largest |coordinate| of the points `ids`, of all if there are none,
+    and whether sums are finite.
+    """
     numbers = (points[ids] if 0 < len(ids) < len(points) else points).reshape(-1)
     largest, sums = np.zeros(BLOCK, points.dtype), np.zeros(BLOCK, points.dtype)
     whole = len(numbers) // BLOCK * BLOCK
@@ -106,7 +120,9 @@ def _largest(points: AnyArray, ids: IntArray) -> tuple[float, bool]:
 
 @njit
 def _choose_scale(points: AnyArray, highest: float) -> float:
-    """Return the power of two that brings `highest` into [1, 4), or less if the type of the points has none."""
+    """Return the power of two that brings `highest` into [1, 4), or less if the type of
+    the points has none.
+    """
     return points.dtype.type(
         min(scale_to_one(highest), MAX_SCALE32 if points.itemsize == 4 else np.inf)
     )
@@ -147,7 +163,8 @@ def _find_edges(
 ) -> int:
     """Write (a, b, c) of each edge of a closed path; return their number.
 
-    a x + b y + c > 0 for points deeper than `margin` to its left, or a bit deeper, where an edge is not upright.
+    a x + b y + c > 0 for points deeper than `margin` to its left, or a bit deeper,
+    where an edge is not upright.
     """
     count, width = 0, np.float32(margin)
     for e in range(len(path)):
@@ -198,7 +215,9 @@ def _add_corners(
 def _keep_outer(
     keys: AnyArray, ids: IntArray, scale: float, highest: float, space: Workspace
 ) -> int:
-    """Write the keys of the plane that may be largest somewhere into `kept`; return their number."""
+    """Write the keys of the plane that may be largest somewhere into `kept`; return
+    their number.
+    """
     x, y, depth, kept, edges, m = (
         space.x,
         space.y,
@@ -243,7 +262,9 @@ def _load_rows(
     at: int,
     squares: AnyArray,
 ) -> None:
-    """Write 16 scaled rows, those of ids[top:], as lanes, and their sums of squares; zeros for missing rows."""
+    """Write 16 scaled rows, those of ids[top:], as lanes, and their sums of squares;
+    zeros for missing rows.
+    """
     d, count = rows.shape[1], min(LANES, len(ids) - top)
     for lane in range(LANES):
         total = np.float32(0.0)
@@ -292,10 +313,12 @@ def _thresholds(
     by: float,
     form: float,
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """Return the lead that decides in float32 as slope * |q| + base, and the least |q|^2 that it holds for.
+    """Return the lead that decides in float32 as slope * |q| + base, and the least
+    |q|^2 that it holds for.
 
-    Errors of positions change a product by error (|q|_1 + |k|_1 + d error); see `exact.argmax.slack_of`. `form` is the
-    length of the matrix by which queries are multiplied, or 0.
+    Errors of positions change a product by error (|q|_1 + |k|_1 + d error); see
+    `exact.argmax.slack_of`. `form` is the length of the matrix by which queries are
+    multiplied, or 0.
     """
     units = (2 * d + 8 if form else d + 4) * UNIT32
     slope = (
@@ -324,7 +347,9 @@ def _length(form: AnyArray) -> float:
 def _load_query(
     query: AnyArray, form: AnyArray, highest: float, out: FloatArray
 ) -> float:
-    """Write a query in float64, times the matrix if there is one; return what the error of that adds to the slack."""
+    """Write a query in float64, times the matrix if there is one; return what the error
+    of that adds to the slack.
+    """
     d, square = len(query), 0.0
     for r in range(d):
         out[r] = query[r]
@@ -335,7 +360,8 @@ def _load_query(
         out[r] = 0.0
         for s in range(d):
             out[r] += np.float64(query[s]) * np.float64(form[s, r])
-    # The query is off by a vector of length (d + 1) UNIT |A|_F |z|, and |k| is at most sqrt(d) `highest`.
+    # The query is off by a vector of length (d + 1) UNIT |A|_F |z|, and |k| is at most
+    # sqrt(d) `highest`.
     return (
         2.02 * (d + 2) * UNIT * _length(form) * np.sqrt(d * square) * highest + d * TINY
     )
@@ -350,7 +376,9 @@ def _compare(
     more: float,
     products: FloatArray,
 ) -> tuple[float, float, int]:
-    """Write the float64 products with some keys; return the least that is near the largest, |q|_1, and the argmax."""
+    """Write the float64 products with some keys; return the least that is near the
+    largest, |q|_1, and the argmax.
+    """
     best, size, argmax = -np.inf, 0.0, -1
     for r in range(len(query)):
         size += abs(query[r])
@@ -375,11 +403,13 @@ def find_argmax(
     argmax: AnyArray,
     clear: BoolArray,
 ) -> tuple[float, bool]:
-    """Write for each query which of the keys `ids` has the largest product, and whether no other may have it.
+    """Write for each query which of the keys `ids` has the largest product, and whether
+    no other may have it.
 
-    Queries and keys may be off by `error` in each coordinate, and queries are multiplied by the matrix `form` if it is
-    not empty; not both. Returns the largest |coordinate| of a key, and whether all queries are clear: none is where
-    numbers are not finite, or so large that their sums are not.
+    Queries and keys may be off by `error` in each coordinate, and queries are
+    multiplied by the matrix `form` if it is not empty; not both. Returns the largest
+    |coordinate| of a key, and whether all queries are clear: none is where numbers are
+    not finite, or so large that their sums are not.
     """
     space = borrow(space)
     (n, d), all_clear = queries.shape, True
@@ -404,7 +434,8 @@ def find_argmax(
     slope, base, least = _thresholds(
         d, _pack_keys(keys, kept, scale, space), highest, error, scale, by, length
     )
-    # The scale of the smallest keys is limited, and float32 underflows; with larger errors the hull may be another.
+    # The scale of the smallest keys is limited, and float32 underflows; with larger
+    # errors the hull may be another.
     unsure = (h < 0.5) | ((d == 2) & (error > MAX_ERROR * highest))
     for top in range(0, n, LANES):
         count = min(LANES, n - top)
@@ -470,7 +501,9 @@ def _search(
     elements: IntArray,
     output: Output,
 ) -> None:
-    """Find the near-maxima of some elements of queries (batch, n, d) among keys (batch, m, d)."""
+    """Find the near-maxima of some elements of queries (batch, n, d) among keys (batch,
+    m, d).
+    """
     (n, d), m = queries.shape[1:], keys.shape[1]
     space, seen, clear = allocate(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     for element in elements:

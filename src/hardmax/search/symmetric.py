@@ -1,14 +1,18 @@
-"""Many dimensions, tokens that are their own keys: half of all products, in int16, and float64 where those are close.
+"""Many dimensions, tokens that are their own keys: half of all products, in int16, and
+float64 where those are close.
 
-Products are symmetric: a tile of products serves the tokens of its rows and of its columns, so half the arithmetic is
-enough. Tokens are rounded to int16, whose products processors add up twice as fast as those of float32. They are off by
-at most a bound e, so a key within `slack` of the largest product lies in a panel of 16 whose maximum is at least
-best - slack - 2 e. Each token keeps its few best panels; in those, nearly always one, the keys with such products are
-found, and compared in float64 if there are several. At d = 128 this is 2 to 3 times as fast as `scan`.
+Products are symmetric: a tile of products serves the tokens of its rows and of its
+columns, so half the arithmetic is enough. Tokens are rounded to int16, whose products
+processors add up twice as fast as those of float32. They are off by at most a bound e,
+so a key within `slack` of the largest product lies in a panel of 16 whose maximum is at
+least best - slack - 2 e. Each token keeps its few best panels; in those, nearly always
+one, the keys with such products are found, and compared in float64 if there are
+several. At d = 128 this is 2 to 3 times as fast as `scan`.
 
-Tokens come by falling length. As <z_i, z_j> <= |z_i| |z_j|, a tile is left out once this is below the best of all its
-tokens. Tokens that have clustered differ by less than the grid of int16: their rows are left to `scan`. A few tokens
-are compared first to see whether that is so for many of them, which decides about time alone.
+Tokens come by falling length. As <z_i, z_j> <= |z_i| |z_j|, a tile is left out once
+this is below the best of all its tokens. Tokens that have clustered differ by less than
+the grid of int16: their rows are left to `scan`. A few tokens are compared first to see
+whether that is so for many of them, which decides about time alone.
 """
 
 from functools import partial
@@ -31,7 +35,8 @@ from hardmax.search.simd import (
 )
 from hardmax.search.threads import Output, collect_sets, entry, share
 
-MAX_LENGTH = 32_000  # of a token in units: coordinates stay below 2^15, and products below 2^30 and some
+# of a token in units: coordinates stay below 2^15, and products below 2^30 and some
+MAX_LENGTH = 32_000
 MAX_TOKEN = 2.0**30  # length up to which products stay in the range of float32
 MAX_UNSURE = 2.0**29  # of a product, so that sums with a cut stay in the range of int32
 N_SAMPLES, N_SAMPLED_KEYS = (
@@ -41,7 +46,9 @@ N_SAMPLES, N_SAMPLED_KEYS = (
 MAX_CLUSTERED = 1 / 8  # share of the tokens that `scan` may have to search again
 TOKENS_PER_TASK = 128  # when packing
 PANELS_PER_TASK = 8
-CACHED_ROWS = 4096  # rows of 16 pairs, 64 bytes each, of the panels these meet in turn: the second-level cache
+# rows of 16 pairs, 64 bytes each, of the panels these meet in turn: the second-level
+# cache
+CACHED_ROWS = 4096
 KEPT = 8  # best panels of a token
 ROWS_PER_TASK = 64  # when deciding
 MAX_BYTES = 1 << 28  # of the lists of best panels, which every thread has for itself
@@ -49,25 +56,33 @@ LOWEST = np.iinfo(np.int32).min
 
 
 class Packed(NamedTuple):
-    """Tokens by falling length, as int16 in panels of 16; the last token fills up its panel."""
+    """Tokens by falling length, as int16 in panels of 16; the last token fills up its
+    panel.
+    """
 
     order: IntArray  # (panels * 16,) which token stands where
-    pairs: AnyArray  # (panels * ceil(d / 2) * 16,) int32: panel, pair of coordinates, token of the panel
+    # (panels * ceil(d / 2) * 16,) int32: panel, pair of coordinates, token of the panel
+    pairs: AnyArray
     reach: AnyArray  # (panels,) float32, the largest length of a panel, in units
     inverse: AnyArray  # (panels * 16,) float32, at most 1 / length
     unsure: AnyArray  # (panels * 16,) slack + 2 e
-    cuts: AnyArray  # (panels * 16,) what a maximum has to exceed to matter; all threads raise it
+    # (panels * 16,) what a maximum has to exceed to matter; all threads raise it
+    cuts: AnyArray
 
 
 class Best(NamedTuple):
-    """The panels with the largest maxima of every token: those that one thread saw, or all with an axis in front."""
+    """The panels with the largest maxima of every token: those that one thread saw, or
+    all with an axis in front.
+    """
 
     values: AnyArray  # (panels * 16, KEPT) maxima, falling
     panels: AnyArray  # (panels * 16, KEPT) which panel
 
 
 def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
-    """Return `reference.near_maxima` for tokens that are their own keys; empty sets for rows left to `scan`."""
+    """Return `reference.near_maxima` for tokens that are their own keys; empty sets for
+    rows left to `scan`.
+    """
     (n, d), left_out = (
         tokens.shape,
         Sets(np.zeros(len(tokens) + 1, np.intp), np.empty(0, np.intp)),
@@ -102,7 +117,9 @@ def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
 
 
 def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
-    """Sort and round the tokens; None where int16 cannot separate the products of many of them."""
+    """Sort and round the tokens; None where int16 cannot separate the products of many
+    of them.
+    """
     n, d = tokens.shape
     lengths = np.sqrt(
         np.einsum("ij,ij->i", tokens, tokens)
@@ -147,11 +164,13 @@ def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
 def _bound_errors(
     d: int, lengths: FloatArray, slack: FloatArray, unit: float
 ) -> FloatArray:
-    """Return (n,) more than slack + 2 e, in units, for integers v that are at most 1/2 away from the coordinates z.
+    """Return (n,) more than slack + 2 e, in units, for integers v that are at most 1/2
+    away from the coordinates z.
 
-    <z, z'> = <v + x, v' + x'> with |x_r| <= 1/2, so that <v, v'> is off by e = |v|_1 / 2 + |v'|_1 / 2 + d / 4 at most,
-    and |v|_1 is at most sqrt(d) |v| and |v| at most |z| + sqrt(d) / 2. What float64 rounds here and in z / unit is less
-    than the ten thousandth part of it.
+    <z, z'> = <v + x, v' + x'> with |x_r| <= 1/2, so that <v, v'> is off by e = |v|_1 /
+    2 + |v'|_1 / 2 + d / 4 at most, and |v|_1 is at most sqrt(d) |v| and |v| at most |z|
+    + sqrt(d) / 2. What float64 rounds here and in z / unit is less than the ten
+    thousandth part of it.
     """
     sums = np.sqrt(d) * lengths + 0.5 * d  # at least |v|_1
     with np.errstate(over="ignore"):
@@ -164,7 +183,9 @@ def _bound_errors(
 def _are_clustered(
     tokens: FloatArray, some: IntArray, keys: IntArray, unsure: FloatArray, allowed: int
 ) -> bool:
-    """Return whether for more tokens than allowed several of some keys are this close to the largest product."""
+    """Return whether for more tokens than allowed several of some keys are this close
+    to the largest product.
+    """
     products, clustered = np.empty(len(keys)), 0
     for i in range(len(some)):
         best, close = -np.inf, 0
@@ -185,7 +206,9 @@ def _are_clustered(
 def _round(
     tokens: FloatArray, order: IntArray, scale: float, out: AnyArray, tasks: IntArray
 ) -> None:
-    """Copy rounded tokens into their panels, pairs of coordinates of a token side by side."""
+    """Copy rounded tokens into their panels, pairs of coordinates of a token side by
+    side.
+    """
     d, row = tokens.shape[1], 2 * LANES
     for task in tasks:
         for at in range(
@@ -201,9 +224,11 @@ def _round(
 
 @njit(inline="always")
 def _insert(value: int, panel: int, at: int, packed: Packed, best: Best) -> None:
-    """Insert a maximum into the falling list of one token, and raise what the next one has to exceed.
+    """Insert a maximum into the falling list of one token, and raise what the next one
+    has to exceed.
 
-    Where the list is full, that is at least its last one: if it matters, the token is left out.
+    Where the list is full, that is at least its last one: if it matters, the token is
+    left out.
     """
     values, panels, place = best.values[at], best.panels[at], KEPT - 1
     if value <= values[place]:
@@ -219,7 +244,9 @@ def _insert(value: int, panel: int, at: int, packed: Packed, best: Best) -> None
 
 @njit(inline="always", fastmath=FLAGS)
 def _bound_lengths(packed: Packed, first: int, last: int, needed: AnyArray) -> None:
-    """Write, for some panels, the least length of a key that may matter to one of its tokens."""
+    """Write, for some panels, the least length of a key that may matter to one of its
+    tokens.
+    """
     for panel in range(first, last):
         least = np.float32(3e38)
         for at in range(panel * LANES, (panel + 1) * LANES):
@@ -238,7 +265,9 @@ def _multiply_tiles(
     needed: AnyArray,
     out: AnyArray,
 ) -> None:
-    """Multiply a panel with those from `first` to `last`, and insert the maxima that matter."""
+    """Multiply a panel with those from `first` to `last`, and insert the maxima that
+    matter.
+    """
     packed, best = borrow(packed), borrow(best)
     size, reach, need = rows * LANES, packed.reach[panel], needed[panel]
     for other in range(first, last):
@@ -290,9 +319,11 @@ def _decide(
     tasks: IntArray,
     output: Output,
 ) -> None:
-    """Write every key within the slack, by float64 where several may matter; none where more panels may matter.
+    """Write every key within the slack, by float64 where several may matter; none where
+    more panels may matter.
 
-    The keys of a panel that may matter are found by int16 products once more. Members are in the order of the panels.
+    The keys of a panel that may matter are found by int16 products once more. Members
+    are in the order of the panels.
     """
     (n, d), states, rows = (
         tokens.shape,

@@ -66,8 +66,9 @@ def hash_sources(folder: Path) -> str:
 def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """Compile a function that releases the GIL, and let numba cache it on disk.
 
-    numba takes a cached function as up to date while its own file is unchanged. Its name in the cache therefore ends
-    with a hash of all files it may call: those of its folder and of this one.
+    numba takes a cached function as up to date while its own file is unchanged. Its
+    name in the cache therefore ends with a hash of all files it may call: those of its
+    folder and of this one.
     """
 
     def compile_it(function: Function) -> Function:
@@ -85,10 +86,11 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
 
 
 def _find_openmp() -> Callable[..., None] | None:
-    """Return what runs a callback in the threads of torch, or None where torch or GNU OpenMP is not loaded.
+    """Return what runs a callback in the threads of torch, or None where torch or GNU
+    OpenMP is not loaded.
 
-    After an operation of torch its threads spin for milliseconds, and threads of our own would wait for a core. They
-    do not survive a fork.
+    After an operation of torch its threads spin for milliseconds, and threads of our
+    own would wait for a core. They do not survive a fork.
     """
     if "torch" not in sys.modules or os.getpid() != PROCESS or IS_FORKED:
         return None
@@ -114,10 +116,12 @@ def share(
     effort: float,
     max_threads: int | None = None,
 ) -> None:
-    """Call `work` with arrays of task numbers, in as many threads as numba would use, each taking more when done.
+    """Call `work` with arrays of task numbers, in as many threads as numba would use,
+    each taking more when done.
 
-    `effort` is the number of multiplications. Threads of Python start in less time than this takes and survive a fork;
-    those of `threading` would wait for one another until each has begun.
+    `effort` is the number of multiplications. Threads of Python start in less time than
+    this takes and survive a fork; those of `threading` would wait for one another until
+    each has begun.
     """
     parallel = _find_openmp() if effort > MIN_OPENMP else None
     least = MIN_OPENMP if parallel else MIN_PARALLEL
@@ -178,7 +182,8 @@ def collect_sets(
     effort: float,
     most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
-    """Run a search of `tasks` tasks of at most `height` rows each; return the sets, and where all keys are equal.
+    """Run a search of `tasks` tasks of at most `height` rows each; return the sets, and
+    where all keys are equal.
 
     Raises TooMany where several rows have more than `most` members in all.
     """

@@ -1,6 +1,8 @@
-"""Text classifiers whose prediction is the hardmax dynamics, so that the words it follows explain it exactly.
+"""Text classifiers whose prediction is the hardmax dynamics, so that the words it
+follows explain it exactly.
 
-Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, and torch to be trained.
+Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, and torch
+to be trained.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,13 +24,15 @@ def __getattr__(name: str) -> Any:
 
 
 def pretrained(name: str = "imdb") -> "HardmaxClassifier":
-    """Return a trained `HardmaxClassifier` from inside the package, without the network.
+    """Return a trained `HardmaxClassifier` from inside the package, without the
+    network.
 
     Parameters
     ----------
     name : str
-        "imdb": sentiment of film reviews, the most accurate. "imdb-2d": the paper's model with one head in the plane,
-        for figures. The README.md in each folder states recipe, data, metrics and limits.
+        "imdb": sentiment of film reviews, the most accurate. "imdb-2d": the paper's
+        model with one head in the plane, for figures. The README.md in each folder
+        states recipe, data, metrics and limits.
 
     Returns
     -------

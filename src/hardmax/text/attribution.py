@@ -1,6 +1,8 @@
-"""Results of explanations: parts of the logit by word, sentence and phrase, leaders, flips, comparisons of two texts.
+"""Results of explanations: parts of the logit by word, sentence and phrase, leaders,
+flips, comparisons of two texts.
 
-Parts and the bias sum to the logit, and the changes of all tokens between two texts to the change of the logit.
+Parts and the bias sum to the logit, and the changes of all tokens between two texts to
+the change of the logit.
 """
 
 import re
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from hardmax.text.explanation import Explanation
 
 MAX_SHOWN_TOKENS = 5  # in the sentence about a comparison
-MAX_TRIED = 8  # words whose removal is tried in one step of `minimal_flip`, the largest contributions first
+# words whose removal is tried in one step of `minimal_flip`, the largest contributions
+# first
+MAX_TRIED = 8
 MAX_REMOVED = 100  # words, after which the search ends
 MAX_READ = 100  # texts that an encoder reads in one search
 FULL_STOPS, CLOSING = (
@@ -77,7 +81,9 @@ class Part(NamedTuple):
 
 
 class Highlight(NamedTuple):
-    """A word of a text, lower-cased, with its offsets and its part of the logit, see `Explanation.highlighted`."""
+    """A word of a text, lower-cased, with its offsets and its part of the logit, see
+    `Explanation.highlighted`.
+    """
 
     word: str
     start: int
@@ -86,7 +92,9 @@ class Highlight(NamedTuple):
 
 
 def attribute_to_words(explanation: "Explanation", *, even: bool) -> FloatArray:
-    """Return (words, outputs) parts of the logits for each word of the text; with `columns` they sum to the terms."""
+    """Return (words, outputs) parts of the logits for each word of the text; with
+    `columns` they sum to the terms.
+    """
     reading, terms = explanation.reading, explanation.terms.copy()
     if reading is not None:  # a vector belongs to one occurrence of its word
         np.subtract.at(terms, explanation.read_rows, reading.terms)
@@ -101,12 +109,15 @@ def attribute_to_words(explanation: "Explanation", *, even: bool) -> FloatArray:
 def share_ngrams(
     explanation: "Explanation", terms: FloatArray, *, even: bool = True
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Yield the first words of n-grams of one size, their indices, and (m, size, outputs) parts of their words.
+    """Yield the first words of n-grams of one size, their indices, and (m, size,
+    outputs) parts of their words.
 
-    A token that occurs several times is shared evenly by its occurrences. Erasing one word of an n-gram removes the
-    whole n-gram, so its term goes to one word: the one whose own score v . z as a single token is largest for that
-    class. With `even` the term is shared by all words and punctuation characters of the n-gram, where punctuation
-    parts it only by the words on the side of that strongest word, which get the shares of the others, too.
+    A token that occurs several times is shared evenly by its occurrences. Erasing one
+    word of an n-gram removes the whole n-gram, so its term goes to one word: the one
+    whose own score v . z as a single token is largest for that class. With `even` the
+    term is shared by all words and punctuation characters of the n-gram, where
+    punctuation parts it only by the words on the side of that strongest word, which get
+    the shares of the others, too.
     """
     weights, spans = explanation.model.weights, explanation.spans
     scores = np.zeros((len(spans), weights.outputs))
@@ -180,7 +191,9 @@ def find_phrases(
 def split_parts(
     explanation: "Explanation", separator: re.Pattern[str], *, even: bool
 ) -> list[Part]:
-    """Return the parts of the text between separators; a word belongs to the part in which it starts, or the last."""
+    """Return the parts of the text between separators; a word belongs to the part in
+    which it starts, or the last.
+    """
     text, marks = explanation.text, explanation.highlighted(even=even)
     ends = [0, *(match.end() for match in separator.finditer(text)), len(text)]
     cuts = [(start, end) for start, end in pairwise(ends) if text[start:end].strip()]
@@ -205,7 +218,9 @@ def split_parts(
 def sum_contributions(
     explanation: "Explanation", marks: Iterable[Highlight]
 ) -> float | FloatArray:
-    """Return the sum of the parts of some words: a number, or (classes,) with more than two classes."""
+    """Return the sum of the parts of some words: a number, or (classes,) with more than
+    two classes.
+    """
     start: Any = (
         0.0 if len(explanation.logits) == 1 else np.zeros(len(explanation.logits))
     )
@@ -213,7 +228,9 @@ def sum_contributions(
 
 
 class MarginSplit(NamedTuple):
-    """Why a word follows `leader` in a head and not `other`, the runner-up, see `Explanation.split_margin`."""
+    """Why a word follows `leader` in a head and not `other`, the runner-up, see
+    `Explanation.split_margin`.
+    """
 
     leader: str
     other: str
@@ -227,7 +244,9 @@ class MarginSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class LeadingWord:
-    """A leader of one head, and the tokens that follow it after the last layer, see `Explanation.leaders`."""
+    """A leader of one head, and the tokens that follow it after the last layer, see
+    `Explanation.leaders`.
+    """
 
     word: str
     since: int
@@ -246,7 +265,8 @@ class Leading(NamedTuple):
 
 @dataclass(frozen=True)
 class Flip:
-    """Words whose removal changes the prediction, or the reason why there are none. It prints as a sentence.
+    """Words whose removal changes the prediction, or the reason why there are none. It
+    prints as a sentence.
 
     Attributes
     ----------
@@ -259,7 +279,8 @@ class Flip:
     logits : (outputs,) array
         The logits without them.
     needed : bool
-        Whether the prediction was found to be the first again with any one of them restored.
+        Whether the prediction was found to be the first again with any one of them
+        restored.
 
     Examples
     --------
@@ -301,9 +322,11 @@ def minimal_flip(
     explain: Callable[[str], "Explanation"],
     progress: Progress,
 ) -> Flip:
-    """Return a small set of words without which the prediction is another; every step runs the model.
+    """Return a small set of words without which the prediction is another; every step
+    runs the model.
 
-    Removed words are restored while the prediction stays changed, so that each one that is left is needed.
+    Removed words are restored while the prediction stays changed, so that each one that
+    is left is needed.
     """
     model, text = explanation.model, explanation.text
     reads, most = 0, MAX_READ if model.context is not None else None
@@ -350,7 +373,9 @@ def _find_words(
     explain: Callable[[str], "Explanation"],
     progress: Progress,
 ) -> list[Place]:
-    """Return words without which the prediction changes: in each step the one whose removal lowers the logit most."""
+    """Return words without which the prediction changes: in each step the one whose
+    removal lowers the logit most.
+    """
     removed, current = list[Place](), explanation
     while current.prediction == explanation.prediction and len(removed) < MAX_REMOVED:
         progress(len(removed), MAX_REMOVED)
@@ -369,7 +394,9 @@ def _find_words(
 def _find_first_words(
     explanation: "Explanation", changes: Callable[..., list[bool]]
 ) -> list[Place]:
-    """Return the fewest words, the largest first, without which the prediction changes; the last ones come first."""
+    """Return the fewest words, the largest first, without which the prediction changes;
+    the last ones come first.
+    """
     order = _largest_first(explanation, explanation)[:MAX_REMOVED]
     sizes = sorted({min(2**k, len(order)) for k in range(len(order).bit_length() + 1)})
     found = changes(*(order[:size] for size in sizes)) if order else []
@@ -383,7 +410,9 @@ def _find_first_words(
 
 
 def _largest_first(explanation: "Explanation", current: "Explanation") -> list[Place]:
-    """Return the words with contributions to the prediction of `explanation`, the largest first."""
+    """Return the words with contributions to the prediction of `explanation`, the
+    largest first.
+    """
     marks = [
         mark
         for mark in current.highlighted(even=False)
@@ -401,7 +430,8 @@ def _largest_first(explanation: "Explanation", current: "Explanation") -> list[P
 
 
 def remove_words(text: str, places: Sequence[Place]) -> str:
-    """Return a text with spaces in place of some words, so that the offsets of the others stay the same.
+    """Return a text with spaces in place of some words, so that the offsets of the
+    others stay the same.
 
     Of vectors in place of a text some rows are left out; the others do not change.
     """
@@ -416,9 +446,11 @@ def remove_words(text: str, places: Sequence[Place]) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Two texts under one model: the changes of all tokens add up to that of the logit. It prints as a sentence.
+    """Two texts under one model: the changes of all tokens add up to that of the logit.
+    It prints as a sentence.
 
-    The contribution of a token that both texts contain may differ, as it may follow other leaders.
+    The contribution of a token that both texts contain may differ, as it may follow
+    other leaders.
 
     Attributes
     ----------
@@ -446,10 +478,12 @@ class Comparison:
 
     @property
     def changes(self) -> "DataFrame":
-        """Return a pandas DataFrame with a row for each token, the largest change first.
+        """Return a pandas DataFrame with a row for each token, the largest change
+        first.
 
-        `where` names the texts that contain it: "first", "second" or "both". `before`, `after` and `change` are its
-        contributions to the two logits and their difference, towards the prediction for the first text.
+        `where` names the texts that contain it: "first", "second" or "both". `before`,
+        `after` and `change` are its contributions to the two logits and their
+        difference, towards the prediction for the first text.
         """
         import pandas
 

@@ -1,4 +1,6 @@
-"""The record of a training, and the card of a model: classes, training data, scores and limits."""
+"""The record of a training, and the card of a model: classes, training data, scores and
+limits.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -81,7 +83,9 @@ class Record:
 
 
 def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
-    """Return the card of a model in Markdown: classes, training data, scores and limits."""
+    """Return the card of a model in Markdown: classes, training data, scores and
+    limits.
+    """
     weights, vocabulary = model.weights, model.vocabulary
     counts = join_names(
         [f"{name}: {texts:,}" for name, texts in record.classes.items()]
@@ -134,7 +138,9 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
 
 
 def explain_command(model: Model) -> str:
-    """Return the command that explains predictions of a model in FOLDER, or a call in Python where no command can."""
+    """Return the command that explains predictions of a model in FOLDER, or a call in
+    Python where no command can.
+    """
     encoder = None if model.context is None else model.context.encoder
     if model.vocabulary.splitter.tokenizer is not None:
         return "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
@@ -210,7 +216,9 @@ def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
 
 
 def _find_leaders(model: Model) -> list[list[object]]:
-    """Return the longest token of each head and its class: no product with it is larger, so it always leads."""
+    """Return the longest token of each head and its class: no product with it is
+    larger, so it always leads.
+    """
     weights = model.weights
     if model.context is not None or model.multilabel:
         return []

@@ -1,4 +1,6 @@
-"""`HardmaxClassifier`: the scikit-learn estimator. It validates its input, fits a model, and stores it."""
+"""`HardmaxClassifier`: the scikit-learn estimator. It validates its input, fits a
+model, and stores it.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -50,24 +52,30 @@ STRONGEST = 3  # words of an answer
     kw_only=True, eq=False, repr=False
 )  # its __init__ stores every parameter unchanged, as estimators must
 class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
-    """Classify texts by the words that others gather around, and explain every prediction exactly.
+    """Classify texts by the words that others gather around, and explain every
+    prediction exactly.
 
-    A text's tokens, words and n-grams, are embedded in several heads. In each head they follow the token with the
-    largest projection, layer after layer: z_i <- z_i + b (mean of C_i - z_i) with C_i = argmax_j ⟨A z_i, z_j⟩ and
-    b = alpha / (1 + alpha). The logit is linear in their mean, so it is a sum over tokens, and `explain` returns its
-    terms.
+    A text's tokens, words and n-grams, are embedded in several heads. In each head they
+    follow the token with the largest projection, layer after layer: z_i <- z_i + b
+    (mean of C_i - z_i) with C_i = argmax_j ⟨A z_i, z_j⟩ and b = alpha / (1 + alpha).
+    The logit is linear in their mean, so it is a sum over tokens, and `explain` returns
+    its terms.
 
-    With few labelled texts, up to some thousands, `encoder="minilm"` is more accurate: words then have vectors of a
-    pretrained transformer, and the logit is a sum over words, too.
+    With few labelled texts, up to some thousands, `encoder="minilm"` is more accurate:
+    words then have vectors of a pretrained transformer, and the logit is a sum over
+    words, too.
 
-    Use it for short and long texts where each prediction must be explained. Small files and short texts take seconds,
-    as the initial weights come from a linear model of the same tokens.
+    Use it for short and long texts where each prediction must be explained. Small files
+    and short texts take seconds, as the initial weights come from a linear model of the
+    same tokens.
 
-    Every parameter is a field of `hardmax.text.parameters.Parameters`, with default, bounds and description.
+    Every parameter is a field of `hardmax.text.parameters.Parameters`, with default,
+    bounds and description.
 
-    Methods take texts `X`: a sequence of strings, in which a missing text counts as an empty one, or a DataFrame with
-    `text_column`; or vectors that you computed, an (N, d) array or a list of (n, d) arrays. They raise `ParameterError`
-    if `X` holds no texts, and scikit-learn's `NotFittedError` before `fit`.
+    Methods take texts `X`: a sequence of strings, in which a missing text counts as an
+    empty one, or a DataFrame with `text_column`; or vectors that you computed, an (N,
+    d) array or a list of (n, d) arrays. They raise `ParameterError` if `X` holds no
+    texts, and scikit-learn's `NotFittedError` before `fit`.
 
     Attributes
     ----------
@@ -82,9 +90,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     start_ : str
         Initial weights, "linear" or "random".
     threshold_ : float, or (classes,) array
-        With two classes, the probability above which `predict` returns the second: .5, or another number if a class is
-        rare, chosen in cross-validation for the largest macro F1. With more, `predict` returns the class with the
-        largest ratio of probability and threshold; with several labels per text, those above their thresholds.
+        With two classes, the probability above which `predict` returns the second: .5,
+        or another number if a class is rare, chosen in cross-validation for the largest
+        macro F1. With more, `predict` returns the class with the largest ratio of
+        probability and threshold; with several labels per text, those above their
+        thresholds.
     training_ : Record
         Number, classes and hash of the training texts, and the date.
 
@@ -110,10 +120,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
 
     @classmethod
     def paper(cls, d: int = 2, **changes: Any) -> "HardmaxClassifier":
-        """Return the model of arXiv 2407.01602: one head, 8 layers, A = I, 128 lemmas of a text without stop words.
+        """Return the model of arXiv 2407.01602: one head, 8 layers, A = I, 128 lemmas
+        of a text without stop words.
 
-        Unlike the paper's code it masks padding and keeps alpha positive. Its initial alpha is small: that is most
-        accurate, but words gather slowly. For figures use alpha=1.
+        Unlike the paper's code it masks padding and keeps alpha positive. Its initial
+        alpha is small: that is most accurate, but words gather slowly. For figures use
+        alpha=1.
 
         Examples
         --------
@@ -161,25 +173,30 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         groups: Sequence[Any] | None = None,
         report: Report | None = None,
     ) -> "HardmaxClassifier":
-        """Train on texts and their labels. Rows without text or label are left out, and a warning counts them.
+        """Train on texts and their labels. Rows without text or label are left out, and
+        a warning counts them.
 
-        Equal texts are held out together in cross-validation and validation, and a warning counts them. Texts are equal
-        if they differ in case, spaces, markup and punctuation only. Labels are stripped of spaces.
+        Equal texts are held out together in cross-validation and validation, and a
+        warning counts them. Texts are equal if they differ in case, spaces, markup and
+        punctuation only. Labels are stripped of spaces.
 
         Parameters
         ----------
         X : sequence of str
             Texts, or a table with `text_column`.
         y : sequence of labels
-            One label per text. Or several: a list of labels for each text, or a (texts, labels) matrix of 0 and 1.
+            One label per text. Or several: a list of labels for each text, or a (texts,
+            labels) matrix of 0 and 1.
         sample_weight : (texts,) array, optional
-            Weight of each text in the loss, times the weight of its class; only ratios matter. Texts of weight 0 are
-            left out.
+            Weight of each text in the loss, times the weight of its class; only ratios
+            matter. Texts of weight 0 are left out.
         groups : (texts,) sequence, optional
-            Group of each text, such as its author. Texts of one group are held out together; a text whose group is
-            missing is a group of its own. (The parameter `groups` of the class are groups of heads.)
+            Group of each text, such as its author. Texts of one group are held out
+            together; a text whose group is missing is a group of its own. (The
+            parameter `groups` of the class are groups of heads.)
         report : callable, optional
-            Called after each step with steps done, all steps, the loss, and after an epoch its `Epoch`, else None.
+            Called after each step with steps done, all steps, the loss, and after an
+            epoch its `Epoch`, else None.
         """
         data = check_training_set(X, y, sample_weight, groups, self)
         report = report or (lambda *_: None)
@@ -207,9 +224,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     def score(
         self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the accuracy on texts and their labels; spaces around labels are removed, as in `fit`.
+        """Return the accuracy on texts and their labels; spaces around labels are
+        removed, as in `fit`.
 
-        With several labels per text it is the fraction of texts whose labels are all right.
+        With several labels per text it is the fraction of texts whose labels are all
+        right.
         """
         if self._fitted.multilabel:
             found = self.decision_function(X) > 0
@@ -235,7 +254,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         return check_texts(X, self.text_column, self._fitted)
 
     def _scores(self, X: Any) -> FloatArray:
-        """Return (texts, outputs) logits, with a progress bar if an encoder runs and `verbose` is set."""
+        """Return (texts, outputs) logits, with a progress bar if an encoder runs and
+        `verbose` is set.
+        """
         texts, model = self._check(X), self._fitted
         with (
             progress_bar("Encoding")
@@ -253,29 +274,35 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         return self._fitted
 
     def decision_function(self, X: Sequence[str]) -> FloatArray:
-        """Return the logits: (texts,) with two classes, positive for the second, else (texts, classes)."""
+        """Return the logits: (texts,) with two classes, positive for the second, else
+        (texts, classes).
+        """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Sequence[str]) -> AnyArray:
         """Return the (texts,) predicted labels.
 
-        With several labels per text they are tuples, or a (texts, labels) matrix of 0 and 1 if `y` was one.
+        With several labels per text they are tuples, or a (texts, labels) matrix of 0
+        and 1 if `y` was one.
         """
         return self._fitted.decide(self._scores(X))
 
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
         """Return the (texts, classes) probabilities, in the order of `classes_`.
 
-        Rows sum to 1, except with several labels per text: each then has a probability of its own.
+        Rows sum to 1, except with several labels per text: each then has a probability
+        of its own.
         """
         return self._fitted.probabilities(self._scores(X))
 
     def answers(self, X: Sequence[str], at_least: float = 0.0) -> "DataFrame":
-        """Return a pandas DataFrame with the prediction for each text, as `hardmax predict` writes it.
+        """Return a pandas DataFrame with the prediction for each text, as `hardmax
+        predict` writes it.
 
-        The columns are the label, or "not sure" below the probability `at_least`, its probability, that of every class,
-        whether the text has no known word, and the three words with the largest contributions.
+        The columns are the label, or "not sure" below the probability `at_least`, its
+        probability, that of every class, whether the text has no known word, and the
+        three words with the largest contributions.
         """
         import pandas
 
@@ -302,7 +329,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         return pandas.DataFrame(columns | {"strongest_words": strongest})
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
-        """Return the (texts,) predicted labels, None where the probability is below `at_least`; see `coverage`."""
+        """Return the (texts,) predicted labels, None where the probability is below
+        `at_least`; see `coverage`.
+        """
         model, scores = self._refuse_several("predict_sure"), self._scores(X)
         labels = model.decide(scores).astype(object)
         labels[~is_confident(model.certainty(scores), at_least)] = None
@@ -311,8 +340,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     def coverage(self, X: Sequence[str], y: Sequence[Any]) -> "DataFrame":
         """Return the accuracy of confident predictions as a pandas DataFrame.
 
-        A row has a threshold, the fraction of texts with at least that probability, and the accuracy on these. A label
-        of `y` that is not one of `classes_` raises `ParameterError`.
+        A row has a threshold, the fraction of texts with at least that probability, and
+        the accuracy on these. A label of `y` that is not one of `classes_` raises
+        `ParameterError`.
         """
         import pandas
 
@@ -323,10 +353,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         )
 
     def explain(self, text: Any, label: Any = None) -> Explanation:
-        """Return the contribution of each token of one text to the logit, and the leaders.
+        """Return the contribution of each token of one text to the logit, and the
+        leaders.
 
-        `text` is a string, or one entry of `X`: a DataFrame of one row, or an (n, d) array. With several labels per
-        text the explanation is that of `label`, and has two classes; the default is the most probable label.
+        `text` is a string, or one entry of `X`: a DataFrame of one row, or an (n, d)
+        array. With several labels per text the explanation is that of `label`, and has
+        two classes; the default is the most probable label.
         """
         is_table = hasattr(text, "columns")
         if isinstance(text, list | tuple) or (is_table and len(text) != 1):
@@ -349,12 +381,15 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     def contributions(
         self, X: Sequence[str], labels: Sequence[Any] | None = None
     ) -> "DataFrame":
-        """Return the contributions of tokens over many texts as a pandas DataFrame, the largest sums first.
+        """Return the contributions of tokens over many texts as a pandas DataFrame, the
+        largest sums first.
 
-        A row has a token, the class `for` whose logit the sums belong to (with two classes the second), `count`, the
-        number of texts that contain the token, and over these `sum`, `mean` and `mean_abs` of its contributions;
-        `share` is its fraction of all absolute contributions. With the true `labels` there are the same columns for
-        the texts of each class, such as `sum_in_pos`, and for `right` and `wrong` predictions.
+        A row has a token, the class `for` whose logit the sums belong to (with two
+        classes the second), `count`, the number of texts that contain the token, and
+        over these `sum`, `mean` and `mean_abs` of its contributions; `share` is its
+        fraction of all absolute contributions. With the true `labels` there are the
+        same columns for the texts of each class, such as `sum_in_pos`, and for `right`
+        and `wrong` predictions.
         """
         texts, model = (
             self._check(X),
@@ -368,10 +403,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         return token_table(model, texts, truth)
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
-        """Write a folder with JSON, safetensors and a card (README.md); it holds no code.
+        """Write a folder with JSON, safetensors and a card (README.md); it holds no
+        code.
 
-        With `compact` the embedding is rounded to one byte per coordinate, a quarter of the size: the loaded classifier
-        differs slightly, and its explanations are exact for the rounded one. Of a `tokenizer` only the name is written.
+        With `compact` the embedding is rounded to one byte per coordinate, a quarter of
+        the size: the loaded classifier differs slightly, and its explanations are exact
+        for the rounded one. Of a `tokenizer` only the name is written.
         """
         save_model(
             self._fitted,
@@ -390,17 +427,20 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         tokenizer: Tokenizer | None = None,
         encoder: Any = None,
     ) -> "HardmaxClassifier":
-        """Read a model that `save` wrote, or one inside the package. No code from the folder is executed.
+        """Read a model that `save` wrote, or one inside the package. No code from the
+        folder is executed.
 
         Parameters
         ----------
         model : str or path
-            The folder, or the name of a model inside the package: "imdb" or "imdb-2d". A folder takes precedence.
+            The folder, or the name of a model inside the package: "imdb" or "imdb-2d".
+            A folder takes precedence.
         tokenizer : callable, optional
-            The tokenizer that the model was trained with, if any; the folder holds its name only.
+            The tokenizer that the model was trained with, if any; the folder holds its
+            name only.
         encoder : optional
-            The encoder that the model was trained with, if it is not found by its name. Another one is refused, by
-            the hashes of its weights and of its vocabulary.
+            The encoder that the model was trained with, if it is not found by its name.
+            Another one is refused, by the hashes of its weights and of its vocabulary.
         """
         stored = load_model(find_model(model), tokenizer, encoder)
         known = cls().get_params(
@@ -442,7 +482,9 @@ HardmaxClassifier.__doc__ = cleandoc(HardmaxClassifier.__doc__ or "").replace(
 
 @contextmanager
 def training_bar(report: Report) -> Iterator[Report]:
-    """Yield a `Report` that calls `report`, and shows the smoothed loss and the last accuracy."""
+    """Yield a `Report` that calls `report`, and shows the smoothed loss and the last
+    accuracy.
+    """
     smooth: float | None = None
     accuracy = ""
 

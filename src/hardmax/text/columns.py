@@ -1,7 +1,9 @@
-"""Columns of a table beside its texts: a linear term for each number, and one for each category.
+"""Columns of a table beside its texts: a linear term for each number, and one for each
+category.
 
-A number is standardised with the mean and the deviation of the training rows, and a category has one feature, 1 where
-it occurs. A missing value and a category that no training row has contribute 0.
+A number is standardised with the mean and the deviation of the training rows, and a
+category has one feature, 1 where it occurs. A missing value and a category that no
+training row has contribute 0.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +46,9 @@ def replace_text(row: str, text: str) -> str:
 
 
 def join_columns(texts: Sequence[Any], frame: Any, names: Collection[str]) -> list[str]:
-    """Return texts with the values of columns of a table; a missing text is then an empty one."""
+    """Return texts with the values of columns of a table; a missing text is then an
+    empty one.
+    """
     if not names:
         return list(texts)
     known = [str(name) for name in frame.columns]
@@ -84,7 +88,9 @@ class Column:
 
     @classmethod
     def of(cls, name: str, values: Sequence[Any]) -> "Column":
-        """Return the column of training rows: numbers if all its values are, else categories."""
+        """Return the column of training rows: numbers if all its values are, else
+        categories.
+        """
         known = [value for value in values if not is_missing(value)]
         if not known:
             raise ParameterError(

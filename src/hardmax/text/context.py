@@ -1,12 +1,14 @@
-"""The part of a model that reads vectors of an encoder: a linear function of their mean, and hardmax heads on a line.
+"""The part of a model that reads vectors of an encoder: a linear function of their
+mean, and hardmax heads on a line.
 
 With x_j the standardised vectors of the n words of a text,
 
     logit = bias + sum_j (1 / n) w . x_j + sum_h sum_j share_hj v_h p_h . x_j .
 
-In a head with d = 1 tokens z_j = p_h . x_j + OFFSET follow the largest one if they are positive, and the smallest one
-if they are negative: the products z_i z_j are largest there, in every layer. So a leader has the shares of its
-followers, and no layer has to be simulated. The shares of a head sum to 1, hence the offset adds a constant, which is
+In a head with d = 1 tokens z_j = p_h . x_j + OFFSET follow the largest one if they are
+positive, and the smallest one if they are negative: the products z_i z_j are largest
+there, in every layer. So a leader has the shares of its followers, and no layer has to
+be simulated. The shares of a head sum to 1, hence the offset adds a constant, which is
 left out: the contribution of a word is 0 if its vector is the mean of all words.
 """
 
@@ -50,7 +52,9 @@ HEADS_SHARE = 0.5  # norm of the features of heads, where that of the means is 1
 
 
 class Reading(NamedTuple):
-    """The words of a text with vectors: contributions, and positions and shares in every head."""
+    """The words of a text with vectors: contributions, and positions and shares in
+    every head.
+    """
 
     rows: IntArray  # (m,) among the words of the splitter
     terms: FloatArray  # (m, outputs)
@@ -116,18 +120,23 @@ class Context:
 
 
 def place(z: FloatArray) -> FloatArray:
-    """Return positions from projections; none is 0, as the argmax set of a zero token is the set of all tokens."""
+    """Return positions from projections; none is 0, as the argmax set of a zero token
+    is the set of all tokens.
+    """
     positions = z + OFFSET
     return np.where(positions == 0, np.finfo(np.float64).tiny, positions)
 
 
 def retained(alpha: float, layers: int) -> float:
-    """Return the part of its own position that a token keeps after all layers: (1 / (1 + alpha))^K."""
+    """Return the part of its own position that a token keeps after all layers: (1 / (1
+    + alpha))^K.
+    """
     return float((1 / (1 + alpha)) ** layers)
 
 
 def find_leaders(positions: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Return which tokens lead in each head, and how many tokens follow each, itself included: (m, heads).
+    """Return which tokens lead in each head, and how many tokens follow each, itself
+    included: (m, heads).
 
     Tokens at one position share their followers.
     """
@@ -142,13 +151,17 @@ def find_leaders(positions: FloatArray) -> tuple[BoolArray, FloatArray]:
 
 
 def shares_on_line(positions: FloatArray, kept: float) -> FloatArray:
-    """Return (m, heads) shares of the mean after the last layer, of tokens that keep a part of their position."""
+    """Return (m, heads) shares of the mean after the last layer, of tokens that keep a
+    part of their position.
+    """
     followers = find_leaders(positions)[1]
     return np.asarray((kept + (1 - kept) * followers) / max(1, len(positions)))
 
 
 class Corpus(NamedTuple):
-    """The vectors of the training texts: their means, and all words in fewer coordinates."""
+    """The vectors of the training texts: their means, and all words in fewer
+    coordinates.
+    """
 
     mean: FloatArray  # (d,)
     scale: FloatArray  # (d,)
@@ -178,7 +191,9 @@ class Corpus(NamedTuple):
         return self.axes.shape[1] > 0
 
     def layer_choices(self) -> "list[Corpus]":
-        """Return the corpus with all hidden states of the encoder, and with the last one only."""
+        """Return the corpus with all hidden states of the encoder, and with the last
+        one only.
+        """
         last = self._replace(used=slice(len(self.mean) // self.layers))
         return [self, last] if self.layers > 1 else [self]
 
@@ -192,7 +207,9 @@ class Corpus(NamedTuple):
         )
 
     def features(self, projection: FloatArray, kept: float) -> FloatArray:
-        """Return the (texts, heads) means after the last layer of each head, less the offset."""
+        """Return the (texts, heads) means after the last layer of each head, less the
+        offset.
+        """
         result = np.zeros((len(self.means), projection.shape[1]))
         for i, (a, b) in enumerate(
             zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
@@ -205,7 +222,9 @@ class Corpus(NamedTuple):
 def read_corpus(
     texts: Sequence[str], encoder: Encoder, splitter: Splitter, progress: Progress
 ) -> Corpus:
-    """Return the vectors of texts, encoded once; means, deviations and axes are those of a sample."""
+    """Return the vectors of texts, encoded once; means, deviations and axes are those
+    of a sample.
+    """
     encoder.warn_of_cut(texts)
     order = np.random.default_rng(0).permutation(len(texts)).tolist()
     sample, rest = order[:SAMPLE], order[SAMPLE:]
@@ -269,7 +288,9 @@ class Dense(NamedTuple):
     bias: FloatArray  # (outputs,)
 
     def scaled(self, amount: float) -> "Dense":
-        """Return a multiple of the model, with more than two classes centred over the classes."""
+        """Return a multiple of the model, with more than two classes centred over the
+        classes.
+        """
         parts = {"linear": self.linear, "decoder": self.decoder, "bias": self.bias}
         if len(self.bias) > 1:
             parts = {name: part - part.mean(axis=0) for name, part in parts.items()}
@@ -277,7 +298,9 @@ class Dense(NamedTuple):
 
 
 def join_labels(parts: Sequence[Dense]) -> Dense:
-    """Return models of one output each as one model of all outputs, in which each output has heads of its own."""
+    """Return models of one output each as one model of all outputs, in which each
+    output has heads of its own.
+    """
     if len(parts) == 1:
         return parts[0]
     linear, bias = (
@@ -301,9 +324,11 @@ def train_projection(
     kept: float,
     device: str = "cpu",
 ) -> FloatArray:
-    """Return (r, heads) directions of heads that classify some texts together with a linear function of their means.
+    """Return (r, heads) directions of heads that classify some texts together with a
+    linear function of their means.
 
-    The gradient of a hardmax layer is that of the leaders' positions, which are also its scores where d = 1.
+    The gradient of a hardmax layer is that of the leaders' positions, which are also
+    its scores where d = 1.
     """
     with needed_for("Training with an encoder", "torch", "text"):
         import torch
@@ -386,7 +411,9 @@ class Problem(NamedTuple):
 
 
 class DenseFolds(NamedTuple):
-    """A model of features of all texts, and (texts, outputs) logits of the models that have not seen each text."""
+    """A model of features of all texts, and (texts, outputs) logits of the models that
+    have not seen each text.
+    """
 
     corpus: Corpus
     strength: float
@@ -400,7 +427,9 @@ def fit_dense_folds(
     strength: float,
     parameters: Parameters | None = None,
 ) -> DenseFolds:
-    """Fit a linear model of means; with `parameters` also heads, whose directions are trained on the same texts."""
+    """Fit a linear model of means; with `parameters` also heads, whose directions are
+    trained on the same texts.
+    """
     from sklearn.linear_model import LogisticRegression
 
     labels, weights, splits, classes = problem
@@ -452,7 +481,9 @@ def fit_dense_folds(
 def make_context(
     encoder: Encoder, corpus: Corpus, dense: Dense, alpha: float, layers: int
 ) -> Context:
-    """Return the part of a model that reads vectors, with directions in all coordinates."""
+    """Return the part of a model that reads vectors, with directions in all
+    coordinates.
+    """
     projection = corpus.axes @ dense.projection
     alpha = ALPHA_FACTOR * alpha
     return Context(

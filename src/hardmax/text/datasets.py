@@ -1,4 +1,6 @@
-"""Labelled texts: the Large Movie Review Dataset of Maas et al. (ACL 2011), and synthetic reviews."""
+"""Labelled texts: the Large Movie Review Dataset of Maas et al. (ACL 2011), and
+synthetic reviews.
+"""
 
 import lzma
 import os
@@ -47,14 +49,17 @@ def load_imdb(
     ratings: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, TextTable]:
-    """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos", or with `ratings` "1" to "10".
+    """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos", or with
+    `ratings` "1" to "10".
 
-    The first use downloads 84 MB to `$HARDMAX_CACHE`, or `hardmax` in the user's cache folder, and every use checks
-    their SHA-256. Nothing in the archive is written to disk. Reviews are ordered by label, then by number. `progress`
-    is called with the number of bytes received, and of all bytes (None if unknown).
+    The first use downloads 84 MB to `$HARDMAX_CACHE`, or `hardmax` in the user's cache
+    folder, and every use checks their SHA-256. Nothing in the archive is written to
+    disk. Reviews are ordered by label, then by number. `progress` is called with the
+    number of bytes received, and of all bytes (None if unknown).
 
-    `source` is a copy to read instead, without a check: the archive, a folder that it was unpacked to, or a folder with
-    `train.parquet` and `test.parquet` whose columns are `text`, `label` (0 and 1) and, for ratings, `rating`.
+    `source` is a copy to read instead, without a check: the archive, a folder that it
+    was unpacked to, or a folder with `train.parquet` and `test.parquet` whose columns
+    are `text`, `label` (0 and 1) and, for ratings, `rating`.
     """
     path = _download(progress) if source is None else Path(source)
     if not path.exists():
@@ -93,7 +98,9 @@ def _download(progress: Progress | None) -> Path:
 
 
 def _make_bar(progress: Progress) -> SimpleNamespace:
-    """Return a progress bar for pooch that calls a function with the bytes received and all bytes."""
+    """Return a progress bar for pooch that calls a function with the bytes received and
+    all bytes.
+    """
     done = 0
 
     def update(more: int) -> None:
@@ -196,11 +203,13 @@ def reviews(
     contrast: float = 0.2,
     length: tuple[int, int] = (6, 30),
 ) -> Corpus:
-    """Return synthetic reviews whose sentiment depends on known words; the same arguments give the same reviews.
+    """Return synthetic reviews whose sentiment depends on known words; the same
+    arguments give the same reviews.
 
-    A sentiment word carries the label. A negation in front of it reverses it: "not good". In a contrast, what follows
-    "but" wins: "the acting is fine but the story is awful". All other words are neutral. No two reviews are equal. Use
-    it to test a classifier and its explanations; for real text use `load_imdb`.
+    A sentiment word carries the label. A negation in front of it reverses it: "not
+    good". In a contrast, what follows "but" wins: "the acting is fine but the story is
+    awful". All other words are neutral. No two reviews are equal. Use it to test a
+    classifier and its explanations; for real text use `load_imdb`.
 
     Parameters
     ----------
@@ -209,7 +218,8 @@ def reviews(
     seed : int
         0 or larger.
     negation, contrast : float
-        Probability that a sentiment word is negated, and that a review holds a contrast.
+        Probability that a sentiment word is negated, and that a review holds a
+        contrast.
     length : pair of int
         Smallest and largest number of words of a review; the largest is at least 15.
 
@@ -287,7 +297,9 @@ def _make_review(
 def _draw_phrase(
     rng: np.random.Generator, label: str, negation: float, strongest: int = 3
 ) -> str:
-    """Return a word of that sentiment, or a negation and a word of the other sentiment, but not a strong one."""
+    """Return a word of that sentiment, or a negation and a word of the other sentiment,
+    but not a strong one.
+    """
     if rng.random() < negation:
         denied = LANGUAGE["words"][OTHER[label]][: min(strongest, 2)]
         return f"{_draw(rng, LANGUAGE['negations'])} {_draw(rng, list(chain(*denied)))}"
@@ -295,7 +307,9 @@ def _draw_phrase(
 
 
 def _lengthen(rng: np.random.Generator, sentences: list[str], target: int) -> list[str]:
-    """Add neutral sentences before and after, and an opener of the one or two words that are missing."""
+    """Add neutral sentences before and after, and an opener of the one or two words
+    that are missing.
+    """
     room = target - sum(len(sentence.split()) for sentence in sentences)
     fillers, openers = LANGUAGE["fillers"], LANGUAGE["openers"]
     while room > len(openers):
@@ -312,7 +326,9 @@ def _lengthen(rng: np.random.Generator, sentences: list[str], target: int) -> li
 
 
 def _fill(rng: np.random.Generator, template: str, **words: str) -> str:
-    """Fill each gap of a template with the given word, or with a random word of its kind."""
+    """Fill each gap of a template with the given word, or with a random word of its
+    kind.
+    """
     gaps = ((part, part[1:-1]) for part in template.split())
     return " ".join(
         (words.get(gap) or _draw(rng, GAPS[gap])) if part[0] == "{" else part

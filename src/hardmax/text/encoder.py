@@ -1,7 +1,8 @@
 """Vectors of the words of a text from a pretrained encoder, a function, or the caller.
 
-The tokens of a model with an encoder are the words of its splitter: the vector of a word is the mean of those of its
-word pieces, and word pieces outside all words are not read. So every vector has a word of the text to explain.
+The tokens of a model with an encoder are the words of its splitter: the vector of a
+word is the mean of those of its word pieces, and word pieces outside all words are not
+read. So every vector has a word of the text to explain.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,9 @@ HASHES = ("weights", "tokenizer")
 
 
 class VectorText(str):
-    """Vectors that a caller passes in place of a text; as a text they are the numbers of their rows."""
+    """Vectors that a caller passes in place of a text; as a text they are the numbers
+    of their rows.
+    """
 
     vectors: AnyArray  # (n, d) float32
     digest: str
@@ -52,7 +55,9 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """The source of vectors of a classifier: a transformer, a function, or None for vectors that are passed as X."""
+    """The source of vectors of a classifier: a transformer, a function, or None for
+    vectors that are passed as X.
+    """
 
     source: Any
     cut: bool = False
@@ -79,7 +84,9 @@ class Encoder:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """Return the name, and the hashes of a transformer: what a saved model stores of its encoder."""
+        """Return the name, and the hashes of a transformer: what a saved model stores
+        of its encoder.
+        """
         if self.source is None:
             return {"name": GIVEN}
         if callable(self.source):
@@ -106,7 +113,9 @@ class Encoder:
     def pieces(
         self, texts: Sequence[str], splitter: Splitter, progress: Progress | None = None
     ) -> Iterator[tuple[int, IntArray, AnyArray]]:
-        """Yield index, offsets and vectors of the word pieces of each text, in any order."""
+        """Yield index, offsets and vectors of the word pieces of each text, in any
+        order.
+        """
         missing, paths = [], [self._path(text, splitter) for text in texts]
         for i, path in enumerate(paths):
             found = None if path is None else _read_cached(path)
@@ -184,7 +193,9 @@ class Encoder:
 
 
 def _read_cached(path: Path) -> tuple[IntArray, AnyArray] | None:
-    """Return offsets and vectors from a file of the cache, or None if it is missing or damaged."""
+    """Return offsets and vectors from a file of the cache, or None if it is missing or
+    damaged.
+    """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return arrays["offsets"], arrays["vectors"]
@@ -207,7 +218,9 @@ def _gather(offsets: IntArray, vectors: AnyArray, spans: Sequence[Any]) -> Words
 
 
 def _check_tokens(found: Any, text: str) -> tuple[IntArray, AnyArray]:
-    """Return offsets and vectors that a function computed for a text; raise an error if they do not fit together."""
+    """Return offsets and vectors that a function computed for a text; raise an error if
+    they do not fit together.
+    """
     must = "return (tokens, offsets, vectors) for each text: n strings, (n, 2) offsets in order, (n, d) finite numbers"
     try:
         tokens, given, values = found
@@ -246,7 +259,8 @@ def check_encoder(value: Any, name: str) -> None:
 def restore_encoder(stored: Mapping[str, Any], given: Any) -> Encoder:
     """Return the encoder of a saved model; raise an error if the given one is another.
 
-    Of the names in the file only that of the packaged encoder is followed, as a path must not come from data.
+    Of the names in the file only that of the packaged encoder is followed, as a path
+    must not come from data.
     """
     name = stored["name"]
     if given is None and name not in (GIVEN, PACKAGED):
@@ -266,7 +280,9 @@ def restore_encoder(stored: Mapping[str, Any], given: Any) -> Encoder:
 
 
 def make_encoder(parameters: Any) -> Encoder:
-    """Return the encoder of a classifier; without a name, that of vectors in place of texts."""
+    """Return the encoder of a classifier; without a name, that of vectors in place of
+    texts.
+    """
     cut, device = parameters.long_texts == "cut", find_device(parameters.device)
     return Encoder(
         parameters.encoder,

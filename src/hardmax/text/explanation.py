@@ -1,4 +1,6 @@
-"""Explanations: terms of the tokens that add up to the logit, and the leaders of every head."""
+"""Explanations: terms of the tokens that add up to the logit, and the leaders of every
+head.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -49,11 +51,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """An exact decomposition of one prediction: logit = bias + sum of the contributions.
+    """An exact decomposition of one prediction: logit = bias + sum of the
+    contributions.
 
-    The hardmax layers are linear given the argmax sets, so the contribution of token j is share_j v . z_j, its share of
-    the mean times its own score, summed over heads. It is also the gradient times the input. Nothing is sampled: the
-    same text has the same explanation on every run.
+    The hardmax layers are linear given the argmax sets, so the contribution of token j
+    is share_j v . z_j, its share of the mean times its own score, summed over heads. It
+    is also the gradient times the input. Nothing is sampled: the same text has the same
+    explanation on every run.
 
     Attributes
     ----------
@@ -68,7 +72,8 @@ class Explanation:
     model : Model
         The model.
     reading : Reading, optional
-        With an encoder, its words: contributions of their vectors, and positions and shares in every head.
+        With an encoder, its words: contributions of their vectors, and positions and
+        shares in every head.
 
     Examples
     --------
@@ -117,7 +122,9 @@ class Explanation:
 
     @property
     def logit(self) -> float | FloatArray:
-        """Return the bias plus the contributions: of `classes[1]` with two classes, else a (classes,) array."""
+        """Return the bias plus the contributions: of `classes[1]` with two classes,
+        else a (classes,) array.
+        """
         return float(self.logits[0]) if len(self.logits) == 1 else self.logits
 
     @property
@@ -128,12 +135,16 @@ class Explanation:
 
     @property
     def contributions(self) -> FloatArray:
-        """Return the terms of `words` in the sum of the logit: (n,), or (n, classes) with more than two classes."""
+        """Return the terms of `words` in the sum of the logit: (n,), or (n, classes)
+        with more than two classes.
+        """
         return self.terms[:, 0] if len(self.logits) == 1 else self.terms
 
     @cached_property
     def words(self) -> AnyArray:
-        """Return the (n,) distinct tokens in the order of their first occurrence; pairs as "not good"."""
+        """Return the (n,) distinct tokens in the order of their first occurrence; pairs
+        as "not good".
+        """
         return np.array(self.model.names(self.ids), dtype=np.str_)
 
     @property
@@ -143,7 +154,9 @@ class Explanation:
 
     @property
     def columns(self) -> list[Part]:
-        """Return the parts of the logit of further columns of a table, named as "stars = 5"."""
+        """Return the parts of the logit of further columns of a table, named as "stars
+        = 5".
+        """
         rows = self.ids >= self.model.words
         pairs = zip(
             self.words[rows].tolist(), self._values(self.terms[rows]), strict=True
@@ -151,12 +164,16 @@ class Explanation:
         return [Part(self.as_written[name], value, ()) for name, value in pairs]
 
     def _values(self, terms: FloatArray) -> list[float | FloatArray]:
-        """Return each row of (m, outputs) terms as a number, or with more than two classes as an array."""
+        """Return each row of (m, outputs) terms as a number, or with more than two
+        classes as an array.
+        """
         return terms[:, 0].tolist() if len(self.logits) == 1 else list(terms)
 
     @property
     def towards(self) -> FloatArray:
-        """Return (n,) contributions to the prediction minus those to the second best class."""
+        """Return (n,) contributions to the prediction minus those to the second best
+        class.
+        """
         return self.signed(self.contributions)
 
     @property
@@ -173,9 +190,11 @@ class Explanation:
         return first, second
 
     def signed(self, values: float | FloatArray) -> FloatArray:
-        """Return terms of the prediction minus those of the second best class: (n,) of (n,) or (n, classes) terms.
+        """Return terms of the prediction minus those of the second best class: (n,) of
+        (n,) or (n, classes) terms.
 
-        A word that raises the logit of the prediction, but that of the second class more, has a negative value.
+        A word that raises the logit of the prediction, but that of the second class
+        more, has a negative value.
         """
         terms, (first, second) = np.asarray(values), self._best
         if len(self.logits) == 1:
@@ -183,12 +202,16 @@ class Explanation:
         return np.asarray(terms[..., first] - terms[..., second])
 
     def as_shown(self, values: float | FloatArray) -> FloatArray:
-        """Return terms as pages show them: of two classes those of the logit of `classes[1]`, of more `signed`."""
+        """Return terms as pages show them: of two classes those of the logit of
+        `classes[1]`, of more `signed`.
+        """
         return np.asarray(values) if len(self.logits) == 1 else self.signed(values)
 
     @property
     def sides(self) -> tuple[Any, Any]:
-        """Return the class that positive values of `as_shown` support, and the class that negative ones support."""
+        """Return the class that positive values of `as_shown` support, and the class
+        that negative ones support.
+        """
         return (
             (self.classes[1], self.classes[0])
             if len(self.logits) == 1
@@ -196,22 +219,29 @@ class Explanation:
         )
 
     def top(self, count: int) -> list[tuple[str, float]]:
-        """Return the tokens with the largest contributions, as written (with more than two classes, of `towards`)."""
+        """Return the tokens with the largest contributions, as written (with more than
+        two classes, of `towards`).
+        """
         values = self.as_shown(self.contributions)
         order = np.argsort(-np.abs(values), kind="stable")[:count]
         return [(self.as_written[self.words[i]], float(values[i])) for i in order]
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
-        """Return `highlighted()`: every word with its offsets and its part of the logit."""
+        """Return `highlighted()`: every word with its offsets and its part of the
+        logit.
+        """
         return self.highlighted()
 
     def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:
-        """Return every word of the text with its offsets and its part of the logit: word, start, end, contribution.
+        """Return every word of the text with its offsets and its part of the logit:
+        word, start, end, contribution.
 
-        All parts, those of `columns` and the bias sum to the logit. The term of an n-gram is shared evenly by its words
-        and punctuation characters; where punctuation parts it, by the words on the side of its strongest word, whose
-        own score is largest for the class. With `even=False` it goes to that word, which finds the decisive words.
+        All parts, those of `columns` and the bias sum to the logit. The term of an
+        n-gram is shared evenly by its words and punctuation characters; where
+        punctuation parts it, by the words on the side of its strongest word, whose own
+        score is largest for the class. With `even=False` it goes to that word, which
+        finds the decisive words.
         """
         values = self._values(attribution.attribute_to_words(self, even=even))
         return tuple(
@@ -220,7 +250,9 @@ class Explanation:
         )
 
     def by_word(self, *, even: bool = True) -> list[Part]:
-        """Return parts by distinct word, and `columns`, the largest first; they and the bias sum to the logit."""
+        """Return parts by distinct word, and `columns`, the largest first; they and the
+        bias sum to the logit.
+        """
         found: dict[str, list[Highlight]] = defaultdict(list)
         for mark in self.highlighted(even=even):
             found[mark.word].append(mark)
@@ -235,7 +267,9 @@ class Explanation:
         )
 
     def strongest_ngrams(self) -> dict[tuple[int, int], str]:
-        """Return the n-gram in which a word contributes most, unless that is the word itself, by its first offsets."""
+        """Return the n-gram in which a word contributes most, unless that is the word
+        itself, by its first offsets.
+        """
         names, words = self.words.tolist(), [span.word for span in self.spans]
         sums: dict[str, dict[str, float]] = defaultdict(
             lambda: defaultdict(float)
@@ -265,7 +299,9 @@ class Explanation:
         }
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
-        """Return the sentences in their order, then `columns`, with their parts of the logit."""
+        """Return the sentences in their order, then `columns`, with their parts of the
+        logit.
+        """
         return [
             *attribution.split_parts(self, attribution.SENTENCE, even=even),
             *self.columns,
@@ -274,9 +310,11 @@ class Explanation:
     def by_phrase(
         self, phrases: Iterable[str] | None = None, *, even: bool = True
     ) -> list[Part]:
-        """Return phrases of the text with all their offsets and their parts of the logit.
+        """Return phrases of the text with all their offsets and their parts of the
+        logit.
 
-        By default these are the parts between punctuation, then `columns`: they and the bias sum to the logit.
+        By default these are the parts between punctuation, then `columns`: they and the
+        bias sum to the logit.
         """
         if phrases is None:
             return [
@@ -287,7 +325,9 @@ class Explanation:
 
     @cached_property
     def as_written(self) -> dict[str, str]:
-        """Return each of `words` as first written in the text, such as "wonderful. I"; a column with its value."""
+        """Return each of `words` as first written in the text, such as "wonderful. I";
+        a column with its value.
+        """
         text, found = self.text, dict[str, str]()
         for size, places, rows, _ in self.occurrences:
             for place, name in zip(
@@ -313,7 +353,9 @@ class Explanation:
         return {name: found.get(name, name) for name in self.words.tolist()}
 
     def leading(self) -> list[Leading]:
-        """Return each leader, the number of heads in which it leads, and its mean share and followers in these."""
+        """Return each leader, the number of heads in which it leads, and its mean share
+        and followers in these.
+        """
         found = defaultdict(list)
         for leader in chain.from_iterable(self.leaders):
             found[leader.word].append((leader.share, len(leader.followers)))
@@ -324,18 +366,21 @@ class Explanation:
         return sorted(rows, key=lambda row: (-row.heads, -row.share))
 
     def minimal_flip(self, *, progress: Progress | None = None) -> Flip:
-        """Find words without which the prediction is another, greedily, each step checked with the model.
+        """Find words without which the prediction is another, greedily, each step
+        checked with the model.
 
-        If `needed`, with any one of them restored the prediction is the first again. A smaller set may exist. An
-        encoder reads at most 100 changed texts; of vectors in place of a text, rows are left out. `progress` is called
-        before each step.
+        If `needed`, with any one of them restored the prediction is the first again. A
+        smaller set may exist. An encoder reads at most 100 changed texts; of vectors in
+        place of a text, rows are left out. `progress` is called before each step.
         """
         return attribution.minimal_flip(
             self, partial(explain, self.model), progress or (lambda done, total: None)
         )
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
-        """Compare with another text, token by token. A string has the same values of `columns`."""
+        """Compare with another text, token by token. A string has the same values of
+        `columns`.
+        """
         other = (
             explain(self.model, replace_text(self.text, text))
             if isinstance(text, str)
@@ -360,15 +405,19 @@ class Explanation:
 
     @property
     def _known(self) -> IntArray:
-        """Return the index of every token of the vocabulary; other words come last, if any."""
+        """Return the index of every token of the vocabulary; other words come last, if
+        any.
+        """
         return np.flatnonzero(self.ids < len(self.model.vocabulary))
 
     @cached_property
     def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
-        """Return the leaders of each head, the one with the largest share of the mean after the last layer first.
+        """Return the leaders of each head, the one with the largest share of the mean
+        after the last layer first.
 
-        Each has a `word`, `since`, the layer at which it first followed only itself, its `share`, and `followers`, the
-        other tokens that follow it after the last layer.
+        Each has a `word`, `since`, the layer at which it first followed only itself,
+        its `share`, and `followers`, the other tokens that follow it after the last
+        layer.
         """
         found: list[list[LeadingWord]] = [[] for _ in range(self.heads)]
         if self.reading is not None and self.model.gathers_vectors:  # heads on a line
@@ -407,7 +456,9 @@ class Explanation:
 
     @cached_property
     def shares(self) -> FloatArray:
-        """Return (heads, n) shares of each head's mean that the tokens hold after the last layer; rows sum to 1."""
+        """Return (heads, n) shares of each head's mean that the tokens hold after the
+        last layer; rows sum to 1.
+        """
         found = np.zeros((self.heads, len(self.ids)))
         if self.reading is not None and self.model.gathers_vectors:
             np.add.at(found.T, self.read_rows, self.reading.shares)
@@ -422,7 +473,9 @@ class Explanation:
 
     @cached_property
     def occurrences(self) -> list[tuple[int, IntArray, IntArray, IntArray]]:
-        """Return for each n the indices of n-grams in `spans` and in `words`, and how often each occurs."""
+        """Return for each n the indices of n-grams in `spans` and in `words`, and how
+        often each occurs.
+        """
         found = []
         for size, places, tokens in self.model.vocabulary.occurrences(
             [span.word for span in self.spans]
@@ -454,7 +507,9 @@ class Explanation:
 
     @property
     def rows(self) -> IntArray:
-        """Return the index in `words` of every token of `trajectory`; a word that counts k times is there k times."""
+        """Return the index in `words` of every token of `trajectory`; a word that
+        counts k times is there k times.
+        """
         return (
             self.read_rows
             if self.model.gathers_vectors
@@ -463,7 +518,9 @@ class Explanation:
 
     @cached_property
     def trajectory(self) -> tuple[HardmaxTrajectory, ...]:
-        """Return the `HardmaxTrajectory` of each head; the words of its tokens are `words[rows]`."""
+        """Return the `HardmaxTrajectory` of each head; the words of its tokens are
+        `words[rows]`.
+        """
         if not self.known:
             raise InputError(
                 "A trajectory must have tokens. Got a text without a known word."
@@ -484,10 +541,12 @@ class Explanation:
         )
 
     def split_margin(self, word: str) -> list[MarginSplit | None]:
-        """Return for each head the `leader` that a word follows at layer 0, the best `other` token, and their margin.
+        """Return for each head the `leader` that a word follows at layer 0, the best
+        `other` token, and their margin.
 
-        Its `parts` by coordinate, those of ⟨A z_i, z_l - z_j⟩, are exact Fractions that sum to `total`, see
-        `hm.split_margin`. The entry of a head in which the word follows all tokens is None.
+        Its `parts` by coordinate, those of ⟨A z_i, z_l - z_j⟩, are exact Fractions that
+        sum to `total`, see `hm.split_margin`. The entry of a head in which the word
+        follows all tokens is None.
         """
         names, found = self.words[self.rows].tolist(), list[MarginSplit | None]()
         if word not in names:
@@ -513,7 +572,9 @@ class Explanation:
         return found
 
     def leave_one_out(self) -> FloatArray:
-        """Return the (n,) or (n, classes) decreases of the logit when a token is left out, by n predictions."""
+        """Return the (n,) or (n, classes) decreases of the logit when a token is left
+        out, by n predictions.
+        """
         if self.reading is not None:
             advice = (
                 "Use `minimal_flip` or `counterfactual`, which run the encoder again."
@@ -554,7 +615,9 @@ class Explanation:
         return to_json("hardmax-explanation-1", document)
 
     def to_frame(self) -> "DataFrame":
-        """Return a pandas DataFrame with a row for each of `words`: contribution, count and largest share of a head."""
+        """Return a pandas DataFrame with a row for each of `words`: contribution, count
+        and largest share of a head.
+        """
         with needed_for("`Explanation.to_frame`", "pandas", "text"):
             import pandas
         names = (
@@ -572,7 +635,9 @@ class Explanation:
         )
 
     def to_html(self, path: str | PathLike[str] | None = None) -> Page:
-        """Return a page with the highlighted text, the largest terms and the leaders; write it to `path` if given."""
+        """Return a page with the highlighted text, the largest terms and the leaders;
+        write it to `path` if given.
+        """
         page = render(
             "explanation",
             title="Explanation of a prediction",
@@ -583,13 +648,17 @@ class Explanation:
         return Page(page)
 
     def show(self) -> Any:
-        """Show a notebook widget in which words can be removed and replaced, and the prediction follows."""
+        """Show a notebook widget in which words can be removed and replaced, and the
+        prediction follows.
+        """
         return draw("explanation_widget", self)
 
     def plot(self, *, kind: str = "auto", ax: "Axes | None" = None) -> "Figure":
-        """Draw the contributions (kind="words"), or the tokens of a head with d = 2 and the decision line ("plane").
+        """Draw the contributions (kind="words"), or the tokens of a head with d = 2 and
+        the decision line ("plane").
 
-        "auto" is "plane" for one head with d = 2, else "words". Return the Matplotlib figure.
+        "auto" is "plane" for one head with d = 2, else "words". Return the Matplotlib
+        figure.
         """
         return plot_explanation(self, kind=kind, ax=ax)
 
@@ -615,7 +684,9 @@ def explain(model: Model, text: str) -> Explanation:
 def explain_many(
     model: Model, texts: Sequence[str], label: Any = None
 ) -> list[Explanation]:
-    """Explain the predictions of a model for many texts; of several labels per text `label`, or the most probable."""
+    """Explain the predictions of a model for many texts; of several labels per text
+    `label`, or the most probable.
+    """
     names = model.classes.tolist() if model.multilabel else []
     if label is not None and label not in names:
         must = (
@@ -634,7 +705,9 @@ def explain_many(
 
 
 class Explained(NamedTuple):
-    """The explanations of one text by label; with one label per text there is one, under None."""
+    """The explanations of one text by label; with one label per text there is one,
+    under None.
+    """
 
     logits: FloatArray  # (outputs,)
     known: int  # number of known words
@@ -648,7 +721,8 @@ def explain_labels(
     *,
     every: bool = True,
 ) -> list[Explained]:
-    """Explain predictions for many texts; of several labels per text those with the indices `labels`.
+    """Explain predictions for many texts; of several labels per text those with the
+    indices `labels`.
 
     The default is `every` predicted label, or the most probable one if there are none.
     """

@@ -1,6 +1,8 @@
-"""Read and write tables: Parquet and Excel with pandas, CSV with csv, JSON lines with json.
+"""Read and write tables: Parquet and Excel with pandas, CSV with csv, JSON lines with
+json.
 
-Numbers of CSV and JSON lines stay as they are written, because texts and labels may look like numbers.
+Numbers of CSV and JSON lines stay as they are written, because texts and labels may
+look like numbers.
 """
 
 import codecs
@@ -43,7 +45,9 @@ SEPARATOR_LINE = re.compile(
 )  # Excel writes the delimiter in a first line
 
 MAX_LINE_CHARACTERS = 16 << 20
-BLOCK_ROWS = 1000  # of CSV, JSON lines and text; the keys of the first block are the columns of a file read in parts
+# of CSV, JSON lines and text; the keys of the first block are the columns of a file
+# read in parts
+BLOCK_ROWS = 1000
 CHUNK_BYTES = 1 << 20  # decoded together to find the encoding
 NULL_BYTES = "null bytes"  # a problem of text that is probably UTF-16
 LAST_LINE = "\0"  # appended to CSV; it is a row of its own unless a quote is open
@@ -73,7 +77,8 @@ class How(NamedTuple):
         None  # of CSV, one character or "tab"; by default that of the header
     )
     encoding: str | None = (
-        None  # of text; UTF-8, UTF-16 with a byte order mark, or else Latin-1 by default
+        # of text; UTF-8, UTF-16 with a byte order mark, or else Latin-1 by default
+        None
     )
     sheet: str | None = None  # of Excel; the first one by default
 
@@ -85,7 +90,9 @@ class Number(str):
 
 
 def find_ending(path: Path) -> str:
-    """Return the suffix of a readable file in lower case, together with .gz; "-" is a .txt file."""
+    """Return the suffix of a readable file in lower case, together with .gz; "-" is a
+    .txt file.
+    """
     for ending in ENDINGS:
         if path.name.lower().endswith(ending):
             return ending
@@ -100,7 +107,9 @@ def find_ending(path: Path) -> str:
 
 
 def read_frame(path: Path, how: How) -> tuple["DataFrame", str]:
-    """Return the rows of a file, and a sentence about a guess that was made to read it, or an empty text."""
+    """Return the rows of a file, and a sentence about a guess that was made to read it,
+    or an empty text.
+    """
     with needed_for("Reading a table", "pandas", "text"):
         import pandas
     ending = find_ending(path)
@@ -140,7 +149,9 @@ def _check_options(path: Path, ending: str, how: How) -> None:
 
 
 def _open_bytes(path: Path, ending: str) -> BinaryIO:
-    """Open a file, or standard input for the path -, so that it can be read more than once."""
+    """Open a file, or standard input for the path -, so that it can be read more than
+    once.
+    """
     try:
         if str(path) == "-":
             return io.BytesIO(sys.stdin.buffer.read())
@@ -168,7 +179,9 @@ def _open_bytes(path: Path, ending: str) -> BinaryIO:
 def open_blocks(
     path: Path, ending: str, how: How
 ) -> "Iterator[tuple[Iterator[DataFrame], str]]":
-    """Open CSV, JSON lines or text (column "text") as blocks of rows, and a sentence if the encoding was guessed."""
+    """Open CSV, JSON lines or text (column "text") as blocks of rows, and a sentence if
+    the encoding was guessed.
+    """
     kind = ending.removesuffix(".gz")
     newline = (
         "" if kind in DELIMITERS else "\n" if kind in JSON_ENDINGS else None
@@ -189,7 +202,8 @@ def open_blocks(
 def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str, str]:
     """Return the encoding of a file, and a sentence if it was guessed.
 
-    The default is UTF-8, or UTF-16 with a byte order mark, else Windows-1252, a superset of Latin-1, or Latin-1.
+    The default is UTF-8, or UTF-16 with a byte order mark, else Windows-1252, a
+    superset of Latin-1, or Latin-1.
     """
     mark = (
         "utf-16" if data.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
@@ -222,7 +236,9 @@ def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str,
 
 
 def _find_undecodable(data: BinaryIO, encoding: str) -> str:
-    """Return the place of the first byte that is not text in an encoding, or an empty text."""
+    """Return the place of the first byte that is not text in an encoding, or an empty
+    text.
+    """
     decoder = codecs.getincrementaldecoder(encoding)()
     offset, line = data.seek(0), 1
     while True:
@@ -241,7 +257,9 @@ def _find_undecodable(data: BinaryIO, encoding: str) -> str:
 def _read_csv(
     path: Path, text: TextIO, default: str, delimiter: str | None
 ) -> "Iterator[DataFrame]":
-    """Yield the rows of CSV that was opened with newline=""; `default` is the delimiter of its suffix."""
+    """Yield the rows of CSV that was opened with newline=""; `default` is the delimiter
+    of its suffix.
+    """
     import pandas
 
     lines = _read_lines(path, text)
@@ -271,7 +289,9 @@ def _read_csv(
 
 
 def _split_rows(path: Path, lines: Iterable[str], mark: str) -> Iterator[list[str]]:
-    """Yield the rows of CSV but empty ones; `csv` accepts a quote that is not closed, hence a last line."""
+    """Yield the rows of CSV but empty ones; `csv` accepts a quote that is not closed,
+    hence a last line.
+    """
     row, got = [LAST_LINE], "a quote that is not closed"
     try:
         for row in filter(None, csv.reader(chain(lines, [LAST_LINE]), delimiter=mark)):
@@ -284,7 +304,9 @@ def _split_rows(path: Path, lines: Iterable[str], mark: str) -> Iterator[list[st
 
 
 def _find_delimiter(header: str, default: str) -> str:
-    """Return the delimiter that gives the most fields in the header; the default one if no other gives more."""
+    """Return the delimiter that gives the most fields in the header; the default one if
+    no other gives more.
+    """
     marks = (default, *(mark for mark in OTHER_DELIMITERS if mark != default))
     return max(
         marks, key=lambda mark: len(next(csv.reader([header], delimiter=mark), []))
@@ -397,7 +419,9 @@ def read_parquet(path: Path) -> "DataFrame":
 
 
 def as_numbers(column: "Series[Any]") -> "Series[Any]":
-    """Return a column of texts that are all numbers as numbers; a column with anything else, such as 007, unchanged."""
+    """Return a column of texts that are all numbers as numbers; a column with anything
+    else, such as 007, unchanged.
+    """
     import pandas
 
     is_number = column.map(
@@ -445,7 +469,9 @@ def _for_json(value: Any) -> Any:
 
 
 def exact_number(text: str) -> float | Fraction:
-    """Return a decimal or a ratio without rounding: a float if that is exact, else a Fraction."""
+    """Return a decimal or a ratio without rounding: a float if that is exact, else a
+    Fraction.
+    """
     try:
         decimal = Decimal(text.strip()) if "/" not in text else None
         if decimal is not None and not decimal.is_finite():
@@ -471,7 +497,9 @@ def is_number(cell: str) -> bool:
 
 
 def escape_formula(cell: Any) -> Any:
-    """Return a cell of CSV that no spreadsheet runs as a formula: a text that may be one begins with an apostrophe."""
+    """Return a cell of CSV that no spreadsheet runs as a formula: a text that may be
+    one begins with an apostrophe.
+    """
     is_risky = (
         isinstance(cell, str)
         and cell.startswith(FORMULA_STARTS)
@@ -481,7 +509,9 @@ def escape_formula(cell: Any) -> Any:
 
 
 def escape_formulas(frame: "DataFrame") -> "DataFrame":
-    """Return the table with `escape_formula` of its texts and of the names of its columns."""
+    """Return the table with `escape_formula` of its texts and of the names of its
+    columns.
+    """
     safe = frame.copy()
     for i, kind in enumerate(frame.dtypes):
         if getattr(kind, "kind", "O") not in "biuf":

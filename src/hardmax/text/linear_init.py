@@ -1,13 +1,16 @@
-"""A model whose weights come from a linear model of the same tokens: it needs no training after that.
+"""A model whose weights come from a linear model of the same tokens: it needs no
+training after that.
 
-The linear model is a sum of four: logistic regression on inverse document frequencies with a strong and with a weak
-regularisation, logistic regression on features scaled by their log ratio, and naive Bayes. The first is best on long
-texts and uneven classes, the second where single words decide, the last on few and short texts. The coefficients of the
-sum are fitted to the logits of held-out texts, so that it is calibrated.
+The linear model is a sum of four: logistic regression on inverse document frequencies
+with a strong and with a weak regularisation, logistic regression on features scaled by
+their log ratio, and naive Bayes. The first is best on long texts and uneven classes,
+the second where single words decide, the last on few and short texts. The coefficients
+of the sum are fitted to the logits of held-out texts, so that it is calibrated.
 
-The linear score of a token becomes its first coordinate, distributed over the heads at random, so that other
-discriminative tokens lead in each. The other coordinates are random and about as long, so that no two tokens tie. With
-a small alpha the model is the linear one; with a larger alpha the leaders count more. Cross-validation chooses alpha,
+The linear score of a token becomes its first coordinate, distributed over the heads at
+random, so that other discriminative tokens lead in each. The other coordinates are
+random and about as long, so that no two tokens tie. With a small alpha the model is the
+linear one; with a larger alpha the leaders count more. Cross-validation chooses alpha,
 and how much rare classes are favoured.
 """
 
@@ -82,21 +85,27 @@ OFFSET_FACTORS = np.linspace(
 MIN_TEXTS_FOR_HEADS = (
     500  # from which on heads are tried beside a linear function of vectors
 )
-MIN_GAIN = 1.0  # standard errors of the loss on held-out texts, for which n-grams and heads are kept beside vectors
+# standard errors of the loss on held-out texts, for which n-grams and heads are kept
+# beside vectors
+MIN_GAIN = 1.0
 MAX_ACCURACY_LOSS = 0.015  # of the decision offset
 
 Step = Callable[[float], object]  # called with the loss after each step
 
 
 class Linear(NamedTuple):
-    """logits = bias + n^POOLING_EXPONENT mean of the tokens' weights, for texts of n tokens."""
+    """logits = bias + n^POOLING_EXPONENT mean of the tokens' weights, for texts of n
+    tokens.
+    """
 
     weights: FloatArray  # (outputs, tokens)
     bias: FloatArray  # (outputs,)
 
 
 class Fold(NamedTuple):
-    """Held-out texts, without the tokens that no other text has, and a linear model of the other texts."""
+    """Held-out texts, without the tokens that no other text has, and a linear model of
+    the other texts.
+    """
 
     held: IntArray
     texts: csr_matrix  # (held, tokens)
@@ -105,7 +114,8 @@ class Fold(NamedTuple):
 
 
 def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
-    """Return whether the linear initialisation is the model: training improves on it for many long texts only.
+    """Return whether the linear initialisation is the model: training improves on it
+    for many long texts only.
 
     With a rare class it is never trained, as only a linear start has a decision offset.
     """
@@ -134,9 +144,11 @@ def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
 def fit_linear_model(
     data: TrainingSet, parameters: Parameters, report: Report
 ) -> tuple[Model, list[Epoch]]:
-    """Return the model whose n-grams have the least loss in cross-validation, and that loss.
+    """Return the model whose n-grams have the least loss in cross-validation, and that
+    loss.
 
-    With several labels per text each label has a model of its own, of the same tokens and vectors.
+    With several labels per text each label has a model of its own, of the same tokens
+    and vectors.
     """
     problems = _list_problems(data, parameters)
     choices = (
@@ -239,7 +251,9 @@ def _constant_weights(texts: csr_matrix, bias: FloatArray) -> Weights:
 
 
 def _join_weights(parts: Sequence[Weights]) -> Weights:
-    """Return the weights of one output each as weights of all outputs, in which each output has heads of its own."""
+    """Return the weights of one output each as weights of all outputs, in which each
+    output has heads of its own.
+    """
     if len(parts) == 1:
         return parts[0]
     used = [part for part in parts if part.layers or part.decoder.any()] or parts[:1]
@@ -271,7 +285,9 @@ def _fit_weights(
     step: Step,
     features: Sequence[Corpus],
 ) -> tuple[Weights, list[Dense], float, float | None]:
-    """Return weights of tokens, models of the features, and the loss and the accuracy in cross-validation."""
+    """Return weights of tokens, models of the features, and the loss and the accuracy
+    in cross-validation.
+    """
     labels, classes = problem.labels, problem.classes
     if len(np.unique(labels)) < 2:  # a label of all texts, or of none
         bias = np.array([(2 * float(labels[0]) - 1) * np.log1p(len(labels))])
@@ -323,10 +339,12 @@ def fit_linear(
     step: Step,
     features: Sequence[Corpus] = (),
 ) -> tuple[Linear, list[Fold], list[Dense]]:
-    """Return a linear model of weighted texts, and for each split the same model of the texts that are not held out.
+    """Return a linear model of weighted texts, and for each split the same model of the
+    texts that are not held out.
 
-    Also return a linear model of each of the features. Beside vectors of an encoder, n-grams and heads are kept where
-    they lower the loss on held-out texts by more than a standard error; without n-grams all weights are 0.
+    Also return a linear model of each of the features. Beside vectors of an encoder,
+    n-grams and heads are kept where they lower the loss on held-out texts by more than
+    a standard error; without n-grams all weights are 0.
     """
     labels, weights, splits, classes = problem
     loss = float(np.log(classes))
@@ -448,7 +466,9 @@ def has_rare_class(shares: FloatArray) -> bool:
 
 
 def class_logits(scores: FloatArray) -> FloatArray:
-    """Return (texts, classes) logits from (texts, outputs): the first of two classes has 0."""
+    """Return (texts, classes) logits from (texts, outputs): the first of two classes
+    has 0.
+    """
     return (
         np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     )
@@ -494,7 +514,9 @@ def _fit_kind(
 
 
 def _log_ratio(texts: csr_matrix, inside: BoolArray, weights: FloatArray) -> FloatArray:
-    """Return (tokens,) log ratios of the frequencies inside and outside a class, with one text added; 0 if unused."""
+    """Return (tokens,) log ratios of the frequencies inside and outside a class, with
+    one text added; 0 if unused.
+    """
     there = texts.sign()
     p, q = (1 + there.T @ (weights * side) for side in (inside, ~inside))
     return np.where(
@@ -507,7 +529,8 @@ def _log_ratio(texts: csr_matrix, inside: BoolArray, weights: FloatArray) -> Flo
 def _fit_mixture(
     scores: FloatArray, labels: IntArray, weights: FloatArray, seen: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients of (kinds, texts, classes) logits, and a bias, with the least loss on the texts `seen`.
+    """Return coefficients of (kinds, texts, classes) logits, and a bias, with the least
+    loss on the texts `seen`.
 
     The prior keeps the coefficients near each other where texts are few.
     """
@@ -543,7 +566,9 @@ def _fit_mixture(
 
 
 def _mix(models: list[Linear], amounts: FloatArray, bias: FloatArray) -> Linear:
-    """Return the weighted sum of models; with more than two classes, centred over the classes."""
+    """Return the weighted sum of models; with more than two classes, centred over the
+    classes.
+    """
     weights = sum(a * model.weights for a, model in zip(amounts, models, strict=True))
     bias = bias + sum(a * model.bias for a, model in zip(amounts, models, strict=True))
     if len(bias) == 1:
@@ -556,8 +581,9 @@ def build_heads(
 ) -> Weights:
     """Return the heads of a linear model, with `factor` times the given alpha.
 
-    With two classes every head holds a part of the one score. With more, each class has heads of its own if there are
-    enough; else heads hold the directions in which scores differ most.
+    With two classes every head holds a part of the one score. With more, each class has
+    heads of its own if there are enough; else heads hold the directions in which scores
+    differ most.
     """
     heads, d, random = (
         parameters.n_heads,
@@ -586,8 +612,9 @@ def build_heads(
     )
     embedding = np.concatenate([first[..., None], others], axis=2)
     if is_planar(parameters):
-        # On an arc: upwards for the score 0, to the sides for large scores. A token then follows one of a similar
-        # score, so that the logit changes little when tokens gather. Tokens of large scores are longer, and so lead.
+        # On an arc: upwards for the score 0, to the sides for large scores. A token
+        # then follows one of a similar score, so that the logit changes little when
+        # tokens gather. Tokens of large scores are longer, and so lead.
         score = scores[0] / unit[0]
         angle, length = np.arctan(ARC_ANGLE * score), 1 + ARC_LENGTH * np.abs(score)
         embedding[:, 0] = np.stack(
@@ -613,9 +640,11 @@ def is_planar(parameters: Parameters) -> bool:
 def _choose_alpha(
     found: Sequence[Fold], labels: IntArray, parameters: Parameters, step: Step
 ) -> tuple[float, ...]:
-    """Return the least loss on held-out texts, and its factor of alpha, scale of the logits and accuracy.
+    """Return the least loss on held-out texts, and its factor of alpha, scale of the
+    logits and accuracy.
 
-    The logits are scaled because moving tokens enlarges them, as leaders have the largest weights.
+    The logits are scaled because moving tokens enlarges them, as leaders have the
+    largest weights.
     """
     size = (MAX_TEXTS_PLANAR if is_planar(parameters) else MAX_TEXTS) // len(found)
     rows = [
@@ -659,11 +688,13 @@ def _choose_alpha(
 def find_decision_offset(
     scores: FloatArray, labels: IntArray, weights: FloatArray
 ) -> FloatArray:
-    """Return (outputs,) numbers to add to logits so that rare classes are found: for the largest macro F1.
+    """Return (outputs,) numbers to add to logits so that rare classes are found: for
+    the largest macro F1.
 
-    They are a fraction of -log of the class frequencies, and 0 if no class is rare. Accuracy may fall by
-    `MAX_ACCURACY_LOSS`. F1 and accuracy are expected values under the predicted probabilities, which vary less than
-    counts of the few texts of a rare class.
+    They are a fraction of -log of the class frequencies, and 0 if no class is rare.
+    Accuracy may fall by `MAX_ACCURACY_LOSS`. F1 and accuracy are expected values under
+    the predicted probabilities, which vary less than counts of the few texts of a rare
+    class.
     """
     classes = max(2, scores.shape[1])
     frequencies = np.bincount(labels, weights, classes) / weights.sum()

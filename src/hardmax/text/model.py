@@ -1,11 +1,13 @@
-"""A trained classifier as plain data, and what every token of a text adds to its logit, in NumPy and float64.
+"""A trained classifier as plain data, and what every token of a text adds to its logit,
+in NumPy and float64.
 
-z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the mean that
-token j holds after the last layer times its own score. With a pooling exponent p all terms of a text of n tokens are
-multiplied by n^p.
+z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij:
+the share of the mean that token j holds after the last layer times its own score. With
+a pooling exponent p all terms of a text of n tokens are multiplied by n^p.
 
-Texts go through their layers in compiled code where that decides every argmax set. The others go through
-`HeadDynamics`, and a head in which rounding may have decided a set is simulated exactly.
+Texts go through their layers in compiled code where that decides every argmax set. The
+others go through `HeadDynamics`, and a head in which rounding may have decided a set is
+simulated exactly.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -85,9 +87,12 @@ class Weights:
 class LeaderRecord(NamedTuple):
     """Leaders of texts in each head. Padding neither leads nor follows."""
 
-    emerged: IntArray  # (texts, heads, n) layer at which a token first followed only itself; -1 for never
-    follows: IntArray  # (texts, heads, n) token that each follows after the last layer, the first of a tie
-    decided: IntArray  # (texts, heads) layer at which every token had a single leader; -1 for not yet
+    # (texts, heads, n) layer at which a token first followed only itself; -1 for never
+    emerged: IntArray
+    # (texts, heads, n) token that each follows after the last layer, the first of a tie
+    follows: IntArray
+    # (texts, heads) layer at which every token had a single leader; -1 for not yet
+    decided: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +111,9 @@ class HeadDynamics:
     def run(
         cls, weights: Weights, ids: IntArray, counts: IntArray, *, beyond: bool = True
     ) -> "HeadDynamics":
-        """Apply the layers to texts, and with `beyond` find the argmax sets of the outputs, too."""
+        """Apply the layers to texts, and with `beyond` find the argmax sets of the
+        outputs, too.
+        """
         (texts, n), heads = ids.shape, weights.heads
         z = (
             weights.tokens(ids)
@@ -128,9 +135,11 @@ class HeadDynamics:
         return cls(weights, ids, counts, layers, simulated)
 
     def shares(self) -> FloatArray:
-        """Return (texts, heads, n) shares of the mean that each token holds after the last layer; they sum to 1.
+        """Return (texts, heads, n) shares of the mean that each token holds after the
+        last layer; they sum to 1.
 
-        They are the mean row of M, where z^K = M z^0, computed from the last layer to the first.
+        They are the mean row of M, where z^K = M z^0, computed from the last layer to
+        the first.
         """
         steps = np.tile(self.weights.step, len(self.ids))
         until_last = []
@@ -151,7 +160,9 @@ class HeadDynamics:
         return found
 
     def find_leaders(self) -> LeaderRecord:
-        """Return the leaders, and the token that each token follows after the last layer; needs the layer `beyond`."""
+        """Return the leaders, and the token that each token follows after the last
+        layer; needs the layer `beyond`.
+        """
         (texts, n), heads = self.ids.shape, self.weights.heads
         emerged, follows = np.full((2, texts * heads, n), -1)
         decided = np.full(texts * heads, -1)
@@ -189,7 +200,9 @@ def simulate_head(
 def _simulated_shares(
     run: HardmaxTrajectory, step: float, counts: IntArray
 ) -> FloatArray:
-    """Return (n,) shares of the tokens of a text from a simulation that has each as often as it counts."""
+    """Return (n,) shares of the tokens of a text from a simulation that has each as
+    often as it counts.
+    """
     share = np.full(run.n, 1 / run.n)
     for k in reversed(range(run.layers)):
         share = share + step * (share @ run.attention(k, sparse=True) - share)
@@ -245,7 +258,8 @@ class Model:
 
     vocabulary: Vocabulary
     weights: Weights
-    classes: AnyArray  # labels in order; with two there is one logit, positive for the second
+    # labels in order; with two there is one logit, positive for the second
+    classes: AnyArray
     context: Context | None = None  # the part that reads vectors of an encoder
     columns: Columns = field(
         default_factory=Columns
@@ -256,27 +270,37 @@ class Model:
 
     @property
     def words(self) -> int:
-        """Return the number of token indices of words; with an encoder the last one stands for all other words."""
+        """Return the number of token indices of words; with an encoder the last one
+        stands for all other words.
+        """
         return len(self.vocabulary) + (self.context is not None)
 
     @property
     def tokens(self) -> int:
-        """Return the number of token indices; the last ones are those of the columns of a table."""
+        """Return the number of token indices; the last ones are those of the columns of
+        a table.
+        """
         return self.words + len(self.columns)
 
     @property
     def reads_ngrams_alone(self) -> bool:
-        """Return whether the logit has neither vectors of an encoder nor columns of a table."""
+        """Return whether the logit has neither vectors of an encoder nor columns of a
+        table.
+        """
         return self.tokens == len(self.vocabulary)
 
     @property
     def gathers_vectors(self) -> bool:
-        """Return whether heads read the vectors of an encoder; else the heads of the n-grams are those to show."""
+        """Return whether heads read the vectors of an encoder; else the heads of the
+        n-grams are those to show.
+        """
         return self.context is not None and self.context.heads > 0
 
     @property
     def has_heads(self) -> bool:
-        """Return whether a head contributes to the logit; beside vectors, heads are kept only where they help."""
+        """Return whether a head contributes to the logit; beside vectors, heads are
+        kept only where they help.
+        """
         return self.gathers_vectors or bool(self.weights.decoder.any())
 
     @property
@@ -303,7 +327,9 @@ class Model:
 
     @cached_property
     def by_label(self) -> "tuple[Model, ...]":
-        """Return for each of several labels per text the model of that label, with two classes."""
+        """Return for each of several labels per text the model of that label, with two
+        classes.
+        """
         w, found = self.weights, []
         for k, name in enumerate(self.classes.tolist()):
             own, heads = slice(k, k + 1), np.flatnonzero(w.decoder[k].any(axis=1))
@@ -339,10 +365,11 @@ class Model:
 
     @property
     def threshold(self) -> float | FloatArray:
-        """Return the probability of the second class from which it is predicted, or one divisor for each class.
+        """Return the probability of the second class from which it is predicted, or one
+        divisor for each class.
 
-        With more than two classes the prediction has the largest ratio of probability and divisor. With several labels
-        per text there is one probability for each.
+        With more than two classes the prediction has the largest ratio of probability
+        and divisor. With several labels per text there is one probability for each.
         """
         offset = self.weights.decision_offset
         offset = np.zeros(self.weights.outputs) if offset is None else offset
@@ -356,17 +383,23 @@ class Model:
 
     @property
     def start(self) -> str:
-        """Return the initialisation, "linear" or "random": only a linear one has a pooling exponent above 0."""
+        """Return the initialisation, "linear" or "random": only a linear one has a
+        pooling exponent above 0.
+        """
         return "linear" if self.weights.pooling_exponent else "random"
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
-        """Return (texts, outputs) logits: the bias plus the contributions of the tokens."""
+        """Return (texts, outputs) logits: the bias plus the contributions of the
+        tokens.
+        """
         return self.score(texts)[0]
 
     def score(
         self, texts: Sequence[str], progress: Progress | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Return (texts, outputs) logits, and (texts,) counts of known tokens; without any, the logit is the bias."""
+        """Return (texts, outputs) logits, and (texts,) counts of known tokens; without
+        any, the logit is the bias.
+        """
         parts = [(np.empty((0, self.weights.outputs)), np.empty(0, np.int64))]
         parts += [
             (part.logits, part.encoded.sizes - len(self.columns))
@@ -421,7 +454,9 @@ class Model:
         return Encoded(ids, starts, np.insert(encoded.counts, at, 1)), terms
 
     def word_ids(self, words: Sequence[str]) -> IntArray:
-        """Return the index of each word as a token, that of all other words if it is none."""
+        """Return the index of each word as a token, that of all other words if it is
+        none.
+        """
         known = self.vocabulary.single_words
         return np.array(
             [known.get(word, len(self.vocabulary)) for word in words], np.intp
@@ -434,7 +469,9 @@ class Model:
         words: Sequence[Sequence[str]],
         readings: Sequence[Reading],
     ) -> tuple[Encoded, FloatArray]:
-        """Add the contributions of vectors to those of the same words as tokens, or as further tokens of the text."""
+        """Add the contributions of vectors to those of the same words as tokens, or as
+        further tokens of the text.
+        """
         ids, counts, values, sizes = [], [], [], [0]
         for t, (own, reading) in enumerate(zip(words, readings, strict=True)):
             here = slice(encoded.starts[t], encoded.starts[t + 1])
@@ -454,7 +491,8 @@ class Model:
         ), np.concatenate(values)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return (texts, classes) probabilities from (texts, outputs) logits, without the decision offset.
+        """Return (texts, classes) probabilities from (texts, outputs) logits, without
+        the decision offset.
 
         Rows sum to 1, except with several labels per text.
         """
@@ -466,7 +504,9 @@ class Model:
         )
 
     def remove_offset(self, scores: FloatArray) -> FloatArray:
-        """Return calibrated (texts, outputs) logits: those that decide, less the offset of rare classes."""
+        """Return calibrated (texts, outputs) logits: those that decide, less the offset
+        of rare classes.
+        """
         return (
             scores
             if self.weights.decision_offset is None
@@ -474,7 +514,9 @@ class Model:
         )
 
     def certainty(self, scores: FloatArray) -> FloatArray:
-        """Return (texts,) probabilities of the predicted classes from (texts, outputs) logits."""
+        """Return (texts,) probabilities of the predicted classes from (texts, outputs)
+        logits.
+        """
         return np.asarray(
             self.probabilities(scores)[
                 np.arange(len(scores)), predicted_classes(scores)
@@ -482,9 +524,11 @@ class Model:
         )
 
     def decide(self, scores: FloatArray) -> AnyArray:
-        """Return (texts,) labels from (texts, outputs) logits; a single logit of 0 means the first class.
+        """Return (texts,) labels from (texts, outputs) logits; a single logit of 0
+        means the first class.
 
-        With several labels per text return a (texts, labels) indicator matrix, or (texts,) tuples of labels.
+        With several labels per text return a (texts, labels) indicator matrix, or
+        (texts,) tuples of labels.
         """
         if not self.multilabel:
             return self.classes[predicted_classes(scores)]
@@ -501,7 +545,9 @@ def label_tuples(matrix: AnyArray, classes: AnyArray) -> list[tuple[Any, ...]]:
 
 
 def predicted_classes(scores: FloatArray) -> IntArray:
-    """Return the (texts,) indices of the classes with the largest of (texts, outputs) logits."""
+    """Return the (texts,) indices of the classes with the largest of (texts, outputs)
+    logits.
+    """
     return (
         (scores[:, 0] > 0).astype(np.intp)
         if scores.shape[1] == 1
@@ -510,7 +556,9 @@ def predicted_classes(scores: FloatArray) -> IntArray:
 
 
 class Batch(NamedTuple):
-    """Some texts, their tokens with contributions, and with an encoder the readings of their words."""
+    """Some texts, their tokens with contributions, and with an encoder the readings of
+    their words.
+    """
 
     texts: Sequence[str]
     encoded: Encoded
@@ -522,7 +570,9 @@ class Batch(NamedTuple):
 def in_parts(
     texts: Sequence[str], most: int = MAX_CHARACTERS
 ) -> Iterator[Sequence[str]]:
-    """Yield batches of texts with at most `most` characters, so that memory does not grow with their number."""
+    """Yield batches of texts with at most `most` characters, so that memory does not
+    grow with their number.
+    """
     start = size = 0
     for end, text in enumerate(texts):
         if size + len(text) > most and end > start:
@@ -534,7 +584,9 @@ def in_parts(
 
 
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
-    """Return (tokens of all texts, outputs) terms that the tokens add to the logits of their texts."""
+    """Return (tokens of all texts, outputs) terms that the tokens add to the logits of
+    their texts.
+    """
     result, left = (
         np.empty((len(encoded.ids), weights.outputs)),
         np.arange(len(encoded)),
@@ -592,7 +644,9 @@ def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
 
 
 def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:
-    """Yield indices of texts of similar length, as many as fit into a batch; texts without tokens are left out."""
+    """Yield indices of texts of similar length, as many as fit into a batch; texts
+    without tokens are left out.
+    """
     order = np.argsort(sizes, kind="stable")
     order = order[sizes[order] > 0][::-1]
     while len(order):
@@ -604,10 +658,12 @@ def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:
 def answer_columns(
     model: Model, scores: FloatArray, known: IntArray, at_least: float
 ) -> dict[str, Any]:
-    """Return columns with an answer for each text, from (texts, outputs) logits and (texts,) numbers of known tokens.
+    """Return columns with an answer for each text, from (texts, outputs) logits and
+    (texts,) numbers of known tokens.
 
-    With `at_least` above 0 all predictions are texts, also of labels that are numbers: a column has one type. With
-    several labels per text a prediction is the text of all of them, and there is no column of its probability.
+    With `at_least` above 0 all predictions are texts, also of labels that are numbers:
+    a column has one type. With several labels per text a prediction is the text of all
+    of them, and there is no column of its probability.
     """
     probabilities = model.probabilities(scores)
     by_class = {
@@ -643,7 +699,9 @@ def answer_columns(
 
 
 def is_confident(certainty: FloatArray, at_least: float) -> BoolArray:
-    """Return (texts,) booleans: whether the probability of the prediction is at least `at_least`."""
+    """Return (texts,) booleans: whether the probability of the prediction is at least
+    `at_least`.
+    """
     if (
         not isinstance(at_least, int | float)
         or isinstance(at_least, bool)
@@ -656,7 +714,9 @@ def is_confident(certainty: FloatArray, at_least: float) -> BoolArray:
 
 
 def coverage(certainty: FloatArray, right: BoolArray) -> list[dict[str, float | None]]:
-    """Return for each of `LEVELS` the fraction of texts with at least that probability, and their accuracy, if any."""
+    """Return for each of `LEVELS` the fraction of texts with at least that probability,
+    and their accuracy, if any.
+    """
     rows: list[dict[str, float | None]] = []
     for level in LEVELS:
         kept = is_confident(certainty, level)

@@ -1,8 +1,9 @@
 """Every parameter of the classifier, once: its default, its bounds and its description.
 
-`HardmaxClassifier` is a dataclass of these fields: its signature, checks and docstring come from them, and so do the
-options of `hardmax train` and the table in docs/classifier.md. Names are those of scikit-learn where it has one;
-`layers` is the name that the whole package uses.
+`HardmaxClassifier` is a dataclass of these fields: its signature, checks and docstring
+come from them, and so do the options of `hardmax train` and the table in
+docs/classifier.md. Names are those of scikit-learn where it has one; `layers` is the
+name that the whole package uses.
 """
 
 import re
@@ -344,7 +345,9 @@ def starts_random(parameters: Parameters) -> bool:
 
 
 def check_parameters(parameters: Parameters) -> None:
-    """Raise an error if a value is out of its bounds, or if two values exclude each other."""
+    """Raise an error if a value is out of its bounds, or if two values exclude each
+    other.
+    """
     for each in fields(parameters):
         value, check = getattr(parameters, each.name), each.metadata["check"]
         if check is not None and not (

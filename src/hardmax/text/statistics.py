@@ -1,6 +1,7 @@
 """Statistics of a collection of texts: leaders, and the tokens that contribute most.
 
-Sums over some texts can be added to those over others, so that a collection may be larger than memory.
+Sums over some texts can be added to those over others, so that a collection may be
+larger than memory.
 """
 
 from collections import defaultdict
@@ -37,14 +38,15 @@ class LeaderStatistics:
     initial : (texts, heads) array of int
         Number of those that lead at layer 0.
     decided : (texts, heads) array of int
-        The layer at which every token had a single leader; -1 where the layers were too few.
+        The layer at which every token had a single leader; -1 where the layers were too
+        few.
     words : (m,) array of str
         Words that lead somewhere, the most frequent first.
     texts_led : (m,) array of int
         Number of texts in which each of them leads in some head.
     scores : (m,) or (m, classes) array
-        v . z of each, summed over heads: the logit of the word alone, less the bias; with an encoder the sum of its
-        contributions.
+        v . z of each, summed over heads: the logit of the word alone, less the bias;
+        with an encoder the sum of its contributions.
 
     Examples
     --------
@@ -62,7 +64,9 @@ class LeaderStatistics:
     scores: FloatArray
 
     def summary(self) -> dict[str, float]:
-        """Return statistics of the number of leaders of a text in a head, and the fraction from layer 0."""
+        """Return statistics of the number of leaders of a text in a head, and the
+        fraction from layer 0.
+        """
         counts = self.leaders if self.leaders.size else np.full(1, np.nan)
         numbers = {
             "average": counts.mean(),
@@ -79,7 +83,9 @@ class LeaderStatistics:
         return f"<LeaderStatistics: {count}, {summary['initial']:.0%} from layer 0; most often {words}>"
 
     def plot(self, *, count: int = 20, ax: "Axes | None" = None) -> "Figure":
-        """Draw a histogram of the most frequent leaders, coloured by their class; return the figure."""
+        """Draw a histogram of the most frequent leaders, coloured by their class;
+        return the figure.
+        """
         return plot_leaders(self, count=count, ax=ax)
 
 
@@ -115,7 +121,9 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
 def _count_ngrams(
     model: Model, texts: Sequence[str], led: IntArray
 ) -> Iterator[Counts]:
-    """Yield (texts, heads) numbers of leaders, initial ones and layers; add to `led` the texts that a token leads."""
+    """Yield (texts, heads) numbers of leaders, initial ones and layers; add to `led`
+    the texts that a token leads.
+    """
     for encoded in map(model.vocabulary.encode, in_parts(texts)):
         for some in batches(encoded.sizes, model.heads):
             ids, counts = encoded.take(some).padded()
@@ -128,7 +136,9 @@ def _count_ngrams(
 def _count_vectors(
     model: Model, texts: Sequence[str], led: IntArray, scores: FloatArray
 ) -> Iterator[Counts]:
-    """Yield the same of heads that read vectors, which all lead at layer 0; add to `scores` the contributions."""
+    """Yield the same of heads that read vectors, which all lead at layer 0; add to
+    `scores` the contributions.
+    """
     for batch in model.explain_parts(texts):
         for text, reading in zip(batch.texts, batch.readings or (), strict=True):
             words = model.vocabulary.splitter.words(text)
@@ -149,7 +159,9 @@ class TokenSums:
         self.sum, self.absolute = np.zeros((2, tokens, outputs))
 
     def add(self, ids: AnyArray, terms: FloatArray) -> None:
-        """Add (m, outputs) contributions of the tokens with (m,) indices, which may repeat."""
+        """Add (m, outputs) contributions of the tokens with (m,) indices, which may
+        repeat.
+        """
         self.count += np.bincount(ids, minlength=len(self.count))
         for output, column in enumerate(terms.T):
             self.sum[:, output] += np.bincount(ids, column, len(self.count))
@@ -160,7 +172,9 @@ class TokenSums:
     def add_sums(
         self, ids: IntArray, count: IntArray, total: FloatArray, absolute: FloatArray
     ) -> None:
-        """Add sums over other texts: (m,) distinct indices, (m,) counts, (m, outputs) sums."""
+        """Add sums over other texts: (m,) distinct indices, (m,) counts, (m, outputs)
+        sums.
+        """
         self.count[ids] += count
         self.sum[ids] += total
         self.absolute[ids] += absolute
@@ -169,7 +183,9 @@ class TokenSums:
 def token_table(
     model: Model, texts: Sequence[str], labels: AnyArray | None
 ) -> "DataFrame":
-    """Return the table of `HardmaxClassifier.contributions`; `labels` are some of the model's."""
+    """Return the table of `HardmaxClassifier.contributions`; `labels` are some of the
+    model's.
+    """
     sums, start = (
         defaultdict[str, TokenSums](
             lambda: TokenSums(model.tokens, model.weights.outputs)
@@ -205,9 +221,11 @@ def frame_of(
     names: Sequence[str],
     classes: Sequence[Any],
 ) -> "DataFrame":
-    """Return a table of the tokens `seen`, with their `names`, sorted by the size of their sums.
+    """Return a table of the tokens `seen`, with their `names`, sorted by the size of
+    their sums.
 
-    The sums under "" are those over all texts, others are over the texts that their key describes.
+    The sums under "" are those over all texts, others are over the texts that their key
+    describes.
     """
     with needed_for("`contributions`", "pandas", "text"):
         import pandas

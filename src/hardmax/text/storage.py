@@ -1,6 +1,7 @@
 """Models on disk: a folder with JSON and safetensors.
 
-Reading executes no code from the folder. Compiled code does not check its arrays, so every array is checked here.
+Reading executes no code from the folder. Compiled code does not check its arrays, so
+every array is checked here.
 """
 
 import json
@@ -81,9 +82,11 @@ def save_model(
     *,
     compact: bool = False,
 ) -> None:
-    """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
+    """Write a model; `model.json` is renamed into place last, so a kill leaves the old
+    model or the new one.
 
-    With `compact` the embedding is quantised to one byte per coordinate, see `quantise`.
+    With `compact` the embedding is quantised to one byte per coordinate, see
+    `quantise`.
     """
     data = _pack(model, compact)
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
@@ -143,7 +146,9 @@ def shipped_models() -> list[str]:
 
 
 def find_model(model: str | PathLike[str]) -> Path:
-    """Return the folder of a model, given that folder or the name of a model inside the package."""
+    """Return the folder of a model, given that folder or the name of a model inside the
+    package.
+    """
     if not isinstance(model, str | PathLike):
         must, advice = (
             "be the folder or the name of a model",
@@ -164,7 +169,9 @@ def find_model(model: str | PathLike[str]) -> Path:
 def load_model(
     folder: Path, tokenizer: Tokenizer | None = None, encoder: Any = None
 ) -> Stored:
-    """Read a model from its folder; one that was trained with a `tokenizer` or an `encoder` needs the same one."""
+    """Read a model from its folder; one that was trained with a `tokenizer` or an
+    `encoder` needs the same one.
+    """
     file = folder / FILE
     about = _read_about(file)
     needed = about["text"].get(TOKENIZER)
@@ -239,7 +246,9 @@ def load_model(
 def _read_context(
     about: dict[str, Any], arrays: dict[str, AnyArray], encoder: Any
 ) -> Context:
-    """Return the part of a model that reads vectors; its encoder has the hashes of the one of training."""
+    """Return the part of a model that reads vectors; its encoder has the hashes of the
+    one of training.
+    """
     own = restore_encoder(about, encoder)
     mean, scale, linear, projection, decoder = (arrays[name] for name in CONTEXT_ARRAYS)
     context = Context(
@@ -253,7 +262,8 @@ def _read_context(
 
 
 def quantise(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return (tokens, heads, d) bytes k and (heads, d) steps s with embedding about (k + 1/2) s.
+    """Return (tokens, heads, d) bytes k and (heads, d) steps s with embedding about (k
+    + 1/2) s.
 
     No coordinate is 0, as the argmax set of a zero token is the set of all tokens.
     """
@@ -298,7 +308,9 @@ def _for_json(value: Any) -> Any:
 
 
 def _read_about(file: Path) -> dict[str, Any]:
-    """Return the description of a model; every entry is checked, except those of `params` and `text`."""
+    """Return the description of a model; every entry is checked, except those of
+    `params` and `text`.
+    """
     try:
         about: Any = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

@@ -60,7 +60,9 @@ INDEX_NAMES = (
 
 @dataclass(frozen=True)
 class TextTable:
-    """Texts of a file and their labels, as they are written; labels without spaces around them."""
+    """Texts of a file and their labels, as they are written; labels without spaces
+    around them.
+    """
 
     texts: list[str]
     labels: (
@@ -85,7 +87,9 @@ class TextTable:
 
     @property
     def note(self) -> str:
-        """Sentences about guesses and about rows without text or label, or an empty text."""
+        """Sentences about guesses and about rows without text or label, or an empty
+        text.
+        """
         rows = len(self.texts) + self.skipped
         left_out = left_out_note(self.skipped, rows) if self.skipped else ""
         blank = (
@@ -113,14 +117,18 @@ def read_texts(
     values: Collection[str] = (),
     **how: str | None,
 ) -> TextTable:
-    """Read texts and their labels from a file of `ENDINGS`, or "-" for standard input, as they are written.
+    """Read texts and their labels from a file of `ENDINGS`, or "-" for standard input,
+    as they are written.
 
-    Rows whose text or label is missing or blank are left out and counted. Unless `labelled`, a missing text is read as
-    an empty text, so that rows keep their numbers. A .txt file has one text per line and no labels.
+    Rows whose text or label is missing or blank are left out and counted. Unless
+    `labelled`, a missing text is read as an empty text, so that rows keep their
+    numbers. A .txt file has one text per line and no labels.
 
-    `text`, `label` and `group` name columns; texts have the values of the columns `values`. By default the texts and
-    labels are the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are
-    fields of `How`. Several labels per text are columns `labels` of 0 and 1, or divided by `separator` in one column.
+    `text`, `label` and `group` name columns; texts have the values of the columns
+    `values`. By default the texts and labels are the only column with a usual name
+    (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are fields of `How`.
+    Several labels per text are columns `labels` of 0 and 1, or divided by `separator`
+    in one column.
     """
     path = Path(path)
     if labelled and find_ending(path) == ".txt":
@@ -200,7 +208,9 @@ def choose_column(
     usual: Collection[str] = TEXT_NAMES,
     taken: Collection[str | None] = (),
 ) -> str:
-    """Return the column `wanted`, or else the only column with a usual name, or the only one that is not taken."""
+    """Return the column `wanted`, or else the only column with a usual name, or the
+    only one that is not taken.
+    """
     free = [name for name in columns if name not in taken]
     named = [name for name in free if name.casefold() in usual]
     hits = (
@@ -251,7 +261,9 @@ def _read_values(
 def _read_labels(
     frame: "DataFrame", name: str, path: Path, separator: str | None
 ) -> list[Any]:
-    """Return the label of each row, or a tuple of them if cells hold several; None if it is missing."""
+    """Return the label of each row, or a tuple of them if cells hold several; None if
+    it is missing.
+    """
     written = _read_values(frame, name, "label", path)
     labels = [
         None if found is None or found.strip().casefold() == "nan" else found.strip()
@@ -280,7 +292,9 @@ def _read_labels(
 def _read_indicators(
     frame: "DataFrame", names: Collection[str], path: Path
 ) -> list[tuple[str, ...] | None]:
-    """Return the names of the columns that hold 1 in each row; None if a cell is missing."""
+    """Return the names of the columns that hold 1 in each row; None if a cell is
+    missing.
+    """
     columns = list(frame)
     cells = [
         _read_values(
@@ -328,7 +342,9 @@ def _refuse_mixed(
 
 
 def class_counts(labels: Sequence[Any]) -> dict[str, int]:
-    """Return the number of rows by class, sorted by class; raise an error unless a model can be trained on them."""
+    """Return the number of rows by class, sorted by class; raise an error unless a
+    model can be trained on them.
+    """
     several = bool(labels) and isinstance(labels[0], tuple)
     counts = dict(
         sorted(Counter(chain.from_iterable(labels) if several else labels).items())
@@ -351,7 +367,9 @@ def class_counts(labels: Sequence[Any]) -> dict[str, int]:
 
 
 def imbalance_note(counts: dict[str, int]) -> str:
-    """Return a sentence if the rarest class has less than a tenth of an equal share of the rows, else an empty text."""
+    """Return a sentence if the rarest class has less than a tenth of an equal share of
+    the rows, else an empty text.
+    """
     rows = sum(counts.values())
     if not rows or min(counts.values()) >= MIN_CLASS_SHARE * rows / len(counts):
         return ""
@@ -368,10 +386,12 @@ def imbalance_note(counts: dict[str, int]) -> str:
 
 
 def parse_table(text: str, name: str, unit: str = "line") -> tuple[AnyArray, str]:
-    """Return rows of numbers, and a sentence on a column that was left out; errors count each `unit` of the text.
+    """Return rows of numbers, and a sentence on a column that was left out; errors
+    count each `unit` of the text.
 
-    The numbers are Fractions if a cell is not exactly a float, such as 0.1 or 1/3; else floats. Empty lines and lines
-    that begin with # are skipped, then a header without any number.
+    The numbers are Fractions if a cell is not exactly a float, such as 0.1 or 1/3; else
+    floats. Empty lines and lines that begin with # are skipped, then a header without
+    any number.
     """
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [
@@ -426,7 +446,9 @@ def parse_table(text: str, name: str, unit: str = "line") -> tuple[AnyArray, str
 
 
 def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
-    """Return whether the first column numbers the rows: named as an index, and 0, 1, 2, ... or 1, 2, 3, ..."""
+    """Return whether the first column numbers the rows: named as an index, and 0, 1, 2,
+    ... or 1, 2, 3, ...
+    """
     named = len(header) > 1 and header[0].strip().lower() in INDEX_NAMES
     numbers = [row[0].strip() for row in rows]
     return named and any(

@@ -21,11 +21,13 @@ ASCII = {  # several times as fast as the pattern for all scripts
     True: re.compile(rf"[a-z0-9]+(?:'[a-z0-9]+)*|[{PUNCTUATION}]"),
     False: re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*"),
 }
-# Function words, which carry no sentiment. Negations ("not") and degrees ("very") are not among them.
+# Function words, which carry no sentiment. Negations ("not") and degrees ("very") are
+# not among them.
 ENGLISH = frozenset(
     Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split()
 )
-# Thai and Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words.
+# Thai and Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces
+# between words.
 UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 MIN_UNSPACED, MAX_SPACED = (
     0.2,
@@ -47,9 +49,10 @@ class Word(NamedTuple):
 class Splitter:
     """Split texts into words.
 
-    HTML tags and character references are skipped, characters are lower-cased and composed (NFC), an emoji is one word,
-    and words hold letters, digits and combining marks of any script, with apostrophes inside: "don't". A `tokenizer`
-    replaces all of that. The fields are described in `Parameters`.
+    HTML tags and character references are skipped, characters are lower-cased and
+    composed (NFC), an emoji is one word, and words hold letters, digits and combining
+    marks of any script, with apostrophes inside: "don't". A `tokenizer` replaces all of
+    that. The fields are described in `Parameters`.
     """
 
     stop_words: str | Collection[str] | None = None
@@ -145,7 +148,9 @@ class Splitter:
 
 
 def unspaced_note(texts: Sequence[str]) -> str:
-    """Return a sentence about texts in a script without spaces between words, or nothing."""
+    """Return a sentence about texts in a script without spaces between words, or
+    nothing.
+    """
     sample = texts[:: -(-len(texts) // MAX_SAMPLE)]
     others = "\0".join(text for text in sample if not text.isascii())
     count = len(re.findall(UNSPACED, others))
@@ -166,7 +171,9 @@ def _normalise(word: str) -> str:
 
 @cache
 def _pattern(punctuation: bool) -> re.Pattern[str]:
-    """Return a pattern of words, emoji and punctuation for texts without "_"; `\\w` has no combining marks."""
+    """Return a pattern of words, emoji and punctuation for texts without "_"; `\\w` has
+    no combining marks.
+    """
     marks = [
         code
         for code in range(0x300, 0x11FFF)
@@ -208,7 +215,9 @@ def check_tokenizer(value: object, name: str) -> None:
 
 
 def call_tokenizer(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return the words of a tokenizer; raise an error if they are not a list of strings."""
+    """Return the words of a tokenizer; raise an error if they are not a list of
+    strings.
+    """
     words = tokenizer(text)
     must = "return a list of words, none of them empty"
     if not isinstance(words, list):
@@ -228,15 +237,19 @@ def call_tokenizer(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def full_name(tokenizer: Tokenizer) -> str:
-    """Return the module and name of a function, or those of the class of a callable object."""
+    """Return the module and name of a function, or those of the class of a callable
+    object.
+    """
     named = tokenizer if hasattr(tokenizer, "__qualname__") else type(tokenizer)
     return ".".join(filter(None, (named.__module__, named.__qualname__)))
 
 
 def find_offsets(words: Sequence[str], text: str) -> list[Place]:
-    """Return the increasing offsets of words in a text, ignoring case if one is not found as it is.
+    """Return the increasing offsets of words in a text, ignoring case if one is not
+    found as it is.
 
-    A word that does not occur, such as a lemma, gets an empty span at the end of the previous word.
+    A word that does not occur, such as a lemma, gets an empty span at the end of the
+    previous word.
     """
     places, at = [], 0
     for word in words:
@@ -267,7 +280,9 @@ def _find_ignoring_case(words: Sequence[str], text: str) -> list[Place]:
 
 
 def _skips(between: str, later: Sequence[str]) -> bool:
-    """Return whether later words occur in the skipped text: then the match is wrong, such as "be" in "better"."""
+    """Return whether later words occur in the skipped text: then the match is wrong,
+    such as "be" in "better".
+    """
     whole = set(
         re.findall(r"\w+", between)
     )  # "a" is not a word of "was"; scripts without spaces have no such edges

@@ -1,9 +1,12 @@
-"""Training after a random start, in torch: the network, batches, dropout, validation and checkpoints.
+"""Training after a random start, in torch: the network, batches, dropout, validation
+and checkpoints.
 
-In every step each group of heads sees its own random part of a text's tokens. That reduces overfitting to single words,
-and makes the groups different, so that their mean is more accurate than each of them.
+In every step each group of heads sees its own random part of a text's tokens. That
+reduces overfitting to single words, and makes the groups different, so that their mean
+is more accurate than each of them.
 
-Several processes started by `torchrun` may train one network together; usually there is one.
+Several processes started by `torchrun` may train one network together; usually there is
+one.
 """
 
 import json
@@ -70,7 +73,8 @@ def fit_network(
 def prepare(data: TrainingSet, parameters: Parameters) -> Problem:
     """Hold out texts in whole groups, and build a vocabulary from the others.
 
-    The weight of a text is its sample weight, with mean 1 over the texts to learn from, times that of its class.
+    The weight of a text is its sample weight, with mean 1 over the texts to learn from,
+    times that of its class.
     """
     held = hold_out(
         data.labels, parameters.validation, parameters.random_state, data.groups
@@ -97,10 +101,11 @@ def prepare(data: TrainingSet, parameters: Parameters) -> Problem:
 
 
 class Network(nn.Module):
-    """In each group logit = beta + v . mean_i z_i^K, where z^0 is the embedding of a text's tokens.
+    """In each group logit = beta + v . mean_i z_i^K, where z^0 is the embedding of a
+    text's tokens.
 
-    There is one output for two classes, else one per class. Each head trains an alpha of its own, the softplus of a
-    parameter.
+    There is one output for two classes, else one per class. Each head trains an alpha
+    of its own, the softplus of a parameter.
     """
 
     def __init__(self, tokens: int, outputs: int, parameters: Parameters) -> None:
@@ -157,11 +162,13 @@ class Network(nn.Module):
         attention: str = "hardmax",
         temperature: float = 1,
     ) -> Tensor:
-        """Return (texts, groups, outputs) logits of the groups; the prediction is their mean.
+        """Return (texts, groups, outputs) logits of the groups; the prediction is their
+        mean.
 
-        `ids`, (texts, n), are token indices; the padding should repeat the first token of a text. `counts`,
-        (texts, groups or 1, n), are multiplicities in each group: 0 for padding and for tokens that a group does not
-        see. `kept`, (texts, n, heads * d), are dropout factors of the embedding. `attention` is "hardmax", or
+        `ids`, (texts, n), are token indices; the padding should repeat the first token
+        of a text. `counts`, (texts, groups or 1, n), are multiplicities in each group:
+        0 for padding and for tokens that a group does not see. `kept`, (texts, n, heads
+        * d), are dropout factors of the embedding. `attention` is "hardmax", or
         "softmax" for training.
         """
         texts, n = ids.shape
@@ -199,7 +206,9 @@ class Network(nn.Module):
         return z
 
     def weights(self) -> Weights:
-        """Return the weights for inference. The mean over groups is part of the decoder, so that heads add."""
+        """Return the weights for inference. The mean over groups is part of the
+        decoder, so that heads add.
+        """
         parts = (
             self.embedding,
             self.alpha.double(),
@@ -228,7 +237,9 @@ def new_network(
 
 
 class Process(NamedTuple):
-    """Rank of this process among `size` processes; each computes its part of every batch, and gradients are summed."""
+    """Rank of this process among `size` processes; each computes its part of every
+    batch, and gradients are summed.
+    """
 
     rank: int
     size: int
@@ -262,10 +273,12 @@ def train(
     *,
     served: str = "hardmax",
 ) -> list[Epoch]:
-    """Train a network in place; it keeps the last weights, or those of an epoch that was clearly better.
+    """Train a network in place; it keeps the last weights, or those of an epoch that
+    was clearly better.
 
-    `served` is the attention of validation. A checkpoint is written after every epoch; a resumed run has the same
-    result as an undisturbed one. `report` is called after every step and epoch.
+    `served` is the attention of validation. A checkpoint is written after every epoch;
+    a resumed run has the same result as an undisturbed one. `report` is called after
+    every step and epoch.
     """
     network.to(find_device(parameters.device))
     data, validation = problem.learned, problem.held
@@ -315,8 +328,8 @@ def train(
         report((number + 1) * per_epoch, steps, epoch.train_loss, epoch)
     kept = len(history) - 1
     if validation is not None:
-        # The learning rate is 0 after the last epoch, so an earlier one must be better by a standard error. A run that
-        # was stopped early keeps the best.
+        # The learning rate is 0 after the last epoch, so an earlier one must be better
+        # by a standard error. A run that was stopped early keeps the best.
         top = max(history, key=lambda epoch: epoch.quality)
         error = (top.quality[0] * (1 - top.quality[0]) / len(validation.labels)) ** 0.5
         if len(history) < epochs or top.quality[0] - history[-1].quality[0] > error:
@@ -326,14 +339,18 @@ def train(
 
 
 def rate(done: float, warm_up: float = WARM_UP) -> float:
-    """Return the factor of all learning rates after a fraction `done` of all steps: linear warm-up, then a cosine."""
+    """Return the factor of all learning rates after a fraction `done` of all steps:
+    linear warm-up, then a cosine.
+    """
     if done < warm_up:
         return done / warm_up
     return (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up))) / 2
 
 
 def batches(parameters: Parameters, epoch: int, sizes: IntArray) -> list[IntArray]:
-    """Return random batches of texts of similar length; they depend on the seed and the epoch only."""
+    """Return random batches of texts of similar length; they depend on the seed and the
+    epoch only.
+    """
     random, size = (
         np.random.default_rng([parameters.random_state, epoch]),
         parameters.batch_size,
@@ -355,9 +372,11 @@ def make_batch(
     step: int,
     part: slice,
 ) -> tuple[IntArray, AnyArray, AnyArray | None]:
-    """Return a part of a batch with dropout, as the first arguments of `Network.forward`.
+    """Return a part of a batch with dropout, as the first arguments of
+    `Network.forward`.
 
-    Random numbers are drawn for the whole batch, so that they do not depend on the number of processes.
+    Random numbers are drawn for the whole batch, so that they do not depend on the
+    number of processes.
     """
     random = np.random.default_rng([parameters.random_state, 10_000, step])
     some = np.arange(len(texts))[part]
@@ -381,7 +400,9 @@ def make_batch(
 def _draw_tokens(
     texts: Encoded, dropout: float, groups: int, random: np.random.Generator
 ) -> BoolArray:
-    """Return (m, groups) booleans: whether a group sees a token; a text that would lose all tokens keeps all."""
+    """Return (m, groups) booleans: whether a group sees a token; a text that would lose
+    all tokens keeps all.
+    """
     if dropout == 0:
         return np.ones((len(texts.ids), groups), bool)
     kept = random.random((len(texts.ids), groups), np.float32) >= dropout
@@ -393,7 +414,9 @@ def _draw_tokens(
 
 
 def _optimiser(network: Network, parameters: Parameters) -> Optimizer:
-    """Return AdamW; parameters that all tokens share do not decay and have a smaller rate."""
+    """Return AdamW; parameters that all tokens share do not decay and have a smaller
+    rate.
+    """
     rate = parameters.learning_rate / network.group_width
     parts: list[dict[str, Any]] = [
         {
@@ -420,7 +443,9 @@ def _step(
     parameters: Parameters,
     number: int,
 ) -> Tensor:
-    """Make one step of the optimiser on this process's part of a batch; return the mean loss as a tensor."""
+    """Make one step of the optimiser on this process's part of a batch; return the mean
+    loss as a tensor.
+    """
     process, some, width = (
         Process.current(),
         data.texts.take(texts),
@@ -516,7 +541,8 @@ def join_processes(device: str) -> Iterator[Process]:
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield Process.current()
-        torch.distributed.barrier()  # a process that left early would abort one that still writes
+        # a process that left early would abort one that still writes
+        torch.distributed.barrier()
     finally:
         torch.distributed.destroy_process_group()
 
@@ -571,7 +597,9 @@ def save_checkpoint(
 def restore_checkpoint(
     path: Path, network: Network, optimiser: Optimizer, run: str
 ) -> tuple[list[Epoch], dict[str, Tensor]]:
-    """Restore network and optimiser from a checkpoint; return its epochs and the best weights so far."""
+    """Restore network and optimiser from a checkpoint; return its epochs and the best
+    weights so far.
+    """
     from safetensors import SafetensorError, safe_open
 
     parts: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "adam": {}}

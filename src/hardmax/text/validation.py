@@ -1,7 +1,7 @@
 """Checks of texts and labels, and splits into rows to learn from and rows to hold out.
 
-Equal texts, and rows of one group, are on the same side of every split: a text that is learned and held out at the same
-time would make the reported accuracy too large.
+Equal texts, and rows of one group, are on the same side of every split: a text that is
+learned and held out at the same time would make the reported accuracy too large.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,9 @@ class TrainingSet(NamedTuple):
     """Checked texts and labels of `fit`, without rows that are left out."""
 
     texts: Sequence[str]
-    labels: IntArray  # (texts,) indices of `classes`; with several labels per text (texts, classes) of 0 and 1
+    # (texts,) indices of `classes`; with several labels per text (texts, classes) of 0
+    # and 1
+    labels: IntArray
     classes: AnyArray  # (classes,) distinct labels in order
     weights: FloatArray | None  # (texts,) positive sample weights; None is 1 for each
     groups: (
@@ -50,7 +52,9 @@ class TrainingSet(NamedTuple):
     multilabel: str = ""  # the form of several labels per text: "matrix" or "sets"
 
     def given_labels(self) -> list[Any]:
-        """Return the label of each text in the order of the caller, a tuple for several."""
+        """Return the label of each text in the order of the caller, a tuple for
+        several.
+        """
         labels = self.labels[self.given]
         return (
             label_tuples(labels, self.classes)
@@ -62,7 +66,9 @@ class TrainingSet(NamedTuple):
 def check_training_set(
     X: Any, y: Any, sample_weight: Any, groups: Any, parameters: Parameters
 ) -> TrainingSet:
-    """Check the arguments of `fit` and the parameters; warn of rows, labels and texts that look wrong."""
+    """Check the arguments of `fit` and the parameters; warn of rows, labels and texts
+    that look wrong.
+    """
     check_parameters(parameters)
     sets = find_label_sets(y)
     texts, labels, complete = _complete_rows(
@@ -113,7 +119,8 @@ def check_training_set(
             why = f"all {len(own)} are equal or in one group"
             note = f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured."
             warn(note, UserWarning, stacklevel=3)
-    # Sorted, so that the model does not depend on the order of the rows; without case, as tokens have none.
+    # Sorted, so that the model does not depend on the order of the rows; without case,
+    # as tokens have none.
     keys = [getattr(text, "digest", text) for text in texts]
     sizes = np.ones(len(keys)) if weights is None else weights
     cells = zip(keys, np.reshape(labels, (len(keys), -1)).tolist(), sizes, strict=True)
@@ -149,7 +156,9 @@ class LabelSets(NamedTuple):
 
 
 def find_label_sets(y: Any) -> LabelSets | None:
-    """Return several labels of each text, of lists of labels or of a matrix of 0 and 1; None for one label per text."""
+    """Return several labels of each text, of lists of labels or of a matrix of 0 and 1;
+    None for one label per text.
+    """
     names = list(y.columns) if hasattr(y, "columns") else None
     values = (
         y.toarray()
@@ -214,7 +223,9 @@ def find_label_sets(y: Any) -> LabelSets | None:
 
 
 def check_known_sets(y: Any, texts: int, classes: AnyArray) -> IntArray:
-    """Return a matrix of 0 and 1 for several labels of each text; raise an error for unknown labels."""
+    """Return a matrix of 0 and 1 for several labels of each text; raise an error for
+    unknown labels.
+    """
     sets = find_label_sets(y)
     if sets is None or len(sets.rows) != texts or None in sets.rows.tolist():
         raise ParameterError(
@@ -230,7 +241,9 @@ def check_known_sets(y: Any, texts: int, classes: AnyArray) -> IntArray:
 
 
 def number_texts(texts: Sequence[str]) -> IntArray:
-    """Return (texts,) integers, the same for texts that differ in case, spaces, markup and punctuation only."""
+    """Return (texts,) integers, the same for texts that differ in case, spaces, markup
+    and punctuation only.
+    """
     words = Splitter(punctuation=False).words
     keys = (
         text.digest
@@ -261,7 +274,9 @@ def duplicate_note(rows: Sequence[int], texts: int, name: str) -> str:
 
 
 def check_groups(groups: Any, rows: int) -> IntArray:
-    """Return (rows,) integers, the same within a group; a row whose group is missing is a group of its own."""
+    """Return (rows,) integers, the same within a group; a row whose group is missing is
+    a group of its own.
+    """
     must = f"hold one group for each of the {rows} texts"
     advice = "Pass a sequence as long as the texts, such as a column of the same table."
     shape = as_array(groups, "groups", must, advice).shape
@@ -274,7 +289,9 @@ def check_groups(groups: Any, rows: int) -> IntArray:
 
 
 def join_groups(first: IntArray, second: IntArray) -> IntArray:
-    """Return (rows,) integers, the same for rows that are connected by equal entries of `first` or `second`."""
+    """Return (rows,) integers, the same for rows that are connected by equal entries of
+    `first` or `second`.
+    """
     size = len(
         first
     )  # of a graph with a node for each value of `first`, then of `second`, and an edge for each row
@@ -288,10 +305,11 @@ def join_groups(first: IntArray, second: IntArray) -> IntArray:
 
 
 def folds(labels: IntArray, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield rows held out and the others, so that every class is among the others; the same at every call.
+    """Yield rows held out and the others, so that every class is among the others; the
+    same at every call.
 
-    Groups go to the fold with the fewest rows of their classes, large groups first. A class that is in one group alone
-    is never held out.
+    Groups go to the fold with the fewest rows of their classes, large groups first. A
+    class that is in one group alone is never held out.
     """
     random = np.random.default_rng([0, 30_000])
     order = np.concatenate(
@@ -309,9 +327,11 @@ def folds(labels: IntArray, groups: IntArray) -> Iterator[tuple[IntArray, IntArr
 
 
 def hold_out(labels: IntArray, part: float, seed: int, groups: IntArray) -> IntArray:
-    """Return the rows to validate with: about that part of every class, at random and in whole groups.
+    """Return the rows to validate with: about that part of every class, at random and
+    in whole groups.
 
-    Every class keeps rows to learn from; of a class of fewer than 5 rows none is held back.
+    Every class keeps rows to learn from; of a class of fewer than 5 rows none is held
+    back.
     """
     random, held = (
         np.random.default_rng([seed, 20_000]),
@@ -348,7 +368,9 @@ def hold_out(labels: IntArray, part: float, seed: int, groups: IntArray) -> IntA
 
 
 def _assign_folds(order: list[int], labels: IntArray, groups: IntArray) -> IntArray:
-    """Return the fold of every group, -1 for groups that are never held out; `order` breaks ties."""
+    """Return the fold of every group, -1 for groups that are never held out; `order`
+    breaks ties.
+    """
     in_class, sizes = np.bincount(labels), np.bincount(groups)
     codes, rows = np.unique(groups * len(in_class) + labels, return_counts=True)
     owners, classes = np.divmod(codes, len(in_class))
@@ -387,7 +409,9 @@ def _assign_folds(order: list[int], labels: IntArray, groups: IntArray) -> IntAr
 
 
 def _number_values(values: Sequence[Any]) -> IntArray:
-    """Return integers that number the distinct values in the order of their first occurrence."""
+    """Return integers that number the distinct values in the order of their first
+    occurrence.
+    """
     known: dict[Any, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], np.intp)
 
@@ -395,7 +419,9 @@ def _number_values(values: Sequence[Any]) -> IntArray:
 def check_texts(
     X: Any, column: str | None = None, model: Model | None = None
 ) -> list[str]:
-    """Return a list of strings, with "" for missing texts; raise an error for what a model cannot read."""
+    """Return a list of strings, with "" for missing texts; raise an error for what a
+    model cannot read.
+    """
     names = model.columns.names if model is not None else ()
     texts = _as_list(X, column, names)
     if model is not None:
@@ -521,7 +547,9 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
 
 
 def _as_vectors(X: Any) -> list[VectorText] | None:
-    """Return vectors in place of texts: of an (N, d) array, or of N arrays of shape (n, d); None for anything else."""
+    """Return vectors in place of texts: of an (N, d) array, or of N arrays of shape (n,
+    d); None for anything else.
+    """
     X = X.to_numpy() if hasattr(X, "to_numpy") else to_numpy(X)
     is_array = isinstance(X, np.ndarray) and X.ndim in (2, 3) and X.dtype.kind in "iuf"
     first = (
@@ -592,7 +620,9 @@ def _check_labels(y: Any, texts: int, name: str = "y") -> Any:
 
 
 def _to_plain_array(given: Any) -> AnyArray:
-    """Return labels, such as those of a pandas column, as an array of strings, finite numbers or booleans."""
+    """Return labels, such as those of a pandas column, as an array of strings, finite
+    numbers or booleans.
+    """
     found = given.data if np.ma.isMaskedArray(given) else given
     if not (isinstance(found, np.ndarray) and found.dtype.kind in "biuf"):
         labels = strip_labels(
@@ -666,7 +696,9 @@ def check_weights(sample_weight: Any, texts: int) -> FloatArray:
 def check_known_labels(
     y: Any, texts: int, classes: AnyArray, name: str = "y"
 ) -> AnyArray:
-    """Return one label for each text as an array; raise an error for labels that the model does not have."""
+    """Return one label for each text as an array; raise an error for labels that the
+    model does not have.
+    """
     labels = strip_labels(_check_labels(y, texts, name))
     _refuse_unknown(labels, classes, name)
     known = classes.tolist()

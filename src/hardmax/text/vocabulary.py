@@ -21,7 +21,9 @@ FREQUENT_SHARE = 10  # at least one in 10 tokens is a frequent word
 
 
 class Encoded(NamedTuple):
-    """Distinct tokens of many texts, one text after another: those of text t are `ids[starts[t]:starts[t + 1]]`."""
+    """Distinct tokens of many texts, one text after another: those of text t are
+    `ids[starts[t]:starts[t + 1]]`.
+    """
 
     ids: IntArray  # (m,) in the order of their first occurrence in a text
     starts: IntArray  # (texts + 1,)
@@ -54,7 +56,8 @@ class Encoded(NamedTuple):
     def padded(self) -> tuple[IntArray, IntArray]:
         """Return (texts, longest) token indices and multiplicities.
 
-        Padding has the multiplicity 0 and repeats the first token of a text, as a zero vector would tie with all.
+        Padding has the multiplicity 0 and repeats the first token of a text, as a zero
+        vector would tie with all.
         """
         sizes = self.sizes
         real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
@@ -95,10 +98,12 @@ class Vocabulary:
         ngram_range: tuple[int, int] = (1, 3),
         min_df: int = 1,
     ) -> "Vocabulary":
-        """Return n-grams that occur in enough texts; `ngram_range` and `min_df` are used if `parameters` have None.
+        """Return n-grams that occur in enough texts; `ngram_range` and `min_df` are
+        used if `parameters` have None.
 
-        Of more than `max_features` the most discriminative ones are kept, or without labels the most frequent ones. A
-        tenth of them are the most frequent words, so that common words such as "good" are known.
+        Of more than `max_features` the most discriminative ones are kept, or without
+        labels the most frequent ones. A tenth of them are the most frequent words, so
+        that common words such as "good" are known.
         """
         splitter = Splitter.of(parameters)
         shortest, longest = ngram_range = parameters.ngram_range or ngram_range
@@ -159,7 +164,9 @@ class Vocabulary:
         return self.encode_words(map(self.splitter.words, texts), len(texts))
 
     def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
-        """Return the tokens of texts that are already split. No n-gram contains an unknown word, such as ""."""
+        """Return the tokens of texts that are already split. No n-gram contains an
+        unknown word, such as "".
+        """
         stream, owner = _to_stream(documents, self._word_indices)
         _, places, tokens = zip(*self._occurrences(stream), strict=True)
         at, ids = np.concatenate(places), np.concatenate(tokens)
@@ -177,7 +184,9 @@ class Vocabulary:
     def occurrences(
         self, words: Sequence[str]
     ) -> Iterator[tuple[int, IntArray, IntArray]]:
-        """Yield for each n the index of the first word of every n-gram in a split text, and the tokens."""
+        """Yield for each n the index of the first word of every n-gram in a split text,
+        and the tokens.
+        """
         return self._occurrences(_to_stream([words], self._word_indices)[0])
 
     @cached_property
@@ -195,7 +204,9 @@ class Vocabulary:
 
     @cached_property
     def _tables(self) -> dict[int, tuple[IntArray, IntArray]]:
-        """Return for each n the sorted keys of the n-grams, with a sentinel at the end, and their tokens."""
+        """Return for each n the sorted keys of the n-grams, with a sentinel at the end,
+        and their tokens.
+        """
         sizes = (self.ngrams != UNKNOWN).sum(axis=1)
         tables = {}
         for size in range(1, self.max_ngram + 1):
@@ -221,7 +232,9 @@ class Vocabulary:
 def _to_stream(
     documents: Iterable[Sequence[str]], indices: dict[str, int]
 ) -> tuple[IntArray, IntArray]:
-    """Return the word indices of all texts in one array, `UNKNOWN` after each text; and the text of each entry."""
+    """Return the word indices of all texts in one array, `UNKNOWN` after each text; and
+    the text of each entry.
+    """
     stream: list[int] = []
     lengths: list[int] = []
     for words in documents:
@@ -242,7 +255,9 @@ def _find_ngrams(stream: IntArray, size: int) -> IntArray:
 
 
 def _to_keys(words: Iterable[IntArray], base: int) -> IntArray:
-    """Return one integer for each n-gram, whose digits to the given base are word indices."""
+    """Return one integer for each n-gram, whose digits to the given base are word
+    indices.
+    """
     keys = np.zeros((), np.int64)
     for digit in words:
         keys = keys * base + digit
@@ -257,7 +272,9 @@ def _count_ngrams(
     min_df: int,
     labels: IntArray | None,
 ) -> tuple[IntArray, IntArray]:
-    """Return (tokens, max_ngram) word indices of n-grams in `min_df` texts, and (tokens, classes) numbers of texts."""
+    """Return (tokens, max_ngram) word indices of n-grams in `min_df` texts, and
+    (tokens, classes) numbers of texts.
+    """
     kind = (
         np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     )
@@ -285,9 +302,11 @@ def _count_ngrams(
 
 
 def _discriminative_scores(frequency: IntArray) -> FloatArray:
-    """Return (tokens,) |log ratio| sqrt(texts), the largest over classes, from (tokens, classes) numbers of texts.
+    """Return (tokens,) |log ratio| sqrt(texts), the largest over classes, from (tokens,
+    classes) numbers of texts.
 
-    The ratio is that of naive Bayes between a class and all others, with one text added to every count.
+    The ratio is that of naive Bayes between a class and all others, with one text added
+    to every count.
     """
     of_class, of_all = frequency.sum(axis=0), frequency.sum()
     total = frequency.sum(axis=1, keepdims=True)

@@ -1,4 +1,6 @@
-"""Every statement as a function from a trajectory to a `Verdict`; `check` runs those about its rule."""
+"""Every statement as a function from a trajectory to a `Verdict`; `check` runs those
+about its rule.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,18 +46,20 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     Parameters
     ----------
     trajectory : Trajectory
-        Of one batch element. Under `Hardmax`, simulated with save="all". Under `SelfAttention` a limit is tested at the
-        end of the trajectory if lambda t >= 15 there, with lambda the leading real part of V. If it is shorter or the
-        test does not pass, the same tokens are integrated a second time, to lambda t = 15, 30 or 60, and the verdict
-        says so.
+        Of one batch element. Under `Hardmax`, simulated with save="all". Under
+        `SelfAttention` a limit is tested at the end of the trajectory if lambda t >= 15
+        there, with lambda the leading real part of V. If it is shorter or the test does
+        not pass, the same tokens are integrated a second time, to lambda t = 15, 30 or
+        60, and the verdict says so.
     progress : callable, optional
         Called with (statements done, statements in all); if it raises, the work ends.
 
     Returns
     -------
     list of Verdict
-        One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal, `SELF_ATTENTION`, `FRANK_WOLFE`,
-        `LOCALMAX`, or the energy on the sphere. Empty for rules of which nothing is proved.
+        One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal,
+        `SELF_ATTENTION`, `FRANK_WOLFE`, `LOCALMAX`, or the energy on the sphere. Empty
+        for rules of which nothing is proved.
 
     Examples
     --------

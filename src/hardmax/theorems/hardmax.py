@@ -1,4 +1,6 @@
-"""Statements about `Hardmax`: F1 to F5 of arXiv 2407.01602, Theorems 1 to 4 and, with a causal mask, C0 to C2."""
+"""Statements about `Hardmax`: F1 to F5 of arXiv 2407.01602, Theorems 1 to 4 and, with a
+causal mask, C0 to C2.
+"""
 
 from functools import partial
 from typing import Any
@@ -27,7 +29,8 @@ PAPER = "arXiv 2407.01602"
 PROJECT, CAUSAL_PAGE = "hardmax, docs/theorems.md", "hardmax, docs/causal-limits.md"
 EXAMPLE = 'hm.configuration("{}"), hm.Hardmax(0.5), layers=10'
 CAUSAL_EXAMPLE = 'hm.configuration("triangle"), hm.Hardmax(0.5, causal=True), layers=10'
-CLOSE_TOL = 1e-9  # smaller leads are computed exactly; weights must reproduce the limits this well
+# smaller leads are computed exactly; weights must reproduce the limits this well
+CLOSE_TOL = 1e-9
 MAX_LAYERS = (
     1000  # in which Theorem 1 must decide every token if every limit is a leader
 )
@@ -130,7 +133,9 @@ causal_limit_statement = _statements(CAUSAL_EXAMPLE, causal=True, limited=True)
     f"{PAPER}, section 3.3",
 )
 def hull(trajectory: HardmaxTrajectory) -> Verdict:
-    """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
+    """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old
+    ones, up to rounding.
+    """
     if trajectory.layers == 0:
         return report(True, "No layer was run.")
     (worst, witness), allowed = _largest_residual(trajectory), _rounding(trajectory)
@@ -145,7 +150,9 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
     f"{PAPER}, section 3; a leader stands still, and so does a token in the middle of those it follows",
 )
 def norm(trajectory: HardmaxTrajectory) -> Verdict:
-    """Compare squared norms of consecutive layers, in exact arithmetic where floats cannot decide."""
+    """Compare squared norms of consecutive layers, in exact arithmetic where floats
+    cannot decide.
+    """
     history, A = trajectory.history, trajectory.rule.metric.rows
     Z, AZ, uncertain = _images(trajectory)
     growth = np.diff((AZ * Z).sum(axis=-1), axis=0)  # (layers, m)
@@ -177,7 +184,9 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     f"{PAPER}, Figure 1",
 )
 def half_space(trajectory: HardmaxTrajectory) -> Verdict:
-    """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
+    """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is
+    too close to 0 for floats.
+    """
     Z, AZ, uncertain = _images(trajectory)
     smallest, witness = np.inf, None
     for k, sets in enumerate(trajectory.token_sets[0].sets):
@@ -219,7 +228,9 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     f"{PAPER}, Lemma 5.1",
 )
 def leaders(trajectory: HardmaxTrajectory) -> Verdict:
-    """Measure how far each leader moves after it emerged, and test whether C_i = {i} at every later layer."""
+    """Measure how far each leader moves after it emerged, and test whether C_i = {i} at
+    every later layer.
+    """
     Z, emerged = _unit_tokens(trajectory), trajectory.token_sets[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):
@@ -254,7 +265,9 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     f"{PAPER}, Theorem 1.1",
 )
 def limit(trajectory: HardmaxTrajectory) -> Verdict:
-    """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex."""
+    """Certify the limit, then test that leaders are exposed, that S is on the boundary,
+    and that weights are convex.
+    """
     found = limit_of(trajectory)
     leads, A = len(found.leaders), trajectory.rule.metric.rows
     rows, _ = over_one_denominator(found.exact_points)  # leaders first
@@ -276,7 +289,9 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
 
 
 def _convex_weights(found: Limit) -> tuple[bool, float]:
-    """Return whether weights are convex and reproduce the limits, and by how much they miss them, relatively."""
+    """Return whether weights are convex and reproduce the limits, and by how much they
+    miss them, relatively.
+    """
     weights, size = found.sparse_weights, float(np.abs(found.tokens).max()) or 1.0
     residual = float(
         np.abs(
@@ -295,7 +310,9 @@ def _convex_weights(found: Limit) -> tuple[bool, float]:
 def _smallest_lead(
     points: list[Row], vertices: list[Row], A: list[Row] | None, *, strict: bool
 ) -> float:
-    """Return the smallest <A s, s - v> / <A s, s> over points s and vertices v (not s if `strict`), exact in sign."""
+    """Return the smallest <A s, s - v> / <A s, s> over points s and vertices v (not s
+    if `strict`), exact in sign.
+    """
     size = max((abs(x) for row in vertices for x in row), default=1)
     V = as_floats(vertices, size)
     smallest = np.inf
@@ -443,7 +460,9 @@ def c1(trajectory: HardmaxTrajectory) -> Verdict:
     f"{CAUSAL_PAGE}, C2",
 )
 def c2(trajectory: HardmaxTrajectory) -> Verdict:
-    """Look for a tie, or for two leaders with equal products: an input that C1 does not decide must have one."""
+    """Look for a tie, or for two leaders with equal products: an input that C1 does not
+    decide must have one.
+    """
     found = limit_of(trajectory)
     if found.proofs.keys() == {"C1"}:
         reason = (
@@ -465,7 +484,9 @@ def c2(trajectory: HardmaxTrajectory) -> Verdict:
 
 
 def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Verdict:
-    """Compare the layers after a decision with sets that were found without using the theorem."""
+    """Compare the layers after a decision with sets that were found without using the
+    theorem.
+    """
     searched, run = _rerun(trajectory)
     rows = np.flatnonzero(run.proof == proof)
     if not len(rows):
@@ -493,7 +514,8 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
                         f"C_i of token {where['token']} changes at layer {k}.",
                         witness=where,
                     )
-    # z_i^{k+1} - c = (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision: the layer with that C_i
+    # z_i^{k+1} - c = (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the
+    # decision: the layer with that C_i
     since = np.where(run.proof == proof, run.settled, trajectory.layers)
     (worst, where), allowed = (
         _largest_residual(trajectory, since),
@@ -507,7 +529,9 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
 
 
 def _rerun(trajectory: HardmaxTrajectory) -> tuple[list[Sets], Run]:
-    """Run the input again, once for all checks, searching for every token at every layer: no theorem finds the sets."""
+    """Run the input again, once for all checks, searching for every token at every
+    layer: no theorem finds the sets.
+    """
     if trajectory not in _reruns:
         classes = trajectory.token_sets[0].classes
         run = Run(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
@@ -520,7 +544,9 @@ def _rerun(trajectory: HardmaxTrajectory) -> tuple[list[Sets], Run]:
 
 
 def _rounding(trajectory: HardmaxTrajectory) -> float:
-    """Bound the rounding error of a coordinate after one layer, relative to the largest one."""
+    """Bound the rounding error of a coordinate after one layer, relative to the largest
+    one.
+    """
     members = max(int(sets.sizes.max()) for sets in trajectory.token_sets[0].sets)
     info = np.finfo(trajectory.array.dtype)
     coarse = float(info.smallest_subnormal) / _largest(
@@ -534,7 +560,9 @@ def _largest(trajectory: HardmaxTrajectory) -> float:
 
 
 def _unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
-    """Return distinct tokens at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
+    """Return distinct tokens at every layer, divided by the largest coordinate: (layers
+    + 1, m, d).
+    """
     token_set = trajectory.token_sets[0]
     return trajectory.array[:, token_set.real[token_set.classes.first]].astype(
         np.float64
@@ -542,7 +570,9 @@ def _unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
 
 
 def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, float]:
-    """Return unit tokens z, A z with A scaled to at most 1, and an error bound of <A z, z'>."""
+    """Return unit tokens z, A z with A scaled to at most 1, and an error bound of <A z,
+    z'>.
+    """
     A, Z = trajectory.rule.metric.A, _unit_tokens(trajectory)
     d = Z.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
@@ -552,7 +582,9 @@ def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, floa
 def _largest_residual(
     trajectory: HardmaxTrajectory, since: IntArray | int = 0
 ) -> tuple[float, dict[str, int]]:
-    """Return the largest relative distance of a token, from layer `since` on, from (1 - b) z_i + b mean(C_i)."""
+    """Return the largest relative distance of a token, from layer `since` on, from (1 -
+    b) z_i + b mean(C_i).
+    """
     Z, token_set = _unit_tokens(trajectory), trajectory.token_sets[0]
     residuals = np.empty((trajectory.layers, len(token_set.classes)))
     for k in range(trajectory.layers):

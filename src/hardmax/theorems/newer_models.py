@@ -1,4 +1,6 @@
-"""Statements about `FrankWolfe` (arXiv 2508.09628), `Localmax` (2509.15958) and causal spheres (2411.04990)."""
+"""Statements about `FrankWolfe` (arXiv 2508.09628), `Localmax` (2509.15958) and causal
+spheres (2411.04990).
+"""
 
 from fractions import Fraction
 from functools import partial
@@ -173,7 +175,9 @@ def frank_wolfe_rate_printed(trajectory: SmoothTrajectory) -> Verdict:
     proof="repaired, proved here",
 )
 def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
-    """Decide the hypothesis exactly for the saved positions, and compare J with the bound."""
+    """Decide the hypothesis exactly for the saved positions, and compare J with the
+    bound.
+    """
     for k, tokens in enumerate(_layers(trajectory)):
         if not is_in_hull([0] * tokens.shape[1], Classes.of(to_fractions(tokens)).rows):
             return report_not_met(f"0 is outside the hull at layer {k}")
@@ -191,7 +195,9 @@ def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     hypotheses="any A, tolerance that shrinks no faster than groups",
 )
 def quiescent(trajectory: SmoothTrajectory) -> Verdict:
-    """Find the first layer with such a partition, and compare later positions with the closed form."""
+    """Find the first layer with such a partition, and compare later positions with the
+    closed form.
+    """
     rule: Any = trajectory.rule
     if rule.relative:
         return report_not_met("the tolerance is relative")
@@ -235,7 +241,9 @@ def _layers(trajectory: SmoothTrajectory) -> FloatArray:
     proof="repaired, proved here",
 )
 def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the displacement of each Renyi centre while the angle at saved times is at least 2 beta^{-1/2}."""
+    """Measure the displacement of each Renyi centre while the angle at saved times is
+    at least 2 beta^{-1/2}.
+    """
     x, beta = (
         unit_rows(trajectory.array[: trajectory.reached][:, trajectory.mask]),
         float(trajectory.rule.beta),  # type: ignore[attr-defined]
@@ -282,7 +290,9 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     proof="checked",
 )
 def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the largest angle from a token at the first saved time from beta on to a start of a Renyi centre."""
+    """Measure the largest angle from a token at the first saved time from beta on to a
+    start of a Renyi centre.
+    """
     x, beta = (
         unit_rows(trajectory.array[:, trajectory.mask]),
         float(trajectory.rule.beta),  # type: ignore[attr-defined]

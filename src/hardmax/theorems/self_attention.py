@@ -1,7 +1,8 @@
-"""Theorems and conjectures of arXiv 2305.05465 about the limit of self-attention, and the energy on the sphere.
+"""Theorems and conjectures of arXiv 2305.05465 about the limit of self-attention, and
+the energy on the sphere.
 
-A limit is tested at the end of the trajectory, and if need be of longer second integrations: see `theorems.check`. The
-tolerances are those of docs/theorems.md.
+A limit is tested at the end of the trajectory, and if need be of longer second
+integrations: see `theorems.check`. The tolerances are those of docs/theorems.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,8 @@ MAX_DIFFERENCE = (
 )
 MAX_FACET_DIMENSION = 4  # above it the facets of a hull are too many
 MAX_DIRECTIONS = 1000
-ERROR_PER_RTOL = 100  # global error of a trajectory, in units of its rtol, that error control may leave
+# global error of a trajectory, in units of its rtol, that error control may leave
+ERROR_PER_RTOL = 100
 BOOLEAN_TOL = 1e-6  # distance of a row from a unit vector
 GAIN_TOL = 1e-4  # relative to |B| R^2
 SCATTER_TOL = 1e-3  # relative to the spread
@@ -50,7 +52,9 @@ HULL_TOL = 1e-4  # relative to the largest initial coordinate
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A trajectory to test, in float64 and without padding, under a rule with constant matrices."""
+    """A trajectory to test, in float64 and without padding, under a rule with constant
+    matrices.
+    """
 
     trajectory: SmoothTrajectory
     rule: SelfAttention
@@ -92,7 +96,9 @@ class Problem:
         )
 
     def tests(self, horizons: Sequence[float] = HORIZONS) -> "Iterator[LimitTest]":
-        """Yield the trajectory if it is long enough for the first horizon, then second integrations to later ones."""
+        """Yield the trajectory if it is long enough for the first horizon, then second
+        integrations to later ones.
+        """
         why = f"because the trajectory ends at lambda t = {self.end:.4g}"
         if self.end >= horizons[0] * (1 - 1e-9):
             at = f"at lambda t = {self.end:.4g}, the end of the trajectory"
@@ -118,7 +124,9 @@ class Problem:
                 yield LimitTest(second, where, second.problem or difference)
 
     def _compare(self, second: SmoothTrajectory) -> str:
-        """Return how the trajectory differs from a second integration; empty if it does not, and for fixed steps."""
+        """Return how the trajectory differs from a second integration; empty if it does
+        not, and for fixed steps.
+        """
         given, saved = self.trajectory, self.trajectory.saved[: self.trajectory.reached]
         places = np.searchsorted(second.saved, saved[saved <= second.saved[-1]])
         places = places[places < second.reached]
@@ -166,7 +174,9 @@ Measure: TypeAlias = Callable[
 
 
 def find_rtol(trajectory: SmoothTrajectory) -> float:
-    """Return the rtol at the end of the error control; infinite for fixed steps, which have no error control."""
+    """Return the rtol at the end of the error control; infinite for fixed steps, which
+    have no error control.
+    """
     stats = trajectory.stats
     return (
         float(stats.get("rtol_reached", stats["rtol"])) if stats["adaptive"] else np.inf
@@ -174,7 +184,9 @@ def find_rtol(trajectory: SmoothTrajectory) -> float:
 
 
 def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
-    """Return the verdict if V does not have a spectrum of this kind, or other hypotheses are not met."""
+    """Return the verdict if V does not have a spectrum of this kind, or other
+    hypotheses are not met.
+    """
     rule: Any = trajectory.rule
     uncovered = (
         ["Q, K or V depends on time"] if any(map(callable, rule.weights)) else []
@@ -192,7 +204,9 @@ def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
 
 
 def cover(kind: str, V: str, hypotheses: str, d: int = 2) -> dict[str, Any]:
-    """Return the hypotheses and the example of a statement about one kind of spectrum, for `Statement`."""
+    """Return the hypotheses and the example of a statement about one kind of spectrum,
+    for `Statement`.
+    """
     tokens = (
         "[[1.0], [-0.5], [0.2]]"
         if d == 1
@@ -216,13 +230,17 @@ def check_limit(
     dual: FloatArray | None = None,
     hull: bool = False,
 ) -> Verdict:
-    """Test the hull at every saved time, then the limit until its distance is within the tolerance.
+    """Test the hull at every saved time, then the limit until its distance is within
+    the tolerance.
 
-    `dual` maps tokens to their components in the leading eigenspace, if only these are measured: some token must have
-    one beyond rounding, and if other directions decay too slowly, a test that does not pass leaves the question open.
-    `hull` tests that these components (without `dual` all coordinates) stay in their initial hull.
+    `dual` maps tokens to their components in the leading eigenspace, if only these are
+    measured: some token must have one beyond rounding, and if other directions decay
+    too slowly, a test that does not pass leaves the question open. `hull` tests that
+    these components (without `dual` all coordinates) stay in their initial hull.
     """
-    gap = 1.0  # between the real parts of the leading and the next eigenvalue, relative to the leading one
+    # between the real parts of the leading and the next eigenvalue, relative to the
+    # leading one
+    gap = 1.0
     if dual is not None:
         values, others = (
             problem.expected.eigenvalues.real,
@@ -248,7 +266,8 @@ def check_limit(
         about: dict[str, Any] = {"margin": tolerance - distance, "witness": witness}
         if distance < tolerance:
             return report(True, found, **about)
-    # Sharpness: the least attention that a row gives to one cluster at the end, 1 if every token has chosen
+    # Sharpness: the least attention that a row gives to one cluster at the end, 1 if
+    # every token has chosen
     P, points = (
         np.asarray(test.trajectory.attention(test.last)),
         test.trajectory.gathering[test.last],
@@ -282,8 +301,11 @@ def _report_failure(accurate: bool, found: str, **about: Any) -> Verdict:
 
 
 def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
-    """Return the verdict for a trajectory that leaves the initial hull of its tokens, None if it stays inside."""
-    # Components along left eigenvectors of lambda > 0 obey y_i' = lambda sum_j P_ij (y_j - y_i): no maximum grows
+    """Return the verdict for a trajectory that leaves the initial hull of its tokens,
+    None if it stays inside.
+    """
+    # Components along left eigenvectors of lambda > 0 obey y_i' = lambda sum_j P_ij
+    # (y_j - y_i): no maximum grows
     trajectory = problem.trajectory
     reader = np.eye(problem.start.shape[1]) if dual is None else dual
     size = float(np.abs(problem.start @ reader).max()) or 1.0
@@ -313,7 +335,9 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
 
 
 def outer_normals(points: FloatArray) -> FloatArray:
-    """Return unit normals (m, k) of half-spaces around the hull of points (n, k): of its facets if these are few."""
+    """Return unit normals (m, k) of half-spaces around the hull of points (n, k): of
+    its facets if these are few.
+    """
     n, k = points.shape
     if k == 1:
         return np.array([[1.0], [-1.0]])
@@ -340,7 +364,9 @@ def outer_normals(points: FloatArray) -> FloatArray:
     **cover("boolean", "[[1.0]]", "d = 1, V > 0, QK > 0, tokens distinct", d=1),
 )
 def boolean(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the second largest distance of a row from the unit vectors of the extreme tokens."""
+    """Measure the second largest distance of a row from the unit vectors of the extreme
+    tokens.
+    """
     problem = Problem.of(trajectory)
     if len(np.unique(problem.start)) < len(problem.start):
         return report_not_met("two tokens are equal")
@@ -388,7 +414,9 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
     ),
 )
 def product(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the same as for the polytope for the components in the leading eigenspace."""
+    """Measure the same as for the polytope for the components in the leading
+    eigenspace.
+    """
     problem = Problem.of(trajectory)
     return check_limit(
         problem,
@@ -452,7 +480,9 @@ def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     ),
 )
 def codimension(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the same as for the hyperplanes for all coordinates of eigenvalues with positive real part."""
+    """Measure the same as for the hyperplanes for all coordinates of eigenvalues with
+    positive real part.
+    """
     problem = Problem.of(trajectory)
     positive = problem.expected.eigenvalues.real[: problem.expected.positive]
     if len(positive) < 2:
@@ -493,7 +523,9 @@ def _measure_scatter(dual: FloatArray, test: LimitTest) -> tuple[float, str, obj
 
 
 def label_values(coordinates: FloatArray) -> IntArray:
-    """Label the clusters of coordinates (n, k), at most three: the largest gaps separate them."""
+    """Label the clusters of coordinates (n, k), at most three: the largest gaps
+    separate them.
+    """
     labels = label_clusters(
         coordinates, coordinates, np.ones(len(coordinates), bool), tol=0.05
     )
@@ -550,10 +582,11 @@ def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
     **cover("collapse", "[[-1, 0], [0, -1]]", "V = -I"),
 )
 def collapse(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure how fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and the last mean.
+    """Measure how fast 1/c grows, with c the largest eigenvalue of the covariance of
+    B^{1/2} x, and the last mean.
 
-    c falls as 1/(2t), too slowly to test it against 0; for small tokens it hardly falls at first, but 1/c always grows
-    by 2t.
+    c falls as 1/(2t), too slowly to test it against 0; for small tokens it hardly falls
+    at first, but 1/c always grows by 2t.
     """
     problem = Problem.of(trajectory)
     first = float(np.linalg.norm(problem.start, axis=1).max())
@@ -619,8 +652,9 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
         )
     growth = np.diff(values) / np.abs(values[1:])
     worst = int(growth.argmin())
-    # An error of size rtol in a token changes E by a factor of about 1 + beta rtol. With a loose rtol or long fixed
-    # steps E may fall although that of the flow does not: this leaves the question open.
+    # An error of size rtol in a token changes E by a factor of about 1 + beta rtol.
+    # With a loose rtol or long fixed steps E may fall although that of the flow does
+    # not: this leaves the question open.
     sensitivity, rtol = 1 + float(rule.find_beta(0.0)), find_rtol(trajectory)
     tolerance = (
         sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12

@@ -16,9 +16,9 @@ from hardmax.rules.base import Layered, Rule
 class Outcome(StrEnum):
     """The outcome of a check. Each equals its text.
 
-    "holds" or "fails" (of a theorem a bug, of a conjecture a discovery); "hypotheses not met" if the statement does not
-    cover the trajectory; "nothing to check" if no token meets the premise; "undecided" if too little was saved or
-    computed to decide.
+    "holds" or "fails" (of a theorem a bug, of a conjecture a discovery); "hypotheses
+    not met" if the statement does not cover the trajectory; "nothing to check" if no
+    token meets the premise; "undecided" if too little was saved or computed to decide.
 
     Examples
     --------
@@ -45,9 +45,11 @@ class Verdict:
     reason : str
         The finding, as a sentence.
     margin : float
-        The distance from failing (negative if it fails), in the unit that `reason` names; NaN if there is none.
+        The distance from failing (negative if it fails), in the unit that `reason`
+        names; NaN if there is none.
     witness : object
-        The place where the margin is smallest: usually a dict with the layer and the token.
+        The place where the margin is smallest: usually a dict with the layer and the
+        token.
     name, statement, reference : str
         Its name, its text, and where it is proved or conjectured.
     conjecture : bool
@@ -124,7 +126,9 @@ class Verdicts(list[Verdict]):
 def report(
     holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None
 ) -> Verdict:
-    """Return the verdict of a check, without the words that its `Statement` adds; None means undecided."""
+    """Return the verdict of a check, without the words that its `Statement` adds; None
+    means undecided.
+    """
     outcome = (
         Outcome.UNDECIDED
         if holds is None
@@ -165,7 +169,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Statement:
-    """A theorem in words: a decorator for the function from a trajectory to a `Verdict` that tests it.
+    """A theorem in words: a decorator for the function from a trajectory to a `Verdict`
+    that tests it.
 
     Parameters
     ----------
@@ -176,9 +181,11 @@ class Statement:
     rule : type
         The rule that it is about. If that has layers, the test needs all of them.
     require : callable, optional
-        A function from a trajectory to the verdict if further hypotheses are not met, or None if the test can run.
+        A function from a trajectory to the verdict if further hypotheses are not met,
+        or None if the test can run.
     example : str
-        Arguments of `hm.simulate` for a trajectory on which it holds: an example in the docstring of the function.
+        Arguments of `hm.simulate` for a trajectory on which it holds: an example in the
+        docstring of the function.
     hypotheses : str
         What `require` and the check test of a trajectory, in words.
     proof : str
@@ -244,7 +251,9 @@ class Statement:
         return check_in_words
 
     def _refuse(self, trajectory: Any) -> Verdict | None:
-        """Return the verdict if the test cannot run on a trajectory; raise an error for a batch."""
+        """Return the verdict if the test cannot run on a trajectory; raise an error for
+        a batch.
+        """
         trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
         if not isinstance(trajectory.rule, self.rule):
             return report_not_met(

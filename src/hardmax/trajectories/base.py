@@ -27,7 +27,9 @@ Result = TypeVar("Result")
 
 
 class LazySequence(Sequence[Result]):
-    """A sequence whose items `_make` creates at the first access; `_made` holds those that exist already."""
+    """A sequence whose items `_make` creates at the first access; `_made` holds those
+    that exist already.
+    """
 
     _made: dict[int, Result]
 
@@ -50,9 +52,10 @@ class LazySequence(Sequence[Result]):
 class Trajectory(ABC):
     """Positions of tokens under a rule at layers or times, as `simulate` returns them.
 
-    A `HardmaxTrajectory` for `Hardmax`, with exact sets; a `SmoothTrajectory` for every other rule. A trajectory of a
-    batch has one more axis after the layers, and `trajectory[b]` is the trajectory of one token set. Padding keeps its
-    input values, attends to nothing and is never attended to.
+    A `HardmaxTrajectory` for `Hardmax`, with exact sets; a `SmoothTrajectory` for every
+    other rule. A trajectory of a batch has one more axis after the layers, and
+    `trajectory[b]` is the trajectory of one token set. Padding keeps its input values,
+    attends to nothing and is never attended to.
 
     Attributes
     ----------
@@ -91,10 +94,12 @@ class Trajectory(ABC):
         return str(draw("trajectory_card", self))
 
     def plot(self, k: int | None = None, **options: Any) -> "Figure":
-        """Draw some layers or times side by side, or layer (or saved time) k alone; return the Matplotlib figure.
+        """Draw some layers or times side by side, or layer (or saved time) k alone;
+        return the Matplotlib figure.
 
-        `options` are those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`. An `InputError` for
-        a batch: plot one token set, `trajectory[b]`.
+        `options` are those of `hardmax.draw.plot_layers`, or with k of
+        `hardmax.draw.plot_tokens`. An `InputError` for a batch: plot one token set,
+        `trajectory[b]`.
         """
         return draw("trajectory_figure", self, k, **options)
 
@@ -120,7 +125,9 @@ class Trajectory(ABC):
 
     @property
     def drawn(self) -> AnyArray:
-        """The coordinates that figures show: the tokens themselves, unless a rule has better ones."""
+        """The coordinates that figures show: the tokens themselves, unless a rule has
+        better ones.
+        """
         return self.array
 
     @property
@@ -148,7 +155,9 @@ class Trajectory(ABC):
 
     @abstractmethod
     def index(self, k: int) -> int:
-        """Return the position in `tokens` of layer (or saved time) k; negative counts from the last."""
+        """Return the position in `tokens` of layer (or saved time) k; negative counts
+        from the last.
+        """
 
     def label(self, at: int) -> str:
         """Return the name of a position in `tokens`: "layer 3" or "t = 1.5"."""
@@ -160,7 +169,8 @@ class Trajectory(ABC):
 
     @abstractmethod
     def attention(self, k: int = -1) -> Array:
-        """Return the row-stochastic matrix of layer (or saved time) k; negative counts from the last.
+        """Return the row-stochastic matrix of layer (or saved time) k; negative counts
+        from the last.
 
         Its shape is (n, n) or (batch, n, n), with several heads (..., heads, n, n).
         """
@@ -193,10 +203,11 @@ class Trajectory(ABC):
         return None if finite.all() else int(np.argmin(finite))
 
     def to_json(self) -> str:
-        """Return status, rule, saved layers or times, stats, tokens and leaders as JSON.
+        """Return status, rule, saved layers or times, stats, tokens and leaders as
+        JSON.
 
-        Of `Hardmax` also layers of emergence and decision and the sets, for a batch in `token_sets`; of other rules
-        also clusters and rescaled tokens.
+        Of `Hardmax` also layers of emergence and decision and the sets, for a batch in
+        `token_sets`; of other rules also clusters and rescaled tokens.
         """
         head = {
             "status": self.status,
@@ -212,10 +223,11 @@ class Trajectory(ABC):
         """Return the other entries of `to_json`."""
 
     def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive at `path`, which `from_npz` reads; an error leaves no partial file.
+        """Write everything to a NumPy archive at `path`, which `from_npz` reads; an
+        error leaves no partial file.
 
-        A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
-        needs the rule.
+        A rule of your own, and one with a Python function for a matrix, is stored by
+        its `repr` alone: `from_npz` then needs the rule.
         """
         texts = {
             "stats": json.dumps(self.stats),
@@ -230,7 +242,8 @@ class Trajectory(ABC):
         storage.write_archive(path, texts | shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write a table for spreadsheets to `path`, a row for each token at each layer or time.
+        """Write a table for spreadsheets to `path`, a row for each token at each layer
+        or time.
 
         It holds the tokens alone; `to_npz` stores everything.
         """
@@ -252,9 +265,11 @@ class Trajectory(ABC):
     def from_npz(
         cls, path: str | PathLike[str], *, rule: Rule | None = None
     ) -> "Trajectory":
-        """Read an archive of `to_npz`: a trajectory of the kind that was written. Runs no code from the file.
+        """Read an archive of `to_npz`: a trajectory of the kind that was written. Runs
+        no code from the file.
 
-        Pass `rule`, that of the run, if it is one of your own or has a Python function for a matrix. Others are stored.
+        Pass `rule`, that of the run, if it is one of your own or has a Python function
+        for a matrix. Others are stored.
         """
         kinds = {
             kind._format: partial(kind._read, rule)
@@ -264,7 +279,9 @@ class Trajectory(ABC):
 
     @classmethod
     def _read(cls, given: Rule | None, file: Arrays) -> "Trajectory":
-        """Return the trajectory of a file, unless its tokens, layers or times cannot be those of a run of its rule."""
+        """Return the trajectory of a file, unless its tokens, layers or times cannot be
+        those of a run of its rule.
+        """
         rule, stats = (
             storage.restore_rule(json.loads(str(file["rule"])), given),
             json.loads(str(file["stats"])),

@@ -1,4 +1,6 @@
-"""The result of `simulate` for `Hardmax`: tokens Z^k of layers k, their exact sets C_i(Z^k), leaders and margins."""
+"""The result of `simulate` for `Hardmax`: tokens Z^k of layers k, their exact sets
+C_i(Z^k), leaders and margins.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +64,9 @@ class TokenSet:
 
     @classmethod
     def from_arrays(cls, file: Arrays, n: int, d: int, saved: IntArray) -> "TokenSet":
-        """Return the set of n tokens of dimension d of these arrays; as they are indices, none is used unchecked."""
+        """Return the set of n tokens of dimension d of these arrays; as they are
+        indices, none is used unchecked.
+        """
         rows, labels, sizes, members = (
             file[name] for name in ("rows", "labels", "sizes", "members")
         )
@@ -112,7 +116,9 @@ class TokenSet:
 
 @dataclass(frozen=True, eq=False)
 class TokenSets(LazySequence[TokenSet]):
-    """The token sets of a batch: those of one pass, as arrays over all tokens, and those that were run alone."""
+    """The token sets of a batch: those of one pass, as arrays over all tokens, and
+    those that were run alone.
+    """
 
     tokens: AnyArray  # (batch, n, d)
     real: BoolArray  # (batch, n)
@@ -145,15 +151,16 @@ class TokenSets(LazySequence[TokenSet]):
 class HardmaxTrajectory(Trajectory):
     """Tokens through the layers of a hardmax transformer.
 
-    Layer 0 is the input. Methods take a layer `k`, where a negative number counts from the last, and raise
-    `ParameterIndexError` if it was not run or not kept. Those of one token set raise `InputError` for a batch: use
-    `trajectory[b]`. Beside what every `Trajectory` has:
+    Layer 0 is the input. Methods take a layer `k`, where a negative number counts from
+    the last, and raise `ParameterIndexError` if it was not run or not kept. Those of
+    one token set raise `InputError` for a batch: use `trajectory[b]`. Beside what every
+    `Trajectory` has:
 
     Attributes
     ----------
     token_sets : sequence of TokenSet
-        Argmax sets and leaders of each token set, by classes of equal tokens; `sets`, `attention` and `leaders` are
-        computed from them.
+        Argmax sets and leaders of each token set, by classes of equal tokens; `sets`,
+        `attention` and `leaders` are computed from them.
 
     Examples
     --------
@@ -199,7 +206,9 @@ class HardmaxTrajectory(Trajectory):
         )
 
     def _per_token(self, name: Literal["emerged", "settled"]) -> IntArray:
-        """Return a value of each class for each token: (n,) or (batch, n), -1 for padding."""
+        """Return a value of each class for each token: (n,) or (batch, n), -1 for
+        padding.
+        """
         if isinstance(self.token_sets, TokenSets):
             return np.asarray(getattr(self.token_sets, name))
         return self._stack(
@@ -223,17 +232,20 @@ class HardmaxTrajectory(Trajectory):
         return int(found[0])
 
     def only_token_set(self, call: str) -> TokenSet:
-        """Return the token set; raise an error for a batch, with the `call` to use instead."""
+        """Return the token set; raise an error for a batch, with the `call` to use
+        instead.
+        """
         self.refuse_batch(call)
         return self.token_sets[0]
 
     def attention(
         self, k: int = -1, *, sparse: bool = False
     ) -> "Array | scipy.sparse.csr_array":
-        """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
+        """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i,
+        else 0.
 
-        The rows and columns of padding are zero. It is an (n, n) or (batch, n, n) array; with `sparse=True`, for one
-        token set, a scipy.sparse.csr_array.
+        The rows and columns of padding are zero. It is an (n, n) or (batch, n, n)
+        array; with `sparse=True`, for one token set, a scipy.sparse.csr_array.
         """
         at = self.index(k)
         if sparse:
@@ -246,7 +258,9 @@ class HardmaxTrajectory(Trajectory):
         )
 
     def sets(self, k: int = -1) -> list[IntArray]:
-        """Return C_i at layer k for each token i of one token set: sorted indices, and none for padding."""
+        """Return C_i at layer k for each token i of one token set: sorted indices, and
+        none for padding.
+        """
         matrix = self.only_token_set("trajectory[b].sets(k)").matrix(
             self.index(k), self.n
         )
@@ -256,7 +270,8 @@ class HardmaxTrajectory(Trajectory):
         ]
 
     def followers(self, k: int = -1) -> dict[int, IntArray]:
-        """Return the followers of each token of one token set at layer k, itself left out, for tokens that have some.
+        """Return the followers of each token of one token set at layer k, itself left
+        out, for tokens that have some.
 
         Keys are tokens, and values are sorted indices.
         """
@@ -277,7 +292,8 @@ class HardmaxTrajectory(Trajectory):
 
     @cached_property
     def emerged(self) -> IntArray:
-        """Layer from which each token leads (C_i = {i}, copies of i counted as i), -1 for never: (n,) or (batch, n).
+        """Layer from which each token leads (C_i = {i}, copies of i counted as i), -1
+        for never: (n,) or (batch, n).
 
         From then on it leads for ever.
         """
@@ -285,12 +301,16 @@ class HardmaxTrajectory(Trajectory):
 
     @cached_property
     def decided(self) -> IntArray:
-        """Layer from which the limit of each token is proved, -1 for not yet: (n,) or (batch, n)."""
+        """Layer from which the limit of each token is proved, -1 for not yet: (n,) or
+        (batch, n).
+        """
         return self._per_token("settled")
 
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays
-        """Indices of tokens that lead at the last layer, the first of each set of equal tokens; for a batch a list."""
+        """Indices of tokens that lead at the last layer, the first of each set of equal
+        tokens; for a batch a list.
+        """
         each = [
             np.sort(own.real[own.classes.first[own.emerged >= 0]])
             for own in self.token_sets
@@ -298,10 +318,12 @@ class HardmaxTrajectory(Trajectory):
         return each if self.batched else each[0]
 
     def margins(self, k: int = -1, tokens: ArrayLike | None = None) -> FloatArray:
-        """Return by how much the chosen tokens of one token set are ahead at layer k, in the units of the tokens.
+        """Return by how much the chosen tokens of one token set are ahead at layer k,
+        in the units of the tokens.
 
-        min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
-        Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
+        min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds
+        every token, NaN for padding. Where floats would cancel, exact differences are
+        used, so that a strict choice never shows 0.
 
         The result has shape (n,), or (m,) for the m indices in `tokens`.
         """
@@ -332,7 +354,9 @@ class HardmaxTrajectory(Trajectory):
 
     @cached_property
     def norms(self) -> FloatArray:
-        """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
+        """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not
+        symmetric positive definite.
+        """
         definite = self.rule.positive_definite
         factor = 2.0 ** (self.rule.metric.exponent / 2) if definite else 1.0
         size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
@@ -359,7 +383,8 @@ class HardmaxTrajectory(Trajectory):
         return history
 
     def exact(self, k: int = -1) -> AnyArray:
-        """Return the tokens of one token set at layer k as an (n, d) array of Fractions, without any rounding.
+        """Return the tokens of one token set at layer k as an (n, d) array of
+        Fractions, without any rounding.
 
         An `InputError` if not every layer was kept.
         """
@@ -375,7 +400,9 @@ class HardmaxTrajectory(Trajectory):
 
     @cached_property
     def status(self) -> str:
-        """State layers, leaders and since when, and which tokens are decided, in sentences."""
+        """State layers, leaders and since when, and which tokens are decided, in
+        sentences.
+        """
         known, lost = self._describe_decided(), self._first_lost(self.array)
         if not self.batched:
             known = f"{leaders_since(self.emerged[self.leaders])} {known}"
@@ -459,7 +486,9 @@ def _float_gaps(
 def _exact_gaps(
     rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History
 ) -> FloatArray:
-    """Return ⟨A z_i, z_C - z_j⟩ / |A z_i| with exact differences rounded last; rows with one target share them."""
+    """Return ⟨A z_i, z_C - z_j⟩ / |A z_i| with exact differences rounded last; rows
+    with one target share them.
+    """
     positions, D = history.at(layer, range(len(sets))), history.denominator(layer)
     gaps = np.empty(len(rows))
     for target in np.unique(sets.targets[rows]):

@@ -49,7 +49,9 @@ AGAIN = "Run hm.limit again."
 
 
 class Comparable:
-    """A dataclass that prints its status, and is equal to another one if all compared fields are."""
+    """A dataclass that prints its status, and is equal to another one if all compared
+    fields are.
+    """
 
     clusters: IntArray
 
@@ -95,27 +97,32 @@ class _StoredLimit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Limit(Comparable):
-    """Limits of the tokens of one token set, as `limit` returns them. It prints as a sentence.
+    """Limits of the tokens of one token set, as `limit` returns them. It prints as a
+    sentence.
 
     It can be pickled, and two of them are equal if all attributes but `stats` are.
 
     Attributes
     ----------
     tokens : (n, d) array
-        The limit of every token, each coordinate rounded once from its exact value; where a token is undecided, its
-        position at `layer`. Float64, or a torch tensor like the one that came in.
+        The limit of every token, each coordinate rounded once from its exact value;
+        where a token is undecided, its position at `layer`. Float64, or a torch tensor
+        like the one that came in.
     certified : bool
         True when every limit is proved.
     layer : int
         The layer at which the proof was complete, or the last one run.
     leaders, emerged : (n_leaders,) arrays
-        Tokens that lead, the first of each set of equal ones, and the layer from which each does.
+        Tokens that lead, the first of each set of equal ones, and the layer from which
+        each does.
     clusters : (n,) array
-        Index in `points` of the limit of each token; -1 where undecided. The points of the leaders come first.
+        Index in `points` of the limit of each token; -1 where undecided. The points of
+        the leaders come first.
     points : (n_points, d) array
         The set S of distinct limits.
     pace : float
-        Upper bound of the distance by which the next layer would move an undecided token; 0 when certified.
+        Upper bound of the distance by which the next layer would move an undecided
+        token; 0 when certified.
     proofs : dict
         Number of tokens that each theorem or certificate decided.
     reason : str
@@ -168,7 +175,9 @@ class Limit(Comparable):
 
     @cached_property
     def status(self) -> str:
-        """State in a sentence whether the limit is proved, since which layer and by what; else what is known."""
+        """State in a sentence whether the limit is proved, since which layer and by
+        what; else what is known.
+        """
         leaders = leaders_since(self.emerged)
         if self.certified:
             by = ", ".join(
@@ -189,9 +198,11 @@ class Limit(Comparable):
     def radius(self) -> float:
         """Moving every input token by less than this changes no set at any layer.
 
-        0 where tokens are tied or equal, and where they are so nearly tied that no bound was computed. Computed at the
-        first access, by a second run that also finds the second best key of every query: n log n in the plane, and
-        up to 16 dimensions by log n searches of the usual kind; above, and without numba, all products are computed.
+        0 where tokens are tied or equal, and where they are so nearly tied that no
+        bound was computed. Computed at the first access, by a second run that also
+        finds the second best key of every query: n log n in the plane, and up to 16
+        dimensions by log n searches of the usual kind; above, and without numba, all
+        products are computed.
         """
         return self._limit_set.radius()
 
@@ -204,8 +215,8 @@ class Limit(Comparable):
     def weights(self) -> FloatArray:
         """Weights of every limit as a convex combination of leaders: (n, n_leaders).
 
-        A row is NaN where the token is undecided, or where its limit is no such combination, which only an A outside
-        the hypotheses allows.
+        A row is NaN where the token is undecided, or where its limit is no such
+        combination, which only an A outside the hypotheses allows.
         """
         dense = np.asarray(self.sparse_weights.toarray())
         dense[self.sparse_weights.sum(axis=1) == 0] = np.nan
@@ -213,7 +224,9 @@ class Limit(Comparable):
 
     @cached_property
     def polytope(self) -> Polytope:
-        """K, the convex hull of the leaders: a `Polytope`. An `InputError` where none leads, outside the hypotheses."""
+        """K, the convex hull of the leaders: a `Polytope`. An `InputError` where none
+        leads, outside the hypotheses.
+        """
         if not len(self.leaders):
             raise InputError(
                 "A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses."
@@ -237,13 +250,17 @@ class Limit(Comparable):
 
     @property
     def has_certificate(self) -> bool:
-        """Whether `certificate` returns one: the limit is certified, and does not come from a file."""
+        """Whether `certificate` returns one: the limit is certified, and does not come
+        from a file.
+        """
         return self.certified and isinstance(self._limit_set, LimitSet)
 
     def certificate(self) -> dict[str, Any]:
-        """Return the proof as a document for JSON, which `hm.check_certificate` and a standalone program check.
+        """Return the proof as a document for JSON, which `hm.check_certificate` and a
+        standalone program check.
 
-        The layers are run again to record their sets. `hardmax/certificate.py` describes the format.
+        The layers are run again to record their sets. `hardmax/certificate.py`
+        describes the format.
         """
         if not self.has_certificate:
             got = "A limit from a file" if self.certified else self.status
@@ -255,7 +272,9 @@ class Limit(Comparable):
 
     @classmethod
     def from_certificate(cls, document: Any) -> "Limit":
-        """Check a certificate and restore its limit. `radius` raises an `InputError`: run `hm.limit` for it."""
+        """Check a certificate and restore its limit. `radius` raises an `InputError`:
+        run `hm.limit` for it.
+        """
         report = check_certificate(document)
         if not report.accepted:
             raise ParameterError(
@@ -264,9 +283,11 @@ class Limit(Comparable):
         return _restore_limit(document, report.emerged)
 
     def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write the attributes to a NumPy archive at `path`; an error leaves no partial file.
+        """Write the attributes to a NumPy archive at `path`; an error leaves no partial
+        file.
 
-        `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a radius that takes minutes.
+        `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a
+        radius that takes minutes.
         """
         texts = {
             "format": FORMAT,
@@ -277,18 +298,22 @@ class Limit(Comparable):
 
     @classmethod
     def from_npz(cls, path: str | PathLike[str]) -> "Limit":
-        """Read an archive of `to_npz`, a file ending in .npz. Runs no code from the file.
+        """Read an archive of `to_npz`, a file ending in .npz. Runs no code from the
+        file.
 
-        All attributes are those that were written; tensors come back as arrays. `exact` and `exact_points` raise an
-        `InputError`, as a file holds no Fractions, and so does `radius` where it was not computed. A file that is no
-        such archive, is of a later version, or whose arrays contradict each other is a `ParameterError`.
+        All attributes are those that were written; tensors come back as arrays. `exact`
+        and `exact_points` raise an `InputError`, as a file holds no Fractions, and so
+        does `radius` where it was not computed. A file that is no such archive, is of a
+        later version, or whose arrays contradict each other is a `ParameterError`.
         """
         return storage.read_archive(
             path, "be a limit saved with to_npz", {FORMAT: _read_limit}
         )
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write a table for spreadsheets to `path`: for each token its limit, the index of its point, if it leads."""
+        """Write a table for spreadsheets to `path`: for each token its limit, the index
+        of its point, if it leads.
+        """
         numbers = np.arange(len(self.clusters))
         columns = {"token": numbers} | storage.coordinate_columns(
             np.asarray(to_numpy(self.tokens))
@@ -314,7 +339,9 @@ class Limit(Comparable):
 
 
 def _read_limit(file: storage.Arrays) -> Limit:
-    """Return the limit of the arrays of a file, each of which is checked: they are indices of each other."""
+    """Return the limit of the arrays of a file, each of which is checked: they are
+    indices of each other.
+    """
     check_array(file, "tokens", "f", (None, None))
     n, d = file["tokens"].shape
     leaders, points = len(file["leaders"]), len(file["points"])

@@ -1,4 +1,6 @@
-"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, clusters and leaders."""
+"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time,
+clusters and leaders.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,15 +32,18 @@ MAX_PAIRS = 1e6  # of linked tokens, of which a list is in memory
 MAX_TOKENS_FOR_STATUS = (
     10_000  # leaders of more are not in the status: they need an n by n matrix
 )
-CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
+# tokens this close are in one cluster, relative to the larger of the first and present
+# spread
+CLUSTER_TOL = 1e-3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SmoothTrajectory(Trajectory):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
 
-    Methods take a position `k` among the saved layers or times, where a negative number counts from the last, and raise
-    `ParameterIndexError` if there is none. Beside what every `Trajectory` has:
+    Methods take a position `k` among the saved layers or times, where a negative number
+    counts from the last, and raise `ParameterIndexError` if there is none. Beside what
+    every `Trajectory` has:
 
     Attributes
     ----------
@@ -47,16 +52,20 @@ class SmoothTrajectory(Trajectory):
     start : (n, d) or (batch, n, d) array
         The input, which gives the spread.
     rescaled : (saved, n, d) or (saved, batch, n, d) array, or None
-        z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart R^{-k} x); None for other rules.
+        z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart
+        R^{-k} x); None for other rules.
     heads : tuple of Trajectory
         Those of heads on coordinates of their own; empty for other rules.
     problems : tuple of str
-        For each token set why its integration stopped early, as a sentence, or an empty text; `problem` joins them.
-        Tokens at times that were not reached are NaN. Empty for rules with layers.
+        For each token set why its integration stopped early, as a sentence, or an empty
+        text; `problem` joins them. Tokens at times that were not reached are NaN. Empty
+        for rules with layers.
     powers : tuple
-        With fixed steps R^k, where x = R^k z, at each saved time: a matrix, and the logarithm of its factor.
+        With fixed steps R^k, where x = R^k z, at each saved time: a matrix, and the
+        logarithm of its factor.
     held : tuple
-        For each token set None, or the time from which attention was held and that matrix; empty where none was.
+        For each token set None, or the time from which attention was held and that
+        matrix; empty where none was.
 
     Examples
     --------
@@ -127,7 +136,9 @@ class SmoothTrajectory(Trajectory):
 
     @property
     def shows_rescaled(self) -> bool:
-        """Whether the rescaled tokens have a limit: not where every real part of V is 0 or negative."""
+        """Whether the rescaled tokens have a limit: not where every real part of V is 0
+        or negative.
+        """
         return self.rescaled is not None and (
             self._growth is None or self._growth.grows
         )
@@ -144,7 +155,9 @@ class SmoothTrajectory(Trajectory):
 
     @property
     def letter(self) -> str:
-        """The letter of the coordinates in figures: z for rescaled tokens and for layers, x for others in time."""
+        """The letter of the coordinates in figures: z for rescaled tokens and for
+        layers, x for others in time.
+        """
         return "x" if self.rule.continuous and not self.shows_rescaled else "z"
 
     @cached_property
@@ -156,12 +169,16 @@ class SmoothTrajectory(Trajectory):
 
     @property
     def reached(self) -> int:
-        """The number of saved layers or times with finite tokens: all, unless tokens overflowed or time stopped."""
+        """The number of saved layers or times with finite tokens: all, unless tokens
+        overflowed or time stopped.
+        """
         lost = self._first_lost(self.drawn)
         return len(self.saved) if lost is None else lost
 
     def index(self, k: int) -> int:
-        """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
+        """Return position k in `tokens`; negative counts from the last. With every
+        layer saved it is the layer.
+        """
         number = len(self.saved)
         at = k if self.check_index(k) >= 0 else number + k
         if not 0 <= at < number:
@@ -179,8 +196,9 @@ class SmoothTrajectory(Trajectory):
     def attention(self, k: int = -1) -> Array:
         """Return the row-stochastic matrix P at position k, computed by this call.
 
-        Its shape is (n, n) or (batch, n, n), for several heads (..., heads, n, n). Where attention was held, it is the
-        matrix that moved the tokens. Rows and columns of padding are zero.
+        Its shape is (n, n) or (batch, n, n), for several heads (..., heads, n, n).
+        Where attention was held, it is the matrix that moved the tokens. Rows and
+        columns of padding are zero.
         """
         at = self.index(k)
         when = float(self.saved[at])
@@ -232,7 +250,9 @@ class SmoothTrajectory(Trajectory):
         )
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
-        """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
+        """Return e^{-log} x, from x where it is finite: rounding of z in weak
+        directions would reach the others.
+        """
         if np.isfinite(self.array[at][self.real]).all():
             tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(
                 np.exp(-log)
@@ -244,7 +264,9 @@ class SmoothTrajectory(Trajectory):
 
     @cached_property
     def _dual(self) -> FloatArray | None:
-        """The map to the components in the leading eigenspace of V, if that is not the whole space."""
+        """The map to the components in the leading eigenspace of V, if that is not the
+        whole space.
+        """
         if self._growth is None or not isinstance(self.rule, SelfAttention):
             return None
         expected = classify_values(self.rule, self.array.shape[-1])
@@ -256,23 +278,30 @@ class SmoothTrajectory(Trajectory):
 
     @cached_property
     def gathering(self) -> AnyArray:
-        """The coordinates in which tokens gather: of `drawn`, the components in the leading eigenspace of V.
+        """The coordinates in which tokens gather: of `drawn`, the components in the
+        leading eigenspace of V.
 
-        All of them where that eigenspace is the whole space, and for rules other than self-attention.
+        All of them where that eigenspace is the whole space, and for rules other than
+        self-attention.
         """
         return self._to_dual(self.drawn)
 
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays
-        """Tokens that lead at the last position that holds finite tokens; for a batch a list."""
+        """Tokens that lead at the last position that holds finite tokens; for a batch a
+        list.
+        """
         return self.leaders_at(self.reached - 1)
 
     def leaders_at(self, k: int) -> Any:
-        """Return tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
+        """Return tokens that attend to themselves more than to all others together,
+        P_ii > 1/2, at position k.
 
-        As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that position (see `clusters`) count as
-        one: it leads if its members attend to it by more than 1/2 on average, and the one that moved least names it.
-        With several heads a token leads that does so in one. The result is an array of indices; for a batch a list.
+        As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that
+        position (see `clusters`) count as one: it leads if its members attend to it by
+        more than 1/2 on average, and the one that moved least names it. With several
+        heads a token leads that does so in one. The result is an array of indices; for
+        a batch a list.
         """
         if not self.rule.attends or not self.reached:
             return self._map_sets(lambda real: np.empty(0, np.intp), self.real)
@@ -295,9 +324,10 @@ class SmoothTrajectory(Trajectory):
     def clusters(self) -> IntArray:
         """Label of each token's cluster at the end, -1 for padding: (n,) or (batch, n).
 
-        Tokens are in one cluster when a chain of steps of at most 1e-3 times the spread, the first or the last,
-        whichever is larger, joins them in the coordinates of `gathering`: tokens on one of the hyperplanes of
-        Theorem 4.2 are one cluster.
+        Tokens are in one cluster when a chain of steps of at most 1e-3 times the
+        spread, the first or the last, whichever is larger, joins them in the
+        coordinates of `gathering`: tokens on one of the hyperplanes of Theorem 4.2 are
+        one cluster.
         """
         return (
             self._labels(self.reached - 1)
@@ -306,9 +336,11 @@ class SmoothTrajectory(Trajectory):
         )
 
     def clusters_at(self, t: float, *, tol: float = CLUSTER_TOL) -> IntArray:
-        """Return the labels of `clusters` at the saved time or layer nearest to t, the earlier of two equally near.
+        """Return the labels of `clusters` at the saved time or layer nearest to t, the
+        earlier of two equally near.
 
-        The tolerance `tol` is relative to the spread. Labels at a time that was not reached are -1.
+        The tolerance `tol` is relative to the spread. Labels at a time that was not
+        reached are -1.
         """
         check_range(tol, "tol", 0.0, 1.0, "1e-3 is the default.")
         at = self._nearest(t)
@@ -329,16 +361,20 @@ class SmoothTrajectory(Trajectory):
 
     @cached_property
     def n_clusters(self) -> IntArray:
-        """The number of clusters at each saved position, 0 where none was reached: (saved,) or (saved, batch).
+        """The number of clusters at each saved position, 0 where none was reached:
+        (saved,) or (saved, batch).
 
-        The tolerance is that of `clusters`. Metastable clusters are plateaus: `plot_clusters` draws them.
+        The tolerance is that of `clusters`. Metastable clusters are plateaus:
+        `plot_clusters` draws them.
         """
         return np.stack([self.clusters_at(t).max(axis=-1) + 1 for t in self.saved])
 
     def exit_times(self, t: float, *, tol: float = CLUSTER_TOL) -> FloatArray:
-        """Return for each cluster of `clusters_at(t)` the first later saved time or layer at which its tokens differ.
+        """Return for each cluster of `clusters_at(t)` the first later saved time or
+        layer at which its tokens differ.
 
-        That is when one of them has left, or another token has joined; infinity if neither happens.
+        That is when one of them has left, or another token has joined; infinity if
+        neither happens.
         """
         self.refuse_batch("trajectory[b].exit_times(t)")
         at = self._nearest(t)
@@ -355,12 +391,16 @@ class SmoothTrajectory(Trajectory):
         return np.array(exits)
 
     def plot_clusters(self, *, tols: Sequence[float] = (1e-3, 1e-2, 1e-1)) -> "Figure":
-        """Draw the number of clusters over time for several tolerances, and return the Matplotlib figure."""
+        """Draw the number of clusters over time for several tolerances, and return the
+        Matplotlib figure.
+        """
         self.refuse_batch("trajectory[b].plot_clusters()")
         return draw("plot_n_clusters", self, tols)
 
     def _to_dual(self, tokens: AnyArray) -> AnyArray:
-        """Return the coordinates of tokens in which they converge; padding, which may hold anything, is 0 there."""
+        """Return the coordinates of tokens in which they converge; padding, which may
+        hold anything, is 0 there.
+        """
         return (
             tokens
             if self._dual is None
@@ -377,7 +417,9 @@ class SmoothTrajectory(Trajectory):
 
     @cached_property
     def similarity(self) -> FloatArray:
-        """Mean of ⟨x_i, x_j⟩/(|x_i||x_j|) over all pairs at each saved position: 1 when all tokens point one way."""
+        """Mean of ⟨x_i, x_j⟩/(|x_i||x_j|) over all pairs at each saved position: 1 when
+        all tokens point one way.
+        """
         with np.errstate(invalid="ignore"):  # directions of infinite tokens are NaN
             units = np.where(self.real[..., None], unit_rows(self.array), 0)
             total = units.sum(axis=-2) / self.real.sum(axis=-1)[..., None]
@@ -385,7 +427,9 @@ class SmoothTrajectory(Trajectory):
 
     @cached_property
     def energy(self) -> FloatArray:
-        """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
+        """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens
+        on the sphere.
+        """
         if not isinstance(self.rule, Sphere):
             raise ParameterError(
                 "energy",
@@ -427,7 +471,9 @@ class SmoothTrajectory(Trajectory):
         )
 
     def _describe_control(self) -> str:
-        """State whether attention was held or the error control loosened, also by heads."""
+        """State whether attention was held or the error control loosened, also by
+        heads.
+        """
         held, rtol = self.stats.get("held_from"), self.stats.get("rtol_reached", 0)
         text = (
             ""
@@ -494,7 +540,9 @@ class SmoothTrajectory(Trajectory):
 
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
-        """Return the trajectory that was written, without its `heads`: attention follows from the rule."""
+        """Return the trajectory that was written, without its `heads`: attention
+        follows from the rule.
+        """
         tokens, real, batched = file["tokens"], file["real"], bool(file["batched"])
         shape, d = tokens.shape, tokens.shape[-1]
         check_array(file, "real", "b", shape[1:-1])
@@ -541,7 +589,9 @@ class SmoothTrajectory(Trajectory):
 def label_clusters(
     tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL
 ) -> IntArray:
-    """Label the cluster of each token (n, d), numbered in the order of the tokens; -1 for padding."""
+    """Label the cluster of each token (n, d), numbered in the order of the tokens; -1
+    for padding.
+    """
     points = tokens[real].astype(np.float64)
     unit = float(np.abs(points).max()) or 1.0  # squares of distances must not overflow
     spread = max(
@@ -557,7 +607,9 @@ def label_clusters(
 
 
 def _link(points: FloatArray, reach: float) -> IntArray:
-    """Label the components of points (n, d) linked by distances of at most `reach`, in the order of the points."""
+    """Label the components of points (n, d) linked by distances of at most `reach`, in
+    the order of the points.
+    """
     tree, find_components = (
         scipy.spatial.cKDTree(points),
         scipy.sparse.csgraph.connected_components,
@@ -589,7 +641,9 @@ def _link(points: FloatArray, reach: float) -> IntArray:
 def find_leaders(
     P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray
 ) -> IntArray:
-    """Find the token that moved least in each cluster whose members attend to it by more than 1/2 on average."""
+    """Find the token that moved least in each cluster whose members attend to it by
+    more than 1/2 on average.
+    """
     inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, clusters)
     own = (P @ inside)[
         ..., np.arange(len(labels)), labels

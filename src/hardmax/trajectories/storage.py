@@ -1,4 +1,5 @@
-"""Results as files: NumPy archives of named arrays, rules as plain data, JSON for other programs. No pickle, no code.
+"""Results as files: NumPy archives of named arrays, rules as plain data, JSON for other
+programs. No pickle, no code.
 
 Its array `format` names the content of an archive, with a version: "hardmax-smooth-1".
 """
@@ -35,7 +36,9 @@ class CustomCode(Exception):
 
 
 class UnreadableFile(ParameterError):
-    """A file with another content than expected, or whose rule must be given, or must not be."""
+    """A file with another content than expected, or whose rule must be given, or must
+    not be.
+    """
 
 
 def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
@@ -45,7 +48,9 @@ def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
 
 
 def write_rows(path: str | PathLike[str], columns: Mapping[str, AnyArray]) -> None:
-    """Write columns of equal length as CSV; floats as Python writes them, so that nothing is lost."""
+    """Write columns of equal length as CSV; floats as Python writes them, so that
+    nothing is lost.
+    """
     with (
         written_whole(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
@@ -67,7 +72,9 @@ def read_archive(
     must: str,
     kinds: Mapping[str, Callable[[Arrays], Result]],
 ) -> Result:
-    """Return the result of the one of `kinds` that the format of an archive names; `must` describes it in errors."""
+    """Return the result of the one of `kinds` that the format of an archive names;
+    `must` describes it in errors.
+    """
     if not Path(path).exists():
         raise FileNotFoundError(
             str(UnreadableFile(path, must, "no file by that name", "Check the path."))
@@ -142,7 +149,9 @@ def check_indices(
 
 
 def to_fraction(text: str) -> Fraction:
-    """Read a Fraction as `str` writes it; an exponent would let a short file need memory without bound."""
+    """Read a Fraction as `str` writes it; an exponent would let a short file need
+    memory without bound.
+    """
     require(FRACTION.fullmatch(text), f"{text[:20]!r} is no fraction")
     return Fraction(text)
 
@@ -156,7 +165,9 @@ def rule_to_data(rule: Rule) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
-    """Return a rule, or a value in one, as data that JSON has: exact numbers as text, so that nothing is lost."""
+    """Return a rule, or a value in one, as data that JSON has: exact numbers as text,
+    so that nothing is lost.
+    """
     if isinstance(value, Rule):
         name = type(value).__name__
         if name not in NAMES or type(value) is not getattr(rules, name):
@@ -221,7 +232,9 @@ def _restore(value: Any) -> Any:
 
 
 def to_json(kind: str, data: Mapping[str, Any]) -> str:
-    """Return data and arrays as JSON with `kind` as its format; NaN and infinities, which JSON lacks, are null."""
+    """Return data and arrays as JSON with `kind` as its format; NaN and infinities,
+    which JSON lacks, are null.
+    """
     return json.dumps(
         {"format": kind} | _for_json(data), ensure_ascii=False, allow_nan=False
     )

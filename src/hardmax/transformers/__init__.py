@@ -1,4 +1,6 @@
-"""Trained transformers: weights, attention, hidden states and leaders by layer, and sentence embeddings."""
+"""Trained transformers: weights, attention, hidden states and leaders by layer, and
+sentence embeddings.
+"""
 
 from hardmax.transformers.embedding import embed
 from hardmax.transformers.inspection import Inspection, inspect

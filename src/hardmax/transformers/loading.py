@@ -1,6 +1,7 @@
 """Load models and tokenizers from local files.
 
-Nothing is downloaded. Weights are safetensors, never pickles, and no code from a model folder runs.
+Nothing is downloaded. Weights are safetensors, never pickles, and no code from a model
+folder runs.
 """
 
 import copy
@@ -38,9 +39,11 @@ def load(
     with_head: bool = False,
     parameter: str = "model",
 ) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
-    """Return name, model (a copy in float64, with attention) and tokenizer of a folder, a known name or a pair.
+    """Return name, model (a copy in float64, with attention) and tokenizer of a folder,
+    a known name or a pair.
 
-    Without `with_head`, or if its prediction head is of no kind in `HEADS`, the model is the body alone.
+    Without `with_head`, or if its prediction head is of no kind in `HEADS`, the model
+    is the body alone.
     """
     with needed_for(caller, "transformers and PyTorch", "encoders"):
         import torch
@@ -73,7 +76,9 @@ def load(
 def tokenize(
     texts: list[str], model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
 ) -> list[list[int]]:
-    """Return the ids of the word pieces of each text, truncated to the length that the model accepts."""
+    """Return the ids of the word pieces of each text, truncated to the length that the
+    model accepts.
+    """
     if not texts:
         return []
     config = model.config
@@ -205,7 +210,9 @@ def _check_type(model_type: Any, what: str, families: Collection[str]) -> None:
 
 @contextmanager
 def _silence(transformers: Any) -> Iterator[None]:
-    """Suppress the reports and progress bars of transformers, which mention weights that are not used here."""
+    """Suppress the reports and progress bars of transformers, which mention weights
+    that are not used here.
+    """
     log = transformers.utils.logging
     verbosity, has_bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -13,10 +13,11 @@ from hardmax._types import ComplexArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Weights of the h heads of one attention block, for tokens x of dimension d as columns.
+    """Weights of the h heads of one attention block, for tokens x of dimension d as
+    columns.
 
-    Head a scores token j for token i by ⟨Q_a x_i + q_a, K_a x_j + k_a⟩ times `scaling`, and adds
-    sum_j P_ij O_a (V_a x_j + v_a) to token i.
+    Head a scores token j for token i by ⟨Q_a x_i + q_a, K_a x_j + k_a⟩ times `scaling`,
+    and adds sum_j P_ij O_a (V_a x_j + v_a) to token i.
 
     Attributes
     ----------
@@ -53,20 +54,25 @@ class Heads:
 
     @cached_property
     def value_eigenvalues(self) -> ComplexArray:
-        """Eigenvalues of each head's value matrix O_a V_a, the largest modulus first: (h, r); d - r more are zero."""
+        """Eigenvalues of each head's value matrix O_a V_a, the largest modulus first:
+        (h, r); d - r more are zero.
+        """
         return product_eigenvalues(self.output, self.value)
 
     @cached_property
     def query_key_eigenvalues(self) -> ComplexArray:
-        """Eigenvalues of each head's B_a = scaling Q_aᵀ K_a, the largest modulus first: (h, r); d - r more are zero."""
+        """Eigenvalues of each head's B_a = scaling Q_aᵀ K_a, the largest modulus first:
+        (h, r); d - r more are zero.
+        """
         return self.scaling * product_eigenvalues(self.query.swapaxes(1, 2), self.key)
 
     @cached_property
     def symmetric_eigenvalues(self) -> FloatArray:
-        """Eigenvalues of (B_a + B_aᵀ) / 2 in rising order: (h, min(2 r, d)); the others are zero.
+        """Eigenvalues of (B_a + B_aᵀ) / 2 in rising order: (h, min(2 r, d)); the others
+        are zero.
 
-        (QᵀK + KᵀQ) / 2 = U M Uᵀ with U = [Qᵀ, Kᵀ] and M = [[0, I], [I, 0]] / 2. A QR factorisation U = O T leaves the
-        small matrix T M Tᵀ.
+        (QᵀK + KᵀQ) / 2 = U M Uᵀ with U = [Qᵀ, Kᵀ] and M = [[0, I], [I, 0]] / 2. A QR
+        factorisation U = O T leaves the small matrix T M Tᵀ.
         """
         U = np.concatenate([self.query, self.key], axis=1).swapaxes(1, 2)  # (h, d, 2 r)
         T = np.asarray(np.linalg.qr(U, mode="r"))  # (h, min(2 r, d), 2 r)
@@ -75,7 +81,9 @@ class Heads:
 
 
 def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
-    """Return the r eigenvalues of left @ right, (..., d, d), that can differ from zero, the largest modulus first."""
+    """Return the r eigenvalues of left @ right, (..., d, d), that can differ from zero,
+    the largest modulus first.
+    """
     values = np.linalg.eigvals(right @ left).astype(
         np.complex128
     )  # (..., r) the same ones, of a small matrix
@@ -96,7 +104,8 @@ def _list_bert_blocks(model: Any) -> list[Any]:
     return [layer.attention for layer in layers.layer]
 
 
-# By model type: the attention blocks of a model in the order of execution, and the names of a block's linear maps.
+# By model type: the attention blocks of a model in the order of execution, and the
+# names of a block's linear maps.
 _BERT = _list_bert_blocks, "self.query self.key self.value output.dense"
 FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], str]] = {
     "albert": (_list_albert_blocks, "query key value dense"),
@@ -111,7 +120,9 @@ FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], str]] = {
 def read_heads(
     model: Any, layers: list[int]
 ) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
-    """Return the distinct weights of these layers, counted from 1, and the index of the weights of each layer."""
+    """Return the distinct weights of these layers, counted from 1, and the index of the
+    weights of each layer.
+    """
     list_blocks, names = FAMILIES[model.config.model_type]
     blocks = list_blocks(model)
     used = [blocks[k - 1] for k in layers]
