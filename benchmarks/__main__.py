@@ -78,7 +78,8 @@ def bench(
     if avx2 and not is_restricted():
         if instructions() != "AVX-512":
             output.say(
-                f"This processor has no AVX-512: without --avx2 it measures with {instructions()}."
+                "This processor has no AVX-512: without --avx2 it measures with"
+                f" {instructions()}."
             )
             return
         command = [sys.executable, "-m", "benchmarks", *sys.argv[1:]]
@@ -102,7 +103,8 @@ def bench(
         output.say(", ".join(f"{key} {value}" for key, value in machine().items()))
         if quick:
             output.say(
-                "A trial with sizes 20 times smaller than the titles say; its ratios mean nothing."
+                "A trial with sizes 20 times smaller than the titles say; its ratios"
+                " mean nothing."
             )
     results: list[Result] = []
     for name in chosen:

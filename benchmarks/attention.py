@@ -94,7 +94,12 @@ def _methods(quick: bool) -> list[Method]:
         ("hardmax_layers, all layers in one call", all_at_once, True, None),
         ("softmax(q k^T) v", partial(one_by_one, softmax), False, 3.5),
         ("scaled_dot_product_attention", partial(one_by_one, sdpa), False, 3.5),
-        ("argmax and gather in torch, no ties", partial(one_by_one, gather), True, 1.5),
+        (
+            "argmax and gather in torch, no ties",
+            partial(one_by_one, gather),
+            True,
+            1.5,
+        ),
     ]
     answer: Callable[[Any], Answer] = lambda gradient: {"gradient": gradient.numpy()}  # noqa: E731
     return [
@@ -110,5 +115,8 @@ def _methods(quick: bool) -> list[Method]:
     ]
 
 
-TITLE = f"Forward and backward, Gaussian tokens, batch {BATCH}, n = {N}, d = {D}, {LAYERS} layers, float32"
+TITLE = (
+    f"Forward and backward, Gaussian tokens, batch {BATCH}, n = {N}, d = {D}, {LAYERS}"
+    " layers, float32"
+)
 CASES = [Case("training_step", TITLE, _methods, close, "has another gradient")]

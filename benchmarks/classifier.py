@@ -181,8 +181,8 @@ def _step_case(d: int) -> Case:
         ]
 
     title = (
-        f"Training step of the paper's classifier, {N} words by Zipf's law of {VOCABULARY:,}, batch {BATCH}, d = {d}, "
-        f"{LAYERS} layers, Gaussian embedding"
+        f"Training step of the paper's classifier, {N} words by Zipf's law of"
+        f" {VOCABULARY:,}, batch {BATCH}, d = {d}, {LAYERS} layers, Gaussian embedding"
     )
     return Case(
         f"classifier_step_{d}", title, methods, have_close_logits, "has other logits"

@@ -217,7 +217,10 @@ def _batch(name: str, d: int, what: str) -> Case:
             ),
         ]
 
-    title = f"{BATCH:,} clouds of {BATCH_TOKENS} Gaussian tokens, d = {d}{', limits' if what == 'limit' else ''}"
+    title = (
+        f"{BATCH:,} clouds of {BATCH_TOKENS} Gaussian tokens, d ="
+        f" {d}{', limits' if what == 'limit' else ''}"
+    )
     return Case(name, title, methods, equal, "differs")
 
 
@@ -297,9 +300,10 @@ def feasible_leaders(
     random = np.random.default_rng(0)
     tokens, B = random.normal(size=(size(n, quick), d)), random.normal(size=(d, d))
     products = tokens[:1000] @ (B @ B.T + 0.1 * np.eye(d)) @ tokens.T
-    return tokens, np.flatnonzero(products.argmax(axis=1) == np.arange(len(products)))[
-        :count
-    ]
+    return (
+        tokens,
+        np.flatnonzero(products.argmax(axis=1) == np.arange(len(products)))[:count],
+    )
 
 
 def control_methods(quick: bool) -> list[Method]:
@@ -374,7 +378,10 @@ def same_optimum(ours: Answer, theirs: Answer) -> bool:
     )
 
 
-CONTROL = f"Choosing A for {LEADERS} leaders of {CONTROL_N} Gaussian tokens, d = {CONTROL_D}, condition number at most"
+CONTROL = (
+    f"Choosing A for {LEADERS} leaders of {CONTROL_N} Gaussian tokens, d = {CONTROL_D},"
+    " condition number at most"
+)
 CASES = [
     _layers(
         "gaussian",

@@ -164,7 +164,10 @@ def _classifier(name: str, code: str, most: float, quick: bool) -> list[Method]:
 
 
 def _attention(quick: bool) -> list[Method]:
-    by_torch = "(lambda q, k, v: v.gather(1, (q @ k.mT).argmax(2, keepdim=True).expand(-1, -1, v.shape[2])))"
+    by_torch = (
+        "(lambda q, k, v: v.gather(1, (q @ k.mT).argmax(2, keepdim=True).expand(-1, -1,"
+        " v.shape[2])))"
+    )
     ours, theirs = (
         ATTEND.format(attend=attend) for attend in ("hm.hardmax_attention", by_torch)
     )
@@ -210,12 +213,14 @@ CASES = [
     ),
     _case(
         "first_attention",
-        "First hardmax_attention of a fresh process with its gradient, Gaussian tokens, 4 clouds of 64, d = 16",
+        "First hardmax_attention of a fresh process with its gradient, Gaussian tokens,"
+        " 4 clouds of 64, d = 16",
         _attention,
     ),
     _case(
         "first_answer",
-        "First answer of the shipped model of film reviews in a fresh process, imports included",
+        "First answer of the shipped model of film reviews in a fresh process, imports"
+        " included",
         partial(_classifier, "pretrained and predict", ANSWER, 2.0),
     ),
     _case(

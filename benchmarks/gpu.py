@@ -77,7 +77,8 @@ def measure() -> dict[str, Any]:
 
     if not torch.cuda.is_available():
         raise InputError(
-            "`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU."
+            "`gpu` must run where torch sees a CUDA device. Got none. Run it on a"
+            " machine with a GPU."
         )
     n, batch = 4096, 64
     cases: list[Callable[[], Iterable[dict[str, Any]]]] = [
@@ -228,7 +229,8 @@ def _check(q: Any, k: Any, v: Any, out: Any, causal: bool) -> None:
     ) + 1e-3
     if wrong.any():
         raise InputError(
-            f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio."
+            f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())}"
+            " rows: no ratio."
         )
 
 
@@ -322,7 +324,10 @@ def _layers(batch: int, n: int) -> list[dict[str, Any]]:
         step()
         torch.cuda.synchronize()
         times.append(1000 * (time.perf_counter() - start))
-    case = f"8 layers, {BOTH}, float32, batch {batch}, n = {n}, d = 2, a fifth of the tokens 0, against our own on the CPU"
+    case = (
+        f"8 layers, {BOTH}, float32, batch {batch}, n = {n}, d = 2, a fifth of the"
+        " tokens 0, against our own on the CPU"
+    )
     return [row(case, "eager", times[0], times[1], (peak, 0.0), 1.0)]
 
 
@@ -385,8 +390,14 @@ def _flows(d: int = 3) -> list[dict[str, Any]]:
             difference = float(
                 (run.tokens - same.tokens).abs().max() / same.tokens.abs().max()
             )
-            kind = f"{type(rule).__name__}, {str(dtype).removeprefix('torch.')}, n = {n:,}, d = {d}"
-            case = f"flow, {kind}, against plain torch, whose tokens differ by {difference:.0e}"
+            kind = (
+                f"{type(rule).__name__}, {str(dtype).removeprefix('torch.')}, n ="
+                f" {n:,}, d = {d}"
+            )
+            case = (
+                f"flow, {kind}, against plain torch, whose tokens differ by"
+                f" {difference:.0e}"
+            )
             target = FLOW_TARGET if n > 1000 else None
             rows.append(
                 row(case, "eager", 1000 * ours, 1000 * other, (0.0, 0.0), target)

@@ -106,7 +106,10 @@ def largest_products() -> Iterator[dict[str, Any]]:
             ):
                 wrong = int((other() != ours()).sum())
                 kind = str(dtype).removeprefix("torch.")
-                case = f"largest product, {kind}, {size}, d = {d}, against {name}, which misses {wrong} rows"
+                case = (
+                    f"largest product, {kind}, {size}, d = {d}, against {name}, which"
+                    f" misses {wrong} rows"
+                )
                 yield compare(case, GRAPH, ours, other)
             torch.cuda.empty_cache()
 

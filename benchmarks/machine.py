@@ -35,13 +35,17 @@ AVX2_ONLY = {
     "NUMBA_CPU_FEATURES": "+avx2,+fma",
     "OPENBLAS_CORETYPE": "Haswell",  # of NumPy, SciPy and FAISS
     # new and old names
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX",
+    "NPY_DISABLE_CPU_FEATURES": (
+        "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"
+    ),
     "FAISS_SIMD_LEVEL": "AVX2",  # of a FAISS that chooses at run time
     "FAISS_OPT_LEVEL": "AVX2",  # of a FAISS that chooses when it is loaded
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD",
+    "GLIBC_TUNABLES": (
+        "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD"
+    ),
 }
 
 
@@ -79,9 +83,9 @@ def results_files(path: Path) -> list[Path]:
 def machine() -> dict[str, str]:
     """Return facts to print beside every table."""
     found = {
-        "processor": _cpu_info("model name")
-        or platform.processor()
-        or platform.machine(),
+        "processor": (
+            _cpu_info("model name") or platform.processor() or platform.machine()
+        ),
         "instructions": instructions(),
         "cores": str(CORES),
         "threads": str(THREADS),

@@ -33,7 +33,10 @@ KINDS = {
     "clustered": "10 clusters of width 1e-3",
     "duplicated": "Gaussian tokens, each 10 times",
 }
-WHY = "chooses tokens that are not in the exact sets, by more than the rounding of its type"
+WHY = (
+    "chooses tokens that are not in the exact sets, by more than the rounding of its"
+    " type"
+)
 
 
 def draw_tokens(kind: str, n: int, d: int) -> FloatArray:
@@ -57,7 +60,10 @@ def draw_tokens(kind: str, n: int, d: int) -> FloatArray:
 
 def describe(kind: str, n: int, d: int) -> str:
     """Return the tokens as a title says them."""
-    return f"{'Tokens on a circle' if (kind, d) == ('sphere', 2) else KINDS[kind]}, n = {n:,}, d = {d}"
+    return (
+        f"{'Tokens on a circle' if (kind, d) == ('sphere', 2) else KINDS[kind]}, n ="
+        f" {n:,}, d = {d}"
+    )
 
 
 def choice(

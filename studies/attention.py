@@ -214,7 +214,10 @@ def markdown(table: pd.DataFrame) -> str:
     """Return the table of the page: means over seeds."""
     means = table.groupby(["head", "texts"])[["accuracy", "log_loss"]].mean()
     lines = [
-        "| head | whole reviews: accuracy | log loss | sentences: accuracy | log loss |",
+        (
+            "| head | whole reviews: accuracy | log loss | sentences: accuracy | log"
+            " loss |"
+        ),
         "|---|---:|---:|---:|---:|",
     ]
     for head in VARIANTS:

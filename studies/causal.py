@@ -160,7 +160,8 @@ def facts(table: pd.DataFrame) -> list[str]:
         f"{table[f'latest_layer_{name}'].max()} ({name})" for name in MASKS
     )
     lines = [
-        f"{table['runs'].sum():,} runs, {certified:,} of them certified. The latest layer is {latest}."
+        f"{table['runs'].sum():,} runs, {certified:,} of them certified. The latest"
+        f" layer is {latest}."
     ]
     for d in GRID["d"]:
         some = half[half["d"] == d]
@@ -181,7 +182,8 @@ def facts(table: pd.DataFrame) -> list[str]:
             for n, share in zip(some["n"], some["same_limit"], strict=True)
         ]
         lines.append(
-            f"Tokens with the same limit under both masks, d = {d}, alpha = 0.5: {', '.join(parts)}."
+            f"Tokens with the same limit under both masks, d = {d}, alpha = 0.5:"
+            f" {', '.join(parts)}."
         )
     plane = table[(table["d"] == 2) & (table["n"] == GRID["n"][-1])]
     for name in MASKS:
@@ -196,17 +198,20 @@ def facts(table: pd.DataFrame) -> list[str]:
             for a, k, m, s in zip(*columns, strict=True)
         ]
         lines.append(
-            f"Leaders, median layer and largest cluster, {name}, n = 128, d = 2: {', '.join(parts)}."
+            f"Leaders, median layer and largest cluster, {name}, n = 128, d = 2:"
+            f" {', '.join(parts)}."
         )
     kept, early = (
         table["full_leaders_that_lead"].min(),
         half[half["n"] == GRID["n"][-1]]["early_leaders"].mean(),
     )
     lines.append(
-        f"In every cell at least {100 * kept:.1f} % of the leaders under full attention lead under the causal mask."
+        f"In every cell at least {100 * kept:.1f} % of the leaders under full attention"
+        " lead under the causal mask."
     )
     lines.append(
-        f"For n = {GRID['n'][-1]}, alpha = 0.5, {100 * early:.0f} % of causal leaders are in the first half."
+        f"For n = {GRID['n'][-1]}, alpha = 0.5, {100 * early:.0f} % of causal leaders"
+        " are in the first half."
     )
     return lines
 

@@ -62,7 +62,8 @@ def print_row(n: int, causal: bool, folder: Path) -> None:
     sizes = f"{len(text) / 1e6:.2f} | {packed / 1e6:.2f} | {len(text) / n:.0f}"
     mask = "causal" if causal else "none"
     print(
-        f"| {n:,} | {mask} | {limit.layer} | {sizes} | {written:.1f} | {whole} | {script} | {sampled} |",
+        f"| {n:,} | {mask} | {limit.layer} | {sizes} | {written:.1f} | {whole} |"
+        f" {script} | {sampled} |",
         flush=True,
     )
 

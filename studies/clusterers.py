@@ -359,9 +359,10 @@ def _points(data: str, n: int) -> tuple[AnyArray, Any]:
         for text in reviews
         for part in text.replace("<br />", " ").split(". ")
     ]
-    return embed(
-        [part for part in dict.fromkeys(cut) if 20 < len(part) < 200][:n]
-    ), None
+    return (
+        embed([part for part in dict.fromkeys(cut) if 20 < len(part) < 200][:n]),
+        None,
+    )
 
 
 def fit_many(method: str, data: str, n: int) -> dict[str, Any]:

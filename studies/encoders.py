@@ -63,7 +63,10 @@ PHRASES = {  # phrase, its word of sentiment, and its label
     "never boring for a second": ("boring", "pos"),
     "I expected a masterpiece and got a mess": ("masterpiece", "neg"),
 }
-HEAD = "| rows | model | accuracy | log loss | ECE | seconds |\n|---:|---|---:|---:|---:|---:|"
+HEAD = (
+    "| rows | model | accuracy | log loss | ECE | seconds"
+    " |\n|---:|---|---:|---:|---:|---:|"
+)
 
 
 class Means:
@@ -243,8 +246,8 @@ def fill_table(
     with (
         ProcessPoolExecutor(workers, get_context("spawn"))
         if workers > 1
-        else nullcontext() as executor
-    ):
+        else nullcontext()
+    ) as executor:
         jobs = [
             (texts, size, name)
             for size in sorted(sizes, reverse=True)
@@ -341,7 +344,8 @@ def measure_negation(source: str, cache: str) -> list[dict[str, Any]]:
 def negation_table(found: list[dict[str, Any]]) -> str:
     """Return the table of phrases with a negation."""
     lines = [
-        "| phrase | label | P(pos), n-grams | its word adds | P(pos), MiniLM | its word adds |"
+        "| phrase | label | P(pos), n-grams | its word adds | P(pos), MiniLM | its word"
+        " adds |"
     ]
     lines.append("|---|---|---:|---:|---:|---:|")
     for row in found:
@@ -433,7 +437,8 @@ def measure_costs() -> list[dict[str, Any]]:
 def costs_table(found: list[dict[str, Any]]) -> str:
     """Return the table of rows per second."""
     lines = [
-        "| words of a text | `encoder_dtype` | rows per second | per second of one processor | peak MB |"
+        "| words of a text | `encoder_dtype` | rows per second | per second of one"
+        " processor | peak MB |"
     ]
     lines.append("|---:|---|---:|---:|---:|")
     for row in found:
@@ -455,7 +460,8 @@ def markdown(found: list[dict[str, Any]], texts: str) -> str:
         )
         accuracy = f"{row['accuracy']:.3f} ± {row['error']:.3f}"
         lines.append(
-            f"| {row['rows']:,} | `{row['model']}` | {accuracy} | {loss} | {ece} | {row['seconds']:.1f} |"
+            f"| {row['rows']:,} | `{row['model']}` | {accuracy} | {loss} | {ece} |"
+            f" {row['seconds']:.1f} |"
         )
     return "\n".join(lines)
 

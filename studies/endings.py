@@ -162,14 +162,16 @@ def facts(table: "DataFrame") -> list[str]:
         float((table[name] * table["runs"]).sum()) for name in ("cycle", "unsettled")
     )
     lines.append(
-        f"{cycles:,.0f} of the runs end in a cycle, {unsettled:,.0f} are unsettled. Cycles exist: the smallest without "
-        f"a tie among integers -1, 0, 1 has n = {n}, A = {A}, tokens {tokens} and alpha = 1. The tokens shrink to "
-        f"0, and their directions come back every {length} layers."
+        f"{cycles:,.0f} of the runs end in a cycle, {unsettled:,.0f} are unsettled."
+        " Cycles exist: the smallest without a tie among integers -1, 0, 1 has n ="
+        f" {n}, A = {A}, tokens {tokens} and alpha = 1. The tokens shrink to 0, and"
+        f" their directions come back every {length} layers."
     )
     (pushes, apart), (turns, across) = CONSENSUS
     lines.append(
-        f"Two tokens that both lead for the identity may reach consensus: for A = {pushes} the tokens {apart} converge "
-        f"to 0, and for A = {turns} the tokens {across} converge to the second."
+        "Two tokens that both lead for the identity may reach consensus: for A ="
+        f" {pushes} the tokens {apart} converge to 0, and for A = {turns} the tokens"
+        f" {across} converge to the second."
     )
     return lines
 

@@ -66,8 +66,9 @@ def facts(table: "DataFrame") -> list[str]:
     last = GRID["t"][-1]
     end = table[table["t"] == last]
     lines = [
-        f"{table['runs'].sum():,} runs of n = 20 tokens with V = I/heads in each head. In "
-        f"{100 * np.average(table['reached'], weights=table['runs']):.1f} % the integration reached the last time."
+        f"{table['runs'].sum():,} runs of n = 20 tokens with V = I/heads in each head."
+        f" In {100 * np.average(table['reached'], weights=table['runs']):.1f} % the"
+        " integration reached the last time."
     ]
     for B in GRID["B"]:
         clusters, one = (
@@ -78,8 +79,9 @@ def facts(table: "DataFrame") -> list[str]:
             f"{clusters[heads]:.1f} with {heads}" for heads in GRID["heads"]
         )
         lines.append(
-            f"Q^T K {B}: clusters at t = {last:g} by number of heads: {numbers}. One cluster in {100 * one[1]:.0f} % "
-            f"of the runs with one head, and in {100 * one[8]:.0f} % with eight."
+            f"Q^T K {B}: clusters at t = {last:g} by number of heads: {numbers}. One"
+            f" cluster in {100 * one[1]:.0f} % of the runs with one head, and in"
+            f" {100 * one[8]:.0f} % with eight."
         )
     return lines
 

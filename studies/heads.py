@@ -88,9 +88,10 @@ def facts(table: "DataFrame") -> list[str]:
             for column in ("several", "mean_clusters")
         )
         lines.append(
-            f"A {A}, without a feed-forward part: {100 * several[0]:.1f} % of the runs with one head settle in several "
-            f"clusters, and {100 * several[1]:.1f} % of those with eight; {clusters[0]:.1f} and {clusters[1]:.1f} "
-            "clusters on average."
+            f"A {A}, without a feed-forward part: {100 * several[0]:.1f} % of the runs"
+            f" with one head settle in several clusters, and {100 * several[1]:.1f} %"
+            f" of those with eight; {clusters[0]:.1f} and {clusters[1]:.1f} clusters on"
+            " average."
         )
     for gain in GRID["gain"][1:]:
         alone, many = (
@@ -100,8 +101,9 @@ def facts(table: "DataFrame") -> list[str]:
             100 * mean(name, gain=gain) for name in ("consensus", "cycle", "unsettled")
         )
         lines.append(
-            f"Gain {gain:g}: {alone:.1f} % with one head and {many:.1f} % with eight settle in several clusters; of "
-            f"all runs {consensus:.1f} % end in consensus, {cycle:.1f} % in a cycle, {unsettled:.1f} % are unsettled."
+            f"Gain {gain:g}: {alone:.1f} % with one head and {many:.1f} % with eight"
+            f" settle in several clusters; of all runs {consensus:.1f} % end in"
+            f" consensus, {cycle:.1f} % in a cycle, {unsettled:.1f} % are unsettled."
         )
     return lines
 

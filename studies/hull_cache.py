@@ -96,6 +96,7 @@ def markdown(found: dict[str, Any]) -> str:
     table = report.table(found["rows"], {key: key for key in found["rows"][0]})
     one, cores = found["large"], f"on {CORES} cores that share {HEADS} heads"
     return (
-        f"{table}\n\nA million keys, {cores}, in processor time. {one['keys']:,} Gaussian keys in one head took "
-        f"{one['seconds']:.0f} s of one core and {one['MB'] / 1e3:.1f} GB."
+        f"{table}\n\nA million keys, {cores}, in processor time. {one['keys']:,}"
+        f" Gaussian keys in one head took {one['seconds']:.0f} s of one core and"
+        f" {one['MB'] / 1e3:.1f} GB."
     )

@@ -18,7 +18,9 @@ from benchmarks.machine import with_peak
 
 LINEAR = "TF-IDF of words and pairs, logistic regression"
 SHIPPED = {
-    '`hm.pretrained("imdb")`: 100,000 words, pairs and triples, a byte a number': "imdb",
+    '`hm.pretrained("imdb")`: 100,000 words, pairs and triples, a byte a number': (
+        "imdb"
+    ),
     '`hm.pretrained("imdb-2d")`: the paper\'s model, one head in the plane': "imdb-2d",
 }
 PUBLISHED = {"NB-SVM with pairs (Wang and Manning 2012, published)": 0.9122}
@@ -89,7 +91,10 @@ def measure(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
 def markdown(values: dict[str, Any]) -> str:
     """A line for each model, the most accurate last."""
     lines = [
-        "| model | tokens | accuracy | training, seconds | its peak MB | all test reviews, seconds | their peak MB |",
+        (
+            "| model | tokens | accuracy | training, seconds | its peak MB | all test"
+            " reviews, seconds | their peak MB |"
+        ),
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     rows = values["rows"] + [
@@ -103,6 +108,7 @@ def markdown(values: dict[str, Any]) -> str:
         ]
         tokens = f"{each['tokens']:,}" if "tokens" in each else ""
         lines.append(
-            f"| {each['model']} | {tokens} | {each['accuracy']:.4f} | {' | '.join(cells)} |"
+            f"| {each['model']} | {tokens} | {each['accuracy']:.4f} |"
+            f" {' | '.join(cells)} |"
         )
     return "\n".join(lines)

@@ -163,18 +163,34 @@ def facts(table: "DataFrame") -> list[str]:
     )
     power, fit = law(table)
     return [
-        f"{runs.sum():,} runs; {100 * np.average(table['certified'], weights=runs):.2f} % were proved in 1,000 layers.",
-        f"The expected number at layer 0 predicts the mean final number to within the error of these runs: "
-        f"{within:.0f} % of the {len(found)} means are within two standard errors of it. The largest deviation is "
-        f"{worst['leaders']:.2f} instead of {worst['expected']:.2f} ({_setting(worst)}).",
-        f"It is a lower bound, and a strict one if leaders can emerge later. They do in "
-        f"{100 * np.average(table['late'], weights=runs):.2f} % of the runs, "
-        f"and at most in {100 * where['late']:.1f} % of the runs of a setting "
-        f"({_setting(where)}, alpha = {where['alpha']}).",
-        f"Layers until the limit is certified fall like 1 / log(1 + alpha)^{power:.2f}; this exponent explains "
-        f"{100 * fit:.0f} % of the variance of their logarithms over alpha.",
+        (
+            f"{runs.sum():,} runs;"
+            f" {100 * np.average(table['certified'], weights=runs):.2f} % were proved"
+            " in 1,000 layers."
+        ),
+        (
+            "The expected number at layer 0 predicts the mean final number to within"
+            f" the error of these runs: {within:.0f} % of the {len(found)} means are"
+            " within two standard errors of it. The largest deviation is"
+            f" {worst['leaders']:.2f} instead of {worst['expected']:.2f}"
+            f" ({_setting(worst)})."
+        ),
+        (
+            "It is a lower bound, and a strict one if leaders can emerge later. They"
+            f" do in {100 * np.average(table['late'], weights=runs):.2f} % of the runs,"
+            f" and at most in {100 * where['late']:.1f} % of the runs of a setting"
+            f" ({_setting(where)}, alpha = {where['alpha']})."
+        ),
+        (
+            "Layers until the limit is certified fall like 1 / log(1 +"
+            f" alpha)^{power:.2f}; this exponent explains {100 * fit:.0f} % of the"
+            " variance of their logarithms over alpha."
+        ),
         f"They grow with n and, once most tokens lead, fall with d: {_grown(table)}.",
-        f"The longest run took {longest['longest']} layers ({_setting(longest)}, alpha = {longest['alpha']}).",
+        (
+            f"The longest run took {longest['longest']} layers ({_setting(longest)},"
+            f" alpha = {longest['alpha']})."
+        ),
     ]
 
 
@@ -190,7 +206,10 @@ def _grown(table: "DataFrame") -> str:
         f"{', '.join(f'{layer:.1f}' for layer in row)} (d = {d})"
         for d, row in layers.iterrows()
     ]
-    return f"for Gaussian tokens, alpha = 0.5 and n = 10, 100, 1,000 they are {', '.join(each)}"
+    return (
+        "for Gaussian tokens, alpha = 0.5 and n = 10, 100, 1,000 they are"
+        f" {', '.join(each)}"
+    )
 
 
 def _setting(row: Any) -> str:

@@ -116,7 +116,8 @@ def measure(largest: int, device: str = "cpu") -> dict[str, Any]:
                 }
             )
             print(
-                f"{flow}, n = {n}: {rows[-1]['distances']}, {time.perf_counter() - began:.0f} s",
+                f"{flow}, n = {n}: {rows[-1]['distances']},"
+                f" {time.perf_counter() - began:.0f} s",
                 flush=True,
             )
     seconds = round(time.perf_counter() - began)
@@ -161,7 +162,10 @@ def markdown(found: dict[str, Any]) -> str:
             ]
         )
     processor = "CPU" if found["device"] == "cpu" else "GPU"
-    note = f"N = {found['largest']:,}; all runs took {found['seconds']:,} s on one {processor}."
+    note = (
+        f"N = {found['largest']:,}; all runs took {found['seconds']:,} s on one"
+        f" {processor}."
+    )
     return f"{report.lines(columns, body)}\n\n{note}"
 
 

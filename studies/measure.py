@@ -113,7 +113,8 @@ STUDIES = {
         PEERS,
     ),
     "corpora": Measured(
-        "What predicting files costs beside a plain loop, and what a second worker gains",
+        "What predicting files costs beside a plain loop, and what a second worker"
+        " gains",
         scale_costs.measure_files,
         scale_costs.markdown,
         PEERS,

@@ -125,7 +125,8 @@ def probe(source: str | None, count: int, model: str = "minilm") -> None:
             differ.std() / len(differ) ** 0.5
         )  # of the difference on the same sentences
         print(
-            f"{name}: {1 - wrong.mean():.3f}, {-differ.mean():+.3f} ± {error:.3f} to softmax",
+            f"{name}: {1 - wrong.mean():.3f}, {-differ.mean():+.3f} ± {error:.3f} to"
+            " softmax",
             flush=True,
         )
 

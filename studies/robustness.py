@@ -97,9 +97,15 @@ def find_half(table: "DataFrame", column: str) -> float:
 
 def facts(table: "DataFrame") -> list[str]:
     lines = [
-        f"{table['runs'].sum():,} pairs of runs, before and after the perturbation; both limits are certified in "
-        f"{100 * np.average(table['certified'], weights=table['runs']):.1f} %.",
-        f"In {table['refuted'].sum():.0f} pairs with all moves below the certified radius the clusters changed.",
+        (
+            f"{table['runs'].sum():,} pairs of runs, before and after the perturbation;"
+            " both limits are certified in"
+            f" {100 * np.average(table['certified'], weights=table['runs']):.1f} %."
+        ),
+        (
+            f"In {table['refuted'].sum():.0f} pairs with all moves below the certified"
+            " radius the clusters changed."
+        ),
     ]
     for noise in GRID["noise"][2:]:
         some = table[table["noise"] == noise]
@@ -108,15 +114,17 @@ def facts(table: "DataFrame") -> list[str]:
             for n in GRID["n"]
         )
         lines.append(
-            f"Perturbation {noise:g}: the same clusters in {same}; {100 * some['changed'].mean():.2f} % of the tokens "
-            "have a limit at other leaders."
+            f"Perturbation {noise:g}: the same clusters in {same};"
+            f" {100 * some['changed'].mean():.2f} % of the tokens have a limit at other"
+            " leaders."
         )
     for n in (GRID["n"][0], GRID["n"][-1]):
         some = table[(table["n"] == n) & (table["d"] == 2)]
         kept, proved = find_half(some, "same_clusters"), find_half(some, "inside")
         lines.append(
-            f"n = {n}, d = 2: half of the runs keep their clusters at a perturbation of {kept:.1e}, and the radius "
-            f"proves it for half of them at {proved:.1e}: a factor of {kept / proved:.0f}."
+            f"n = {n}, d = 2: half of the runs keep their clusters at a perturbation of"
+            f" {kept:.1e}, and the radius proves it for half of them at {proved:.1e}: a"
+            f" factor of {kept / proved:.0f}."
         )
         radius = table[(table["n"] == n)].groupby("d")["radius"].median()
         parts = ", ".join(f"{radius[d]:.1e} (d = {d})" for d in GRID["d"])

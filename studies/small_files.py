@@ -45,7 +45,10 @@ class Kind(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.texts}, {self.classes} classes, {'90:10' if self.uneven else 'even'}"
+        return (
+            f"{self.texts}, {self.classes} classes,"
+            f" {'90:10' if self.uneven else 'even'}"
+        )
 
 
 KINDS = [
@@ -98,9 +101,11 @@ class Bayes:
             [there @ weights + bias for weights, bias in self.columns], axis=1
         )
         return self.classes_[
-            (scores[:, 0] > 0).astype(int)
-            if scores.shape[1] == 1
-            else scores.argmax(axis=1)
+            (
+                (scores[:, 0] > 0).astype(int)
+                if scores.shape[1] == 1
+                else scores.argmax(axis=1)
+            )
         ]
 
 

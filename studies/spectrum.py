@@ -81,7 +81,8 @@ def facts(table: "DataFrame") -> list[str]:
 
     last = GRID["t"][-1]
     lines = [
-        f"{table['runs'].sum():,} runs of n = 20 tokens; {100 * mean('reached'):.1f} % were integrated to the end."
+        f"{table['runs'].sum():,} runs of n = 20 tokens; {100 * mean('reached'):.1f} %"
+        " were integrated to the end."
     ]
     for V in GRID["V"]:
         clusters = ", ".join(
@@ -89,17 +90,18 @@ def facts(table: "DataFrame") -> list[str]:
             for d in GRID["d"]
         )
         lines.append(
-            f"V {V}: clusters at t = {last:g} with Q^T K = I are {clusters}; at most three in "
-            f"{100 * mean('few', V=V, B='identity', t=last):.0f} % of the runs, and in "
-            f"{100 * mean('few', V=V, B='gaussian', t=last):.0f} % with Gaussian Q^T K."
+            f"V {V}: clusters at t = {last:g} with Q^T K = I are {clusters}; at most"
+            f" three in {100 * mean('few', V=V, B='identity', t=last):.0f} % of the"
+            f" runs, and in {100 * mean('few', V=V, B='gaussian', t=last):.0f} % with"
+            " Gaussian Q^T K."
         )
     ball, gaussian = (
         mean("clusters", V="identity", B="identity", t=last, tokens=kind)
         for kind in ("ball", "gaussian")
     )
     lines.append(
-        f"Distribution of the tokens, V = I: {ball:.1f} clusters at t = {last:g} from a ball, {gaussian:.1f} from a "
-        "Gaussian distribution."
+        f"Distribution of the tokens, V = I: {ball:.1f} clusters at t = {last:g} from a"
+        f" ball, {gaussian:.1f} from a Gaussian distribution."
     )
     return lines
 

@@ -72,7 +72,8 @@ def facts(table: "DataFrame") -> list[str]:
         mean = some.pivot(index="beta", columns="t", values="clusters")
         met = some[some["t"] == 300].set_index("beta")["one"]
         parts = [
-            f"{mean.loc[b, 10]:.1f}, {mean.loc[b, 30]:.1f}, {mean.loc[b, 300]:.1f} (beta = {b:g})"
+            f"{mean.loc[b, 10]:.1f}, {mean.loc[b, 30]:.1f}, {mean.loc[b, 300]:.1f}"
+            f" (beta = {b:g})"
             for b in (4, 16, 64)
         ]
         together = ", ".join(
@@ -84,16 +85,18 @@ def facts(table: "DataFrame") -> list[str]:
         )
     fall = table.pivot(index=["beta", "d"], columns="t", values="clusters").loc[(16, 2)]
     lines.append(
-        f"Plateaus: for beta = 16 on the circle the mean number falls to {100 * fall[10] / fall[3]:.0f} % from t = 3 "
-        f"to 10, and from t = 30 to 100, as many times as long, to {100 * fall[100] / fall[30]:.0f} %."
+        "Plateaus: for beta = 16 on the circle the mean number falls to"
+        f" {100 * fall[10] / fall[3]:.0f} % from t = 3 to 10, and from t = 30 to 100,"
+        f" as many times as long, to {100 * fall[100] / fall[30]:.0f} %."
     )
     kept = table.pivot(index=["d", "beta"], columns="t", values="clusters")
     kept = (kept[300] / kept[10])[kept[10] > 2]
     (fast_d, fast), (slow_d, slow) = kept.idxmin(), kept.idxmax()
     lines.append(
-        "The number still falls after t = 10. Of the settings with more than two clusters at t = 10 it falls most "
-        f"for d = {fast_d} and beta = {fast:g}, until t = 300 to {100 * kept.min():.0f} % of what it was at t = 10, "
-        f"and least for d = {slow_d} and beta = {slow:g}, to {100 * kept.max():.0f} %."
+        "The number still falls after t = 10. Of the settings with more than two"
+        f" clusters at t = 10 it falls most for d = {fast_d} and beta = {fast:g}, until"
+        f" t = 300 to {100 * kept.min():.0f} % of what it was at t = 10, and least for"
+        f" d = {slow_d} and beta = {slow:g}, to {100 * kept.max():.0f} %."
     )
     largest = table[(table["d"] == GRID["d"][-1]) & (table["t"] == 300)].set_index(
         "beta"
@@ -105,8 +108,9 @@ def facts(table: "DataFrame") -> list[str]:
     at = table[(table["t"] == 10) & (table["d"] == 2) & table["beta"].between(4, 64)]
     slope = float(np.polyfit(np.log(at["beta"]), np.log(at["clusters"]), 1)[0])
     lines.append(
-        f"On the circle the number of clusters at t = 10 grows like beta^{slope:.2f} from beta = 4 to 64; beta^0.5 is "
-        "what tokens give that gather from a distance of beta^-0.5."
+        f"On the circle the number of clusters at t = 10 grows like beta^{slope:.2f}"
+        " from beta = 4 to 64; beta^0.5 is what tokens give that gather from a"
+        " distance of beta^-0.5."
     )
     return lines
 

@@ -97,7 +97,8 @@ def facts(table: "DataFrame") -> list[str]:
             for T in (0.1, 0.01, 0.001, 0.0001)
         ]
         lines.append(
-            f"After {layers} layer{'s' * (layers > 1)} softmax is near hardmax in {', '.join(parts)}."
+            f"After {layers} layer{'s' * (layers > 1)} softmax is near hardmax in"
+            f" {', '.join(parts)}."
         )
     for d in GRID["d"]:
         parts = [
@@ -109,14 +110,15 @@ def facts(table: "DataFrame") -> list[str]:
         (table["temperature"] == 0.01) & (table["n"] == 30) & (table["d"] == 2)
     ].sort_values("layers")
     lines.append(
-        f"Depth: at temperature 0.01 with n = 30 and d = 2, the 90 % quantile of the distance is "
-        f"{', '.join(f'{high:.2f}' for high in some['high'])} diameters "
-        f"after {', '.join(map(str, some['layers']))} layers."
+        "Depth: at temperature 0.01 with n = 30 and d = 2, the 90 % quantile of the"
+        f" distance is {', '.join(f'{high:.2f}' for high in some['high'])} diameters"
+        f" after {', '.join(map(str, some['layers']))} layers."
     )
     largest = table[np.isfinite(table["constant"])].groupby("layers")["constant"].max()
     lines.append(
-        f"The largest C that a run needs in sqrt(log beta / beta) e^(Ct) is "
-        f"{', '.join(f'{constant:.2f}' for constant in largest)} after {', '.join(map(str, largest.index))} layers."
+        "The largest C that a run needs in sqrt(log beta / beta) e^(Ct) is"
+        f" {', '.join(f'{constant:.2f}' for constant in largest)} after"
+        f" {', '.join(map(str, largest.index))} layers."
     )
     return lines
 

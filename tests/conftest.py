@@ -85,7 +85,8 @@ def pytest_terminal_summary(terminalreporter, config):
             else "both checkers"
         )
         terminalreporter.line(
-            f"{sum(numbers)} certificates accepted by {checkers}, in {len(numbers)} tests"
+            f"{sum(numbers)} certificates accepted by {checkers}, in {len(numbers)}"
+            " tests"
         )
 
 

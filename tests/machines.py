@@ -91,7 +91,10 @@ def answers(count: int, n_sets: int) -> Iterator[str]:
 
     for V in matrices(count):
         found = hm.classify(V=V)
-        yield f"{found!r} {found.kind} {found.multiplicity} {found.positive} {[complex(x) for x in found.eigenvalues]}"
+        yield (
+            f"{found!r} {found.kind} {found.multiplicity} {found.positive}"
+            f" {[complex(x) for x in found.eigenvalues]}"
+        )
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         n, d = int(rng.integers(1, 40)), int(rng.integers(1, 6))
@@ -99,12 +102,18 @@ def answers(count: int, n_sets: int) -> Iterator[str]:
             rng.integers(-3, 4, (n, d)) * 0.1 if seed % 2 else rng.normal(size=(n, d))
         )
         limit = hm.limit(tokens, hm.Hardmax(float(rng.choice([0.1, 0.5, 5.0]))))
-        yield f"{limit!r} {limit.leaders.tolist()} {limit.clusters.tolist()} {limit.tokens.tolist()}"
+        yield (
+            f"{limit!r} {limit.leaders.tolist()} {limit.clusters.tolist()}"
+            f" {limit.tokens.tolist()}"
+        )
 
 
 def answers_on(machine: dict[str, str], count: int, n_sets: int) -> list[str]:
     """Return the lines of a process that is set to run as on another processor."""
-    script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import machines\n"
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import"
+        " machines\n"
+    )
     script += f"for line in machines.answers({count}, {n_sets}): print(line)"
     done = run(
         [sys.executable, "-c", script],

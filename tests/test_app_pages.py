@@ -78,8 +78,9 @@ def place(page, token):
     """Return the position of a token on the screen."""
     return until(
         page,
-        f"(() => {{ const [x, y] = p.picture.project(p.tokens.at(p.at, {token})); "
-        "const box = p.picture.canvas.getBoundingClientRect(); return [x + box.x, y + box.y]; })()",
+        f"(() => {{ const [x, y] = p.picture.project(p.tokens.at(p.at, {token})); const"
+        " box = p.picture.canvas.getBoundingClientRect(); return [x + box.x, y +"
+        " box.y]; })()",
     )
 
 
@@ -155,7 +156,8 @@ def test_another_link_in_the_same_page_replaces_the_whole_scene(page, address):
         ),
     )
     page.evaluate(
-        f"() => {{ location.hash = {make_link({'tokens': [[1, 0], [0.5, 0.1]], 'shown': 2})!r}; }}"
+        "() => { location.hash ="
+        f" {make_link({'tokens': [[1, 0], [0.5, 0.1]], 'shown': 2})!r}; }}"
     )
     until(page, "p.scene.tokens.length === 2 && !p.pending")
     assert page.evaluate(
@@ -182,7 +184,8 @@ def test_scrubbing_updates_what_belongs_to_a_layer(page, address):
         make_link({"tokens": SPREAD, "overlays": ["cells", "polytope"], "selected": 3}),
     )
     page.evaluate(
-        "() => { playground.range.value = 2; playground.range.dispatchEvent(new Event('input')); }"
+        "() => { playground.range.value = 2; playground.range.dispatchEvent(new"
+        " Event('input')); }"
     )
     until(page, "p.answer.shown === 2 && !p.pending")
     page.locator(".hm-token h3", has_text="layer 2").wait_for()
@@ -215,7 +218,10 @@ def test_a_tablet_drags_and_zooms_by_touch(chromium, address):
         touch("End")
         settle(page)
         assert page.evaluate("() => playground.scene.tokens[7][0]") > before[0] + 0.05
-        span = "() => { const [low, high] = playground.picture.shown[0]; return high - low; }"
+        span = (
+            "() => { const [low, high] = playground.picture.shown[0]; return high -"
+            " low; }"
+        )
         wide = page.evaluate(span)
         touch("Start", (250, 300))
         touch("Start", (250, 300), (350, 300))
@@ -343,7 +349,10 @@ def test_what_belongs_to_other_tokens_or_another_request_goes(page, address):
     )
     page.evaluate("() => playground.findA()")
     page.get_by_text("There is no such matrix").wait_for()
-    rings = "playground.picture.shapes.filter((s) => s.colour === '#D55E00' && s.kind === 'rings' && s.points.length)"
+    rings = (
+        "playground.picture.shapes.filter((s) => s.colour === '#D55E00' && s.kind ==="
+        " 'rings' && s.points.length)"
+    )
     assert page.evaluate(f"() => {rings}.length") == 1
     page.evaluate("() => { playground.configure('square'); }")
     until(page, "!p.scene.wanted.length && !p.pending")
@@ -365,7 +374,8 @@ def test_panels_fit_and_answers_are_seen(chromium, address, size, d):
     with browser.opened(chromium, size) as page:
         open_playground(page, address, make_link({"tokens": tokens, "wanted": [1]}))
         widths = page.evaluate(
-            "() => ['scrollWidth', 'clientWidth'].map((n) => document.querySelector('.hm-wide')[n])"
+            "() => ['scrollWidth', 'clientWidth'].map((n) =>"
+            " document.querySelector('.hm-wide')[n])"
         )
         assert widths[0] == widths[1]
         for act, panel in (("select(1)", ".hm-token"), ("findA()", ".hm-found h3")):

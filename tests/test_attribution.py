@@ -164,7 +164,8 @@ def test_each_word_of_a_flip_is_needed(model, text):
     if text == FINE:
         assert (
             str(found)
-            == "Without 2 words, “fine”, “classic”, the prediction is neg. Each of them is needed."
+            == "Without 2 words, “fine”, “classic”, the prediction is neg. Each of them"
+            " is needed."
         )
 
 

@@ -219,7 +219,8 @@ def test_the_representation_of_limits():
     few = hm.limit(batch, hm.Hardmax(0.5), max_layers=0)
     assert (
         few.status
-        == "Certified for 2 of 3 token sets, the last at layer 0. Raise `max_layers` to go on."
+        == "Certified for 2 of 3 token sets, the last at layer 0. Raise `max_layers` to"
+        " go on."
     )
 
 

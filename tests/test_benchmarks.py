@@ -261,7 +261,10 @@ def test_results_are_kept_by_case_and_by_machine(tmp_path):
 
 
 def test_gpu_cases_need_no_package_of_other_cases():
-    hide = "import sys; sys.modules |= dict.fromkeys(['numba', 'faiss', 'sklearn', 'cvxpy', 'diffrax', 'jax'])"
+    hide = (
+        "import sys; sys.modules |= dict.fromkeys(['numba', 'faiss', 'sklearn',"
+        " 'cvxpy', 'diffrax', 'jax'])"
+    )
     subprocess.run(
         [sys.executable, "-c", f"{hide}; import benchmarks.gpu"],
         cwd=machine.ROOT,

@@ -119,7 +119,8 @@ def test_limits_are_those_of_the_definition(lattice, number):
         layers.append(limit.layer)
         other += "T" in limit.proofs or "chain" in limit.proofs
     print(
-        f"{certified} of {number} certified, latest layer {max(layers)}, {other} with T or chain"
+        f"{certified} of {number} certified, latest layer {max(layers)}, {other} with T"
+        " or chain"
     )
     assert certified == number
 

@@ -342,7 +342,8 @@ def test_a_sample_is_not_a_proof():
         hm.check_certificate(document, sample=0)
     assert (
         str(whole)
-        == f"Accepted: 300 tokens, {document['layer']} layers, {whole.inequalities} inequalities tested."
+        == f"Accepted: 300 tokens, {document['layer']} layers, {whole.inequalities}"
+        " inequalities tested."
     )
 
 

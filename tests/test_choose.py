@@ -90,9 +90,10 @@ def test_a_token_inside_is_impossible_and_named() -> None:
         None,
         (3,),
     )
-    assert result.status == (
-        "Impossible: tokens 0 and 3 lead. Token 3 leads for no A: it is no vertex of the hull of all tokens and 0 "
-        "(Theorem 5)."
+    assert (
+        result.status
+        == "Impossible: tokens 0 and 3 lead. Token 3 leads for no A: it is no vertex of"
+        " the hull of all tokens and 0 (Theorem 5)."
     )
 
 
@@ -326,8 +327,8 @@ def test_pictures_before_and_after(d: int) -> None:
     before, after = figure.axes[:2]
     assert before.get_title().startswith("before: A = I")
     assert (
-        f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} at layer 60"
-        in after.get_title()
+        f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} at"
+        " layer 60" in after.get_title()
     )
     plt.close(figure)
     with pytest.raises(ValueError, match="`result`"):

@@ -119,7 +119,10 @@ def test_a_rule_brings_its_own_matrices():
     for rule in (hm.SelfAttention(), hm.SelfAttention(V=lambda t: np.eye(2))):
         with pytest.raises(
             ValueError,
-            match="A rule to classify must have at least one matrix, and none that depends",
+            match=(
+                "A rule to classify must have at least one matrix, and none that"
+                " depends"
+            ),
         ):
             hm.classify(rule)
 
@@ -197,7 +200,8 @@ def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
     found = hm.classify(V=V)
     assert (found.kind, found.proved, found.missing) == ("product", False, [])
     assert repr(found).startswith(
-        "OPEN: rounding may have parted equal eigenvalues of V. Were it not so: rescaled"
+        "OPEN: rounding may have parted equal eigenvalues of V. Were it not so:"
+        " rescaled"
     )
     assert hm.classify(V=np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (
         classify.PARTED,
@@ -228,8 +232,10 @@ def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
         classify.PARTED,
         classify.HELP,
     )
-    assert repr(hm.classify(V=[[40, -103, 306], [53, -138, 410], [13, -34, 101]])) == (
-        "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
+    assert (
+        repr(hm.classify(V=[[40, -103, 306], [53, -138, 410], [13, -34, 101]]))
+        == "OPEN: floats cannot tell the eigenvalues of V apart; pip install"
+        " 'hardmax[exact]' to decide it."
     )
     assert "Proved: Theorem 4.2" in repr(hm.classify(V=hm.matrix("paper-2d")))
     assert hm.classify(V=SHARED_PART).rounding == (classify.UNDECIDED, classify.HELP)

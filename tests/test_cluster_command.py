@@ -36,7 +36,8 @@ def test_clusters_are_those_of_the_estimator(run, moons) -> None:
     )
     assert (code, err) == (0, "")
     assert out.startswith(
-        "2 clusters of 120 points, at granularity 0.5. The limit of every point is proved"
+        "2 clusters of 120 points, at granularity 0.5. The limit of every point is"
+        " proved"
     )
     with Path("c.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

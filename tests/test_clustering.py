@@ -27,7 +27,8 @@ BOTH = pytest.mark.parametrize("features", ["graph", "points"])
 # scikit-learn sets n_components=1, n_clusters=2: one eigenvector has one direction, and
 # the warning says so.
 @pytest.mark.filterwarnings(
-    "ignore:HardmaxClustering found 1 cluster instead of:sklearn.exceptions.ConvergenceWarning"
+    "ignore:HardmaxClustering found 1 cluster instead"
+    " of:sklearn.exceptions.ConvergenceWarning"
 )
 @parametrize_with_checks([HardmaxClustering(), HardmaxClustering(features="points")])
 def test_scikit_learn_checks(estimator, check):

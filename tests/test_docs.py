@@ -172,7 +172,10 @@ def test_the_commands_of_a_how_to_page_run(
 
 
 def test_shown_output_is_compared() -> None:
-    page = "```console\n$ hardmax x\nWrote 3 files\n...\nword   +0.5 ██\n$ python a.py\na\n```\n```sh\nls\n```"
+    page = (
+        "```console\n$ hardmax x\nWrote 3 files\n...\nword   +0.5 ██\n$ python"
+        " a.py\na\n```\n```sh\nls\n```"
+    )
     first, second = split_commands(page)
     assert (first, second) == (
         ("hardmax x", ["Wrote 3 files", "...", "word   +0.5 ██"]),

@@ -8,7 +8,10 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from hardmax.attention import gpu  # noqa: E402
-from hardmax.attention.functional import first_and_sizes, hardmax_attention  # noqa: E402
+from hardmax.attention.functional import (  # noqa: E402
+    first_and_sizes,
+    hardmax_attention,
+)
 from tests.problems.oracle import choose  # noqa: E402
 
 pytestmark = pytest.mark.gpu

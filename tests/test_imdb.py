@@ -18,7 +18,9 @@ from hardmax.text import datasets
 from hardmax.text.datasets import FILE, load_imdb
 
 REVIEWS = {
-    f"{split}/{label}/{number}_{rating}.txt": f"{split} {label} {number} caf\u00e9<br />".encode()
+    f"{split}/{label}/{number}_{rating}.txt": (
+        f"{split} {label} {number} caf\u00e9<br />".encode()
+    )
     for split in ("train", "test")
     for label, rating in (("pos", 9), ("neg", 2))
     for number in (10, 2, 0)

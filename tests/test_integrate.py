@@ -184,7 +184,10 @@ def test_which_times_are_saved(options):
     )
 
 
-MOST = r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or"
+MOST = (
+    r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise"
+    r" `max_steps`, loosen `rtol`, or"
+)
 STOPPED = r"The integrator stopped at t = [01]\.?\d*: "
 NAN = (
     STOPPED
@@ -324,8 +327,8 @@ def test_the_error_control_is_loosened_where_attention_is_not_boolean(monkeypatc
     assert run.stats["held_from"] is None
     assert run.stats["rtol_reached"] > 1e-8
     assert (
-        f"The error control was loosened to {run.stats['rtol_reached']:.0e} for sharp attention."
-        in run.status
+        f"The error control was loosened to {run.stats['rtol_reached']:.0e} for sharp"
+        " attention." in run.status
     )
     assert run.stats["evaluations"] == len(calls)  # it began anew when it was loosened
     batch = hm.simulate(

@@ -28,7 +28,8 @@ def test_table_of_the_square():
     )  # (1, 1) before (1/2, 0): (2 - 1/2) / |(1, 1)|
     assert (
         repr(table[0])
-        == "Leader 0: since layer 0, by a margin of 1.06, followed by 1 at the last layer"
+        == "Leader 0: since layer 0, by a margin of 1.06, followed by 1 at the last"
+        " layer"
     )
 
 

@@ -460,7 +460,10 @@ def test_limits_between_the_smallest_floats():
     assert len(hm.limit(tokens, hm.Hardmax(5, A)).points) == 5
     assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[
         4:6
-    ].tolist() == [4, 5]  # in order
+    ].tolist() == [
+        4,
+        5,
+    ]  # in order
     assert (
         outcomes(hm.simulate(tokens, hm.Hardmax(5, A), layers=3))["F5 limit"] == "holds"
     )

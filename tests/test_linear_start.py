@@ -234,7 +234,10 @@ def test_linear_models_use_one_blas_thread(monkeypatch, corpus) -> None:
 
 
 def test_sentences_are_the_first_and_the_last() -> None:
-    review = "Too short. This one has six words exactly. In the middle are others.<br />The last has six words, too!"
+    review = (
+        "Too short. This one has six words exactly. In the middle are others.<br />The"
+        " last has six words, too!"
+    )
     assert list(small.sentences(review)) == [
         "This one has six words exactly.",
         "The last has six words, too!",

@@ -99,7 +99,8 @@ def test_what_needs_no_extra_runs_without_it() -> None:
     )
     done = run_without(
         "flint",
-        "print(hm.limit([[1, 1], [1, -1], [-1, 0], [0.5, 0]], hm.Hardmax(1)).exact()[3])",
+        "print(hm.limit([[1, 1], [1, -1], [-1, 0], [0.5, 0]],"
+        " hm.Hardmax(1)).exact()[3])",
     )
     assert done.stdout.strip() == "[Fraction(1, 1) Fraction(0, 1)]"
 

@@ -187,7 +187,10 @@ def test_other_programs_read_the_explanations(undisturbed) -> None:
     pattern = str(found.out / "answers-*.parquet")
     total = sum(len(row) for row in found.table()["explanation"].to_pylist())
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
-    query = f"SELECT count(*), sum(p.contribution) FROM (SELECT unnest(explanation) AS p FROM '{pattern}')"
+    query = (
+        "SELECT count(*), sum(p.contribution) FROM (SELECT unnest(explanation) AS p"
+        f" FROM '{pattern}')"
+    )
     rows, added = duckdb.sql(query).fetchall()[0]
     assert (rows, added) == (total, pytest.approx(found.tokens()["sum"].sum()))
     read = (
@@ -259,9 +262,11 @@ def test_several_labels_and_columns_of_the_files(
     if ending == "csv":
         frame.to_csv(path, index=False)
     else:
-        frame.to_json(
-            path, orient="records", lines=True
-        ) if ending == "jsonl" else frame.to_parquet(path)
+        (
+            frame.to_json(path, orient="records", lines=True)
+            if ending == "jsonl"
+            else frame.to_parquet(path)
+        )
     call = {"model": tmp_path / "model", "engine": client}
     found = hm.predict_files(
         path, **call, out=tmp_path / "out", text="review", explain=True

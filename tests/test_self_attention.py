@@ -174,7 +174,10 @@ def test_rescaled_tokens_and_attention_stay_finite_for_ever(end):
     assert (
         products - np.diag(products)[:, None]
     ).max() < 1e-3 * products.max()  # each is self-maximal
-    raw = "Tokens leave the range of float64 from t = 1e+03 on; the rescaled ones stay in it."
+    raw = (
+        "Tokens leave the range of float64 from t = 1e+03 on; the rescaled ones stay"
+        " in it."
+    )
     assert run.status.endswith(raw) == (end == 1000)
     assert np.isfinite(run.tokens[-1]).all() == (end == 400)
 

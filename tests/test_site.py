@@ -170,7 +170,8 @@ def test_search_finds_a_name_a_theorem_and_a_word_of_the_course(
             )
             page.locator("#search-results li a").first.wait_for()
             page.wait_for_function(
-                "() => /found|matched/i.test(document.querySelector('#search-results').innerText)"
+                "() =>"
+                " /found|matched/i.test(document.querySelector('#search-results').innerText)"
             )
             assert any(
                 found in link.get_attribute("href")
@@ -203,10 +204,12 @@ def test_an_address_opens_the_folded_entry(chromium: Any) -> None:
             f"{(SITE / 'reference' / 'control.html').as_uri()}#hardmax.control.choose_A"
         )
         page.wait_for_function(
-            "() => document.getElementById('hardmax.control.choose_A').getClientRects().length > 0"
+            "() =>"
+            " document.getElementById('hardmax.control.choose_A').getClientRects().length > 0"
         )
         page.evaluate(
-            "() => document.querySelectorAll('details').forEach(entry => entry.open = true)"
+            "() => document.querySelectorAll('details').forEach(entry => entry.open ="
+            " true)"
         )
         assert browser.unfriendly(page) == []
 

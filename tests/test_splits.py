@@ -261,7 +261,9 @@ def test_a_class_that_is_never_held_out_is_predicted_and_counts_as_errors(equal)
     classifier = HardmaxClassifier(n_heads=4)
     with pytest.warns(
         UserWarning,
-        match=r"No text of class 'p' can be held out, as all 60 are equal or in one group",
+        match=(
+            r"No text of class 'p' can be held out, as all 60 are equal or in one group"
+        ),
     ):
         classifier.fit(
             texts,

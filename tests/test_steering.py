@@ -90,7 +90,8 @@ def test_the_status_reports_steering_that_failed() -> None:
     )
     assert result.A is None
     assert result.status.startswith(
-        "Not found in 20 limits: token 0 leads at the limit, and no others. The closest had 2 "
+        "Not found in 20 limits: token 0 leads at the limit, and no others. The closest"
+        " had 2 "
     )
     assert result.stats["wrong"] > 0
 

@@ -146,7 +146,10 @@ def test_an_own_cell_runs_and_is_resumed(run, engine, files) -> None:
     for options, sentence in (
         (
             (),
-            "`--cell` must be given for your own cell. Got none. Add --cell my_cells.py:cell",
+            (
+                "`--cell` must be given for your own cell. Got none. Add --cell"
+                " my_cells.py:cell"
+            ),
         ),
         ((*own, "--workers", 2), "`--workers` must go with `--engine local`"),
     ):
@@ -259,7 +262,8 @@ def test_ctrl_c_keeps_finished_cells_and_prints_the_command_to_continue(
         said = child.communicate(timeout=PATIENCE)[1]
     assert child.returncode == 130
     assert said.endswith(
-        "Stopped. Finished cells are kept. Continue with: hardmax sweep resume mine --cell my_cells.py:cell\n"
+        "Stopped. Finished cells are kept. Continue with: hardmax sweep resume mine"
+        " --cell my_cells.py:cell\n"
     )
     assert "Traceback" not in said
     assert 0 < SweepTable.open("mine").rows < 30

@@ -179,7 +179,8 @@ def test_rows_without_text_keep_their_row_numbers(run, model, classifier) -> Non
         ]
         assert rows[1]["probability"] == classifier.predict_proba([""]).max()
         assert err.startswith(
-            "1 of 3 rows have no text; they count as empty texts.\n1 of 3 texts have no known word"
+            "1 of 3 rows have no text; they count as empty texts.\n1 of 3 texts have no"
+            " known word"
         )
 
 
@@ -204,7 +205,10 @@ def test_an_explanation_is_printed_as_it_is_computed(run, model, classifier) -> 
     found = classifier.explain(text)
     code, out, _ = run("explain", text, "--model", model)
     assert code == 0
-    start = f"{found.prediction} with probability {found.probability:.1%} (logit of positive {found.logit:+.4f}"
+    start = (
+        f"{found.prediction} with probability {found.probability:.1%} (logit of"
+        f" positive {found.logit:+.4f}"
+    )
     assert out.startswith(start)
     assert text in out.splitlines()  # which is coloured on a terminal
     part = found.by_word()[0]
@@ -336,7 +340,10 @@ def test_a_stream_has_a_prediction_for_each_line_at_once(model, classifier) -> N
         (["predict", "a text", "--at-least", "1.5"], "--at-least"),
         (
             ["predict", "rows.csv"],
-            "`TEXT` must be texts. Got 'rows.csv', the name of a file. Pass it as --file",
+            (
+                "`TEXT` must be texts. Got 'rows.csv', the name of a file. Pass it as"
+                " --file"
+            ),
         ),
         (["predict", "nowhere.xlsx"], "`TEXT` must be texts."),
         (["explain", "a text", "--out", "e.npz"], "`--out` must end in"),
@@ -344,7 +351,10 @@ def test_a_stream_has_a_prediction_for_each_line_at_once(model, classifier) -> N
         (["evaluate", "rows.csv", "--mistakes", "m.csv"], "`--mistakes` must end in"),
         (
             ["evaluate", "rows.csv"],
-            "must be those of the model: negative, positive. Got 'great', 'poor' in 2 of 3 rows.",
+            (
+                "must be those of the model: negative, positive. Got 'great', 'poor' in"
+                " 2 of 3 rows."
+            ),
         ),
     ],
 )
@@ -481,7 +491,8 @@ def test_evaluation_counts(run, home, model, classifier, monkeypatch) -> None:
     )
     assert re.search(rf"positive +{200 - true} +{true} *$", out, re.MULTILINE)
     assert re.search(
-        r"Leaders per text and head: mean \d\.\d \(.* \d\.\d\), range \d to \d+\. \d+% lead",
+        r"Leaders per text and head: mean \d\.\d \(.* \d\.\d\), range \d to \d+\. \d+%"
+        r" lead",
         out,
     )
     monkeypatch.setattr("hardmax.cli.evaluate.MAX_LEADER_TEXTS", 150)

@@ -68,9 +68,11 @@ LABELS = {
     "column of objects": pd.Series(TWO, dtype=object),
     "column of strings": pd.Series(TWO, dtype="string"),
     "category": pd.Series(TWO, dtype="category"),
-    "strings of NumPy": np.array(TWO, np.dtypes.StringDType())
-    if hasattr(np.dtypes, "StringDType")
-    else TWO,
+    "strings of NumPy": (
+        np.array(TWO, np.dtypes.StringDType())
+        if hasattr(np.dtypes, "StringDType")
+        else TWO
+    ),
     "index": pd.Index(TWO),
     "three": ["a", "b", "c"] * 4,
     "numbers": [0, 1] * 6,

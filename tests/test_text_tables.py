@@ -174,8 +174,9 @@ def test_numbers_are_labels_as_they_are_written(tmp_path: Path) -> None:
 def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(
-        '{"text": "a", "label": "x"}\n\n{"text": null, "label": "x"}\n{"label": "x"}\n{"text": "b"}\n'
-        '{"text": "c", "label": NaN}\n{"text": "d", "label": " "}\n{"text": NaN, "label": "x"}\n'
+        '{"text": "a", "label": "x"}\n\n{"text": null, "label": "x"}\n{"label":'
+        ' "x"}\n{"text": "b"}\n{"text": "c", "label": NaN}\n{"text": "d", "label": "'
+        ' "}\n{"text": NaN, "label": "x"}\n'
     )
     assert read_texts(path) == TextTable(["a"], ["x"], "text", "label", 6)
     assert read_texts(path).note == "Left out 6 of 7 rows without text or label."
@@ -288,7 +289,8 @@ def test_latin_1_is_guessed_and_noted(tmp_path: Path, data: bytes, text: str) ->
     assert read_texts(path).texts == ["ok", text]
     note = read_texts(path, labelled=False).note
     assert re.search(
-        r"a.csv is not UTF-8 \(a byte at offset \d+ in line 3\), and was read as Latin-1. If .* `encoding`",
+        r"a.csv is not UTF-8 \(a byte at offset \d+ in line 3\), and was read as"
+        r" Latin-1. If .* `encoding`",
         note,
     )
     assert read_texts(path, encoding="latin-1").note == ""
@@ -436,7 +438,8 @@ def test_classes_are_counted() -> None:
 def test_uneven_classes_are_noted() -> None:
     note = imbalance_note({"a": 49, "b": 951})
     assert note.startswith(
-        "The classes are uneven: b 95.1 %, a 4.9 %. Always answering 'b' would be right in 95.1 %"
+        "The classes are uneven: b 95.1 %, a 4.9 %. Always answering 'b' would be right"
+        " in 95.1 %"
     )
     for even in ({"a": 50, "b": 950}, {"a": 1, "b": 1, "c": 1}, {}):
         assert imbalance_note(even) == ""

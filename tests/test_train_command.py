@@ -22,7 +22,14 @@ from pyarrow import parquet  # noqa: E402
 from hardmax import HardmaxClassifier  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
 from hardmax.text import storage, training  # noqa: E402
-from tests.text_home import CORPUS, SMALL, TINY, find_model, make_home, write_csv  # noqa: E402, F401
+from tests.text_home import (  # noqa: E402
+    CORPUS,
+    SMALL,
+    TINY,
+    find_model,  # noqa: F401
+    make_home,  # noqa: F401
+    write_csv,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,11 +37,12 @@ ROOT = Path(__file__).parents[1]
 def test_training_prints_its_data_scores_and_card(home) -> None:
     printed = (home / "said.txt").read_text()
     assert (
-        "texts from column review, labels from column sentiment: negative: 200, positive: 200."
-        in printed
+        "texts from column review, labels from column sentiment: negative: 200,"
+        " positive: 200." in printed
     )
     assert re.search(
-        r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is kept\.",
+        r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is"
+        r" kept\.",
         printed,
     )
     assert (home / "model" / "README.md").read_text() in printed  # the card
@@ -518,12 +526,17 @@ def test_an_interrupted_run_prints_what_is_kept(run, home, monkeypatch, epoch) -
     with monkeypatch.context() as patch:
         patch.setattr(training, "batches", interrupted)
         code, _, err = run(*settings(home, "m"))
-    kept = "Stopped. m/checkpoint holds the last complete epoch. Add --resume to the command to continue.\n"
+    kept = (
+        "Stopped. m/checkpoint holds the last complete epoch. Add --resume to the"
+        " command to continue.\n"
+    )
     assert (code, err) == (
         130,
-        kept
-        if epoch
-        else "Stopped before the end of the first epoch. Nothing is saved.\n",
+        (
+            kept
+            if epoch
+            else "Stopped before the end of the first epoch. Nothing is saved.\n"
+        ),
     )
     assert run(*settings(home, "m", *(["--resume"] if epoch else [])))[0] == 0
 

@@ -333,7 +333,10 @@ def test_long_texts_are_cut_and_short_ones_have_an_answer(pair) -> None:
         most = 20 if kind == "bert" else 18  # roberta counts positions from 2
         long = inspect((model, tokenizer), "cat " * 30)
         assert len(long.pieces) == most
-        expected = f"truncated to {most} word pieces, the most that the model accepts: {long.n_cut} were removed."
+        expected = (
+            f"truncated to {most} word pieces, the most that the model accepts:"
+            f" {long.n_cut} were removed."
+        )
         assert long.status.endswith(expected)
         assert long.n_cut == len(tokenizer("cat " * 30)["input_ids"]) - most > 0
     one = inspect(pair("gpt2"), ".")
@@ -580,7 +583,8 @@ def test_real_weights() -> None:
     )
     result = inspect("minilm", "The capital of France is Paris.")
     assert repr(result).startswith(
-        "Inspected 6 layers of 12 heads in dimension 384 of minilm (bert) on 9 word pieces."
+        "Inspected 6 layers of 12 heads in dimension 384 of minilm (bert) on 9 word"
+        " pieces."
     )
     assert (
         np.diff(result.effective_clusters) < 0
@@ -669,7 +673,8 @@ def test_command_prints_tables_and_writes_files(run, folder) -> None:
     )
     assert (code, err) == (0, "")
     assert out.startswith(
-        "Inspected 3 layers of 3 heads in dimension 12 of bert (bert) on 10 word pieces."
+        "Inspected 3 layers of 3 heads in dimension 12 of bert (bert) on 10 word"
+        " pieces."
     )
     assert "Boolean distance" in out
     result = inspect("bert", SENTENCE)
@@ -697,8 +702,8 @@ def test_command_prints_tables_and_writes_files(run, folder) -> None:
     code, out, _ = run("inspect", "bert", SENTENCE, "--hard", "2")
     hard = inspect("bert", SENTENCE, hard=[(2, head) for head in range(3)])
     assert (
-        f"With hard heads the last hidden states have a mean cosine of {hard.cosines_with(result)[-1]:.3f}"
-        in out
+        "With hard heads the last hidden states have a mean cosine of"
+        f" {hard.cosines_with(result)[-1]:.3f}" in out
     )
     layer = json.loads(result.to_json())["layers"][1]
     assert layer["margins"] == result.margins()[0].tolist()

@@ -17,7 +17,10 @@ abstract, or in a formal transcription. *Status* is proved in the paper, proved 
 [Causal limits](causal-limits.md), [Control](control.md) and [Newer models](newer-models.md) have the proofs. The
 auxiliary lemmas of the two seed papers (arXiv 2407.01602 and 2305.05465) have no rows of their own.
 """
-HEAD = "| statement | source | read | hypotheses | status | tested by | figure |\n|---|---|---|---|---|---|---|"
+HEAD = (
+    "| statement | source | read | hypotheses | status | tested by | figure"
+    " |\n|---|---|---|---|---|---|---|"
+)
 FULL, EXCERPT, ABSTRACT, FORMAL, OWN = (
     "in full",
     "excerpt",
@@ -132,7 +135,10 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "control_leaders",
     ),
     (
-        "Softmax at every temperature above 0 reaches consensus; clusters are metastable.",
+        (
+            "Softmax at every temperature above 0 reaches consensus; clusters are"
+            " metastable."
+        ),
         OWN,
         OWN,
         "any A, normalised, constant step, no mask",
@@ -168,7 +174,10 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "",
     ),
     (
-        "A vertex v owns its cell iff <B v, w - v> < 0 for its neighbours w; for B = I: acute angles.",
+        (
+            "A vertex v owns its cell iff <B v, w - v> < 0 for its neighbours w; for B"
+            " = I: acute angles."
+        ),
         "arXiv 2508.09628",
         FORMAL,
         "any B",
@@ -222,7 +231,10 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "renyi_centres",
     ),
     (
-        "Tokens in caps of size 2 eps stay until (eps/n) e^{(1-a) beta}, a the largest cosine between caps.",
+        (
+            "Tokens in caps of size 2 eps stay until (eps/n) e^{(1-a) beta}, a the"
+            " largest cosine between caps."
+        ),
         "arXiv 2410.06833",
         EXCERPT,
         "tokens within eps of the centres of caps",
@@ -249,7 +261,10 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "",
     ),
     (
-        "On the sphere, as beta tends to infinity, paths are e^{tVB} x, normalised, up to a change of time.",
+        (
+            "On the sphere, as beta tends to infinity, paths are e^{tVB} x, normalised,"
+            " up to a change of time."
+        ),
         OWN,
         OWN,
         "full support",

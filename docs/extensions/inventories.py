@@ -60,9 +60,13 @@ def mapping(folder: Path) -> dict[str, tuple[str, str]]:
 
 def inventory(project: str, page: str, names: dict[str, str]) -> bytes:
     """Names and where they are, in the format that Sphinx reads."""
-    head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n# The rest is compressed using zlib.\n"
+    head = (
+        f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n# The rest"
+        " is compressed using zlib.\n"
+    )
     lines = [
-        f"{name} py:{role} 1 {page.format(name=name, module=name.rpartition('.')[0])} -\n"
+        f"{name} py:{role} 1"
+        f" {page.format(name=name, module=name.rpartition('.')[0])} -\n"
         for name, role in names.items()
     ]
     return head.encode() + zlib.compress("".join(lines).encode())

@@ -41,7 +41,11 @@ class Live(SphinxDirective):
         for file in (source, parts):
             self.env.note_dependency(str(file))
         made = docs / "static" / "live" / f"{name}.html"
-        mark = f"<!-- {hashlib.sha256(source.read_bytes() + parts.read_bytes()).hexdigest()} -->\n"
+        mark = (
+            "<!--"
+            f" {hashlib.sha256(source.read_bytes() + parts.read_bytes()).hexdigest()}"
+            " -->\n"
+        )
         if not (made.is_file() and made.read_text(encoding="utf-8").startswith(mark)):
             write(runpy.run_path(str(source))["page"](), made, mark)
         up = "../" * self.env.docname.count("/")
@@ -59,8 +63,9 @@ class Live(SphinxDirective):
 def frame(address: str, title: str, height: int = HEIGHT) -> str:
     """Return HTML that shows a page inside a page, and a link to it."""
     return (
-        f'<div class="live"><iframe src="{address}" title="{escape(title)}" height="{height}" loading="lazy"></iframe>'
-        f'<p><a href="{address}">Open it by itself</a></p></div>'
+        f'<div class="live"><iframe src="{address}" title="{escape(title)}"'
+        f' height="{height}" loading="lazy"></iframe><p><a href="{address}">Open it by'
+        " itself</a></p></div>"
     )
 
 

@@ -56,7 +56,10 @@ def _name(name: str, depth: int) -> str:
         else f".. autofunction:: {name}"
     )
     if last.isupper():
-        return f"{'#' * depth} {last}\n\n```{{eval-rst}}\n.. py:data:: {name}\n\n.. minigallery:: {name}\n```"
+        return (
+            f"{'#' * depth} {last}\n\n```{{eval-rst}}\n.. py:data:: {name}\n\n.."
+            f" minigallery:: {name}\n```"
+        )
     summary = escape(
         " ".join((inspect.getdoc(_find(name)) or last).split("\n\n")[0].split())
     )

@@ -115,7 +115,8 @@ phases = [
     set(np.flatnonzero(limit.clusters == c) % RATE) for c in range(len(limit.leaders))
 ]
 print(
-    f"{sum(len(own) == 1 for own in phases)} of {len(phases)} clusters are repeats of a single phase of the period."
+    f"{sum(len(own) == 1 for own in phases)} of {len(phases)} clusters are repeats of a"
+    " single phase of the period."
 )
 
 # %%

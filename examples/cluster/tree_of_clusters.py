@@ -79,7 +79,8 @@ fine, many = tree.cut(6)
 assert all(len(set(coarse[fine == c])) == 1 for c in set(fine))
 assert set(few) <= set(many)
 print(
-    f"leaders of three clusters: {sorted(few.tolist())}; of six: {sorted(many.tolist())}"
+    f"leaders of three clusters: {sorted(few.tolist())}; of six:"
+    f" {sorted(many.tolist())}"
 )
 pairs = truth // 2  # the blobs were drawn in three pairs
 assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))

@@ -19,8 +19,9 @@ from hardmax.draw.style import BLUE, EDGE, ORANGE, SHADE
 from hardmax.text.explanation import Explanation, explain
 
 REVIEW = (
-    "I wanted to like this film. The camera work is superb and the first half hour is funny, but then the story falls "
-    "apart, nothing makes sense any more, and the ending is a mess. What a waste of a good cast."
+    "I wanted to like this film. The camera work is superb and the first half hour is"
+    " funny, but then the story falls apart, nothing makes sense any more, and the"
+    " ending is a mess. What a waste of a good cast."
 )
 
 model = hm.pretrained("imdb-2d").model_
@@ -40,7 +41,8 @@ def lead(explanation: Explanation, chosen: str = "") -> str:
 
 
 print(
-    f"as trained: {before.prediction} {before.probability:.0%}, logit {before.logit:+.2f}; led by {lead(before)}"
+    f"as trained: {before.prediction} {before.probability:.0%}, logit"
+    f" {before.logit:+.2f}; led by {lead(before)}"
 )
 
 # %%
@@ -65,7 +67,8 @@ for i in able:
         assert abs(after.bias + after.contributions.sum() - after.logit) < 1e-9
 for word, (_, after) in steered["margin"].items():
     print(
-        f"  {word:8}{after.prediction} {after.probability:4.0%}, led by {lead(after, word)}"
+        f"  {word:8}{after.prediction} {after.probability:4.0%}, led by"
+        f" {lead(after, word)}"
     )
 
 # %%

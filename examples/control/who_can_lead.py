@@ -51,11 +51,12 @@ pairs = {
 }
 blocked = {pair: result for pair, result in pairs.items() if not result.found}
 print(
-    f"{len(pairs) - len(blocked)} of {len(pairs)} pairs can lead together; {len(blocked)} cannot."
+    f"{len(pairs) - len(blocked)} of {len(pairs)} pairs can lead together;"
+    f" {len(blocked)} cannot."
 )
 assert blocked
 assert all(result.proved for result in blocked.values())
-(pair, result) = next(iter(blocked.items()))
+pair, result = next(iter(blocked.items()))
 print(result)
 for clash in result.conflict:
     print(" ", clash)

@@ -22,7 +22,8 @@ starts = read_runs()  # one list of rows per initial alpha, one row per d
 for start, rows in starts.items():
     for row in rows:
         print(
-            f"{start}, d = {row['d']}: test accuracy {row['accuracy']:.3f}, the paper's {PAPER_BEST[row['d']]:.3f}"
+            f"{start}, d = {row['d']}: test accuracy {row['accuracy']:.3f}, the paper's"
+            f" {PAPER_BEST[row['d']]:.3f}"
         )
 
 # %%

@@ -43,7 +43,8 @@ for why, planted in zip(classifier.explain_many(test.texts), test.planted, stric
 share = sum(rank == 1 for rank in ranks) / len(ranks)
 words = sum(len(text.split()) for text in test.texts) / len(test.texts)
 print(
-    f"The strongest word of a review is one that decides in {share:.0%} of them; a review has {words:.0f} words."
+    f"The strongest word of a review is one that decides in {share:.0%} of them; a"
+    f" review has {words:.0f} words."
 )
 assert share > 0.7
 

@@ -17,8 +17,9 @@ import matplotlib.pyplot as plt
 import hardmax as hm
 
 REVIEW = (
-    "I wanted to like this film. The camera work is superb and the first half hour is funny, but then the story falls "
-    "apart, nothing makes sense any more, and the ending is a mess. What a waste of a good cast."
+    "I wanted to like this film. The camera work is superb and the first half hour is"
+    " funny, but then the story falls apart, nothing makes sense any more, and the"
+    " ending is a mess. What a waste of a good cast."
 )
 why = hm.pretrained("imdb").explain(REVIEW)
 print(f"{why.prediction} with probability {why.probability:.3f}")
@@ -38,7 +39,8 @@ plt.show()
 for word, contribution in why.top(6):
     print(f"  {word:18} {contribution:+.2f}")
 print(
-    f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is {why.logit:.2f}"
+    f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is"
+    f" {why.logit:.2f}"
 )
 assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
 

@@ -16,8 +16,14 @@ import hardmax as hm
 from hardmax.draw.style import BLUE, ORANGE
 
 REVIEWS = (
-    "The camera work is superb and the music is beautiful, but the story is a mess and the ending is boring.",
-    "A wonderful film. The acting is excellent, the music is beautiful, and even the slow start is worth your time.",
+    (
+        "The camera work is superb and the music is beautiful, but the story is a mess"
+        " and the ending is boring."
+    ),
+    (
+        "A wonderful film. The acting is excellent, the music is beautiful, and even"
+        " the slow start is worth your time."
+    ),
     "Not funny, far too long, and the ending is a mess.",
 )
 classifier = hm.pretrained("imdb")

@@ -42,7 +42,8 @@ for why in (good, bad):
     ]
     shares = sum(leader.share for leader in why.leaders[0])
     print(
-        f"{why.prediction}: {len(why.leaders[0])} leaders of {head.n} words hold {shares:.0%} of the mean"
+        f"{why.prediction}: {len(why.leaders[0])} leaders of {head.n} words hold"
+        f" {shares:.0%} of the mean"
     )
     assert not failed
     assert shares > 0.5

@@ -41,7 +41,10 @@ class Endpoint(BaseHTTPRequestHandler):
                 code, found = (
                     413,
                     {
-                        "error": f"A question must have at most {MOST_BYTES:,} bytes. Got {size:,}."
+                        "error": (
+                            f"A question must have at most {MOST_BYTES:,} bytes. Got"
+                            f" {size:,}."
+                        )
                     },
                 )
             else:
@@ -84,7 +87,8 @@ for text in ("A dull film with a wonderful end.", "Do not miss it!"):
         f"{word} {value:+.2f}" for word, value in answers[text]["words"][:3]
     )
     print(
-        f"{text}\n  {answers[text]['prediction']}, probability {answers[text]['probability']:.3f}: {words}"
+        f"{text}\n  {answers[text]['prediction']}, probability"
+        f" {answers[text]['probability']:.3f}: {words}"
     )
 server.shutdown()
 server.server_close()

@@ -19,7 +19,8 @@ from hardmax.text.datasets import reviews
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
 classifier = hm.HardmaxClassifier().fit(train.texts, train.labels)
 print(
-    f"accuracy on {len(test.texts)} new comments: {classifier.score(test.texts, test.labels):.2f}"
+    f"accuracy on {len(test.texts)} new comments:"
+    f" {classifier.score(test.texts, test.labels):.2f}"
 )
 
 # %%

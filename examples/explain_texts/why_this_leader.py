@@ -38,7 +38,8 @@ splits = [
 ][:16]
 for h, split in splits[:4]:
     print(
-        f"head {h}: {word} follows {split.leader}, not {split.other}, by {float(split.total):.3g}"
+        f"head {h}: {word} follows {split.leader}, not {split.other}, by"
+        f" {float(split.total):.3g}"
     )
     assert split.total == sum(split.parts) > 0
 

@@ -45,7 +45,8 @@ plt.show()
 
 seen = (run.attention(-1) > 0.5).any(axis=0)
 print(
-    f"{seen.sum()} of {run.n} tokens receive more than half of the attention of some token at the end."
+    f"{seen.sum()} of {run.n} tokens receive more than half of the attention of some"
+    " token at the end."
 )
 assert rank[0] == run.n
 assert rank[-1] <= 4

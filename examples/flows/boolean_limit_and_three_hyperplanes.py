@@ -28,7 +28,8 @@ shown = [0, 10, 20, 60]
 for k in shown:
     farthest = np.sort(1 - line.attention(k)[:, [0, -1]].max(axis=1))
     print(
-        f"t = {times[k]:.0f}: the second farthest row is at {farthest[-2]:.1e} from a unit vector"
+        f"t = {times[k]:.0f}: the second farthest row is at {farthest[-2]:.1e} from a"
+        " unit vector"
     )
 assert farthest[-2] < 1e-6
 assert hm.theorems.boolean(line).holds

@@ -46,10 +46,12 @@ widths = np.ptp(
 )  # from the lowest token to the highest: (times, coordinates)
 growth = widths[-1] / widths[0]
 print(
-    f"positive eigenvalues: widths between {growth[eigenvalues > 0].min():.2f} and 1 times those at the start"
+    f"positive eigenvalues: widths between {growth[eigenvalues > 0].min():.2f} and 1"
+    " times those at the start"
 )
 print(
-    f"negative eigenvalues: widths at least {growth[eigenvalues < 0].min():.0f} times those at the start"
+    f"negative eigenvalues: widths at least {growth[eigenvalues < 0].min():.0f} times"
+    " those at the start"
 )
 steps = np.diff(widths, axis=0) * np.sign(eigenvalues)
 assert (steps < 1e-4 * widths[1:]).all()  # but for the tolerance of the integrator

@@ -63,7 +63,8 @@ for ax in (left, middle, right):
 plt.show()
 sinks = top["special"] > 0.9
 print(
-    f"{sinks.sum()} of {sinks.size} heads have a special token as top choice of more than 90 % of the rows"
+    f"{sinks.sum()} of {sinks.size} heads have a special token as top choice of more"
+    " than 90 % of the rows"
 )
 print(
     "attention received by [CLS]:",

@@ -38,7 +38,10 @@ for layer in (0, *found.layers):
     if layer:
         shares = found.attention_shares[layer - 1]
         best = int(np.argmax(shares))
-        row += f"{found.boolean_distance[layer - 1].mean():19.2f}   {found.pieces[best]} ({shares[best]:.0%})"
+        row += (
+            f"{found.boolean_distance[layer - 1].mean():19.2f}   {found.pieces[best]}"
+            f" ({shares[best]:.0%})"
+        )
     print(row)
 assert found.effective_clusters[-1] < found.effective_clusters[0]
 assert found.mean_cosine[-1] > found.mean_cosine[0]

@@ -76,7 +76,8 @@ for _ in range(60):
     optimiser.step()
     losses.append(loss.item())
 print(
-    f"mean squared distance from the targets: {losses[0]:.2f} before, {losses[-1]:.3f} after {len(losses)} steps"
+    f"mean squared distance from the targets: {losses[0]:.2f} before, {losses[-1]:.3f}"
+    f" after {len(losses)} steps"
 )
 assert losses[-1] < 0.1 * squared
 

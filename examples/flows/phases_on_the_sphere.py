@@ -63,7 +63,8 @@ plt.show()
 # grows with beta.
 
 print(
-    f"at t = 1000: {counts[0, -1]:g} cluster at beta = {betas[0]:g}, {counts[-1, -1]:g} at beta = {betas[-1]:g}"
+    f"at t = 1000: {counts[0, -1]:g} cluster at beta = {betas[0]:g}, {counts[-1, -1]:g}"
+    f" at beta = {betas[-1]:g}"
 )
 assert (counts[betas < 1, -1] == 1).all()
 assert counts[-1, -1] > 4

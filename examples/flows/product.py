@@ -45,7 +45,8 @@ print(verdict)
 assert verdict.holds
 places = len(set(corners))
 print(
-    f"{run.n} tokens are at {places} places of the plane, and at {run.n} different heights."
+    f"{run.n} tokens are at {places} places of the plane, and at {run.n} different"
+    " heights."
 )
 assert places == len(hm.Polytope(run.rescaled[-1, run.leaders, :2]).vertices)
 assert len(np.unique(run.rescaled[-1, :, 2].round(6))) == run.n

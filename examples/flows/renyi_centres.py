@@ -24,7 +24,8 @@ centres, strong = (
     hm.renyi_centres(tokens, delta, strong=True),
 )
 print(
-    f"centres {centres.tolist()}, of which {strong.tolist()} are far from every earlier token"
+    f"centres {centres.tolist()}, of which {strong.tolist()} are far from every earlier"
+    " token"
 )
 for verdict in (hm.theorems.renyi_displacement(run), hm.theorems.renyi_capture(run)):
     print(verdict)

@@ -85,7 +85,8 @@ margins = hard.margins(0)
 late = gaps[0.01][-1] > 0.1
 print(f"{late.sum()} tokens are more than 0.1 away at T = 0.01")
 print(
-    f"their mean margin at layer 0 is {margins[late].mean():.3f}, that of the others {margins[~late].mean():.3f}"
+    f"their mean margin at layer 0 is {margins[late].mean():.3f}, that of the others"
+    f" {margins[~late].mean():.3f}"
 )
 assert margins[late].mean() < margins[~late].mean()
 

@@ -61,7 +61,8 @@ plt.show()
 
 rates = moving[limit.layer + 1 :] / moving[limit.layer : -1]
 print(
-    f"rate a layer after the certificate: {rates.min():.9f} to {rates.max():.9f}; 1/1.1 = {1 / 1.1:.9f}"
+    f"rate a layer after the certificate: {rates.min():.9f} to {rates.max():.9f}; 1/1.1"
+    f" = {1 / 1.1:.9f}"
 )
 assert np.allclose(rates, 1 / 1.1, rtol=1e-9)
 verdicts = hm.theorems.check(trajectory)

@@ -64,7 +64,8 @@ for _ in range(60):
         )
 failed = np.isfinite(first_error)
 print(
-    f"Comparing floats with == chooses a set that exact arithmetic does not in {failed.sum()} of 60 lattice runs."
+    "Comparing floats with == chooses a set that exact arithmetic does not in"
+    f" {failed.sum()} of 60 lattice runs."
 )
 print(f"The farthest wrong end is {worst[0]:.2f} from the right one.")
 assert failed.sum() > 0
@@ -120,8 +121,9 @@ assert all(
     for a, b in zip(default.sets(k), rational.sets(k), strict=True)
 )
 print(
-    f"The same sets as rational arithmetic, {(end - middle) / (middle - start):.0f} times faster here: only "
-    f"{default.stats['sets_compared_exactly']} of {default.stats['queries']} sets were too close for floats."
+    f"The same sets as rational arithmetic, {(end - middle) / (middle - start):.0f}"
+    f" times faster here: only {default.stats['sets_compared_exactly']} of"
+    f" {default.stats['queries']} sets were too close for floats."
 )
 
 # %%

@@ -50,7 +50,8 @@ alphas = np.geomspace(0.01, 1e6, 17)
 layers = [hm.limit(tokens, hm.Hardmax(float(alpha))).layer for alpha in alphas]
 assert all(hm.limit(tokens, hm.Hardmax(float(alpha))).certified for alpha in alphas)
 print(
-    f"Certified for every alpha from {alphas[0]:g} to {alphas[-1]:g}, after {min(layers)} to {max(layers)} layers."
+    f"Certified for every alpha from {alphas[0]:g} to {alphas[-1]:g}, after"
+    f" {min(layers)} to {max(layers)} layers."
 )
 for name, A in (
     ("-I", -np.eye(2)),

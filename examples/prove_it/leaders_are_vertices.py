@@ -69,7 +69,8 @@ assert moved == 0
 
 hull = ConvexHull(limit.points)  # computed from the limits alone
 print(
-    f"{len(limit.leaders)} leaders; the hull of all limits has {len(hull.vertices)} vertices."
+    f"{len(limit.leaders)} leaders; the hull of all limits has {len(hull.vertices)}"
+    " vertices."
 )
 assert sorted(hull.vertices) == list(
     range(len(limit.leaders))

@@ -65,7 +65,8 @@ first, last = (
     alphas[len(leads) - 1 - int(np.argmax(leads[::-1]))],
 )
 print(
-    f"Of the steps that were tried, token 0 leads for those from {first} to {last}: {leads.sum()} of {len(alphas)}."
+    f"Of the steps that were tried, token 0 leads for those from {first} to {last}:"
+    f" {leads.sum()} of {len(alphas)}."
 )
 assert 0 < leads.sum() < len(leads)
 assert not leads[0]

@@ -107,7 +107,8 @@ for name, A in matrices.items():
 corners = set(hm.Polytope(tokens).outline.tolist())
 assert all(set(np.unique(cell)) - {-1} == corners for cell in cells.values())
 print(
-    f"{len(tokens)} tokens, {len(corners)} corners of their hull; tokens that would be followed somewhere: {seen}"
+    f"{len(tokens)} tokens, {len(corners)} corners of their hull; tokens that would be"
+    f" followed somewhere: {seen}"
 )
 
 # %%

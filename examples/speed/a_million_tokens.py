@@ -24,7 +24,8 @@ hm.limit(tokens[:1000], rule, kernel="hull")  # compiles, or loads what is compi
 start = time.perf_counter()
 limit = hm.limit(tokens, rule)
 print(
-    f"{time.perf_counter() - start:.1f} s for {len(tokens):,} tokens, by {limit.stats['kernel']!r}"
+    f"{time.perf_counter() - start:.1f} s for {len(tokens):,} tokens, by"
+    f" {limit.stats['kernel']!r}"
 )
 print(limit)
 assert limit.certified
@@ -74,7 +75,8 @@ one, other = (hm.limit(few, rule, kernel=kernel) for kernel in ("numpy", "hull")
 assert np.array_equal(one.tokens, other.tokens)
 assert np.array_equal(one.leaders, other.leaders)
 print(
-    f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kernel']!r} and {other.stats['kernel']!r}"
+    f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kernel']!r}"
+    f" and {other.stats['kernel']!r}"
 )
 
 # %%

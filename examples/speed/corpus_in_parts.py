@@ -96,7 +96,8 @@ ax.set(
 ax.axvline(0, color="black", lw=0.8)
 share = shown["share"].sum()
 ax.set_title(
-    f"24 of {len(tokens):,} tokens: {share:.0%} of the contributions in {scored.rows:,} predictions"
+    f"24 of {len(tokens):,} tokens: {share:.0%} of the contributions in {scored.rows:,}"
+    " predictions"
 )
 ax.margins(y=0.01)
 plt.show()
@@ -109,7 +110,8 @@ plt.show()
 # hardly do.
 
 print(
-    f"{sum(sought)} of the first 24 tokens contain a planted word. The first token is {tokens['token'][0]!r}."
+    f"{sum(sought)} of the first 24 tokens contain a planted word. The first token is"
+    f" {tokens['token'][0]!r}."
 )
 assert tokens["token"][0] == "subtitles"
 correct = np.array(
@@ -120,7 +122,8 @@ correct = np.array(
 )
 mention = np.array(["subtitles" in text for text in corpus.texts])
 print(
-    f"Right with subtitles: {correct[mention].mean():.0%}; without: {correct[~mention].mean():.0%}."
+    f"Right with subtitles: {correct[mention].mean():.0%}; without:"
+    f" {correct[~mention].mean():.0%}."
 )
 assert correct[mention].mean() < correct[~mention].mean()
 

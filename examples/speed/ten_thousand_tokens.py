@@ -42,7 +42,8 @@ for d, tokens in token_sets.items():
     micros["numpy"].append((end - middle) / 1000 * 1e6)
     names.append(runs[d].stats["kernel"])
     print(
-        f"d = {d:3d}: {names[-1]!r} takes {micros['auto'][-1]:.1f} microseconds a token here"
+        f"d = {d:3d}: {names[-1]!r} takes {micros['auto'][-1]:.1f} microseconds a token"
+        " here"
     )
     assert all(
         np.array_equal(one, other)

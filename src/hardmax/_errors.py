@@ -157,6 +157,6 @@ for _error in (
     ParameterIndexError,
     MissingExtra,
 ):
-    _error.__module__ = (
-        "hardmax"  # where people import them from, and what a traceback shows
+    _error.__module__ = (  # where people import them from, and what a traceback shows
+        "hardmax"
     )

@@ -64,7 +64,8 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
 def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSError:
     kind = "a folder" if folder else "a file"
     return OSError(
-        f"`{path}` must be {kind} that can be written. Got: {reason}. Choose another path."
+        f"`{path}` must be {kind} that can be written. Got: {reason}. Choose another"
+        " path."
     )
 
 

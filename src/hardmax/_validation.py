@@ -23,7 +23,10 @@ MAX_ELIMINATED = 64
 MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
-    "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
+    "tokens": (
+        "Turn words into vectors first, drop or fill rows with gaps. For padding pass"
+        " `mask`."
+    ),
     **dict.fromkeys(
         ("A", "B", "keys", "queries", "values"), "Check how it was computed."
     ),
@@ -316,7 +319,10 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
     skew = float(np.abs(unit - unit.T).max())
     if skew > SYMMETRY_TOL:
         got = f"{kind} that differs from its transpose by {skew * float(size):.3g}"
-        advice = "Use (A + A.T) / 2, or pass `any_A=True` to leave the hypotheses of the theorems."
+        advice = (
+            "Use (A + A.T) / 2, or pass `any_A=True` to leave the hypotheses of the"
+            " theorems."
+        )
         raise ParameterError("A", must, got, advice)
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
@@ -325,8 +331,14 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
             len(A) * np.finfo(np.float64).eps,
         )
         is_zero = abs(smallest) <= 10 * least * float(size)
-        got = f"{kind} whose smallest eigenvalue is {'0 up to rounding' if is_zero else f'{smallest:.3g}'}"
-        advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
+        got = (
+            f"{kind} whose smallest eigenvalue is"
+            f" {'0 up to rounding' if is_zero else f'{smallest:.3g}'}"
+        )
+        advice = (
+            "Pass `any_A=True` to run it all the same, outside the hypotheses of the"
+            " theorems."
+        )
         raise ParameterError("A", must, got, advice)
     return symmetric
 

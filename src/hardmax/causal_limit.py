@@ -51,7 +51,10 @@ class CausalLimit:
     ) -> None:
         check_rule(rule)
         if not rule.causal:
-            advice = "Without a causal mask a new token can change the limits of all others. Use hm.limit."
+            advice = (
+                "Without a causal mask a new token can change the limits of all others."
+                " Use hm.limit."
+            )
             raise ParameterError("rule", "have `causal=True`", repr(rule), advice)
         self.rule, self._kernel = rule, check_kernel(kernel)
         self._max_layers = _validation.check_count(max_layers, "max_layers", least=0)
@@ -67,7 +70,10 @@ class CausalLimit:
 
     def __repr__(self) -> str:
         new = len(self) - (0 if self._run is None else len(self._run.classes))
-        return f"CausalLimit({self.rule!r}): {count(len(self), 'token')}, {new} new since the last limit"
+        return (
+            f"CausalLimit({self.rule!r}): {count(len(self), 'token')}, {new} new since"
+            " the last limit"
+        )
 
     def append(self, tokens: Array) -> None:
         """Append a token of shape (d,), or several of shape (m, d). The work is done by

@@ -54,7 +54,10 @@ class Report(NamedTuple):
     emerged: tuple[int, ...] = ()  # layer from which each leader leads
 
     def __str__(self) -> str:
-        size = f"{self.tokens} tokens, {self.layers} layers, {self.inequalities} inequalities tested."
+        size = (
+            f"{self.tokens} tokens, {self.layers} layers, {self.inequalities}"
+            " inequalities tested."
+        )
         good = (
             "Accepted"
             if self.sample is None
@@ -91,9 +94,11 @@ def check(document: Any, *, sample: int | None = None) -> Report:
     ) as problem:  # of reading any JSON
         return Report(
             False,
-            str(problem)
-            if type(problem) is ValueError
-            else f"malformed, {problem!r:.80}",
+            (
+                str(problem)
+                if type(problem) is ValueError
+                else f"malformed, {problem!r:.80}"
+            ),
         )
 
 

@@ -129,8 +129,14 @@ class ConstructedClassifier(Layered):
     is_exact = True
 
     def __repr__(self) -> str:
-        size = f"{self.counts['blocks']} blocks with {self.counts['parameters']} parameters"
-        return f"Classifies {self.counts['sequences']} sequences exactly by {size}. It memorises them."
+        size = (
+            f"{self.counts['blocks']} blocks with {self.counts['parameters']}"
+            " parameters"
+        )
+        return (
+            f"Classifies {self.counts['sequences']} sequences exactly by {size}. It"
+            " memorises them."
+        )
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         return self.blocks[min(int(at), len(self.blocks) - 1)].attention(

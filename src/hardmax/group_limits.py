@@ -74,7 +74,10 @@ class GroupLimit:
         """State in a sentence whether the limit is proved, and since which layer."""
         if not self.certified:
             return f"Not certified within {count(self.layer, 'layer')}. {self.reason}"
-        return f"Certified at layer {self.layer}. {count(len(self.points), 'group')} of {len(self.tokens)} tokens."
+        return (
+            f"Certified at layer {self.layer}. {count(len(self.points), 'group')} of"
+            f" {len(self.tokens)} tokens."
+        )
 
     def exact(self) -> AnyArray:
         """Return the limits as an (n, d) array of Fractions. An `InputError` without a
@@ -82,7 +85,8 @@ class GroupLimit:
         """
         if not self.certified:
             raise InputError(
-                f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`."
+                f"Exact limits need a certificate. Got: {self.status} Raise"
+                " `max_layers`."
             )
         return self._exact
 

@@ -175,7 +175,8 @@ class HullCache:
         """
         advice = "Append the keys that stay to a new cache."
         raise InputError(
-            f"A HullCache must keep its keys, as they hide others. Got `evict({number!r})`. {advice}"
+            "A HullCache must keep its keys, as they hide others. Got"
+            f" `evict({number!r})`. {advice}"
         )
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -92,7 +92,10 @@ class Limits(Comparable, LazySequence[Limit]):
         """State in a sentence for how many token sets the limit is proved, and why not
         for the others.
         """
-        proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
+        proved = (
+            f"Certified for {int(self.certified.sum())} of"
+            f" {count(len(self), 'token set')}"
+        )
         if self.certified.any():
             proved += f", the last at layer {int(self.layer[self.certified].max())}"
         reasons = dict.fromkeys(
@@ -213,7 +216,10 @@ def check_rule(rule: Hardmax) -> None:
             advice,
         )
     if not rule.normalize:
-        got = "`normalize=False`, where tokens grow by 1 + alpha per layer and have no limit"
+        got = (
+            "`normalize=False`, where tokens grow by 1 + alpha per layer and have no"
+            " limit"
+        )
         advice = "Leaders and sets are the same with normalisation."
         raise ParameterError("rule", "have `normalize=True` for a limit", got, advice)
 
@@ -251,7 +257,10 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
     if len(missing):
         i, k = missing[0]
         j = np.flatnonzero(seen[i] & seen[:, k])[0]
-        got = f"a mask in which token {i} sees {j}, token {j} sees {k}, but token {i} does not see {k}"
+        got = (
+            f"a mask in which token {i} sees {j}, token {j} sees {k}, but token {i}"
+            f" does not see {k}"
+        )
         advice = (
             "Under other masks, such as sliding windows, a leader may begin to follow."
         )

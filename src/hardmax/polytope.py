@@ -35,7 +35,10 @@ class Polytope:
 
     def __repr__(self) -> str:
         number, d = self.vertices.shape
-        return f"Polytope of dimension {self.dimension} with {number} vertices in dimension {d}"
+        return (
+            f"Polytope of dimension {self.dimension} with {number} vertices in"
+            f" dimension {d}"
+        )
 
     def __getstate__(self) -> dict[str, FloatArray]:
         return {
@@ -88,7 +91,8 @@ class Polytope:
         """
         if self.dimension > 2:
             raise InputError(
-                f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`."
+                f"Only a polygon has an outline. Got dimension {self.dimension}. Use"
+                " `facets`."
             )
         if self.dimension < 2:
             return np.arange(len(self.vertices))

@@ -267,7 +267,10 @@ def simulate(
         _differentiable(times, kept),
     )
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
-        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
+        must = (
+            "go with Hardmax, by itself or as a head with coordinates of its own, and"
+            " without gradients"
+        )
         raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
     return _run(job)
 

@@ -78,7 +78,10 @@ class TemperatureCertificate:
             format_up(float(self.distances[-1]), 2),
         )
         beta = format_up(self.beta, 3)
-        return f"From beta = {beta} on softmax follows hardmax for {ran}, at a distance of at most {distance}."
+        return (
+            f"From beta = {beta} on softmax follows hardmax for {ran}, at a distance of"
+            f" at most {distance}."
+        )
 
 
 class _Layers:

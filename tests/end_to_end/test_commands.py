@@ -52,7 +52,10 @@ PRINTED = [
     (
         "simulate emerging-leader",
         0,
-        r"Ran 30 layers on 8 tokens of .* 3 leaders; the last one appeared at layer 1\.",
+        (
+            r"Ran 30 layers on 8 tokens of .* 3 leaders; the last one appeared at"
+            r" layer 1\."
+        ),
     ),
     ("simulate emerging-leader", 0, r".*1 +\(-0.05556, 0.1389\) +1 +0.0154"),
     ("simulate triangle --causal", 0, ".*Every token is decided since layer 0"),
@@ -498,7 +501,7 @@ def test_reproduce_all_skips_figures_that_lack_a_package(run, monkeypatch) -> No
     assert code == 0
     assert "spectra_heads.png" in out
     assert (
-        err
-        == "Skipped reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install 'hardmax[text]'.\n"
+        err == "Skipped reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install"
+        " 'hardmax[text]'.\n"
     )
     assert run("reproduce", "reviews")[0] == 2

@@ -59,7 +59,8 @@ def test_without_leaders_it_lists_the_tokens_that_can_lead(control, tmp_path) ->
     code, out, _ = control("tokens.csv", "--out", "able.json")
     assert code == 0
     assert out.startswith(
-        "7 of 25 tokens can lead at layer 0 for some A (Theorem 5): 0, 3, 4, 13, 18, 19, 23\n"
+        "7 of 25 tokens can lead at layer 0 for some A (Theorem 5): 0, 3, 4, 13, 18,"
+        " 19, 23\n"
     )
     able = {
         "format": "hardmax-can-lead-1",

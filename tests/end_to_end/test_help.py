@@ -93,7 +93,8 @@ def test_help_is_that_of_the_snapshot(run, monkeypatch):
     written = SNAPSHOT.read_text(encoding="utf-8")
     if written.split("\n", 1)[0] != parts[0]:
         pytest.skip(
-            f"help.txt was written with {written.splitlines()[0]}, whose layout may differ"
+            f"help.txt was written with {written.splitlines()[0]}, whose layout may"
+            " differ"
         )
     assert text == written
 

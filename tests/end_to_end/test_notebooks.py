@@ -57,8 +57,8 @@ def test_the_card_of_a_trajectory(trajectory):
     said = words(shown(trajectory))
     assert trajectory.status in said
     assert (
-        "rule Hardmax(alpha=0.5) saved 4, layer 0 to layer 3 tokens 6 by 2 leaders 0, 1, 2, 3"
-        in said
+        "rule Hardmax(alpha=0.5) saved 4, layer 0 to layer 3 tokens 6 by 2 leaders 0,"
+        " 1, 2, 3" in said
     )
     flow = hm.simulate(SQUARE, hm.SelfAttention(V=np.eye(2)), times=[0, 1])
     assert "V=[[1.0, 0.0], [0.0, 1.0]]" in words(shown(flow))
@@ -185,9 +185,11 @@ PLOTS = {
     "layer": lambda trajectory, classifier: trajectory.plot(2),
     "limit": lambda trajectory, classifier: hm.limit(SQUARE, RULE).plot(),
     "function": lambda trajectory, classifier: hm.draw.plot_layers(trajectory),
-    "explanation": lambda trajectory, classifier: classifier.explain(
-        "a good film"
-    ).plot(kind="words"),
+    "explanation": (
+        lambda trajectory, classifier: classifier.explain("a good film").plot(
+            kind="words"
+        )
+    ),
 }
 
 
@@ -241,7 +243,8 @@ def test_the_playground_replies_to_messages():
     assert isinstance(widget, PlaygroundWidget)
     assert (
         repr(widget)
-        == "Playground of 4 tokens of dimension 2; .tokens holds the tokens after all edits."
+        == "Playground of 4 tokens of dimension 2; .tokens holds the tokens after all"
+        " edits."
     )
     assert "triangle" in receive(widget, "options", {})["configurations"]
     found = receive(widget, "scene", {"scene": widget.scene})
@@ -387,9 +390,15 @@ def test_widgets_draw_and_answer_in_a_browser(classifier):
 
 
 CELLS = [
-    "import json, pathlib\nimport hardmax as hm\nwidget = hm.playground([[1.0, 0.2], [0.1, 0.9], [-0.8, -0.6]])",
-    "def save(change):\n    pathlib.Path('seen.json').write_text(json.dumps(widget.tokens.tolist()))\n"
-    "widget.observe(save, 'scene')\nwidget",
+    (
+        "import json, pathlib\nimport hardmax as hm\nwidget = hm.playground([[1.0,"
+        " 0.2], [0.1, 0.9], [-0.8, -0.6]])"
+    ),
+    (
+        "def save(change):\n   "
+        " pathlib.Path('seen.json').write_text(json.dumps(widget.tokens.tolist()))\nwidget.observe(save,"
+        " 'scene')\nwidget"
+    ),
     "hm.pretrained('imdb-2d').explain('a dreadful film').show()",
 ]
 

@@ -59,8 +59,8 @@ def test_a_page_loads_nothing(solid, tmp_path: Path) -> None:
     assert repr(hm.classify(V=np.eye(3))) in page
     assert "Stars lead at the end; colours: clusters at the end of the run" in page
     assert (
-        "shaded: hull. Drag to turn, point at a token for its number, cluster and leader."
-        in page
+        "shaded: hull. Drag to turn, point at a token for its number, cluster and"
+        " leader." in page
     )
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
@@ -88,7 +88,8 @@ def test_reports_escape_their_title_and_load_nothing(solid) -> None:
         assert not re.search(r"""(src|href)=["'](?!data:)""", page)
         for other in (page, interactive(run)):
             assert other.endswith(
-                f'<p class="other">Made by hardmax {hm.__version__}.</p></body></html>\n'
+                '<p class="other">Made by hardmax'
+                f" {hm.__version__}.</p></body></html>\n"
             )
     assert repr(hm.classify(np.eye(3))) in trajectory_page(solid, "x")
 
@@ -97,8 +98,8 @@ def test_reports_have_a_player_if_there_are_several_frames(edges) -> None:
     page = trajectory_page(edges, "x")
     assert "mount(document.getElementById" in page
     assert (
-        "Stars lead; colours: the token followed; white: several; shaded: hull of the leaders. Drag"
-        in page
+        "Stars lead; colours: the token followed; white: several; shaded: hull of the"
+        " leaders. Drag" in page
     )
     assert 'alt="x: layers"' not in page
     for colour, mark, point in (

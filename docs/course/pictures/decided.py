@@ -21,7 +21,10 @@ def page() -> Page:
     for k in range(LAYERS + 1):
         done = (trajectory.decided >= 0) & (trajectory.decided <= k)
         leads = np.flatnonzero((trajectory.emerged >= 0) & (trajectory.emerged <= k))
-        said = f"Layer {k}: {len(leads)} leaders; the limit of {done.sum()} of {len(tokens)} tokens is proved."
+        said = (
+            f"Layer {k}: {len(leads)} leaders; the limit of {done.sum()} of"
+            f" {len(tokens)} tokens is proved."
+        )
         texts = [
             f"token {i}: decided at layer {layer}"
             for i, layer in enumerate(trajectory.decided)
@@ -49,6 +52,9 @@ def page() -> Page:
         plane(low, high, label="tokens"),
         title="From which layer on is the limit proved?",
         slider="Layer ",
-        legend="Stars are leaders. A filled circle is decided: it is proved that it goes straight to the leader of its "
-        "colour, along the light line. A hollow circle may still change its leader. Shaded: the polytope K.",
+        legend=(
+            "Stars are leaders. A filled circle is decided: it is proved that it goes"
+            " straight to the leader of its colour, along the light line. A hollow"
+            " circle may still change its leader. Shaded: the polytope K."
+        ),
     )

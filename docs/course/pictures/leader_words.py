@@ -23,8 +23,14 @@ def page() -> Page:
             len(whole) - len(why.highlights)
         )
         top = [leading.word for leading in why.leading()[:3]]
-        said = f"“{TEXT[:end]}”\nLogit {why.logit:+.2f} = bias {why.bias:+.2f} and the bars {why.logit - why.bias:+.2f}: "
-        said += f"{why.prediction}, {why.probability:.0%}. Lead in most heads: {', '.join(f'“{word}”' for word in top)}."
+        said = (
+            f"“{TEXT[:end]}”\nLogit {why.logit:+.2f} = bias {why.bias:+.2f} and the"
+            f" bars {why.logit - why.bias:+.2f}: "
+        )
+        said += (
+            f"{why.prediction}, {why.probability:.0%}. Lead in most heads:"
+            f" {', '.join(f'“{word}”' for word in top)}."
+        )
         frames.append(
             Frame(
                 str(len(why.highlights)), said, [[round(value, 4) for value in values]]
@@ -42,7 +48,10 @@ def page() -> Page:
         bars | {"positive": BLUE, "negative": ORANGE},
         title="A review, read word by word",
         slider="Words and punctuation read: ",
-        legend="Bars: the contribution of each word to the logit, blue for pos, orange for neg. They change as more "
-        "words are read, because leaders change and n-grams contribute, too. The bars and the bias sum to the logit.",
+        legend=(
+            "Bars: the contribution of each word to the logit, blue for pos, orange for"
+            " neg. They change as more words are read, because leaders change and"
+            " n-grams contribute, too. The bars and the bias sum to the logit."
+        ),
         start=len(frames) - 1,
     )

@@ -24,14 +24,23 @@ def page() -> Page:
     n, C = len(found.pieces), compute_cosines(found.states)
     frames = []
     for layer in (0, *found.layers):
-        said = f"Layer {layer}: {found.effective_clusters[layer]:.1f} effective clusters, mean cosine "
-        said += f"{found.mean_cosine[layer]:.2f}, {len(found.leaders[layer])} leaders of {n}."
+        said = (
+            f"Layer {layer}: {found.effective_clusters[layer]:.1f} effective clusters,"
+            " mean cosine "
+        )
+        said += (
+            f"{found.mean_cosine[layer]:.2f}, {len(found.leaders[layer])} leaders of"
+            f" {n}."
+        )
         shares = [0.0] * n
         if layer:
             (best, share), *_ = found.most_attended(layer, 1)
             shares = found.attention_shares[layer - 1].round(4).tolist()
             distance = found.boolean_distance[layer - 1].mean()
-            said += f"\nBoolean distance of attention {distance:.2f}; {found.pieces[best]} gets {share:.0%} of it."
+            said += (
+                f"\nBoolean distance of attention {distance:.2f}; {found.pieces[best]}"
+                f" gets {share:.0%} of it."
+            )
         else:
             said += "\nThe embeddings, before any attention."
         frames.append(Frame(str(layer), said, [C[layer].round(3).tolist(), shares]))
@@ -60,6 +69,9 @@ def page() -> Page:
         title="MiniLM on one sentence",
         slider="Layer ",
         start=1,
-        legend="Left: the cosine between the hidden states of each two word pieces; bright where their directions are "
-        "close. Right: the part of all attention in this layer that each word piece gets.",
+        legend=(
+            "Left: the cosine between the hidden states of each two word pieces; bright"
+            " where their directions are close. Right: the part of all attention in"
+            " this layer that each word piece gets."
+        ),
     )

@@ -64,7 +64,8 @@ def page(
         f'<h1>{escape(title)}</h1>{embed(data)}<p class="legend">{escape(legend)}</p>'
     )
     return Page(
-        f'<!doctype html><html lang="en"><head>{head}{view}</head><body>{body}</body></html>'
+        "<!doctype html><html"
+        f' lang="en"><head>{head}{view}</head><body>{body}</body></html>'
     )
 
 

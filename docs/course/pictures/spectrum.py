@@ -42,6 +42,8 @@ def page() -> Page:
         plane([-5, -HIGH], [5, HIGH], label="rescaled tokens"),
         title="Thirty tokens under V = diag(1, μ)",
         slider="Second eigenvalue μ = ",
-        legend="Circles: rescaled tokens z at t = 8, with their paths from t = 0. Colours: clusters in the "
-        "leading directions of V; grey: alone.",
+        legend=(
+            "Circles: rescaled tokens z at t = 8, with their paths from t = 0. Colours:"
+            " clusters in the leading directions of V; grey: alone."
+        ),
     )

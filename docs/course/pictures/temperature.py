@@ -45,7 +45,10 @@ def page() -> Page:
         colours = cluster_colours(groups(Z[-1]))
         places = groups(Z[-1]).max() + 1
         off = np.linalg.norm(Z[-1] - limit.tokens, axis=1).max()
-        said = f"Temperature {temperature:g}: {places} place{'s' if places > 1 else ''} after {LAYERS} layers. "
+        said = (
+            f"Temperature {temperature:g}: {places} place{'s' if places > 1 else ''}"
+            f" after {LAYERS} layers. "
+        )
         said += f"Farthest from its limit under hardmax: {off:.2f}."
         paths = lines(Z.swapaxes(0, 1))
         frames.append(
@@ -62,8 +65,11 @@ def page() -> Page:
         ),
         title="The same forty tokens at falling temperature",
         slider="Temperature ",
-        legend="Circles: tokens after 30 layers, in one colour where they are joined by steps shorter than 0.1, "
-        "with their paths from the start. Pale stars: the leaders of hardmax, which is temperature 0.",
+        legend=(
+            "Circles: tokens after 30 layers, in one colour where they are joined by"
+            " steps shorter than 0.1, with their paths from the start. Pale stars: the"
+            " leaders of hardmax, which is temperature 0."
+        ),
     )
 
 

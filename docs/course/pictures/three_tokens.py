@@ -28,7 +28,10 @@ def frame(t: float) -> Frame:
         [i for i, C in enumerate(trajectory.sets(0)) if C.tolist() == [i]],
         tokens[2],
     )
-    said = f"{'Token' if len(leaders) == 1 else 'Tokens'} {listed(leaders)} {'leads' if len(leaders) == 1 else 'lead'}."
+    said = (
+        f"{'Token' if len(leaders) == 1 else 'Tokens'} {listed(leaders)}"
+        f" {'leads' if len(leaders) == 1 else 'lead'}."
+    )
     others = [i for i in range(3) if i not in leaders]
     said += "".join(f" Token {i} follows {listed(sets[i])}." for i in others)
     unit = third / np.linalg.norm(third)
@@ -71,6 +74,9 @@ def page() -> Page:
         title="Move token 2: which token does each one follow?",
         start=18,
         slider="Position of token 2: ",
-        legend="Stars are leaders. Each token has the colour of the token it follows; arrows point to it. Dashed: the "
-        "direction of token 2, and the perpendicular through the token it follows.",
+        legend=(
+            "Stars are leaders. Each token has the colour of the token it follows;"
+            " arrows point to it. Dashed: the direction of token 2, and the"
+            " perpendicular through the token it follows."
+        ),
     )

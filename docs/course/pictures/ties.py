@@ -64,7 +64,10 @@ def page() -> Page:
     frames = []
     for k in range(LAYERS + 1):
         right, wrong = exact.sets(k)[4].tolist(), history[k][4]
-        said = f"Layer {k}: the middle token follows {listed(right)} (exact), and {listed(wrong)} by comparing "
+        said = (
+            f"Layer {k}: the middle token follows {listed(right)} (exact), and"
+            f" {listed(wrong)} by comparing "
+        )
         said += "floats with ==."
         left = panel(exact.array[: k + 1], right, -4.0)
         frames.append(
@@ -79,6 +82,9 @@ def page() -> Page:
         plane([-7.6, -3.6], [7.6, 4.1], label="two runs of five tokens", hidden=True),
         title="The same tie twice: exact, and by comparing floats",
         slider="Layer ",
-        legend="Stars are the corners 0 to 3 of a square, which lead. The middle token is level with two of them. "
-        "It is white while it follows both, and has the colour of the corner it follows alone.",
+        legend=(
+            "Stars are the corners 0 to 3 of a square, which lead. The middle token is"
+            " level with two of them. It is white while it follows both, and has the"
+            " colour of the corner it follows alone."
+        ),
     )

@@ -37,7 +37,10 @@ def to_python(scene: Scene) -> str:
     """Return lines of Python that compute the result of a scene with the tolerances of
     the app.
     """
-    tokens = 'np.loadtxt("hardmax.csv", delimiter=",", skiprows=1, ndmin=2)  # exported as CSV at layer 0'
+    tokens = (
+        'np.loadtxt("hardmax.csv", delimiter=",", skiprows=1, ndmin=2)  # exported as'
+        " CSV at layer 0"
+    )
     if scene.tokens.size <= MAX_WRITTEN:
         tokens = f"np.array({json.dumps(scene.tokens.tolist())})"
     lines = ["import numpy as np", "import hardmax as hm", "", f"tokens = {tokens}"]

@@ -94,7 +94,10 @@ class PlaygroundWidget(Widget):
 
     def __repr__(self) -> str:
         n, d = self.tokens.shape
-        return f"Playground of {n} tokens of dimension {d}; .tokens holds the tokens after all edits."
+        return (
+            f"Playground of {n} tokens of dimension {d}; .tokens holds the tokens after"
+            " all edits."
+        )
 
 
 class ExplanationWidget(Widget):
@@ -197,8 +200,9 @@ def _describe_rule(rule: Rule | None) -> dict[str, Any]:
             "causal": rule.causal,
         }
     must = (
-        "be Hardmax, Softmax, Localmax with a constant absolute tolerance, FrankWolfe with one step below 1, "
-        "SelfAttention with V only, or a normalised Sphere with a constant beta"
+        "be Hardmax, Softmax, Localmax with a constant absolute tolerance, FrankWolfe"
+        " with one step below 1, SelfAttention with V only, or a normalised Sphere with"
+        " a constant beta"
     )
     raise ParameterError(
         "rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others."
@@ -216,6 +220,9 @@ def explanation_widget(explanation: Explanation) -> ExplanationWidget:
             "An explanation must have a text to be shown. Got an empty text."
         )
     if isinstance(explanation.text, RowText | VectorText):
-        must = "An explanation must be that of a text alone, as words of the widget are edited."
+        must = (
+            "An explanation must be that of a text alone, as words of the widget are"
+            " edited."
+        )
         raise InputError(f"{must} Got vectors, or a row with columns. Use `to_html`.")
     return ExplanationWidget(explanation)

@@ -89,10 +89,12 @@ def answer(
         "dimension": view.dimension,
         "axes": describe_axes(view),
         "equal": view.equal,
-        "movable": scene.d <= 2
-        and view.basis is None
-        and view.unit == 1
-        and view.log_beyond is None,
+        "movable": (
+            scene.d <= 2
+            and view.basis is None
+            and view.unit == 1
+            and view.log_beyond is None
+        ),
         "many": scene.n > MANY_TOKENS,
         "notes": [],
         "sphere": describe_sphere(scene.d) if scene.rule == "sphere" else [],
@@ -353,7 +355,8 @@ def _add_overlays(
             ]
         else:
             header["notes"].append(
-                f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,} tokens."
+                f"Cells are drawn for hardmax in the plane, for up to {MAX_CELLS:,}"
+                " tokens."
             )
     if "ellipse" in wanted and plane and not trajectory.rule.continuous:
         header["ellipse"] = describe_ellipse(scene)
@@ -389,7 +392,8 @@ def pull_ellipse(scene: Scene, axis: int, end: FloatArray) -> FloatArray:
     length = float(np.linalg.norm(end))
     if not 1e-3 * radius <= length <= 1e3 * radius:
         raise InputError(
-            "The handle must stay near the ellipse. Got a point too near or too far. Drag it less."
+            "The handle must stay near the ellipse. Got a point too near or too far."
+            " Drag it less."
         )
     direction = end / length
     frame = np.stack([direction, [-direction[1], direction[0]]], axis=1)
@@ -475,11 +479,13 @@ def choose_matrix(scene: Scene, stopped: Stopped = lambda: False) -> dict[str, A
     """Return an A under which the wanted tokens lead, or the reason why there is none."""
     if not scene.wanted:
         raise InputError(
-            "At least one token must be chosen to lead. Got none. Select a token and press the button."
+            "At least one token must be chosen to lead. Got none. Select a token and"
+            " press the button."
         )
     if scene.n > MAX_CONTROLLED:
         raise InputError(
-            f"A is chosen for up to {MAX_CONTROLLED} tokens. Got {scene.n:,}. Use fewer tokens."
+            f"A is chosen for up to {MAX_CONTROLLED} tokens. Got {scene.n:,}. Use fewer"
+            " tokens."
         )
     result = hm.control.choose_A(
         scene.tokens, leaders=list(scene.wanted), progress=watch(stopped)
@@ -536,22 +542,29 @@ def list_tour() -> list[dict[str, Any]]:
     return [
         {
             "title": "One leader",
-            "text": "Each token attends to the token with the largest projection on its own direction. Here this is "
-            "the star, for all tokens. Press Play. Then drag the star inwards until another token leads.",
+            "text": (
+                "Each token attends to the token with the largest projection on its own"
+                " direction. Here this is the star, for all tokens. Press Play. Then"
+                " drag the star inwards until another token leads."
+            ),
             "scene": {"tokens": one},
             "control": "play",
         },
         {
             "title": "A polytope",
-            "text": "Three leaders do not move, and the other tokens gather around them. The shaded polygon is the "
-            "convex hull of the leaders.",
+            "text": (
+                "Three leaders do not move, and the other tokens gather around them."
+                " The shaded polygon is the convex hull of the leaders."
+            ),
             "scene": {"tokens": hm.configuration("triangle").tolist()},
             "control": "play",
         },
         {
             "title": "A leader emerges",
-            "text": "One token becomes a leader after the first layer. Crosses mark the limit of each token. The panel "
-            "names the theorem that proves it.",
+            "text": (
+                "One token becomes a leader after the first layer. Crosses mark the"
+                " limit of each token. The panel names the theorem that proves it."
+            ),
             "scene": {
                 "tokens": hm.configuration("emerging-leader").tolist(),
                 "overlays": ["trails", "polytope", "limit"],
@@ -560,8 +573,11 @@ def list_tour() -> list[dict[str, Any]]:
         },
         {
             "title": "Softmax becomes hardmax",
-            "text": "With softmax each token attends to all tokens a little. Decrease the temperature to 0: the tokens "
-            "separate, because softmax at temperature 0 is hardmax.",
+            "text": (
+                "With softmax each token attends to all tokens a little. Decrease the"
+                " temperature to 0: the tokens separate, because softmax at temperature"
+                " 0 is hardmax."
+            ),
             "scene": {
                 "tokens": hm.configuration("square").tolist(),
                 "rule": "softmax",
@@ -571,8 +587,10 @@ def list_tour() -> list[dict[str, Any]]:
         },
         {
             "title": "Choose A",
-            "text": "The leaders depend on the matrix A, drawn as an ellipse. Drag its handles. Or select a token, "
-            "choose it as a leader, and press Find A.",
+            "text": (
+                "The leaders depend on the matrix A, drawn as an ellipse. Drag its"
+                " handles. Or select a token, choose it as a leader, and press Find A."
+            ),
             "scene": {"tokens": ball, "overlays": ["trails", "polytope", "ellipse"]},
             "control": "ellipse",
         },

@@ -36,7 +36,10 @@ def spell_problem(problem: Exception, spell: Spell) -> str:
     those that it has not.
     """
     if isinstance(problem, ParameterError):
-        return f"{respell(problem.problem, spell)} {keep_followable(problem.advice, spell)}".rstrip()
+        return (
+            f"{respell(problem.problem, spell)}"
+            f" {keep_followable(problem.advice, spell)}".rstrip()
+        )
     return respell(str(problem), spell)
 
 

@@ -103,7 +103,8 @@ class Scene:
         """
         if not isinstance(data, Mapping):
             raise InputError(
-                "A scene must be a JSON object. Got something else. Load the page again."
+                "A scene must be a JSON object. Got something else. Load the page"
+                " again."
             )
         usual: dict[str, Any] = {each.name: each.default for each in fields(cls)} | {
             "tokens": None

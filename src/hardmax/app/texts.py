@@ -220,7 +220,10 @@ def describe(explanation: Explanation) -> str:
     if not explanation.text.strip():
         return "Type a text: it is classified while you type."
     unknown = "" if explanation.known else ": the text has no word that the model knows"
-    return f"{explanation.prediction.capitalize()}, probability {percent(explanation.probability)}{unknown}."
+    return (
+        f"{explanation.prediction.capitalize()}, probability"
+        f" {percent(explanation.probability)}{unknown}."
+    )
 
 
 def describe_change(model: Model, text: Text) -> str:
@@ -231,8 +234,14 @@ def describe_change(model: Model, text: Text) -> str:
         return ""
     before, after = explain(model, text.typed), explain(model, text.read)
     same = "still" if before.prediction == after.prediction else "now"
-    count = f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} removed or replaced"
-    change = f"the logit changes from {_along(before, before.logits):+.2f} to {_along(after, after.logits):+.2f}"
+    count = (
+        f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} removed or"
+        " replaced"
+    )
+    change = (
+        f"the logit changes from {_along(before, before.logits):+.2f} to"
+        f" {_along(after, after.logits):+.2f}"
+    )
     return f"{count}: {change}, {same} {after.prediction}."
 
 
@@ -401,7 +410,10 @@ def compare(model: Model, first: Text, second: Text) -> dict[str, Any]:
         if one.prediction == other.prediction
         else f"The first text is {label}, the second"
     )
-    change = f"From the first to the second, the logit for {label} changes by {total:+.2f}: the sum of the last column."
+    change = (
+        f"From the first to the second, the logit for {label} changes by {total:+.2f}:"
+        " the sum of the last column."
+    )
     return {
         "sentence": f"{verb} {other.prediction}. {change}",
         "rows": rows,
@@ -479,7 +491,8 @@ def _check_unpacked_size(shown: str, data: bytes) -> None:
             size = sum(part.file_size for part in packed.infolist())
     except zipfile.BadZipFile:
         raise InputError(
-            f"{shown} must be an Excel file. Got something else. Save it again as .xlsx."
+            f"{shown} must be an Excel file. Got something else. Save it again as"
+            " .xlsx."
         ) from None
     if size > MAX_UNPACKED_BYTES:
         must = f"have at most {MAX_UNPACKED_BYTES // 10**6} MB when unpacked"

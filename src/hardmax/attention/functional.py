@@ -203,7 +203,10 @@ class HardmaxAttention(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Return the parameters that `print` shows."""
-        return f"causal={self.causal}, gradient={self.gradient!r}, temperature={self.temperature}"
+        return (
+            f"causal={self.causal}, gradient={self.gradient!r},"
+            f" temperature={self.temperature}"
+        )
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -371,8 +374,8 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         )
     if causal and q.shape[-2] != k.shape[-2]:
         raise InputError(
-            f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
-            "Leave `causal` out, or use a `mask`."
+            f"`causal` attention must have as many queries as keys. Got {q.shape[-2]}"
+            f" and {k.shape[-2]}. Leave `causal` out, or use a `mask`."
         )
 
 
@@ -416,8 +419,9 @@ class Attend(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         raise InputError(
-            "`hardmax_attention` must be differentiated backwards. Got forward-mode differentiation (`jvp`). "
-            "Use `torch.func.vjp`, or `tolerance=0.0`, which takes operations of torch."
+            "`hardmax_attention` must be differentiated backwards. Got forward-mode"
+            " differentiation (`jvp`). Use `torch.func.vjp`, or `tolerance=0.0`, which"
+            " takes operations of torch."
         )
 
     @staticmethod
@@ -511,9 +515,10 @@ def _attend(
         out, found = cpu.attend(
             q.flatten(0, -3), k.flatten(0, -3), v.flatten(0, -3), mask, causal
         )
-        return out.resize_(
-            *q.shape[:-1], v.shape[-1]
-        ), found  # not a view, which autograd would not let users change
+        return (
+            out.resize_(*q.shape[:-1], v.shape[-1]),
+            found,
+        )  # not a view, which autograd would not let users change
     from hardmax.attention import gpu
 
     found = new_record(q, k, mask, causal)

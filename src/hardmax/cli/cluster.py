@@ -52,7 +52,8 @@ def cluster(
         str,
         option(
             "--features",
-            "graph: eigenvectors of the graph of nearest neighbours; points: the points.",
+            "graph: eigenvectors of the graph of nearest neighbours; points: the"
+            " points.",
         ),
     ] = "graph",
     n_neighbors: Annotated[
@@ -73,7 +74,8 @@ def cluster(
         float | None,
         option(
             "--noise",
-            "Noise threshold (density ratio), such as 20: points in sparser places get -1.",
+            "Noise threshold (density ratio), such as 20: points in sparser places"
+            " get -1.",
         ),
     ] = None,
     center: Annotated[
@@ -186,7 +188,10 @@ def _fit(clustering: "HardmaxClustering", X: FloatArray) -> "HardmaxClustering":
 
 def _print(found: "HardmaxClustering", result: dict[str, Any], X: FloatArray) -> None:
     sizes = np.bincount(found.labels_[found.labels_ >= 0], minlength=found.n_clusters_)
-    numbers = f"{count(len(sizes), 'cluster')} of {count(len(X), 'point')}, at granularity {result['granularity']:.3g}"
+    numbers = (
+        f"{count(len(sizes), 'cluster')} of {count(len(X), 'point')}, at granularity"
+        f" {result['granularity']:.3g}"
+    )
     proof = (
         "The limit of every point is proved"
         if result["certified"]

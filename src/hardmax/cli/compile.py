@@ -80,7 +80,8 @@ def _compile_for_gpu() -> None:
         from hardmax.attention.gpu_compile import compile_ahead
     except ImportError as problem:
         output.say(
-            f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})"
+            "GPU kernels: not compiled, because this version of Triton is not"
+            f" supported ({problem})"
         )
         return
     with output.progress_bar("GPU kernels") as progress:
@@ -94,7 +95,10 @@ def _compile_one(kernel: str) -> str:
     RUNS[kernel]()
     module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
     made = sum(getattr(import_module(module), function).stats.cache_misses.values())
-    return f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'already compiled'}"
+    return (
+        f"{kernel}:"
+        f" {f'{time.perf_counter() - start:.1f} s' if made else 'already compiled'}"
+    )
 
 
 def _search(kernel: str, d: int) -> None:

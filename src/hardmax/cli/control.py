@@ -49,14 +49,16 @@ def control(
         bool,
         option(
             "--limit",
-            "No other leaders in the limit: search for A, and verify each candidate by its limit.",
+            "No other leaders in the limit: search for A, and verify each candidate by"
+            " its limit.",
         ),
     ] = False,
     prefer: Annotated[
         str,
         option(
             "--prefer",
-            "margin: the A with the largest margin; identity: the A closest to the identity.",
+            "margin: the A with the largest margin; identity: the A closest to the"
+            " identity.",
         ),
     ] = "margin",
     margin: Annotated[
@@ -117,7 +119,10 @@ def control(
         _print_can_lead(tokens, json, files)
         return
     if steer and (only or prefer != "margin" or margin is not None):
-        must = "go without --only, --prefer and --margin, as it takes the first A without other leaders"
+        must = (
+            "go without --only, --prefer and --margin, as it takes the first A without"
+            " other leaders"
+        )
         raise ParameterError("steer", must, "one of them", "Leave it out.")
     if len(steps) > 1 and not steer:
         raise ParameterError(
@@ -219,8 +224,10 @@ def _format_indices(numbers: IntArray) -> str:
 
 def _save_matrix(A: AnyArray, path: Path) -> None:
     with written_whole(path) as temporary, temporary.open("wb") as file:
-        np.save(file, A) if path.suffix.lower() == ".npy" else np.savetxt(
-            file, A, delimiter=","
+        (
+            np.save(file, A)
+            if path.suffix.lower() == ".npy"
+            else np.savetxt(file, A, delimiter=",")
         )
 
 

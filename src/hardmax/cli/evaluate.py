@@ -198,9 +198,11 @@ def measure(
     index, logits = truth.argmax(axis=1), class_logits(model.remove_offset(scores))
     return result | {
         "loss": cross_entropy(logits, index, np.ones(len(index))),
-        "confusion": confusion_matrix(
-            index, found.argmax(axis=1), labels=range(len(classes))
-        ).tolist(),
+        "confusion": (
+            confusion_matrix(
+                index, found.argmax(axis=1), labels=range(len(classes))
+            ).tolist()
+        ),
         "coverage": coverage(model.certainty(scores), right),
     }
 
@@ -219,8 +221,9 @@ def _check_labels(
             map(repr, dict.fromkeys(chain.from_iterable(unknown[: output.MAX_ROWS])))
         )
         raise InputError(
-            f"The labels of {name} must be those of the model: {', '.join(classes)}. "
-            f"Got {some} in {len(unknown)} of {len(sets)} rows. Rename them, or drop those rows."
+            f"The labels of {name} must be those of the model: {', '.join(classes)}."
+            f" Got {some} in {len(unknown)} of {len(sets)} rows. Rename them, or drop"
+            " those rows."
         )
 
 
@@ -235,7 +238,8 @@ def _print(result: dict[str, Any], name: str) -> None:
         else "A prediction is right if all its labels are."
     )
     output.say(
-        f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {mean} {ending}"
+        f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}."
+        f" {mean} {ending}"
     )
     classes = [escape(label) for label in result["classes"]]
     table = zip(
@@ -266,8 +270,9 @@ def _print(result: dict[str, Any], name: str) -> None:
         output.say(f"{result['no_known_word']:,} texts have no known word.")
     if (led := result["leaders"]) is not None:
         output.say(
-            f"Leaders per text and head: mean {led['average']:.1f} (standard deviation {led['deviation']:.1f}), range "
-            f"{led['min']:.0f} to {led['max']:.0f}. {led['initial']:.0%} lead at layer 0 ({led['texts']:,} texts)."
+            f"Leaders per text and head: mean {led['average']:.1f} (standard deviation"
+            f" {led['deviation']:.1f}), range {led['min']:.0f} to {led['max']:.0f}."
+            f" {led['initial']:.0%} lead at layer 0 ({led['texts']:,} texts)."
         )
 
 

@@ -75,7 +75,8 @@ def _print(view: ExplanationView) -> None:
         _print_bars("Sentences", "sentence", view.sentences, view)
     if not view.leading:
         output.say(
-            "No leaders: no head is kept, as none helped in cross-validation. The mean of vectors decides."
+            "No leaders: no head is kept, as none helped in cross-validation. The mean"
+            " of vectors decides."
         )
         return
     title = "Leaders" if view.heads == 1 else f"Leaders, over {view.heads} heads"

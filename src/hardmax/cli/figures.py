@@ -61,7 +61,10 @@ def reproduce(
             did_you_mean(name, FIGURES, "See hardmax reproduce --list."),
         )
     if f".{file_format}" not in output.PICTURES:
-        advice = "For a movie or a page, use hardmax simulate with --out FILE.gif, FILE.mp4 or FILE.html."
+        advice = (
+            "For a movie or a page, use hardmax simulate with --out FILE.gif, FILE.mp4"
+            " or FILE.html."
+        )
         raise ParameterError(
             "file_format", "be png, svg or pdf", f"{file_format!r}", advice
         )

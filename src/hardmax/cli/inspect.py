@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from hardmax.transformers import Inspection
 
 MAX_PIECES = 12  # in a cell of a table
-MODEL = "A folder with config.json and safetensors weights, a name in the cache of transformers, or minilm."
+MODEL = (
+    "A folder with config.json and safetensors weights, a name in the cache of"
+    " transformers, or minilm."
+)
 
 
 def inspect(
@@ -28,7 +31,8 @@ def inspect(
         list[str] | None,
         options.option(
             "--hard",
-            "Replace softmax by hardmax in a layer, 3, or head, 3:0; repeat it for several.",
+            "Replace softmax by hardmax in a layer, 3, or head, 3:0; repeat it for"
+            " several.",
         ),
     ] = None,
     json: options.Json = False,
@@ -88,12 +92,18 @@ def _read_heads(entry: str, n_heads: int) -> list[tuple[Any, ...]]:
 
 def _describe_changes(changes: dict[str, Any]) -> str:
     cosine = f"{changes['cosines'][-1]:.3f}"
-    words = f"With hard heads the last hidden states have a mean cosine of {cosine} with those of softmax"
+    words = (
+        f"With hard heads the last hidden states have a mean cosine of {cosine} with"
+        " those of softmax"
+    )
     if "top_changed" in changes:
         words += (
             f", {changes['top_changed']:.0%} of the rows have another top prediction, "
         )
-        words += f"and distributions differ by {changes['distance']:.3f} (mean total variation)"
+        words += (
+            f"and distributions differ by {changes['distance']:.3f} (mean total"
+            " variation)"
+        )
     return f"{words}."
 
 
@@ -156,9 +166,11 @@ def _print_heads(result: "Inspection") -> None:
                 for kind, shares in top.items()
                 if shares[0, a]
             ),
-            f"{leading.real:.3f}"
-            if leading.imag == 0
-            else f"{leading.real:.3f} ± {abs(leading.imag):.3f}i",
+            (
+                f"{leading.real:.3f}"
+                if leading.imag == 0
+                else f"{leading.real:.3f} ± {abs(leading.imag):.3f}i"
+            ),
             f"{symmetric[0]:.3f} to {symmetric[-1]:.3f}",
         )
         rows.append(row)

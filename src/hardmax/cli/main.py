@@ -38,10 +38,14 @@ COMMANDS: dict[Callable[..., None], str] = {  # with an example for the help
     control: "hardmax control gaussian --n 20 --leaders 3,6 --out A.npy",
     cluster: "hardmax cluster points.csv --clusters 3 --out clusters.csv",
     reproduce: "hardmax reproduce fig2 --out figures",
-    inspect: 'hardmax inspect minilm "The capital of France is Paris." --out inspection.png',
+    inspect: (
+        'hardmax inspect minilm "The capital of France is Paris." --out inspection.png'
+    ),
     train: "hardmax train reviews.csv --text review --label sentiment --out my-model",
     predict: "hardmax predict --file reviews.csv --model my-model --out answers.csv",
-    explain: 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
+    explain: (
+        'hardmax explain "A wonderful film, but far too long." --out explanation.html'
+    ),
     evaluate: "hardmax evaluate reviews.csv --model my-model",
     compile_ahead: "hardmax compile",
 }
@@ -128,8 +132,9 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
         except Exception:
             traceback.print_exc()
             output.note(
-                f"This is a bug in hardmax {__version__}, not an error in the input. Please report it with the lines "
-                f"above and the command: {program} {shlex.join(arguments)}"
+                f"This is a bug in hardmax {__version__}, not an error in the input."
+                f" Please report it with the lines above and the command: {program}"
+                f" {shlex.join(arguments)}"
             )
             return BUG
     return 0

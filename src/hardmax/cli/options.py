@@ -203,8 +203,8 @@ def parse_steps(alpha: str) -> list[float | Fraction]:
 # Tokens
 
 SOURCES = (
-    "A CSV file (also .tsv, .txt, or - for standard input), a .npy file, numbers such as 0,1;1,0, or a name: "
-    f"{', '.join(CONFIGURATIONS)}."
+    "A CSV file (also .tsv, .txt, or - for standard input), a .npy file, numbers such"
+    f" as 0,1;1,0, or a name: {', '.join(CONFIGURATIONS)}."
 )
 
 
@@ -261,7 +261,10 @@ class TokenOptions:
 
 # Rules
 
-MATRIX = f"a .npy or CSV file, numbers such as 2,1;1,1, or {', '.join(MATRICES)}. Default: the identity."
+MATRIX = (
+    f"a .npy or CSV file, numbers such as 2,1;1,1, or {', '.join(MATRICES)}. Default:"
+    " the identity."
+)
 MAX_ROUNDING = 1e-12  # norms this close to 1 differ from it by rounding
 HORIZON = 15.0  # default of lambda t at the end, by which limits are visible
 

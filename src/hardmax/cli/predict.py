@@ -55,7 +55,8 @@ def predict(
         str | None,
         option(
             "--file",
-            "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with a text per line.",
+            "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with a text per"
+            " line.",
             metavar="FILE",
         ),
     ] = None,
@@ -148,7 +149,8 @@ def predict(
     output.note(table.note)
     if not (json or files):
         output.note(
-            f"Model {model}. {card_line(classifier.model_, classifier.history_, classifier.training_)}"
+            f"Model {model}."
+            f" {card_line(classifier.model_, classifier.history_, classifier.training_)}"
         )
     answers = _predict_texts(classifier, table.texts, at_least)
     written = (
@@ -229,7 +231,8 @@ def _predict_into_folder(
         except KeyboardInterrupt:
             try:
                 output.note(
-                    f"Stopped. {PredictedFiles.open(out).rows:,} rows are kept. The same command continues."
+                    f"Stopped. {PredictedFiles.open(out).rows:,} rows are kept. The"
+                    " same command continues."
                 )
             except ParameterError:  # stopped before the first part
                 output.note("Stopped. The same command continues.")
@@ -247,7 +250,8 @@ def _predict_into_folder(
         )
         return
     output.say(
-        f"{result.rows:,} rows have a prediction, in {parts:,} part{'s' * (parts != 1)} in {result.out}."
+        f"{result.rows:,} rows have a prediction, in {parts:,} part{'s' * (parts != 1)}"
+        f" in {result.out}."
     )
     output.say_written(tables)
 
@@ -316,7 +320,8 @@ def _read(
     if bool(given) == bool(path):
         got = "both" if path else "neither"
         raise InputError(
-            f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE."
+            f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or"
+            " --file FILE."
         )
     for name in ("text", "delimiter", "sheet"):
         if path is None and (value := getattr(how, name)) is not None:

@@ -13,7 +13,10 @@ REMOVED: dict[str, str] = {
         for name in ("cluster", "control", "limit", "simulate", "verify")
     },
     **{
-        f"{name} --ties": "Leave it out for exact sets; for a tolerance use `hm.Localmax(alpha, eps)` in Python."
+        f"{name} --ties": (
+            "Leave it out for exact sets; for a tolerance use `hm.Localmax(alpha, eps)`"
+            " in Python."
+        )
         for name in ("limit", "simulate", "verify")
     },
     "app --allow-websocket-origin": "Use --allow-host NAME.",
@@ -21,16 +24,25 @@ REMOVED: dict[str, str] = {
     "evaluate --explanations": STUDY.format(""),
     "evaluate --method": STUDY.format(" --method NAME"),
     "evaluate --rationales": STUDY.format(" --rationales FILE"),
-    "explain --heads": "Use `--out FILE.html` or `--json`, which have the leaders of every head.",
+    "explain --heads": (
+        "Use `--out FILE.html` or `--json`, which have the leaders of every head."
+    ),
     "explain --html": "Use `--out FILE.html`.",
-    "explain --leave-one-out": "Use `classifier.explain(text).leave_one_out()` in Python.",
+    "explain --leave-one-out": (
+        "Use `classifier.explain(text).leave_one_out()` in Python."
+    ),
     "explain --terms": "Use `--out FILE.html` or `--json`, which have every term.",
-    "inspect-model": "Use `hardmax predict --card --model MODEL`, or read README.md in its folder.",
-    "study": "Run `python -m studies paper`, `ablations` or `small` in a clone of the repository.",
+    "inspect-model": (
+        "Use `hardmax predict --card --model MODEL`, or read README.md in its folder."
+    ),
+    "study": (
+        "Run `python -m studies paper`, `ablations` or `small` in a clone of the"
+        " repository."
+    ),
     "sweep --NAME": "Write parameters of a cell as --set NAME=VALUES.",
     "topics": (
-        "Embed the texts with `hardmax.transformers.embed` and cluster the vectors with "
-        "`HardmaxClustering(metric='cosine')`: docs/how-to/cluster-embeddings.md."
+        "Embed the texts with `hardmax.transformers.embed` and cluster the vectors with"
+        " `HardmaxClustering(metric='cosine')`: docs/how-to/cluster-embeddings.md."
     ),
 }
 

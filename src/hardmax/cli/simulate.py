@@ -190,7 +190,8 @@ def limit(
         radius = quick_radius(result)
         if 0 < radius < np.inf:
             output.say(
-                f"Moving each token by less than {format_down(radius, 2)} changes no argmax set at any layer."
+                f"Moving each token by less than {format_down(radius, 2)} changes no"
+                " argmax set at any layer."
             )
         output.show_table(
             "Limit points", *POINTS, rows=list_limit_points(result, output.MAX_ROWS)
@@ -243,7 +244,8 @@ def verify(
             output.say(f"OPEN: no theorem covers {type(rule).__name__}.")
         if inapplicable := ", ".join(v.name for v in verdicts if not v.applies):
             output.say(
-                f"Not checked, because they require another spectrum of V: {inapplicable}."
+                "Not checked, because they require another spectrum of V:"
+                f" {inapplicable}."
             )
         output.say_written(files)
     if any(verdict.holds is False and not verdict.conjecture for verdict in verdicts):

@@ -29,7 +29,10 @@ from hardmax.scale.store import FILE
 OWN = "FILE.py:CELL"
 SPACINGS: dict[str, Callable[..., Any]] = {"log": np.geomspace, "lin": np.linspace}
 WORDS = {"true": True, "false": False, "none": None}
-FORMAT = "Write 1,2,5 for a list, 0.05:5:log:20 or 0:1:lin:11 for a range with a number of values, 0.05:5:log to sample."
+FORMAT = (
+    "Write 1,2,5 for a list, 0.05:5:log:20 or 0:1:lin:11 for a range with a number of"
+    " values, 0.05:5:log to sample."
+)
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)
 ]
@@ -61,8 +64,14 @@ class Cells(TyperGroup):
 app = typer.Typer(
     cls=Cells,
     no_args_is_help=True,
-    help="Run one function on many parameters, on all cores or on a cluster, into one table.",
-    epilog="Try: hardmax sweep leaders --set alpha=0.05:5:log:20 --set n=10,100 --seeds 10 --out runs/leaders",
+    help=(
+        "Run one function on many parameters, on all cores or on a cluster, into one"
+        " table."
+    ),
+    epilog=(
+        "Try: hardmax sweep leaders --set alpha=0.05:5:log:20 --set n=10,100 --seeds 10"
+        " --out runs/leaders"
+    ),
 )
 
 
@@ -86,7 +95,8 @@ def _run(
     except KeyboardInterrupt:
         if (out / FILE).exists():
             output.note(
-                f"Stopped. Finished cells are kept. Continue with: {_resume_command(SweepTable.open(out))}"
+                "Stopped. Finished cells are kept. Continue with:"
+                f" {_resume_command(SweepTable.open(out))}"
             )
         raise
     _print(result, json)
@@ -131,7 +141,10 @@ def _print(result: SweepTable, json: bool) -> None:
         print(
             json_format.dumps(
                 known
-                | {"complete": result.complete, "parts": len(result.manifest.parts)}
+                | {
+                    "complete": result.complete,
+                    "parts": len(result.manifest.parts),
+                }
             )
         )
         return
@@ -149,13 +162,26 @@ def _print(result: SweepTable, json: bool) -> None:
 
 
 EXAMPLES = {
-    "leaders": "leaders --set alpha=0.05:5:log:20 --set n=10,100 --seeds 10 --out runs/leaders",
+    "leaders": (
+        "leaders --set alpha=0.05:5:log:20 --set n=10,100 --seeds 10 --out runs/leaders"
+    ),
     "endings": "endings --set A=skew --set heads=1,2 --seeds 20 --out runs/endings",
     "sphere": "sphere --set beta=1:10:lin:10 --seeds 5 --out runs/sphere",
-    "temperature": "temperature --set temperature=0.001:1:log:7 --set layers=1,10 --out runs/temperature",
-    "flows": "flows --set V=positive,multiple,complex,jordan,negative --set d=2,3 --seeds 10 --out runs/flows",
-    "robustness": "robustness --set noise=0.0001:0.1:log:4 --set n=10,100 --seeds 20 --out runs/robustness",
-    "classifier": "classifier --set n_heads=4,32 --set layers=1,2,4 --out runs/classifier",
+    "temperature": (
+        "temperature --set temperature=0.001:1:log:7 --set layers=1,10 --out"
+        " runs/temperature"
+    ),
+    "flows": (
+        "flows --set V=positive,multiple,complex,jordan,negative --set d=2,3 --seeds 10"
+        " --out runs/flows"
+    ),
+    "robustness": (
+        "robustness --set noise=0.0001:0.1:log:4 --set n=10,100 --seeds 20 --out"
+        " runs/robustness"
+    ),
+    "classifier": (
+        "classifier --set n_heads=4,32 --set layers=1,2,4 --out runs/classifier"
+    ),
     OWN: "my_cells.py:cell --set x=1,2,3 --set y=0:1:lin:11 --out runs/mine",
 }
 
@@ -232,7 +258,10 @@ def _help_of(name: str) -> str:
     defaults = ", ".join(
         f"{key}={value}" for key, value in CELLS[name].defaults.items() if key != REPEAT
     )
-    return f"{inspect.getdoc(CELLS[name].function)}\n\nParameters and defaults: {defaults}."
+    return (
+        f"{inspect.getdoc(CELLS[name].function)}\n\nParameters and defaults:"
+        f" {defaults}."
+    )
 
 
 for _name in (*CELLS, OWN):
@@ -315,7 +344,8 @@ def plot(
     output.say_written([path])
     if averaged := [name for name in others if name not in (by, REPEAT)]:
         output.say(
-            f"Each point is also a mean over {' and '.join(averaged)}. Choose parameters with --x and --by."
+            f"Each point is also a mean over {' and '.join(averaged)}. Choose"
+            " parameters with --x and --by."
         )
 
 

@@ -127,14 +127,16 @@ class LabelledOptions(FileOptions):
         """Return texts and labels of FILE, with further columns by their kinds, or of a
         split of --data.
         """
-        from hardmax.text import HardmaxClassifier  # noqa: F401 (raises for a missing extra before a download)
+        # Raises for a missing extra before a download.
+        from hardmax.text import HardmaxClassifier  # noqa: F401
 
         if (self.path is None) == (self.data is None):
             got = (
                 "neither" if self.path is None else f"both, {self.path} and {self.data}"
             )
             raise InputError(
-                f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb."
+                f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or"
+                " --data imdb."
             )
         if self.data not in (None, "imdb"):
             raise ParameterError(

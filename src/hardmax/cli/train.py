@@ -48,9 +48,14 @@ FLAGS = {  # that differ from the name of the parameter
 }
 HELP = {
     "class_weight": "Give rare classes the same total weight as frequent ones.",
-    "columns": "Columns of numbers or categories that are read beside the text, separated by commas.",
-    "encoder": "Pretrained encoder whose vectors of words are read beside n-grams: minilm, or the folder of a local "
-    "transformer. Best below 2,000 rows.",
+    "columns": (
+        "Columns of numbers or categories that are read beside the text, separated by"
+        " commas."
+    ),
+    "encoder": (
+        "Pretrained encoder whose vectors of words are read beside n-grams: minilm, or"
+        " the folder of a local transformer. Best below 2,000 rows."
+    ),
 }
 TYPES: dict[str, Any] = dict.fromkeys(
     ("ngram_range", "stop_words", "encoder", "columns", "encoder_cache"), str | None
@@ -151,15 +156,18 @@ def train(
                 if others:
                     listed = join_names(others)
                     output.note(
-                        f"Columns that are not read: {listed}. Pass --columns with their names to read them."
+                        f"Columns that are not read: {listed}. Pass --columns with"
+                        " their names to read them."
                     )
             if unused := [name for name in given.label_columns if name not in counts]:
                 output.note(
-                    f"Labels that no row has, which are not learned: {join_names(unused)}."
+                    "Labels that no row has, which are not learned:"
+                    f" {join_names(unused)}."
                 )
             if resume and not checkpoint.exists():
                 output.note(
-                    f"{out} holds no unfinished run. Training starts from the beginning."
+                    f"{out} holds no unfinished run. Training starts from the"
+                    " beginning."
                 )
             if force and not resume:
                 checkpoint.unlink(missing_ok=True)
@@ -174,7 +182,10 @@ def train(
                 classifier.fit(table.texts, table.labels or [], groups=table.groups)
         except KeyboardInterrupt:
             if process.is_first:
-                kept = f"Stopped. {checkpoint} holds the last complete epoch. Add --resume to the command to continue."
+                kept = (
+                    f"Stopped. {checkpoint} holds the last complete epoch. Add --resume"
+                    " to the command to continue."
+                )
                 lost = "Stopped before the end of the first epoch. Nothing is saved."
                 output.note(kept if checkpoint.exists() else lost)
             raise typer.Exit(output.INTERRUPTED) from None
@@ -307,7 +318,8 @@ def _note_encoder(
         return
     if not (few and sys.stderr.isatty()):
         output.note(
-            f"Not tried: --encoder minilm, which helps most below {MAX_HINT_ROWS:,} rows of short texts."
+            f"Not tried: --encoder minilm, which helps most below {MAX_HINT_ROWS:,}"
+            " rows of short texts."
         )
         return
     with warnings.catch_warnings():
@@ -326,7 +338,8 @@ def _note_encoder(
         else "It does not help on this file."
     )
     output.note(
-        f"With a pretrained encoder the accuracy in cross-validation is {found:.3f}, not {accuracy:.3f}. {verdict}"
+        f"With a pretrained encoder the accuracy in cross-validation is {found:.3f},"
+        f" not {accuracy:.3f}. {verdict}"
     )
 
 
@@ -337,8 +350,14 @@ def _describe_data(table: TextTable, counts: dict[str, int], name: str) -> str:
         if len(listed) > output.MAX_ROWS
         else ""
     )
-    columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
-    return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MAX_ROWS])}{more}."
+    columns = (
+        f"texts from column {table.text_column}, labels from column"
+        f" {table.label_column}"
+    )
+    return (
+        f"Read {len(table.texts):,} rows of {name}, {columns}:"
+        f" {', '.join(listed[: output.MAX_ROWS])}{more}."
+    )
 
 
 def _print_result(done: dict[str, Any], classifier: "HardmaxClassifier") -> None:
@@ -351,7 +370,10 @@ def _print_result(done: dict[str, Any], classifier: "HardmaxClassifier") -> None
         )
     else:
         trained = f"Trained {count(done['epochs'], 'epoch')}."
-        kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept."
+        kept = (
+            f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which"
+            " is kept."
+        )
     kept += (
         f" (The largest class has {share:.3f} of the rows.)"
         if share > MIN_LARGE_SHARE

@@ -224,7 +224,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, ClusteringParameters):
             messages.append(f"{number} that are doubtful: {self._fitted.doubt}.")
         if not self.certified_:
             messages.append(
-                f"HardmaxClustering could not prove the limits of all points. {self.limit_.status}"
+                "HardmaxClustering could not prove the limits of all points."
+                f" {self.limit_.status}"
             )
         return messages
 

@@ -315,7 +315,10 @@ def _make_lead(
     except InputError as problem:
         reason = str(problem)
     if reason:
-        advice = "Name fewer points, or increase `granularity`, which makes more points lead."
+        advice = (
+            "Name fewer points, or increase `granularity`, which makes more points"
+            " lead."
+        )
         raise ParameterError(
             "must_lead",
             "be points that can lead together",
@@ -325,9 +328,10 @@ def _make_lead(
     L = np.linalg.cholesky(np.asarray(found.A, np.float64))
     classes = Classes.of(result.tokens)
     tokens = (classes.rows @ L)[classes.labels]
-    return result._replace(
-        tokens=tokens, limit=limit(tokens, Hardmax(parameters.alpha))
-    ), L
+    return (
+        result._replace(tokens=tokens, limit=limit(tokens, Hardmax(parameters.alpha))),
+        L,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,7 +442,10 @@ class Candidates:
                 )
         if cut > MAX_CUT_RATIO * least:
             times = f"{cut / least:.1f}" if least else "many"
-            return f"their normalised cut is {times} times that of another partition of the graph into {count}"
+            return (
+                f"their normalised cut is {times} times that of another partition of"
+                f" the graph into {count}"
+            )
         has_gap = self.embedding.gap(count) >= MIN_EIGENVALUE_GAP
         if count <= MAX_PEAK_CLUSTERS and not has_gap and has_one_peak(self.graph, Y):
             close = f"eigenvalues {count} and {count + 1} of the graph are close"

@@ -275,7 +275,10 @@ class ClusterTree:
 
     def __repr__(self) -> str:
         least = int(np.isinf(self.heights).sum())
-        return f"<ClusterTree of {len(self.labels)} points: {least} to {len(self)} clusters>"
+        return (
+            f"<ClusterTree of {len(self.labels)} points: {least} to {len(self)}"
+            " clusters>"
+        )
 
     def cut(
         self, n_clusters: int | None = None, *, granularity: float | None = None

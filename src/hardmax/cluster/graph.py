@@ -59,8 +59,14 @@ class NeighbourSearch:
             return _as_graph(self._distances(self.Y, near), near)
         found = clone(transformer).fit_transform(self.Y)
         if not is_sparse(found) or found.shape != (self.Y.shape[0],) * 2:
-            got = f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape {np.shape(found)}"
-            must = "be a transformer whose `fit_transform` returns a sparse matrix of distances between the points"
+            got = (
+                f"{'a sparse' if is_sparse(found) else 'a dense'} result of shape"
+                f" {np.shape(found)}"
+            )
+            must = (
+                "be a transformer whose `fit_transform` returns a sparse matrix of"
+                " distances between the points"
+            )
             raise ParameterError(
                 "search",
                 must,

@@ -337,7 +337,10 @@ def _explain_failure(
     unbounded = Existence.decide(demands, programme.options)
     if unbounded.solved.margin > MIN_MARGIN and len(unbounded.demands) == len(demands):
         bound = f"with a condition number of at most {programme.condition:g}"
-        status = f"Not found: {words}, {bound}. There is such an A without that bound. Raise `condition`."
+        status = (
+            f"Not found: {words}, {bound}. There is such an A without that bound. Raise"
+            " `condition`."
+        )
         return _answer(request, demands, solved, only, status)
     # Leaders that lead for no A, whatever the other demands; those within rounding of
     # the hull are not among them
@@ -362,7 +365,10 @@ def _explain_failure(
             if len(inside) == 1
             else ("lead", "they are no vertices")
         )
-        why = f"{list_tokens(inside).capitalize()} {verb} for no A: {what} of the hull of all tokens and 0 (Theorem 5)"
+        why = (
+            f"{list_tokens(inside).capitalize()} {verb} for no A: {what} of the hull of"
+            " all tokens and 0 (Theorem 5)"
+        )
     elif proved:
         why = f"{conflict.capitalize()} conflict for every A, by Farkas weights"
     else:
@@ -395,7 +401,10 @@ def _explain_not_exclusive(
             clashes = _name_clashes(request, unbounded)
             conflict = list_tokens(sorted({clash.token for clash in clashes}))
             why = f"The demands on {conflict} conflict for every A, by Farkas weights"
-            status = f"Impossible at layer 0: {words}. {why}. `steer` looks for an A that does it at the limit."
+            status = (
+                f"Impossible at layer 0: {words}. {why}. `steer` looks for an A that"
+                " does it at the limit."
+            )
             return _answer(
                 request,
                 forced,
@@ -406,9 +415,10 @@ def _explain_not_exclusive(
                 conflict=clashes,
             )
     status = (
-        f"Not found: {words}. {list_tokens(request.leaders).capitalize()} can lead with margin "
-        f"{format_down(solved.margin, 3)}, but no targets of the others that were tried can be met; that is "
-        "no proof. Raise `attempts`, or look for it at the limit with `steer`."
+        f"Not found: {words}. {list_tokens(request.leaders).capitalize()} can lead with"
+        f" margin {format_down(solved.margin, 3)}, but no targets of the others that"
+        " were tried can be met; that is no proof. Raise `attempts`, or look for it at"
+        " the limit with `steer`."
     )
     return _answer(request, demands, solved, True, status)
 

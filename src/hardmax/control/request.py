@@ -63,7 +63,10 @@ class Clash:
 
     def __str__(self) -> str:
         wanted = "lead" if self.token == self.target else f"follow {self.target}"
-        return f"token {self.token} would {wanted}, not follow {self.rival} (weight {self.weight:.3g})"
+        return (
+            f"token {self.token} would {wanted}, not follow {self.rival} (weight"
+            f" {self.weight:.3g})"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,7 +233,10 @@ def check_token_set(tokens: Array, advice: str) -> tuple[AnyArray, Classes, Floa
     floats = Scaled.of(classes.rows).values  # scaled by a power of two
     lost = (floats == 0).all(axis=1) != (classes.rows == 0).all(axis=1)
     if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
-        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
+        must = (
+            "differ from each other and from 0 when they are divided by the largest"
+            " entry and rounded to floats"
+        )
         advice = (
             "Leave out tokens that are equal but for rounding, or those that are tiny."
         )
@@ -360,8 +366,9 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
         if not request.tokens[classes.labels[i]].any():
             role = "lead" if i in leading else "follow one token"
             raise InputError(
-                f"Token {i} must not be zero to {role}: all its products are 0, so it attends to every token. "
-                "Got a zero row. Choose another token, or shift all tokens."
+                f"Token {i} must not be zero to {role}: all its products are 0, so it"
+                " attends to every token. Got a zero row. Choose another token, or"
+                " shift all tokens."
             )
     labels, leader_of, seen = (
         classes.labels,
@@ -371,7 +378,10 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     for i in leading:
         other = leader_of.setdefault(int(labels[i]), i)
         if other != i:
-            got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
+            got = (
+                f"tokens {other} and {i}, which are equal: they lead as one or not"
+                " at all"
+            )
             raise ParameterError(
                 "leaders", "be distinct tokens", got, "Name one of them."
             )
@@ -387,10 +397,16 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
             tuple(x / size for x in exact), j
         )  # positive multiples have the same key
         if labels[targets[j]] != labels[targets[i]]:
-            alike = "one is a positive multiple of the other, so for every A they see the same token"
+            alike = (
+                "one is a positive multiple of the other, so for every A they see the"
+                " same token"
+            )
             got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
             if targets[i] == i and targets[j] == j:
-                got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
+                got = (
+                    ", the longer of them or another. Got both as leaders. Drop the"
+                    " shorter one."
+                )
             raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")
     return request
 

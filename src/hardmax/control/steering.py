@@ -184,12 +184,16 @@ def steer(
         best.cost[0] == 0,
         count(done, "limit"),
     )
-    status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
+    status = (
+        f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer"
+        f" {best.limit.layer} after {limits}."
+    )
     if not found:
         status = (
-            f"Not found in {limits}: {words}. The closest had {count(len(best.limit.leaders), 'leader')}, and "
-            f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
-            "`alpha`."
+            f"Not found in {limits}: {words}. The closest had"
+            f" {count(len(best.limit.leaders), 'leader')}, and"
+            f" {count(best.cost[0], 'token')} wrong; that is no proof. Raise"
+            " `evaluations`, or pass several values of `alpha`."
         )
     stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
     about = {

@@ -185,7 +185,10 @@ def clusters_page(clustering: Any, points: FloatArray, title: str) -> str:
         f"{line}. " for line in describe_thinning(len(shown), len(points), "points")
     )
     cut = "Drag the square on the tree, or the slider, to cut it. " if panels else ""
-    legend = f"Stars lead; colours: clusters; rings: exemplars of the {fitted} fitted clusters. {cut}{thinned}"
+    legend = (
+        f"Stars lead; colours: clusters; rings: exemplars of the {fitted} fitted"
+        f" clusters. {cut}{thinned}"
+    )
     tooltip = "its cluster, leader, strength and members"
     player = {"plot": embed(data), "legend": legend, "drag": "pan", "tooltip": tooltip}
     proof = (

@@ -217,7 +217,8 @@ def plot_attention(
         ax.figure.colorbar(image, ax=ax, shrink=0.85).set_label("$P_{ij}$")
     ax.set(xlabel="attends to token $j$", ylabel="token $i$")
     ax.set_title(
-        f"{trajectory.label(at)}: rank {np.linalg.matrix_rank(P, rtol=RANK_TOL)}{heads}",
+        f"{trajectory.label(at)}: rank"
+        f" {np.linalg.matrix_rank(P, rtol=RANK_TOL)}{heads}",
         fontsize=10,
     )
     return ax
@@ -236,7 +237,8 @@ def find_index(trajectory: SmoothTrajectory, k: int) -> int:
     if at >= reached:
         advice = f"Use an index below {reached}." if reached else "Save earlier times."
         raise InputError(
-            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite time. {advice}"
+            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the"
+            f" last finite time. {advice}"
         )
     return at
 

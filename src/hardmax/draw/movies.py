@@ -59,7 +59,10 @@ class Movie:
     ending: str
 
     def __repr__(self) -> str:
-        return f"<Movie of {len(self.data) / 1e3:,.0f} kB: movie.save('movie{self.ending}') writes it>"
+        return (
+            f"<Movie of {len(self.data) / 1e3:,.0f} kB:"
+            f" movie.save('movie{self.ending}') writes it>"
+        )
 
     def _repr_html_(self) -> str:
         code = b64encode(self.data).decode()
@@ -67,7 +70,10 @@ class Movie:
             return (
                 f'<img alt="{escape(repr(self))}" src="data:image/gif;base64,{code}">'
             )
-        return f'<video controls autoplay loop muted src="data:video/mp4;base64,{code}"></video>'
+        return (
+            "<video controls autoplay loop muted"
+            f' src="data:video/mp4;base64,{code}"></video>'
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the movie atomically to `path`, which must have its ending."""
@@ -142,7 +148,8 @@ def movie(
         last, frames = 1, choose_frames(find_index(trajectory, -1))
     if len(trajectory.saved) <= last:
         raise InputError(
-            'A movie needs all layers, or several times. Got only the last. Simulate with `save="all"`.'
+            "A movie needs all layers, or several times. Got only the last. Simulate"
+            ' with `save="all"`.'
         )
     projection = Projection.of_trajectory(trajectory)
     shared, legend = share_colours(trajectory, frames, projection, palette)

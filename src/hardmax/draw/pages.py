@@ -49,7 +49,10 @@ DPI = 200  # of the raster image in its place
 MAX_CARD_ROWS, MAX_PAGE_ROWS = 12, 40  # of a table of limit points
 MAX_LEADERS = 12  # in a card
 POINTS = ("point", "what it is", "since layer", "tokens")
-LIMIT = "From every token to its limit: here stars lead, and squares are convex combinations of leaders."
+LIMIT = (
+    "From every token to its limit: here stars lead, and squares are convex"
+    " combinations of leaders."
+)
 RESCALED = Markup("Rescaled tokens z = e<sup>-tV</sup> x")
 
 

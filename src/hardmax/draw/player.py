@@ -75,8 +75,8 @@ def embed(
     content = json.dumps(
         data, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).replace("<", "\\u003c")
-    name = (
-        f"hm-{sha256(content.encode()).hexdigest()[:8]}"  # the same bytes on every run
+    name = (  # the same bytes on every run
+        f"hm-{sha256(content.encode()).hexdigest()[:8]}"
     )
     find = f"document.getElementById('{name}"
     script = f"{mount}({find}'), JSON.parse({find}-data').textContent));"
@@ -168,9 +168,9 @@ def make_frames(trajectory: Trajectory, palette: Any = None) -> dict[str, Any]:
     outline = None if hull is None else describe_hull(projection(hull))
     tokens |= {
         "texts": texts,
-        "hull": outline
-        if outline and len(outline["points"]) > 2
-        else None,  # a segment would look like a path
+        "hull": (
+            outline if outline and len(outline["points"]) > 2 else None
+        ),  # a segment would look like a path
         "size": float(np.sqrt(marker_size(len(real)) / SIZE)),
         "trail_step": max(1, -(-Z.shape[0] * Z.shape[1] // MAX_TRAIL_POINTS)),
     }
@@ -228,7 +228,8 @@ def _hardmax_look(
     ]
     numbers = {members: c for c, members in enumerate(dict.fromkeys(follows))}
     texts = [
-        f"token {i}\ncluster {numbers[members]}\n{'leads' if star else f'follows {members}'}"
+        f"token {i}\ncluster"
+        f" {numbers[members]}\n{'leads' if star else f'follows {members}'}"
         for i, members, star in zip(
             real, follows, is_leading_class(trajectory, -1)[own], strict=True
         )

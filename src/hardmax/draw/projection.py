@@ -86,8 +86,9 @@ class Projection:
         size = float(np.abs(points).max()) or 1.0
         if not np.isfinite(size):
             raise InputError(
-                "Tokens must be finite to be drawn. Got infinities: without normalisation they left the range of "
-                "floats. Simulate fewer layers, or with `normalize=True`."
+                "Tokens must be finite to be drawn. Got infinities: without"
+                " normalisation they left the range of floats. Simulate fewer layers,"
+                " or with `normalize=True`."
             )
         unit = 1.0 if 1e-100 < size < 1e100 else 10.0 ** int(np.floor(np.log10(size)))
         points = points / unit
@@ -135,7 +136,8 @@ class Projection:
             return cls.of(tokens)
         if not trajectory.reached:
             raise InputError(
-                "Tokens must be finite to be drawn. Got none at the saved times. Save earlier times."
+                "Tokens must be finite to be drawn. Got none at the saved times. Save"
+                " earlier times."
             )
         tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
         if isinstance(trajectory.rule, Sphere) and d <= 3:

@@ -27,13 +27,14 @@ MIN_STRENGTH = 0.02  # of the largest contribution: smaller ones have no backgro
 
 EXAMPLES = {  # texts of the demo and the app, written for them
     "A review that praises": (
-        "I went in expecting very little and came out smiling: wonderful leads, lovely music, and a last scene that "
-        "moved me to tears. It is slow at first, but worth the wait. I loved these characters, even the unpleasant "
-        "ones."
+        "I went in expecting very little and came out smiling: wonderful leads, lovely"
+        " music, and a last scene that moved me to tears. It is slow at first, but"
+        " worth the wait. I loved these characters, even the unpleasant ones."
     ),
     "A review that does not": (
-        "The lead does her best, with beautiful photography, but the plot makes no sense: awful dialogue, jokes that "
-        "are not funny, dull characters. After ten promising minutes it becomes predictable, wasting a good cast."
+        "The lead does her best, with beautiful photography, but the plot makes no"
+        " sense: awful dialogue, jokes that are not funny, dull characters. After ten"
+        " promising minutes it becomes predictable, wasting a good cast."
     ),
 }
 Row = tuple[object, ...]
@@ -107,14 +108,16 @@ def view_explanation(
         against_colour=rgb[1],
         pieces=_split_into_pieces(e),
         words=_make_word_bars(e, words),
-        sentences=_make_bars(
-            e,
-            [(shorten(part.text), part.value) for part in cut],
-            sentences,
-            "sentences",
-        )
-        if len(cut) > 1
-        else [],
+        sentences=(
+            _make_bars(
+                e,
+                [(shorten(part.text), part.value) for part in cut],
+                sentences,
+                "sentences",
+            )
+            if len(cut) > 1
+            else []
+        ),
         has_ngrams=e.model.vocabulary.max_ngram > 1,
         heads=len(e.leaders),
         leading=[
@@ -151,8 +154,14 @@ def describe_prediction(explanation: "Explanation") -> str:
         if len(e.classes) > 2
         else ("", f" of {e.sides[0]}")
     )
-    parts = f"logit{of} {float(e.as_shown(e.logit)):+.4f}, bias {float(e.as_shown(e.bias)):+.4f}"
-    return f"{e.prediction}{other} with probability {percent(e.probability)} ({parts}; {known})."
+    parts = (
+        f"logit{of} {float(e.as_shown(e.logit)):+.4f}, bias"
+        f" {float(e.as_shown(e.bias)):+.4f}"
+    )
+    return (
+        f"{e.prediction}{other} with probability {percent(e.probability)} ({parts};"
+        f" {known})."
+    )
 
 
 def percent(probability: float) -> str:

@@ -47,7 +47,10 @@ def plot_explanation(
         and model.reads_ngrams_alone
     )
     if kind == "plane" and not drawable:
-        got = f"d = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words"
+        got = (
+            f"d = {weights.d}, {len(explanation.classes)} classes,"
+            f" {len(explanation.ids)} words"
+        )
         must = "go with d = 2, two classes and a text with known words"
         raise ParameterError('kind="plane"', must, got, 'Use `kind="words"`.')
     if kind == "plane" or (
@@ -254,15 +257,17 @@ def explanation_movie(
         or not explanation.model.reads_ngrams_alone
     ):
         raise InputError(
-            f"A movie must have d = 2 and two classes. Got d = {weights.d} and {len(explanation.classes)} classes. "
-            "Use the model imdb-2d, or train one with d = 2."
+            f"A movie must have d = 2 and two classes. Got d = {weights.d} and"
+            f" {len(explanation.classes)} classes. Use the model imdb-2d, or train one"
+            " with d = 2."
         )
 
     def overlay(ax: Axes) -> None:
         draw_decision(explanation, ax, head=head)
         name_leaders(explanation, ax, head=head)
         ax.set_xlabel(
-            f"{ax.get_xlabel()}, orange: {explanation.classes[0]}, blue: {explanation.classes[1]}"
+            f"{ax.get_xlabel()}, orange: {explanation.classes[0]}, blue:"
+            f" {explanation.classes[1]}"
         )
 
     palette = Palette(explanation.trajectory[head], colours=style.BESIDE_WORDS)

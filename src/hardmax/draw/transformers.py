@@ -193,8 +193,8 @@ def _plot_layer(inspection: "Inspection") -> Figure:
         f"head {a}\ndistance {b:.2f}, rank {r:.1f}" for a, (b, r) in enumerate(facts)
     ]
     title = (
-        f"{_headline(inspection, 60)}\nLayer {layer}: eigenvalues of each head's value matrix,\n"
-        "Boolean distance and effective rank of its attention"
+        f"{_headline(inspection, 60)}\nLayer {layer}: eigenvalues of each head's value"
+        " matrix,\nBoolean distance and effective rank of its attention"
     )
     figure: Figure = plot_spectra(
         list(inspection.heads(layer).value_eigenvalues), labels=labels, title=title

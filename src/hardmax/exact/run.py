@@ -158,9 +158,11 @@ class Run:
     def choose(self) -> Sets:
         """Find C_i at this layer, then the leaders and the decided classes."""
         rows, known = (
-            np.flatnonzero(~self.decided)
-            if self.shortcuts
-            else np.arange(len(self.classes)),
+            (
+                np.flatnonzero(~self.decided)
+                if self.shortcuts
+                else np.arange(len(self.classes))
+            ),
             None,
         )
         if self._prefix is not None and self.layer <= self._prefix.layer:
@@ -357,7 +359,8 @@ class LimitSet:
         history = run.state.history
         D = history.denominator(run.layer)
         numbered: dict[
-            Row, int
+            Row,
+            int,
             # leaders at one place, which only an A outside the hypotheses allows, count
             # once
         ] = {}
@@ -401,7 +404,10 @@ class LimitSet:
     def reason(self) -> str:
         """Why limits are undecided, if some are."""
         if not self.rule.positive_definite:
-            return "A is not symmetric positive definite, so no theorem promises a certificate."
+            return (
+                "A is not symmetric positive definite, so no theorem promises a"
+                " certificate."
+            )
         return "Raise `max_layers` to go on."
 
     def exact_points(self) -> list[Point]:
@@ -506,5 +512,9 @@ def merge_stats(each: list[dict[str, Any]], in_pass: int) -> dict[str, Any]:
     return (
         each[-1]
         | added
-        | {"kernel": ", ".join(kernels), "layers": layers, "sets_in_one_pass": in_pass}
+        | {
+            "kernel": ", ".join(kernels),
+            "layers": layers,
+            "sets_in_one_pass": in_pass,
+        }
     )

@@ -92,7 +92,8 @@ def draw_rank(trajectory: SmoothTrajectory) -> Figure:
         xlim=(-0.2, RANK_UNITS[-1] + 0.2),
     )
     below.set_title(
-        rf"rank: singular values above $10^{{{np.log10(RANK_TOL):.0f}}}$ times the largest",
+        rf"rank: singular values above $10^{{{np.log10(RANK_TOL):.0f}}}$ times the"
+        r" largest",
         fontsize=11,
     )
     below.spines[["top", "right"]].set_visible(False)
@@ -158,7 +159,10 @@ def draw_connections(trajectory: SmoothTrajectory) -> Figure:
         )
         ax.locator_params(nbins=6)
         ax.tick_params(labelsize=8)
-    title = rf"lines: $P_{{ij}}$ > {MIN_WEIGHT:g}; seen: $P_{{ij}}$ > {MIN_WEIGHT:g} for some $i$"
+    title = (
+        rf"lines: $P_{{ij}}$ > {MIN_WEIGHT:g}; seen: $P_{{ij}}$ > {MIN_WEIGHT:g} for"
+        r" some $i$"
+    )
     style: dict[str, Any] = {
         "loc": "outside lower center",
         "ncols": 2,

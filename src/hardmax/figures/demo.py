@@ -64,10 +64,12 @@ def demo(progress: Progress | None = None) -> str:
         if progress is not None:
             progress(len(sections), len(makers))
     intro = (
-        "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
-        "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
-        "alpha = 1/2 and A = I, is proved. Then softmax attention in continuous time, arXiv 2305.05465: "
-        "the spectrum of the value matrix V determines the limit of the tokens. "
+        "Layer after layer, each token moves towards the tokens with the largest"
+        " projection on its own direction. They gather around leaders, and every limit"
+        " of the first four inputs, those of Figure 2 of arXiv 2407.01602 with alpha ="
+        " 1/2 and A = I, is proved. Then softmax attention in continuous time, arXiv"
+        " 2305.05465: the spectrum of the value matrix V determines the limit of the"
+        " tokens. "
         + ("Leaders depend on A, so A can be chosen. " if control else "")
         + (
             "Then two reviews, and the explanations of a classifier built on hardmax. "
@@ -122,10 +124,14 @@ def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Sect
 
 def _control_section() -> Section:
     title = "Choosing leaders"
-    about = "Two tokens that follow others where A = I, and the matrix A of largest margin under which both lead."
+    about = (
+        "Two tokens that follow others where A = I, and the matrix A of largest margin"
+        " under which both lead."
+    )
     caption = (
-        "Rings mark the requested leaders. Each of their lines bounds the half-space that attracts them: they lead "
-        "if no token lies beyond. The dashed ellipse is a level set of the inner product."
+        "Rings mark the requested leaders. Each of their lines bounds the half-space"
+        " that attracts them: they lead if no token lies beyond. The dashed ellipse is"
+        " a level set of the inner product."
     )
     result = hm.control.choose_A(hm.configuration("ball", n=50), leaders=(45, 47))
     picture = Picture.of(plot_control(result), f"{title}: before and after", caption)
@@ -134,8 +140,9 @@ def _control_section() -> Section:
 
 def _review_section(title: str, text: str) -> Section:
     caption = (
-        "The paper's model with one head in two dimensions: words gather around leaders. The cross is the mean of "
-        "all words; its side of the dashed line is the predicted class."
+        "The paper's model with one head in two dimensions: words gather around"
+        " leaders. The cross is the mean of all words; its side of the dashed line is"
+        " the predicted class."
     )
     plane = hm.pretrained("imdb-2d").explain(text).plot(kind="plane")
     explanation = view_explanation(

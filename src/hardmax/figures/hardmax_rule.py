@@ -220,7 +220,10 @@ def draw_attracting_set(data: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
     )
     ax.annotate(r"$\mathcal{K}$", (0, 0), fontsize=18, ha="center", va="center")
     ax.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.75), aspect="equal")
-    title = rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is inside from layer {inside} on"
+    title = (
+        rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is"
+        rf" inside from layer {inside} on"
+    )
     ax.set_title(title, fontsize=9)
     ax.legend(loc="upper center", ncols=3, fontsize=8, frameon=False)
     return figure

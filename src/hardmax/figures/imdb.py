@@ -37,10 +37,16 @@ LINE = 0.3  # height of a line of the table in inches
 SHOWN = 30  # words of the histogram
 LAYERS = (0, 1, 2, 8)
 REVIEWS = (
-    "A wonderful film, beautiful and moving. The story of a teacher in a small village is simple, the acting is "
-    "excellent, and the music stays with you. I loved the quiet ending and would see it again.",
-    "A terrible film, dull and far too long. The plot makes no sense, the acting is awful, and the jokes are stupid. "
-    "I wanted to leave after an hour, and the boring ending is a waste of time.",
+    (
+        "A wonderful film, beautiful and moving. The story of a teacher in a small"
+        " village is simple, the acting is excellent, and the music stays with you. I"
+        " loved the quiet ending and would see it again."
+    ),
+    (
+        "A terrible film, dull and far too long. The plot makes no sense, the acting is"
+        " awful, and the jokes are stupid. I wanted to leave after an hour, and the"
+        " boring ending is a waste of time."
+    ),
 )
 Starts = dict[str, list[Row]]  # rows by initial alpha
 
@@ -309,7 +315,10 @@ def draw_leaders(counts: dict[str, Any]) -> Figure:
         parse_math=False,
     )
     ax.set(ylabel="reviews in which it leads (%)", xlim=(-0.7, len(words) - 0.3))
-    title = f"the {len(words)} most frequent leaders of {counts['texts']:,} reviews, model {counts['model']}"
+    title = (
+        f"the {len(words)} most frequent leaders of {counts['texts']:,} reviews, model"
+        f" {counts['model']}"
+    )
     ax.set_title(title, fontsize=11)
     ax.spines[["top", "right"]].set_visible(False)
     names = zip(CLASSES[::-1], ("positive", "negative"), strict=True)

@@ -98,7 +98,8 @@ def draw(result: Phases) -> Figure:
         va="center",
     )
     axes[0].set_title(
-        f"mean number of clusters (gaps above {MIN_GAP:g} rad), {result.seeds} token sets",
+        f"mean number of clusters (gaps above {MIN_GAP:g} rad), {result.seeds} token"
+        " sets",
         fontsize=12,
     )
     mesh = axes[1].pcolormesh(

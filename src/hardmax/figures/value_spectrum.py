@@ -27,7 +27,10 @@ MATRICES = {
     "d = 3, other eigenvalues with positive real part": matrix("paper-3d-positive"),
 }
 SEEDS = (5, 2, 2)
-HYPERPLANE_LEGEND = "stars lead at the end; colours: clusters at the end; planes and lines: limits of the tokens"
+HYPERPLANE_LEGEND = (
+    "stars lead at the end; colours: clusters at the end; planes and lines: limits of"
+    " the tokens"
+)
 MERGE_LEVELS = 1e-3  # values closer than this part of the spread count as one
 CODIMENSION_V = matrix("paper-codimension")
 CODIMENSION_TIMES = np.linspace(0, 12, 121)  # later, rounding would decide attention
@@ -39,7 +42,10 @@ t = {:g}, not yet settled: scatter of $\\varphi_2 \\cdot z$ within a group up to
 PRODUCT_V = np.diag([1.0, 1.0, -0.5])
 # index of the time of the picture in 3-D, t = 3: later the third coordinate is far away
 SOLID = 60
-PRODUCT_LEGEND = "stars lead at the end; colours and shaded: clusters and hull of $(z_1, z_2)$ at the end"
+PRODUCT_LEGEND = (
+    "stars lead at the end; colours and shaded: clusters and hull of $(z_1, z_2)$ at"
+    " the end"
+)
 MERGE_CORNERS = (
     1e-2  # points of the plane closer than this part of the spread count as one
 )

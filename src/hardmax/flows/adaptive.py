@@ -295,8 +295,9 @@ class Integration:
             self._ensure_progress()
         if steps >= self._method.max_steps:
             self._problem = (
-                f"The integrator stopped at t = {solver.t:.4g} after {steps} steps, the most allowed. "
-                "Raise `max_steps`, loosen `rtol`, or use a `method` for stiff problems such as Radau."
+                f"The integrator stopped at t = {solver.t:.4g} after {steps} steps, the"
+                " most allowed. Raise `max_steps`, loosen `rtol`, or use a `method`"
+                " for stiff problems such as Radau."
             )
         return self.is_done
 

@@ -41,7 +41,9 @@ NEGATIONS = {  # each hypothesis where it does not hold
     WHOLE: "the leading eigenvalue has fewer eigenvectors than its multiplicity",
     SEPARATED: "rounding may have parted the leading eigenvalue from another one",
     DEFINITE: "Q^T K is not symmetric positive definite",
-    FORM: "⟨Q phi, K phi⟩ is not positive beyond rounding for the leading eigenvector phi",
+    FORM: (
+        "⟨Q phi, K phi⟩ is not positive beyond rounding for the leading eigenvector phi"
+    ),
     UNMASKED: "attention is causal",
 }
 PARTED = "rounding may have parted equal eigenvalues of V"
@@ -49,13 +51,25 @@ SKEWED = "Q^T K is symmetric only up to rounding"
 UNDECIDED = "floats cannot tell the eigenvalues of V apart"
 HELP = "pip install 'hardmax[exact]' to decide it"
 LIMITS = {  # of each kind
-    "boolean": "Attention tends to a Boolean matrix: every token but at most one follows the smallest or the largest.",
-    "polytope": "Rescaled tokens tend to points of a convex polytope that follow themselves: its vertices, as a rule.",
+    "boolean": (
+        "Attention tends to a Boolean matrix: every token but at most one follows the"
+        " smallest or the largest."
+    ),
+    "polytope": (
+        "Rescaled tokens tend to points of a convex polytope that follow themselves:"
+        " its vertices, as a rule."
+    ),
     "hyperplanes": "Rescaled tokens tend to at most three parallel hyperplanes.",
-    "product": "Rescaled tokens tend to a polytope in the leading eigenspace, times the complementary subspace.",
+    "product": (
+        "Rescaled tokens tend to a polytope in the leading eigenspace, times the"
+        " complementary subspace."
+    ),
     "collapse": "Tokens collapse to 0.",
     "still": "Tokens do not move.",
-    "complex": "Rescaled tokens settle in the plane of the leading complex pair of eigenvalues.",
+    "complex": (
+        "Rescaled tokens settle in the plane of the leading complex pair of"
+        " eigenvalues."
+    ),
     "unknown": "No theorem says where tokens end.",
 }
 NUMBERS = {"boolean": "2.1", "polytope": "3.1", "hyperplanes": "4.2", "product": "5.2"}
@@ -141,8 +155,14 @@ class Expectation:
             return f"OPEN: {missing}. Were it not so: {within} {self.theorem}."
         if not self.proved:
             return f"CONJECTURE: {within}"
-        more = f" CONJECTURE: they tend to parallel subspaces of codimension {self.positive}."
-        return f"{sentence} Proved: {self.theorem}.{more if self.kind == 'hyperplanes' and self.positive > 1 else ''}"
+        more = (
+            " CONJECTURE: they tend to parallel subspaces of codimension"
+            f" {self.positive}."
+        )
+        return (
+            f"{sentence} Proved:"
+            f" {self.theorem}.{more if self.kind == 'hyperplanes' and self.positive > 1 else ''}"
+        )
 
 
 def classify(
@@ -184,8 +204,8 @@ def classify(
     rule = Q if isinstance(Q, SelfAttention) else SelfAttention(Q, K, V, causal=causal)
     if rule.dimension is None or any(callable(weight) for weight in rule.weights):
         raise InputError(
-            "A rule to classify must have at least one matrix, and none that depends on time. "
-            f"Got {rule!r}. Pass `V` itself, such as `V=np.eye(2)`."
+            "A rule to classify must have at least one matrix, and none that depends"
+            f" on time. Got {rule!r}. Pass `V` itself, such as `V=np.eye(2)`."
         )
     return classify_rule(rule, rule.dimension)
 
@@ -355,6 +375,8 @@ def _check_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
     )
     exact = alike or bool(skew == 0 and (not error or Q is None or K is None))
     doubled = B + B.T if not error else B + B.T - 2 * d * error * np.eye(d)
-    return bool(skew <= _validation.SYMMETRY_TOL) and _validation.is_positive_definite(
-        doubled
-    ), exact
+    return (
+        bool(skew <= _validation.SYMMETRY_TOL)
+        and _validation.is_positive_definite(doubled),
+        exact,
+    )

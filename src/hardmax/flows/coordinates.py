@@ -512,7 +512,10 @@ class RescaledSteps(Coordinates):
             R = R + term
         plain = np.asarray(to_numpy(R), np.float64)
         if not np.isfinite(plain).all() or np.linalg.cond(plain) > MAX_STEP_CONDITION:
-            got = f"a step of {h:g}, for which it is singular: V has a negative eigenvalue of the size of 1/dt"
+            got = (
+                f"a step of {h:g}, for which it is singular: V has a negative"
+                " eigenvalue of the size of 1/dt"
+            )
             raise ParameterError(
                 "dt",
                 "leave R(dt V) invertible, I + dt V for Euler",

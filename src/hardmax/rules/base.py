@@ -70,7 +70,10 @@ class Rule(ABC):
                 self.dimension,
                 f"`{self._matrix}`" if self._matrix else "the rule's matrices",
             )
-            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {matrices}"
+            must = (
+                f"have shape (n, d) or (batch, n, d) with d = {size}, the size of"
+                f" {matrices}"
+            )
             advice = f"Use tokens of dimension {size}, or other matrices."
             raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 
@@ -195,8 +198,8 @@ class SetAttention(Layered):
 def no_attention(rule: Rule) -> InputError:
     """Return the error for a rule whose tokens do not attend to each other."""
     return InputError(
-        f"`attention` must belong to a rule in which tokens attend to each other. Got {rule!r}, in which each moves "
-        "by itself. Compose it with an attention rule."
+        "`attention` must belong to a rule in which tokens attend to each other. Got"
+        f" {rule!r}, in which each moves by itself. Compose it with an attention rule."
     )
 
 

@@ -146,7 +146,10 @@ class MultiHead(Rule):
         heads = check_rules(self.heads, "heads")
         self._set(heads=heads)
         if len({head.continuous for head in heads}) > 1:
-            advice = "To take Euler steps of a flow among layers, put hm.Compose([flow], dt=0.1) in its place."
+            advice = (
+                "To take Euler steps of a flow among layers, put hm.Compose([flow],"
+                " dt=0.1) in its place."
+            )
             raise ParameterError(
                 "heads", "all have layers, or all be in continuous time", "both", advice
             )
@@ -155,7 +158,10 @@ class MultiHead(Rule):
                 "be rules in which tokens attend to each other",
                 "one in which each moves by itself",
             )
-            advice = "Compose it after the heads: hm.Compose([hm.MultiHead([...]), hm.FeedForward(...)])."
+            advice = (
+                "Compose it after the heads: hm.Compose([hm.MultiHead([...]),"
+                " hm.FeedForward(...)])."
+            )
             raise ParameterError("heads", must, got, advice)
         if self.shares is not None:
             if not self.shared:
@@ -203,9 +209,9 @@ class MultiHead(Rule):
         free, left = known.count(None), d - sum(size or 0 for size in known)
         if left < free or (left % free if free else left):
             raise InputError(
-                f"Tokens of dimension {d} must split into {len(self.heads)} heads: "
-                f"{left} coordinates are left for {free} heads of no size of their own. "
-                "Use a dimension that splits evenly, or `shared=True`."
+                f"Tokens of dimension {d} must split into {len(self.heads)} heads:"
+                f" {left} coordinates are left for {free} heads of no size of their"
+                " own. Use a dimension that splits evenly, or `shared=True`."
             )
         bounds = list(
             accumulate(

@@ -78,7 +78,10 @@ class Hardmax(Layered):
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
             must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
-            advice = f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).'
+            advice = (
+                "Use hm.Compose([hm.Hardmax(alpha, normalize=False),"
+                f' hm.Normalize("{kind}")]).'
+            )
             raise ParameterError("normalize", must, repr(kind), advice)
         self._set(normalize=kind == "rescaling")
         if self.A is not None:

@@ -59,9 +59,11 @@ class Softmax(Layered):
                 self.alpha, "alpha", "A tensor must hold one number."
             )
         self._set(
-            _steps=[self.alpha]
-            if is_tensor(self.alpha)
-            else _validation.check_alpha(self.alpha)
+            _steps=(
+                [self.alpha]
+                if is_tensor(self.alpha)
+                else _validation.check_alpha(self.alpha)
+            )
         )
         advice = "Small values such as 0.01 come close to hardmax."
         temperature = _validation.check_positive(

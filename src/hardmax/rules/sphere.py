@@ -73,7 +73,10 @@ class Sphere(Flow):
             beta, "beta", "Values between 1 and 100 are usual.", zero=True
         )
         if not self.normalized and float(to_numpy(beta)) > MAX_BETA:
-            must = f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be finite"
+            must = (
+                f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be"
+                " finite"
+            )
             raise ParameterError("beta", must, beta, "Use `normalized=True`.")
         return beta
 
@@ -89,7 +92,10 @@ class Sphere(Flow):
                 else f"token {where[1]} of token set {where[0]}"
             )
             must = f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1"
-            advice = "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`."
+            advice = (
+                "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens,"
+                " axis=-1, keepdims=True)`."
+            )
             raise ParameterError(
                 "tokens", must, f"norm {norms[where]:.6g} for {name}", advice
             )

@@ -49,7 +49,10 @@ def check_normalize(normalize: object) -> str:
         else normalize
     )
     if not isinstance(kind, str) or kind not in NORMALIZATIONS:
-        must = f"be one of {', '.join(map(repr, NORMALIZATIONS))} (True is 'rescaling', False is 'none')"
+        must = (
+            f"be one of {', '.join(map(repr, NORMALIZATIONS))} (True is 'rescaling',"
+            " False is 'none')"
+        )
         raise ParameterError(
             "normalize", must, repr(normalize), "The papers use 'rescaling'."
         )

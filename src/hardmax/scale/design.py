@@ -102,7 +102,10 @@ def _draw(axes: dict[str, Any], samples: int, seed: int) -> list[tuple[Any, ...]
 def _check_cell(cell: Mapping[Any, Any], index: int, names: set[str]) -> Params:
     for name in cell:
         if not isinstance(name, str) or not name or name in RESERVED:
-            must = f"name parameters differently from {', '.join(RESERVED)}, which are columns of every table"
+            must = (
+                f"name parameters differently from {', '.join(RESERVED)}, which are"
+                " columns of every table"
+            )
             raise ParameterError("grid", must, repr(name), "Choose another name.")
     if set(cell) != names:
         must, got = (

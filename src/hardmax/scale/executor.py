@@ -129,7 +129,10 @@ def connect(engine: Engine, workers: int | None) -> Iterator["Client"]:
             try:
                 cluster = LocalCluster(n_workers=workers, **options)
             except RuntimeError as problem:
-                advice = 'In a script, call hm.sweep below `if __name__ == "__main__":`, since they import it.'
+                advice = (
+                    'In a script, call hm.sweep below `if __name__ == "__main__":`,'
+                    " since they import it."
+                )
                 raise InputError(
                     f"Worker processes could not start. {advice}"
                 ) from problem
@@ -298,7 +301,10 @@ def _start_child(task: Task) -> Iterator[tuple[Connection, subprocess.Popen[byte
                 [
                     sys.executable,
                     "-c",
-                    f"from hardmax.scale.executor import run_child; run_child({theirs.fileno()})",
+                    (
+                        "from hardmax.scale.executor import run_child;"
+                        f" run_child({theirs.fileno()})"
+                    ),
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -386,7 +392,8 @@ def _check_row(row: object, params: Params) -> dict[str, Any]:
     for name in row:
         if not isinstance(name, str) or name in params or name in RESERVED:
             raise ValueError(
-                f"A row must have columns of its own. Got {name!r}, which the table has already."
+                f"A row must have columns of its own. Got {name!r}, which the table has"
+                " already."
             )
     return {name: _check_plain(value, name) for name, value in row.items()}
 
@@ -398,5 +405,6 @@ def _check_plain(value: Any, name: str) -> Any:
     if isinstance(value, Plain):
         return value
     raise TypeError(
-        f"A row must hold numbers, texts, booleans, None, or lists of them. Got {name} = {value!r}."
+        f"A row must hold numbers, texts, booleans, None, or lists of them. Got {name}"
+        f" = {value!r}."
     )

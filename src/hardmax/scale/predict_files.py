@@ -138,14 +138,16 @@ class PredictedFiles:
         """
         if not self.rows:
             raise InputError(
-                "A table needs at least one row. Got none. Call `predict_files` again to continue."
+                "A table needs at least one row. Got none. Call `predict_files` again"
+                " to continue."
             )
         for row in self._done:
             if not _has_outputs(self.out, row):
                 got = f"other files, or none, for slice {row['number']}"
                 advice = "Call `predict_files` again, which computes it again."
                 raise InputError(
-                    f"The predictions in `{self.out}` must be unchanged. Got {got}. {advice}"
+                    f"The predictions in `{self.out}` must be unchanged. Got {got}."
+                    f" {advice}"
                 )
 
     def tokens(self) -> "pd.DataFrame":
@@ -334,7 +336,10 @@ def predict_files(
                 if any(
                     strerror(number) in error for number in (ENOSPC, EDQUOT)
                 ):  # the next slices would fail, too
-                    got = f"A worker could not write its predictions. Got {error}. Free some disk space."
+                    got = (
+                        f"A worker could not write its predictions. Got {error}. Free"
+                        " some disk space."
+                    )
                     raise OSError(f"{got} {CONTINUE}")
 
         cell = SlicePredictor(str(target), str(folder), *settings, kept, source)
@@ -350,9 +355,13 @@ def predict_files(
         first = next(
             row for row in found.table().to_pylist() if row["error"] is not None
         )
-        got = f"none for {found.errors:,} slices, the first with {slices[first['number']].where}"
+        got = (
+            f"none for {found.errors:,} slices, the first with"
+            f" {slices[first['number']].where}"
+        )
         raise InputError(
-            f"Every row must have a prediction. Got {got}: {first['error'].rstrip('.')}. {CONTINUE}"
+            f"Every row must have a prediction. Got {got}:"
+            f" {first['error'].rstrip('.')}. {CONTINUE}"
         )
     return PredictedFiles(found)
 
@@ -489,7 +498,8 @@ def load_once(
 
     if hash_file(Path(folder) / FILE) != digest:
         raise InputError(
-            f"`{folder}` must hold the same model for every worker. Got another one. Copy it."
+            f"`{folder}` must hold the same model for every worker. Got another one."
+            " Copy it."
         )
     model = load_model(Path(folder), encoder=encoder).model
     return model, pa.array(model.names(np.arange(model.tokens)), pa.string())

@@ -68,7 +68,8 @@ def find_files(paths: Any, out: Path) -> list[tuple[Path, str | None]]:
     path = Path(paths)
     if not path.exists():
         raise FileNotFoundError(
-            f"`{path}` must be a file or a folder. Got nothing at that path. Check the spelling."
+            f"`{path}` must be a file or a folder. Got nothing at that path. Check the"
+            " spelling."
         )
     if not path.is_dir():
         return [(path, None)]
@@ -146,7 +147,8 @@ def _check_unchanged(path: Path, size: int, modified_ns: int) -> None:
     now = path.stat()
     if (now.st_size, now.st_mtime_ns) != (size, modified_ns):
         raise InputError(
-            f"`{path}` must not change while it is read. Got another size or time. Call it again."
+            f"`{path}` must not change while it is read. Got another size or time. Call"
+            " it again."
         )
 
 

@@ -79,7 +79,8 @@ class Manifest:
             raise ParameterError(folder, must, f"one without {FILE}", advice) from None
         except (TypeError, ValueError) as problem:
             raise InputError(
-                f"`{path}` must be the manifest of a sweep. Got something else ({problem!r})."
+                f"`{path}` must be the manifest of a sweep. Got something else"
+                f" ({problem!r})."
             ) from None
         self.parts = {part.name: part for part in parts}
 
@@ -111,7 +112,8 @@ class Manifest:
         except OSError:
             self._file.close()
             raise InputError(
-                f"`{self.folder}` must be written by one sweep at a time. Got two. Wait for it."
+                f"`{self.folder}` must be written by one sweep at a time. Got two. Wait"
+                " for it."
             ) from None
         self._file.truncate(self._file.read().rfind(b"\n") + 1)
         self._file.seek(0, os.SEEK_END)

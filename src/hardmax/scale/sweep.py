@@ -82,8 +82,14 @@ class SweepTable:
     def status(self) -> str:
         """The progress as a sentence."""
         parts = len(self.manifest.parts)
-        known = f"{self.rows:,} of {self.cells:,} cells of `{self.manifest.configuration.cell}` have a row"
-        return f"{known}, {self.errors:,} of them an error; {parts:,} part{'s' * (parts != 1)} in {self.out}."
+        known = (
+            f"{self.rows:,} of {self.cells:,} cells of"
+            f" `{self.manifest.configuration.cell}` have a row"
+        )
+        return (
+            f"{known}, {self.errors:,} of them an error; {parts:,}"
+            f" part{'s' * (parts != 1)} in {self.out}."
+        )
 
     def __repr__(self) -> str:
         return self.status

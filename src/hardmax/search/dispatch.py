@@ -26,10 +26,22 @@ from hardmax.search.sets import MAX_MEMBERS, Sets
 KERNELS = {
     "auto": "the fastest for the shape",
     "numpy": "all products, tile by tile, in NumPy: the definition",
-    "hull": "d = 2: convex hull, and a binary search by angle; for prefixes of the keys, a hull that grows",
-    "kdtree": "SciPy's k-d tree, for few dimensions and tokens nearly equally far from their centre",
-    "scan": "any d: float32 products in registers, from the keys that are farthest from their centre on",
-    "symmetric": "d = 16 and more, tokens that are their own keys: half of the matrix of products, in int16",
+    "hull": (
+        "d = 2: convex hull, and a binary search by angle; for prefixes of the keys, a"
+        " hull that grows"
+    ),
+    "kdtree": (
+        "SciPy's k-d tree, for few dimensions and tokens nearly equally far from their"
+        " centre"
+    ),
+    "scan": (
+        "any d: float32 products in registers, from the keys that are farthest from"
+        " their centre on"
+    ),
+    "symmetric": (
+        "d = 16 and more, tokens that are their own keys: half of the matrix of"
+        " products, in int16"
+    ),
 }
 MIN_COMPILED = 1 << 14  # products below which NumPy is done first
 LOADING, COMPILING = (
@@ -137,7 +149,10 @@ def explain_choice(kernel: str, products: float) -> tuple[bool, str]:
     if is_stored(kernel):
         return (
             True,
-            "Loading stored compiled code takes less time than NumPy needs, or has needed.",
+            (
+                "Loading stored compiled code takes less time than NumPy needs, or has"
+                " needed."
+            ),
         )
     if products < COMPILING:
         return False, "Nothing is compiled yet, and NumPy is done before it would be."
@@ -331,7 +346,10 @@ class Search:
         if self.kernel != "auto":
             return self._check_shape(d, limited)
         if self.gaps and (limited or d > MAX_GAPS_D or products < MIN_GAPS):
-            self.why = "NumPy finds all products before compiled code has searched several times for gaps."
+            self.why = (
+                "NumPy finds all products before compiled code has searched several"
+                " times for gaps."
+            )
             return "numpy"
         fastest = self._fastest(queries, keys, limited)
         if fastest == "kdtree":

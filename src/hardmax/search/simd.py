@@ -86,9 +86,10 @@ def intrinsic(result, *kinds):
                 built = build(builder, *values)
                 return context.get_dummy_value() if built is None else built
 
-            return result(
-                *(kind or own for kind, own in zip(kinds, given, strict=True))
-            ), body
+            return (
+                result(*(kind or own for kind, own in zip(kinds, given, strict=True))),
+                body,
+            )
 
         return _numba_intrinsic(typed)
 

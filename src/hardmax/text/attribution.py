@@ -304,10 +304,16 @@ class Flip:
 
     def __str__(self) -> str:
         if not self.places and not self.flips:
-            return f"No word contributes to {self.before}, so none can be removed: the bias alone decides."
+            return (
+                f"No word contributes to {self.before}, so none can be removed: the"
+                " bias alone decides."
+            )
         removed = count(len(self.places), "word")
         if not self.flips:
-            return f"No such words were found: without {removed} the prediction is still {self.before}."
+            return (
+                f"No such words were found: without {removed} the prediction is still"
+                f" {self.before}."
+            )
         quoted = ", ".join(f"“{word}”" for word in self.words)
         needed = (
             " Each of them is needed." if self.needed and len(self.places) > 1 else ""
@@ -515,4 +521,7 @@ class Comparison:
         parts = [f"{written[row.token]} {row.change:+.2f}" for row in rows]
         total = float(first.signed(self.change))
         most = f"; most by {', '.join(parts)}" if parts else ""
-        return f"The prediction {verb} {second.prediction}: {total:+.2f} for {first.prediction}{most}."
+        return (
+            f"The prediction {verb} {second.prediction}: {total:+.2f} for"
+            f" {first.prediction}{most}."
+        )

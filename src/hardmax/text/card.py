@@ -90,35 +90,61 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
     counts = join_names(
         [f"{name}: {texts:,}" for name, texts in record.classes.items()]
     )
-    heads = f"{count(weights.heads, 'head')} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}"
-    seen = "- It uses the words of its training texts only; every text without such a word gets the same prediction."
+    heads = (
+        f"{count(weights.heads, 'head')} of {count(weights.d, 'coordinate')},"
+        f" {count(weights.layers, 'layer')}"
+    )
+    seen = (
+        "- It uses the words of its training texts only; every text without such a word"
+        " gets the same prediction."
+    )
     if model.context is not None:
-        seen = "- A word's contribution is that of its vector, which already depends on the words around it."
-        heads = f"vectors of {model.context.encoder.identity['name']}, {count(model.context.heads, 'head')} on a line"
-        heads += f"; n-grams: {'used' if weights.layers else 'not used, as they did not help in cross-validation'}"
+        seen = (
+            "- A word's contribution is that of its vector, which already depends on"
+            " the words around it."
+        )
+        heads = (
+            f"vectors of {model.context.encoder.identity['name']},"
+            f" {count(model.context.heads, 'head')} on a line"
+        )
+        heads += (
+            "; n-grams:"
+            f" {'used' if weights.layers else 'not used, as they did not help in cross-validation'}"
+        )
     limits = [
         seen,
-        "- Its accuracy holds for texts like those it was trained on. Measure it on others: hardmax evaluate.",
+        (
+            "- Its accuracy holds for texts like those it was trained on. Measure it on"
+            " others: hardmax evaluate."
+        ),
     ]
     rare = [
         name for name, texts in record.classes.items() if texts < MIN_TEXTS_PER_CLASS
     ]
     if rare:
         limits.append(
-            f"- It was trained on fewer than {MIN_TEXTS_PER_CLASS} texts of {', '.join(rare)}."
+            f"- It was trained on fewer than {MIN_TEXTS_PER_CLASS} texts of"
+            f" {', '.join(rare)}."
         )
     if vocabulary.splitter.tokenizer is not None:
         name = full_name(vocabulary.splitter.tokenizer)
         limits.append(
-            f"- It works in Python only, with the tokenizer that it was trained with: {name}."
+            "- It works in Python only, with the tokenizer that it was trained with:"
+            f" {name}."
         )
     terms = "words and columns" if len(model.columns) else "words"
     lines = [
         "# A text classifier made by hardmax",
-        f"\n{'Labels, several per text' if model.multilabel else 'Classes'}: {_list_classes(model)}.",
+        (
+            f"\n{'Labels, several per text' if model.multilabel else 'Classes'}:"
+            f" {_list_classes(model)}."
+        ),
         "\n## Training\n",
         *([f"{record.about}\n"] if record.about else []),
-        f"- {record.texts:,} texts, median length {record.characters:,.0f} characters ({counts})",
+        (
+            f"- {record.texts:,} texts, median length {record.characters:,.0f}"
+            f" characters ({counts})"
+        ),
         f"- on {record.date}, by hardmax {record.version}",
         f"- SHA-256 of texts and labels: {record.sha256}",
         f"- {heads}",
@@ -128,7 +154,10 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:
             if len(model.columns)
             else []
         ),
-        f"\n## Scores\n\n{_describe_scores(history)}{' Mean over labels.' if model.multilabel else ''}",
+        (
+            "\n##"
+            f" Scores\n\n{_describe_scores(history)}{' Mean over labels.' if model.multilabel else ''}"
+        ),
         f"\nDecision: {_describe_threshold(model)}",
         "\n## Limits\n",
         *limits,
@@ -156,7 +185,10 @@ def explain_command(model: Model) -> str:
 
 def card_line(model: Model, history: Sequence[Epoch], record: Record) -> str:
     """Return the card of a model in one sentence."""
-    return f"Classes: {_list_classes(model)}. Trained on {record.texts:,} texts. {_describe_scores(history)}"
+    return (
+        f"Classes: {_list_classes(model)}. Trained on {record.texts:,} texts."
+        f" {_describe_scores(history)}"
+    )
 
 
 def _list_classes(model: Model) -> str:
@@ -179,9 +211,15 @@ def _describe_threshold(model: Model) -> str:
             f"{name} above {value:.3f}"
             for name, value in zip(names, np.ravel(threshold).tolist(), strict=True)
         ]
-        return f"every label whose probability is above its `threshold_`: {join_names(above)}."
+        return (
+            "every label whose probability is above its `threshold_`:"
+            f" {join_names(above)}."
+        )
     if isinstance(threshold, float):
-        return f"{names[1]} if its probability is above {threshold:.3f}, else {names[0]} (`threshold_`)."
+        return (
+            f"{names[1]} if its probability is above {threshold:.3f}, else {names[0]}"
+            " (`threshold_`)."
+        )
     if model.weights.decision_offset is None:
         return "the class with the largest probability."
     parts = join_names(
@@ -190,7 +228,10 @@ def _describe_threshold(model: Model) -> str:
             for name, value in zip(names, threshold.tolist(), strict=True)
         ]
     )
-    return f"the class with the largest ratio of its probability to its `threshold_`: {parts}."
+    return (
+        "the class with the largest ratio of its probability to its `threshold_`:"
+        f" {parts}."
+    )
 
 
 def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
@@ -202,7 +243,10 @@ def notebook_card(model: Model, history: Sequence[Epoch]) -> str:
     facts: dict[str, object] = {
         "classes": _list_classes(model),
         "vocabulary": f"{len(model.vocabulary):,} tokens",
-        "heads": f"{weights.heads} of {count(weights.d, 'coordinate')}, {count(weights.layers, 'layer')}",
+        "heads": (
+            f"{weights.heads} of {count(weights.d, 'coordinate')},"
+            f" {count(weights.layers, 'layer')}"
+        ),
     }
     for epoch in history:
         if epoch.kept and epoch.accuracy is not None:

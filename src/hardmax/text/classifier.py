@@ -238,9 +238,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             return float(
                 np.average(
                     right,
-                    weights=None
-                    if sample_weight is None
-                    else np.asarray(sample_weight, float),
+                    weights=(
+                        None
+                        if sample_weight is None
+                        else np.asarray(sample_weight, float)
+                    ),
                 )
             )
         return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
@@ -261,15 +263,16 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         with (
             progress_bar("Encoding")
             if self.verbose and model.context
-            else nullcontext(None) as bar
-        ):
+            else nullcontext(None)
+        ) as bar:
             return model.score(texts, bar)[0]
 
     def _refuse_several(self, name: str) -> Model:
         """Return the model, or raise an error if it predicts several labels per text."""
         if self._fitted.multilabel:
             raise InputError(
-                f"`{name}` must be used with one label per text. Got several. Use `predict_proba`."
+                f"`{name}` must be used with one label per text. Got several. Use"
+                " `predict_proba`."
             )
         return self._fitted
 

@@ -468,9 +468,10 @@ def fit_dense_folds(
         linear[:, corpus.used], decoder = np.split(
             coefficients, [features.shape[1] - moved.shape[1]], axis=1
         )
-        return Dense(
-            linear, heads, size * decoder, bias
-        ), features @ coefficients.T + bias
+        return (
+            Dense(linear, heads, size * decoder, bias),
+            features @ coefficients.T + bias,
+        )
 
     held_logits = np.zeros((len(labels), 1 if classes == 2 else classes))
     for held, learned in splits:

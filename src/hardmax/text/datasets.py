@@ -92,8 +92,9 @@ def _download(progress: Progress | None) -> Path:
         return Path(pooch.retrieve(URL, SHA256, FILE, folder, downloader=download))
     except (OSError, ValueError) as error:  # of the network, the disk, or the hash
         raise OSError(
-            f"The Large Movie Review Dataset must be downloaded once. Got from {URL}: {str(error).rstrip('.')}. Try "
-            f"again, or download it by hand and put it at {folder / FILE}, or pass the path of a copy as `source`."
+            f"The Large Movie Review Dataset must be downloaded once. Got from {URL}:"
+            f" {str(error).rstrip('.')}. Try again, or download it by hand and put it"
+            f" at {folder / FILE}, or pass the path of a copy as `source`."
         ) from None
 
 
@@ -153,13 +154,19 @@ def _make_tables(
         try:
             texts[split].append(data.decode("utf-8"))
         except UnicodeDecodeError as error:
-            got = f"another byte in {split}/{label}/{number}_{rating}.txt at offset {error.start}"
+            got = (
+                f"another byte in {split}/{label}/{number}_{rating}.txt at offset"
+                f" {error.start}"
+            )
             raise ParameterError(
                 path, "hold reviews in UTF-8", got, f"Download {URL} again."
             ) from None
         labels[split].append(str(rating) if ratings else label)
     if folders:
-        must = "hold reviews in train/neg, train/pos, test/neg and test/pos, named such as 12_7.txt"
+        must = (
+            "hold reviews in train/neg, train/pos, test/neg and test/pos, named such as"
+            " 12_7.txt"
+        )
         raise ParameterError(
             path, must, f"none in {', '.join(sorted(folders))}", f"Download {URL}."
         )
@@ -176,7 +183,8 @@ def _read_split(path: Path, *, ratings: bool) -> TextTable:
     labels = table.labels or []
     if wrong := sorted(set(labels) - set(LABEL_OF)):
         raise InputError(
-            f"The labels of `{path}` must be 0 or 1. Got {wrong[0]!r}. Write 0 for neg and 1 for pos."
+            f"The labels of `{path}` must be 0 or 1. Got {wrong[0]!r}. Write 0 for neg"
+            " and 1 for pos."
         )
     rows = sorted(
         range(len(labels)), key=lambda row: LABEL_OF[labels[row]]
@@ -249,7 +257,10 @@ def reviews(
         or not 1 <= pair[0] <= pair[1]
         or pair[1] < MAX_SENTENCE
     ):
-        must = f"be two integers, the smallest and the largest number of words, the largest at least {MAX_SENTENCE}"
+        must = (
+            "be two integers, the smallest and the largest number of words, the"
+            f" largest at least {MAX_SENTENCE}"
+        )
         raise ParameterError("length", must, f"{length!r}", "Try (6, 30).")
     low, high = pair.tolist()
     labels = [("positive", "negative")[i % 2] for i in rng.permutation(n)]

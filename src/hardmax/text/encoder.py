@@ -142,7 +142,10 @@ class Encoder:
         ):
             read = f"only their first {self.tokens.window} are read"
             advice = 'Use `long_texts="windows"` to read all of them.'
-            found = f"{number} of {len(texts)} texts have more word pieces than a window of the encoder; {read}."
+            found = (
+                f"{number} of {len(texts)} texts have more word pieces than a window of"
+                f" the encoder; {read}."
+            )
             warn(f"{found} {advice}", UserWarning, stacklevel=4)
 
     def _encode(
@@ -166,7 +169,10 @@ class Encoder:
         elif callable(self.source):
             results = list(self.source(texts) or ()) if texts else []
             if len(results) != len(texts):
-                must = f"return (tokens, offsets, vectors) for each of the {len(texts)} texts"
+                must = (
+                    f"return (tokens, offsets, vectors) for each of the {len(texts)}"
+                    " texts"
+                )
                 raise ParameterError(
                     "encoder", must, f"{len(results)} results", "Check that function."
                 )
@@ -221,7 +227,10 @@ def _check_tokens(found: Any, text: str) -> tuple[IntArray, AnyArray]:
     """Return offsets and vectors that a function computed for a text; raise an error if
     they do not fit together.
     """
-    must = "return (tokens, offsets, vectors) for each text: n strings, (n, 2) offsets in order, (n, d) finite numbers"
+    must = (
+        "return (tokens, offsets, vectors) for each text: n strings, (n, 2) offsets in"
+        " order, (n, d) finite numbers"
+    )
     try:
         tokens, given, values = found
         offsets = np.asarray(given, np.intp).reshape(len(tokens), 2)
@@ -252,7 +261,10 @@ def check_encoder(value: Any, name: str) -> None:
     """Raise an error unless the value may be an encoder."""
     pair = isinstance(value, tuple | list) and len(value) == 2
     if not (isinstance(value, str | PathLike) or callable(value) or pair):
-        must = 'be "minilm", the folder or name of a transformer, a pair (model, tokenizer), or a function'
+        must = (
+            'be "minilm", the folder or name of a transformer, a pair (model,'
+            " tokenizer), or a function"
+        )
         raise ParameterError(name, must, repr(value)[:60])
 
 
@@ -265,7 +277,10 @@ def restore_encoder(stored: Mapping[str, Any], given: Any) -> Encoder:
     name = stored["name"]
     if given is None and name not in (GIVEN, PACKAGED):
         must = f"be given for a model that was trained with {name[:200]!r}"
-        advice = "Pass it in Python, HardmaxClassifier.load(path, encoder=...), or a folder as --encoder."
+        advice = (
+            "Pass it in Python, HardmaxClassifier.load(path, encoder=...), or a folder"
+            " as --encoder."
+        )
         raise ParameterError("encoder", must, "none", advice)
     source = PACKAGED if given is None and name == PACKAGED else given
     encoder = Encoder(source, stored["cut"], None, find_device("auto"), stored["dtype"])
@@ -273,8 +288,9 @@ def restore_encoder(stored: Mapping[str, Any], given: Any) -> Encoder:
     keys = HASHES if encoder.is_transformer else ("name", *HASHES)
     if any(own.get(key) != stored.get(key) for key in keys):
         raise InputError(
-            f"The encoder must be the one that the model was trained with, {name[:200]!r}. Its name, weights or "
-            "vocabulary differ. Pass the same version as `encoder`, or train the model again."
+            "The encoder must be the one that the model was trained with,"
+            f" {name[:200]!r}. Its name, weights or vocabulary differ. Pass the same"
+            " version as `encoder`, or train the model again."
         )
     return encoder
 

@@ -100,7 +100,10 @@ class Explanation:
             ", ".join(f"{name} {value:+.2f}" for name, value in self.top(4))
             or "no known word"
         )
-        return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
+        return (
+            f"<Explanation: {self.prediction} with probability {self.probability:.3f};"
+            f" {strongest}>"
+        )
 
     def _repr_html_(self) -> str:
         return card(explanation=view_explanation(self))
@@ -580,7 +583,8 @@ class Explanation:
                 "Use `minimal_flip` or `counterfactual`, which run the encoder again."
             )
             raise InputError(
-                f"`leave_one_out` must be used with a model without an encoder. {advice}"
+                "`leave_one_out` must be used with a model without an encoder."
+                f" {advice}"
             )
         known, change = (
             self._known,

@@ -162,7 +162,8 @@ def _open_bytes(path: Path, ending: str) -> BinaryIO:
         )
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
-            f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again."
+            f"`{path}` must be a whole gzip file. Got: {error}. Download or write it"
+            " again."
         ) from None
     except FileNotFoundError:
         raise FileNotFoundError(
@@ -171,7 +172,8 @@ def _open_bytes(path: Path, ending: str) -> BinaryIO:
     except OSError as error:
         reason = "It is a folder" if path.is_dir() else error.strerror
         raise OSError(
-            f"`{path}` must be a file that can be read. Got: {reason}. Choose another path."
+            f"`{path}` must be a file that can be read. Got: {reason}. Choose another"
+            " path."
         ) from None
 
 
@@ -231,7 +233,10 @@ def _find_encoding(path: Path, data: BinaryIO, wanted: str | None) -> tuple[str,
             f"other bytes: {problem}",
             advice,
         )
-    note = f"{path} is not UTF-8 ({problem}), and was read as Latin-1. If characters look wrong, pass `encoding`."
+    note = (
+        f"{path} is not UTF-8 ({problem}), and was read as Latin-1. If characters look"
+        " wrong, pass `encoding`."
+    )
     return "latin-1" if _find_undecodable(data, "cp1252") else "cp1252", note
 
 
@@ -247,7 +252,10 @@ def _find_undecodable(data: BinaryIO, encoding: str) -> str:
             has_null = "\0" in decoder.decode(chunk, final=not chunk)
         except UnicodeError as error:
             start = getattr(error, "start", 0) - pending
-            where = f"a byte at offset {offset + start} in line {line + chunk.count(10, 0, max(start, 0))}"
+            where = (
+                f"a byte at offset {offset + start} in line"
+                f" {line + chunk.count(10, 0, max(start, 0))}"
+            )
             return NULL_BYTES if b"\0" in chunk else where
         if has_null or not chunk:
             return NULL_BYTES if has_null else ""
@@ -282,7 +290,10 @@ def _read_csv(
     while block := list(islice(numbered, BLOCK_ROWS)):
         for number, row in block:
             if len(row) != len(names):
-                must = f"have {len(names)} field{'s' * (len(names) > 1)} in each row, as in its header"
+                must = (
+                    f"have {len(names)} field{'s' * (len(names) > 1)} in each row, as"
+                    " in its header"
+                )
                 advice = "Put quotes around a text that holds the delimiter."
                 raise ParameterError(path, must, f"{len(row)} in row {number}", advice)
         yield pandas.DataFrame([row for _, row in block], columns=names, dtype=object)
@@ -391,9 +402,13 @@ def _read_excel(path: Path, sheet: str | None) -> tuple["DataFrame", str]:
         if others
         else ""
     )
-    return filled.iloc[1:].where(filled != "", None).reset_index(drop=True).set_axis(
-        header, axis=1
-    ), guessed
+    return (
+        filled.iloc[1:]
+        .where(filled != "", None)
+        .reset_index(drop=True)
+        .set_axis(header, axis=1),
+        guessed,
+    )
 
 
 def read_parquet(path: Path) -> "DataFrame":
@@ -414,7 +429,8 @@ def read_parquet(path: Path) -> "DataFrame":
             OSError,
         ) as error:  # the errors of Arrow
             raise InputError(
-                f"`{path}` must be a Parquet file. Got: {error} Download or write it again."
+                f"`{path}` must be a Parquet file. Got: {error} Download or write it"
+                " again."
             ) from None
 
 

@@ -164,8 +164,8 @@ def fit_linear_model(
         with (
             progress_bar("Encoding")
             if parameters.verbose
-            else nullcontext(lambda done, total: None) as bar
-        ):
+            else nullcontext(lambda done, total: None)
+        ) as bar:
             features.append(
                 read_corpus(data.texts, encoder, Splitter.of(parameters), bar)
             )

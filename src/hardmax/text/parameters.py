@@ -71,7 +71,10 @@ def _check_ngrams(value: Any, name: str) -> None:
         isinstance(size, int) and not isinstance(size, bool) for size in pair
     )
     if len(pair) != 2 or not integers or not 1 <= pair[0] <= pair[1]:
-        must = "be two integers of at least 1, the smallest and the largest number of words of a token"
+        must = (
+            "be two integers of at least 1, the smallest and the largest number of"
+            " words of a token"
+        )
         raise ParameterError(
             name, must, repr(value), "1, 3 stands for words, pairs and triples."
         )
@@ -142,8 +145,8 @@ class Parameters:
     groups: int = _count(
         MODEL,
         4,
-        "Number of groups of heads. Each group is trained on its own random part of the tokens, and the logit is the "
-        "mean over groups: an ensemble in one model.",
+        "Number of groups of heads. Each group is trained on its own random part of the"
+        " tokens, and the logit is the mean over groups: an ensemble in one model.",
     )
     alpha: float = _positive(
         MODEL, 1.0, "Initial alpha; each head learns its own, positive."
@@ -151,42 +154,48 @@ class Parameters:
     trained_A: bool = _parameter(
         MODEL,
         False,
-        'Learn A = LL^T for each head instead of the identity; with `training="softmax"`, as hardmax gives A no '
-        "gradient. This adds no expressive power: substitute y = L^T z.",
+        "Learn A = LL^T for each head instead of the identity; with"
+        ' `training="softmax"`, as hardmax gives A no gradient. This adds no expressive'
+        " power: substitute y = L^T z.",
     )
     scale: float = _positive(
         MODEL,
         6.4,
-        "Initial standard deviation of the embedding, times the number of coordinates of a group.",
+        "Initial standard deviation of the embedding, times the number of coordinates"
+        " of a group.",
     )
     ngram_range: tuple[int, int] | None = _parameter(
         MODEL,
         None,
-        "Smallest and largest n-gram: 1, 3 stands for words, pairs and triples. Default: 1, 3 after a random start, "
-        "and 1, 2 or 1, 3, chosen by cross-validation, after a linear start.",
+        "Smallest and largest n-gram: 1, 3 stands for words, pairs and triples."
+        " Default: 1, 3 after a random start, and 1, 2 or 1, 3, chosen by"
+        " cross-validation, after a linear start.",
         _check_ngrams,
     )
     distinct: bool = _parameter(
         MODEL,
         True,
-        "Count a repeated token of a text once, as the theorems assume distinct tokens.",
+        "Count a repeated token of a text once, as the theorems assume distinct"
+        " tokens.",
     )
     min_df: int | None = _count(
         MODEL,
         None,
-        "Smallest number of texts that contain a token. Default: 3 after a random start, and 1 after a linear start, "
-        "as many words of a small file occur once.",
+        "Smallest number of texts that contain a token. Default: 3 after a random"
+        " start, and 1 after a linear start, as many words of a small file occur once.",
     )
     max_features: int | None = _count(
         MODEL,
         100_000,
-        "Largest size of the vocabulary. 10 % of it is reserved for the most frequent words.",
+        "Largest size of the vocabulary. 10 % of it is reserved for the most frequent"
+        " words.",
     )
     select: str = _choice(
         MODEL,
         ("discriminative", "frequent"),
-        'Tokens to keep when there are more: "discriminative", those whose frequency differs most between classes, '
-        'abs(log ratio) sqrt(texts), or "frequent". A linear start always keeps the most frequent tokens.',
+        'Tokens to keep when there are more: "discriminative", those whose frequency'
+        ' differs most between classes, abs(log ratio) sqrt(texts), or "frequent". A'
+        " linear start always keeps the most frequent tokens.",
     )
     max_words: int | None = _count(
         MODEL, None, "Number of words of a text that are read. Default: all."
@@ -207,40 +216,44 @@ class Parameters:
     tokenizer: Tokenizer | None = _parameter(  # noqa: RUF009
         MODEL,
         None,
-        "In Python, a function from a text to the list of its words in their order. The words are used as they are; "
-        "`punctuation` has no effect then.",
+        "In Python, a function from a text to the list of its words in their order. The"
+        " words are used as they are; `punctuation` has no effect then.",
         check_tokenizer,
     )
     encoder: Any = _parameter(  # noqa: RUF009
         MODEL,
         None,
-        'Pretrained encoder whose vectors of words are read beside n-grams: "minilm", the folder or name of a local '
-        "transformer, in Python also a pair (model, tokenizer), or a function from texts to (tokens, offsets, vectors) "
-        "of each. Best for fewer than 2,000 texts.",
+        'Pretrained encoder whose vectors of words are read beside n-grams: "minilm",'
+        " the folder or name of a local transformer, in Python also a pair (model,"
+        " tokenizer), or a function from texts to (tokens, offsets, vectors) of each."
+        " Best for fewer than 2,000 texts.",
         check_encoder,
     )
     columns: Collection[str] | None = _parameter(
         MODEL,
         None,
-        "Further columns of a DataFrame whose contributions are added: a linear term for each standardised number, and "
-        "one for each category. Missing values and unseen categories contribute 0.",
+        "Further columns of a DataFrame whose contributions are added: a linear term"
+        " for each standardised number, and one for each category. Missing values and"
+        " unseen categories contribute 0.",
         _check_columns,
     )
     long_texts: str = _choice(
         MODEL,
         ("windows", "cut"),
-        'How an encoder reads texts that are longer than its window: in overlapping "windows", or "cut" to the first.',
+        "How an encoder reads texts that are longer than its window: in overlapping"
+        ' "windows", or "cut" to the first.',
     )
     encoder_dtype: str = _choice(
         MODEL,
         DTYPES,
-        "Precision of an encoder. In float64 a text has the same vectors in every batch; the others are faster.",
+        "Precision of an encoder. In float64 a text has the same vectors in every"
+        " batch; the others are faster.",
     )
     training: str = _choice(
         TRAINING,
         ("hardmax", "softmax"),
-        'Attention that training differentiates: "hardmax" itself, or "softmax" at a low temperature as in the paper. '
-        "Inference is always hardmax.",
+        'Attention that training differentiates: "hardmax" itself, or "softmax" at a'
+        " low temperature as in the paper. Inference is always hardmax.",
     )
     temperature: float = _positive(
         TRAINING, 1e-3, 'Temperature of `training="softmax"`.'
@@ -248,9 +261,10 @@ class Parameters:
     start: str | None = _choice(
         TRAINING,
         ("linear", "random"),
-        'Initial weights: "random", or "linear", from a linear model of the same tokens whose regularisation is chosen '
-        "by cross-validation; it needs no epochs. Default: linear; random if `epochs` is given, or for at least 8,000 "
-        "long texts (400 characters on average) without a rare class.",
+        'Initial weights: "random", or "linear", from a linear model of the same tokens'
+        " whose regularisation is chosen by cross-validation; it needs no epochs."
+        " Default: linear; random if `epochs` is given, or for at least 8,000 long"
+        " texts (400 characters on average) without a rare class.",
         optional=True,
     )
     epochs: int | None = _count(
@@ -262,7 +276,8 @@ class Parameters:
     learning_rate: float = _positive(
         TRAINING,
         0.3,
-        "Peak learning rate of the embedding, divided by the number of coordinates of a group.",
+        "Peak learning rate of the embedding, divided by the number of coordinates of a"
+        " group.",
     )
     alpha_rate: float = _positive(TRAINING, 0.01, "Peak learning rate of alpha.")
     weight_decay: float = _positive(
@@ -280,19 +295,22 @@ class Parameters:
     label_smoothing: float = _fraction(0.0, "Label smoothing of the cross-entropy.")
     validation: float = _fraction(
         0.1,
-        "Fraction of the texts that is held out after a random start. Training ends with the last epoch, unless an "
-        "earlier epoch was better on these texts by more than a standard error.",
+        "Fraction of the texts that is held out after a random start. Training ends"
+        " with the last epoch, unless an earlier epoch was better on these texts by"
+        " more than a standard error.",
     )
     patience: int | None = _count(
         TRAINING,
         None,
-        "Stop after this number of epochs without improvement, and keep the best epoch.",
+        "Stop after this number of epochs without improvement, and keep the best"
+        " epoch.",
     )
     class_weight: str | dict | None = _parameter(  # noqa: RUF009
         TRAINING,
         None,
-        '"balanced" gives rare classes the same total weight. In Python also a dict from label to weight, 1 for labels '
-        "that it leaves out; `fit` multiplies it with `sample_weight`.",
+        '"balanced" gives rare classes the same total weight. In Python also a dict'
+        " from label to weight, 1 for labels that it leaves out; `fit` multiplies it"
+        " with `sample_weight`.",
         _check_class_weight,
     )
     random_state: int = _count(
@@ -313,7 +331,8 @@ class Parameters:
     encoder_cache: str | PathLike[str] | None = _parameter(  # noqa: RUF009
         RUN,
         None,
-        "Folder in which vectors of the encoder are kept, so that a text is encoded once.",
+        "Folder in which vectors of the encoder are kept, so that a text is encoded"
+        " once.",
     )
     resume: bool = _parameter(
         RUN, False, "Resume an unfinished run, if there is one; the result is the same."
@@ -363,7 +382,10 @@ def check_parameters(parameters: Parameters) -> None:
             "Use `groups=1`, or another number of heads.",
         )
     if parameters.trained_A and parameters.training != "softmax":
-        got = '`training="hardmax"`, which has no gradient for A: small changes of A do not change the argmax sets'
+        got = (
+            '`training="hardmax"`, which has no gradient for A: small changes of A do'
+            " not change the argmax sets"
+        )
         raise ParameterError("trained_A", 'be used with `training="softmax"`', got)
     if parameters.start == "linear" and parameters.training != "hardmax":
         raise ParameterError(

@@ -79,8 +79,14 @@ class LeaderStatistics:
 
     def __repr__(self) -> str:
         summary, words = self.summary(), ", ".join(self.words[:5].tolist())
-        count = f"{summary['average']:.1f} leaders per text and head (at most {self.leaders.max(initial=0)})"
-        return f"<LeaderStatistics: {count}, {summary['initial']:.0%} from layer 0; most often {words}>"
+        count = (
+            f"{summary['average']:.1f} leaders per text and head (at most"
+            f" {self.leaders.max(initial=0)})"
+        )
+        return (
+            f"<LeaderStatistics: {count}, {summary['initial']:.0%} from layer 0; most"
+            f" often {words}>"
+        )
 
     def plot(self, *, count: int = 20, ax: "Axes | None" = None) -> "Figure":
         """Draw a histogram of the most frequent leaders, coloured by their class;

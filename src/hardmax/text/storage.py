@@ -159,7 +159,10 @@ def find_model(model: str | PathLike[str]) -> Path:
         return Path(model)
     if str(model) in shipped_models():
         return MODELS / str(model)
-    must = f"be a folder that hardmax train wrote (or HardmaxClassifier.save), or one of {', '.join(shipped_models())}"
+    must = (
+        "be a folder that hardmax train wrote (or HardmaxClassifier.save), or one of"
+        f" {', '.join(shipped_models())}"
+    )
     if (Path(model) / CHECKPOINT).is_file():
         got = f"{str(model)!r}, the folder of an unfinished run"
         raise ParameterError("model", must, got, "Resume it: hardmax train --resume.")
@@ -181,7 +184,10 @@ def load_model(
             TOKENIZER, "be left out for a model that was trained without one", got
         )
     if needed is not None and tokenizer is None:
-        must = f"be loaded with the tokenizer that it was trained with, {str(needed)[:200]!r}"
+        must = (
+            "be loaded with the tokenizer that it was trained with,"
+            f" {str(needed)[:200]!r}"
+        )
         advice = "Pass it in Python: HardmaxClassifier.load(path, tokenizer=...)."
         raise ParameterError(
             file,
@@ -315,11 +321,13 @@ def _read_about(file: Path) -> dict[str, Any]:
         about: Any = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise InputError(
-            f"`{file}` must be JSON. It is truncated or something else. Copy the folder again."
+            f"`{file}` must be JSON. It is truncated or something else. Copy the folder"
+            " again."
         ) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(
-            f"`{file}` must describe a model of hardmax. It is something else. Check the path."
+            f"`{file}` must describe a model of hardmax. It is something else. Check"
+            " the path."
         )
     if about.get("version") != VERSION:
         advice = "Load it with the release of hardmax that wrote it, or train it again."
@@ -404,7 +412,8 @@ def _read_about(file: Path) -> dict[str, Any]:
     _require(
         several,
         file,
-        "`classes` must be at least two different labels of one kind, and fit their type",
+        "`classes` must be at least two different labels of one kind, and fit their"
+        " type",
     )
     return {**about, "classes": made}
 
@@ -418,7 +427,8 @@ def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
         data = file.read_bytes()
     except OSError:
         raise InputError(
-            f"`{file.parent}` must hold {file.name}. It does not. Copy the whole folder."
+            f"`{file.parent}` must hold {file.name}. It does not. Copy the whole"
+            " folder."
         ) from None
     if sha256(data).hexdigest() != about["sha256"]:
         got = f"It is truncated or changed: its SHA-256 differs from the one in {FILE}."
@@ -429,7 +439,8 @@ def _read_arrays(file: Path, about: dict[str, Any]) -> dict[str, AnyArray]:
         arrays: dict[str, AnyArray] = load(data)
     except (SafetensorError, KeyError, ValueError) as problem:
         raise InputError(
-            f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder."
+            f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the"
+            " folder."
         ) from None
     nothing, outputs = np.empty(0), len(about["classes"])
     outputs = 1 if outputs == 2 and not about["multilabel"] else outputs

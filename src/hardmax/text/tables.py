@@ -223,9 +223,11 @@ def choose_column(
     if wanted is None:
         got, advice = (
             "no name",
-            f"Name one, such as a column called {what}."
-            if usual
-            else f"Name one with `{what}`.",
+            (
+                f"Name one, such as a column called {what}."
+                if usual
+                else f"Name one with `{what}`."
+            ),
         )
     else:
         got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
@@ -245,8 +247,9 @@ def to_text(value: Any, path: Path, row: int, column: str = "text") -> str | Non
     if isinstance(value, str | Number):
         return str(value)
     raise InputError(
-        f"The {column} column of `{path}` must hold texts or numbers. Got a {type(value).__name__} in row {row}. "
-        f"Choose another column with `{column}`, or flatten it."
+        f"The {column} column of `{path}` must hold texts or numbers. Got a"
+        f" {type(value).__name__} in row {row}. Choose another column with `{column}`,"
+        " or flatten it."
     )
 
 
@@ -360,7 +363,10 @@ def class_counts(labels: Sequence[Any]) -> dict[str, int]:
         )
         raise ParameterError("label", "hold at least two classes", got, advice)
     if not several and len(counts) > max(MIN_SUSPICIOUS_CLASSES, len(labels) / 2):
-        got = f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column"
+        got = (
+            f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong"
+            " column"
+        )
         advice = "Name the column of classes with `label`."
         raise ParameterError("label", "hold the same class many times", got, advice)
     return counts
@@ -437,12 +443,17 @@ def parse_table(text: str, name: str, unit: str = "line") -> tuple[AnyArray, str
         ]
         for n, row in rows
     ]
-    return np.array(
-        table,
-        np.float64
-        if all(isinstance(x, float) for row in table for x in row)
-        else object,
-    ), note
+    return (
+        np.array(
+            table,
+            (
+                np.float64
+                if all(isinstance(x, float) for row in table for x in row)
+                else object
+            ),
+        ),
+        note,
+    )
 
 
 def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:

@@ -158,9 +158,9 @@ def unspaced_note(texts: Sequence[str]) -> str:
     if count < MIN_UNSPACED * sum(map(len, sample)) or spaced > MAX_SPACED * count:
         return ""
     return (
-        "Many texts are in a script without spaces between words, and all characters between two spaces count as one "
-        "word. Pass a `tokenizer` in Python, such as `tokenizer=list` for single characters, or put spaces between "
-        "the words."
+        "Many texts are in a script without spaces between words, and all characters"
+        " between two spaces count as one word. Pass a `tokenizer` in Python, such as"
+        " `tokenizer=list` for single characters, or put spaces between the words."
     )
 
 
@@ -229,7 +229,10 @@ def call_tokenizer(tokenizer: Tokenizer, text: str) -> list[str]:
         )
     for i, word in enumerate(words):
         if not isinstance(word, str) or not word:
-            got = f"{type(word).__name__} {str(word)[:40]!r} at index {i} for {text[:40]!r}"
+            got = (
+                f"{type(word).__name__} {str(word)[:40]!r} at index {i} for"
+                f" {text[:40]!r}"
+            )
             raise ParameterError(
                 "tokenizer", must, got, "Leave it out, or convert it with str."
             )

@@ -48,7 +48,10 @@ WARM_UP = 0.15  # fraction of all steps
 VALIDATION_BATCH = 128  # texts
 DECODER_RATE = 0.002
 MAX_GRADIENT = 5.0  # norm of the gradient of all parameters but the embedding
-DIVERGED = "The loss of training must stay finite. It is not. Lower `learning_rate` or `scale`."
+DIVERGED = (
+    "The loss of training must stay finite. It is not. Lower `learning_rate` or"
+    " `scale`."
+)
 
 
 class Problem(NamedTuple):

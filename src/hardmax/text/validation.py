@@ -25,7 +25,10 @@ from hardmax.text.parameters import Parameters, check_parameters
 from hardmax.text.tables import choose_column, left_out_note
 from hardmax.text.tokenizer import Splitter, unspaced_note
 
-MULTILABEL = "For several labels per text pass a list of labels for each, or a matrix of 0 and 1."
+MULTILABEL = (
+    "For several labels per text pass a list of labels for each, or a matrix of 0"
+    " and 1."
+)
 HEAD_ROWS = 100  # rows of a DataFrame that are read to find the column of texts
 FOLDS = 5
 MIN_ROWS = 5  # rows of a class from which some are held back for validation
@@ -113,11 +116,17 @@ def check_training_set(
     for c, name in enumerate(classes):
         own = np.flatnonzero(labels == c if sets is None else labels[:, c])
         if sets is not None and len(own) in (0, len(labels)):
-            note = f"Label {str(name)!r} is that of {len(own)} of {len(labels)} texts, as in every prediction."
+            note = (
+                f"Label {str(name)!r} is that of {len(own)} of {len(labels)} texts, as"
+                " in every prediction."
+            )
             warn(note, UserWarning, stacklevel=3)
         elif len(own) > 1 and len(np.unique(numbers[own])) == 1:
             why = f"all {len(own)} are equal or in one group"
-            note = f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured."
+            note = (
+                f"No text of class {str(name)!r} can be held out, as {why}: its"
+                " accuracy is not measured."
+            )
             warn(note, UserWarning, stacklevel=3)
     # Sorted, so that the model does not depend on the order of the rows; without case,
     # as tokens have none.
@@ -246,9 +255,11 @@ def number_texts(texts: Sequence[str]) -> IntArray:
     """
     words = Splitter(punctuation=False).words
     keys = (
-        text.digest
-        if isinstance(text, VectorText)
-        else " ".join(words(text)) or text.strip()
+        (
+            text.digest
+            if isinstance(text, VectorText)
+            else " ".join(words(text)) or text.strip()
+        )
         for text in texts
     )
     return _number_values(list(keys))
@@ -266,10 +277,13 @@ def duplicate_note(rows: Sequence[int], texts: int, name: str) -> str:
     listed = ", ".join(map(str, rows[:MAX_SHOWN_ROWS])) + (
         ", ..." if len(rows) > MAX_SHOWN_ROWS else ""
     )
-    found = f"{len(rows)} of {texts} texts are duplicates of an earlier text, apart from case, spaces, markup and"
+    found = (
+        f"{len(rows)} of {texts} texts are duplicates of an earlier text, apart from"
+        " case, spaces, markup and"
+    )
     return (
-        f"{found} punctuation ({name} {listed}). Equal texts are held out together, so that accuracy is measured on "
-        "other texts."
+        f"{found} punctuation ({name} {listed}). Equal texts are held out together, so"
+        " that accuracy is measured on other texts."
     )
 
 
@@ -486,7 +500,10 @@ def _complete_rows(
         label for label in labels if isinstance(label, str) and label != label.strip()
     ]
     if spaced:
-        note = f"Removed the spaces around {len(spaced)} of {len(labels)} labels: {spaced[0]!r}"
+        note = (
+            f"Removed the spaces around {len(spaced)} of {len(labels)} labels:"
+            f" {spaced[0]!r}"
+        )
         warn(f"{note} becomes {spaced[0].strip()!r}.", UserWarning, stacklevel=4)
     several = isinstance(labels[0], tuple)
     return texts, labels if several else _to_plain_array(labels), ~missing
@@ -508,7 +525,10 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
             X = join_columns(X, frame, columns)
         elif columns is None and len(frame.columns) > 1:
             others = join_names([str(name) for name in frame.columns if name != X.name])
-            note = f"Only column {X.name!r} of X is read. To read {others}, pass their names as `columns`, else ()."
+            note = (
+                f"Only column {X.name!r} of X is read. To read {others}, pass their"
+                " names as `columns`, else ()."
+            )
             warn(note, UserWarning, stacklevel=5)
     if hasattr(X, "__len__") and not len(X):
         raise ParameterError(
@@ -560,7 +580,10 @@ def _as_vectors(X: Any) -> list[VectorText] | None:
     ):
         return None
     found = [np.atleast_2d(np.asarray(to_numpy(each))) for each in X]
-    must = "be texts, an (N, d) array, or a list of (n, d) arrays of finite float32 numbers"
+    must = (
+        "be texts, an (N, d) array, or a list of (n, d) arrays of finite float32"
+        " numbers"
+    )
     for i, each in enumerate(found):
         fits = (
             each.ndim == 2
@@ -581,7 +604,10 @@ def _text_column(X: Any, column: str | None, columns: Collection[str]) -> Any:
     """Return the column of a DataFrame that holds the texts."""
     names = [str(name) for name in X.columns]
     if all(getattr(kind, "kind", "O") in "iuf" for kind in X.dtypes):
-        advice = f"For vectors pass `frame.to_numpy()`. The columns are: {join_names(names)}."
+        advice = (
+            "For vectors pass `frame.to_numpy()`. The columns are:"
+            f" {join_names(names)}."
+        )
         raise ParameterError(
             "text_column", "name a column of texts", "columns of numbers alone", advice
         )
@@ -603,7 +629,8 @@ def _check_labels(y: Any, texts: int, name: str = "y") -> Any:
     """Return the labels as an array; raise an error unless there is one per text."""
     if y is None:
         raise InputError(
-            "requires y to be passed, but the target y is None. Pass a label for each text."
+            "requires y to be passed, but the target y is None. Pass a label for each"
+            " text."
         )
     must = f"hold one label for each of the {texts} texts"
     shape = as_array(
@@ -710,7 +737,10 @@ def _refuse_unknown(labels: Collection[Any], classes: AnyArray, name: str) -> No
     known = classes.tolist()
     unknown = [label for label in labels if is_missing(label) or label not in known]
     if unknown:
-        must = f"hold labels of the training data only: {join_names(list(map(repr, known)))}"
+        must = (
+            "hold labels of the training data only:"
+            f" {join_names(list(map(repr, known)))}"
+        )
         got = f"{len(unknown)} of {len(labels)} that are not, the first {unknown[0]!r}"
         advice = did_you_mean(
             str(unknown[0]), map(str, known), "Rename them, or leave them out."
@@ -726,7 +756,10 @@ def _case_note(classes: AnyArray) -> str:
     found = [" and ".join(map(repr, each)) for each in alike.values() if len(each) > 1]
     if not found:
         return ""
-    return f"Labels that differ only in case are different classes: {join_names(found)}. Rename equal ones."
+    return (
+        f"Labels that differ only in case are different classes: {join_names(found)}."
+        " Rename equal ones."
+    )
 
 
 def strip_labels(labels: Iterable[Any]) -> list[Any]:

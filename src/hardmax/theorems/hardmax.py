@@ -146,8 +146,10 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
 
 @paper_statement(
     "F2 norm",
-    "|z_i|_A never decreases, and grows strictly unless the token stands still: unless z_i is the mean of C_i.",
-    f"{PAPER}, section 3; a leader stands still, and so does a token in the middle of those it follows",
+    "|z_i|_A never decreases, and grows strictly unless the token stands still: unless"
+    " z_i is the mean of C_i.",
+    f"{PAPER}, section 3; a leader stands still, and so does a token in the middle of"
+    " those it follows",
 )
 def norm(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare squared norms of consecutive layers, in exact arithmetic where floats
@@ -169,7 +171,10 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     if smallest == np.inf:
         return report(True, "No token moves.")
     k, i = divmod(int(growth.argmin()), growth.shape[1])
-    reason = f"The smallest growth of a squared norm, relative to the largest token, is {format_down(smallest, 2)}."
+    reason = (
+        "The smallest growth of a squared norm, relative to the largest token, is"
+        f" {format_down(smallest, 2)}."
+    )
     return report(
         smallest > 0,
         reason,
@@ -224,7 +229,8 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
 
 @paper_statement(
     "F4 leaders",
-    "A token with C_i = {i} at some layer never moves again, and at least one token leads.",
+    "A token with C_i = {i} at some layer never moves again, and at least one token"
+    " leads.",
     f"{PAPER}, Lemma 5.1",
 )
 def leaders(trajectory: HardmaxTrajectory) -> Verdict:
@@ -260,8 +266,9 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
 
 @limit_statement(
     "F5 limit",
-    "Every token converges to a point of a finite set S on the boundary of a polytope K; the vertices of K are the "
-    "leaders, and every point of S is a leader or a convex combination of leaders.",
+    "Every token converges to a point of a finite set S on the boundary of a polytope"
+    " K; the vertices of K are the leaders, and every point of S is a leader or a"
+    " convex combination of leaders.",
     f"{PAPER}, Theorem 1.1",
 )
 def limit(trajectory: HardmaxTrajectory) -> Verdict:
@@ -276,9 +283,9 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
     convex, residual = _convex_weights(found)
     holds = exposed > 0 and supported >= 0 and convex
     reason = (
-        f"{len(rows)} limit points, {leads} vertices; each leader is ahead of the others by at least "
-        f"{format_down(exposed, 2)} along A z (relative), and convex weights reproduce the limits to "
-        f"{format_up(residual, 2)}."
+        f"{len(rows)} limit points, {leads} vertices; each leader is ahead of the"
+        f" others by at least {format_down(exposed, 2)} along A z (relative), and"
+        f" convex weights reproduce the limits to {format_up(residual, 2)}."
     )
     return report(
         bool(holds),
@@ -302,9 +309,10 @@ def _convex_weights(found: Limit) -> tuple[bool, float]:
         CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size
     )  # subnormals are a coarse grid
     sums = np.abs(weights.sum(axis=1) - 1).max()
-    return bool(
-        weights.data.min() >= 0 and sums < CLOSE_TOL and residual < allowed
-    ), residual
+    return (
+        bool(weights.data.min() >= 0 and sums < CLOSE_TOL and residual < allowed),
+        residual,
+    )
 
 
 def _smallest_lead(
@@ -343,8 +351,9 @@ def _smallest_lead(
 
 @model_statement(
     "Theorem 1",
-    "If C_i = {l} and C_l = {l} at one layer, then C_i = {l} at every later layer, and the distance from z_i to z_l "
-    "shrinks by exactly 1/(1 + alpha) a layer. For any A.",
+    "If C_i = {l} and C_l = {l} at one layer, then C_i = {l} at every later layer, and"
+    " the distance from z_i to z_l shrinks by exactly 1/(1 + alpha) a layer. For"
+    " any A.",
     f"{PROJECT}, Theorem 1",
 )
 def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
@@ -356,7 +365,8 @@ def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
 
 @limit_statement(
     "Theorem 2",
-    "Theorem 1 decides every token at a finite layer if and only if every limit is a leader.",
+    "Theorem 1 decides every token at a finite layer if and only if every limit is a"
+    " leader.",
     f"{PROJECT}, Theorem 2",
 )
 def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
@@ -375,12 +385,19 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     if all_leaders and left and run.layer == MAX_LAYERS:
         return report(
             None,
-            f"Every limit is a leader; Theorem 1 has not decided all in {MAX_LAYERS} layers.",
+            f"Every limit is a leader; Theorem 1 has not decided all in {MAX_LAYERS}"
+            " layers.",
         )
-    reason = f"Every limit is a leader, and Theorem 1 has decided every token at layer {run.layer}."
+    reason = (
+        "Every limit is a leader, and Theorem 1 has decided every token at layer"
+        f" {run.layer}."
+    )
     if not all_leaders:
         others = len(found.points) - len(found.leaders)
-        reason = f"{others} limit(s) are no leader, and Theorem 1 leaves {left} token(s) open."
+        reason = (
+            f"{others} limit(s) are no leader, and Theorem 1 leaves {left} token(s)"
+            " open."
+        )
     return report((left == 0) == all_leaders, reason, witness={"layer": run.layer})
 
 
@@ -401,12 +418,14 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
         )
     if any(len(sets.tied) for sets in trajectory.token_sets[0].sets):
         return report_not_met(
-            f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs"
+            f"token {others[0]} ends between leaders, by a tie: one of the exceptional"
+            " inputs"
         )
     if trajectory.layers < found.layer:
         return report(
             None,
-            f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.",
+            f"Token {others[0]} ends at no leader; its tie comes after the last layer"
+            " kept.",
         )
     return report(
         False, f"Token {others[0]} ends at no leader although no tie was met."
@@ -415,19 +434,23 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
 
 @model_statement(
     "Theorem 4",
-    "If C_i holds leaders alone and a token at their centroid c_i would still see all of them, then C_i is final and "
-    "z_i tends to c_i. For any A.",
+    "If C_i holds leaders alone and a token at their centroid c_i would still see all"
+    " of them, then C_i is final and z_i tends to c_i. For any A.",
     f"{PROJECT}, Theorem 4",
 )
 def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that follows several leaders at once."""
-    none = "No token follows several leaders to which it would still attend at their centroid."
+    none = (
+        "No token follows several leaders to which it would still attend at their"
+        " centroid."
+    )
     return _check_decided(trajectory, Proof.THEOREM_4, none)
 
 
 @causal_limit_statement(
     "C0 limit",
-    "With a causal mask every token converges, and its limit is a convex combination of leaders.",
+    "With a causal mask every token converges, and its limit is a convex combination of"
+    " leaders.",
     f"{CAUSAL_PAGE}, C0",
 )
 def c0(trajectory: HardmaxTrajectory) -> Verdict:
@@ -445,8 +468,9 @@ def c0(trajectory: HardmaxTrajectory) -> Verdict:
 
 @causal_statement(
     "C1",
-    "With a causal mask: if C_i holds leaders alone, and a token at their centroid c_i would still choose all of them "
-    "among the tokens that i sees, then C_i is final and z_i tends to c_i. For any A.",
+    "With a causal mask: if C_i holds leaders alone, and a token at their centroid c_i"
+    " would still choose all of them among the tokens that i sees, then C_i is final"
+    " and z_i tends to c_i. For any A.",
     f"{CAUSAL_PAGE}, C1",
 )
 def c1(trajectory: HardmaxTrajectory) -> Verdict:
@@ -456,7 +480,8 @@ def c1(trajectory: HardmaxTrajectory) -> Verdict:
 
 @causal_limit_statement(
     "C2",
-    "With a causal mask C1 decides every token of almost every input at a finite layer.",
+    "With a causal mask C1 decides every token of almost every input at a finite"
+    " layer.",
     f"{CAUSAL_PAGE}, C2",
 )
 def c2(trajectory: HardmaxTrajectory) -> Verdict:
@@ -522,8 +547,9 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
         _rounding(trajectory),
     )
     reason = (
-        f"{len(rows)} tokens, sets computed again at every layer and constant; distances shrink as stated up to "
-        f"{format_up(worst, 2)} of the largest token (rounding: {allowed:.2g})."
+        f"{len(rows)} tokens, sets computed again at every layer and constant;"
+        f" distances shrink as stated up to {format_up(worst, 2)} of the largest token"
+        f" (rounding: {allowed:.2g})."
     )
     return report(worst <= allowed, reason, margin=allowed - worst, witness=where)
 

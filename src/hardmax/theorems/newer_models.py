@@ -78,7 +78,8 @@ renyi_statement = partial(
 
 @frank_wolfe_statement(
     "Frank-Wolfe (a)",
-    "For an invertible B and almost every start each token has a single target at every layer.",
+    "For an invertible B and almost every start each token has a single target at every"
+    " layer.",
     FRANK_WOLFE_PAPER,
     hypotheses="B invertible, almost every start",
 )
@@ -94,7 +95,10 @@ def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
         tied = np.flatnonzero(rule.sets(classes.rows).sum(axis=1) > 1)
         if len(tied):
             witness = {"layer": k, "token": int(classes.first[tied[0]])}
-            reason = f"Token {witness['token']} has several targets at layer {k}: this start is an exception."
+            reason = (
+                f"Token {witness['token']} has several targets at layer {k}: this start"
+                " is an exception."
+            )
             return Verdict(Outcome.NOTHING, reason, witness=witness)
     return report(
         True, f"Every token has one target at each of {len(trajectory.saved)} layers."
@@ -103,8 +107,9 @@ def frank_wolfe_targets(trajectory: SmoothTrajectory) -> Verdict:
 
 @frank_wolfe_statement(
     "Frank-Wolfe (b)",
-    "If every token has one target at layer 0, and that target is its own, then for any B the targets stay and "
-    "x_i^t = Pi_t x_i + (1 - Pi_t) v_i with Pi_t the product of 1 - gamma.",
+    "If every token has one target at layer 0, and that target is its own, then for any"
+    " B the targets stay and x_i^t = Pi_t x_i + (1 - Pi_t) v_i with Pi_t the product of"
+    " 1 - gamma.",
     f"{FRANK_WOLFE_PAPER}; a case of Theorem 1",
     hypotheses="any B; each token's target is its own",
     proof="proved in the paper and by Theorem 1",
@@ -130,7 +135,10 @@ def frank_wolfe_closed_form(trajectory: SmoothTrajectory) -> Verdict:
     shares = np.array([float(share) for share in left])[:, None, None]  # Pi_t
     off = np.abs(_layers(trajectory) - shares * start - (1 - shares) * goal).max()
     allowed = TOL * (1 + trajectory.saved[-1]) * float(np.abs(start).max())
-    reason = f"Positions differ from the closed form by {format_up(off, 2)} (rounding: {allowed:.2g})."
+    reason = (
+        f"Positions differ from the closed form by {format_up(off, 2)} (rounding:"
+        f" {allowed:.2g})."
+    )
     return report(bool(off <= allowed), reason, margin=float(allowed - off))
 
 
@@ -149,14 +157,18 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
     if not len(lead):
         return Verdict(Outcome.NOTHING, "No layer was run.")
     t = int(lead.argmin())
-    reason = f"J is {format_up(J[t + 1].max(), 3)} at layer {t + 1}, where the bound is {bound[t + 1]:.3g}."
+    reason = (
+        f"J is {format_up(J[t + 1].max(), 3)} at layer {t + 1}, where the bound is"
+        f" {bound[t + 1]:.3g}."
+    )
     witness = {"layer": t + 1, "token": int(J[t + 1].argmax())}
     return report(bool(lead[t] >= 0), reason, margin=float(lead[t]), witness=witness)
 
 
 @negative_statement(
     "Frank-Wolfe (c), printed",
-    "For B negative definite and steps 2/(t+2), J(x) = -⟨B x, x⟩/2 is at most 2 lambda_max diam^2/(t+1) at layer t+1.",
+    "For B negative definite and steps 2/(t+2), J(x) = -⟨B x, x⟩/2 is at most 2"
+    " lambda_max diam^2/(t+1) at layer t+1.",
     f"{FRANK_WOLFE_PAPER}; REFUTED: the tokens 1 and 2 with B = -1 stay at J >= 1/2",
     conjecture=True,
     hypotheses="B negative definite, steps 2/(t+2)",
@@ -186,10 +198,11 @@ def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
 
 @Statement(
     "quiescent groups",
-    "Let the N_i be a partition in which every product inside a group leads those outside by more than eps. Then it "
-    "stays, and each token tends to the mean of its group by the factor 1/(1 + alpha) per layer.",
-    "hardmax, docs/newer-models.md; such groups take the place of leaders in arXiv 2509.15958, of which the abstract "
-    "was read",
+    "Let the N_i be a partition in which every product inside a group leads those"
+    " outside by more than eps. Then it stays, and each token tends to the mean of its"
+    " group by the factor 1/(1 + alpha) per layer.",
+    "hardmax, docs/newer-models.md; such groups take the place of leaders in arXiv"
+    " 2509.15958, of which the abstract was read",
     rule=Localmax,
     example="[[2, 0], [1.75, 0.5], [0, 2]], hm.Localmax(1, 1), layers=10",
     hypotheses="any A, tolerance that shrinks no faster than groups",
@@ -222,7 +235,10 @@ def quiescent(trajectory: SmoothTrajectory) -> Verdict:
         )
     allowed = TOL * len(x) * float(np.abs(x[0]).max())
     n_groups = len(np.unique(sets, axis=0))
-    reason = f"{n_groups} groups since layer {k}; later positions differ from the closed form by {format_up(worst, 2)}."
+    reason = (
+        f"{n_groups} groups since layer {k}; later positions differ from the closed"
+        f" form by {format_up(worst, 2)}."
+    )
     return report(
         worst <= allowed, reason, margin=allowed - worst, witness={"layer": k}
     )
@@ -234,9 +250,11 @@ def _layers(trajectory: SmoothTrajectory) -> FloatArray:
 
 @renyi_statement(
     "Renyi displacement",
-    "While all tokens before token s keep an angle of at least delta from it, with delta beyond the largest value of "
-    "h(x) = e^{beta (cos x - 1)} sin x, it moves by at most t s h(delta).",
-    f"{RENYI_PAPER}; stated there for d = 2 and separated centres, here for each centre (proved here)",
+    "While all tokens before token s keep an angle of at least delta from it, with"
+    " delta beyond the largest value of h(x) = e^{beta (cos x - 1)} sin x, it moves by"
+    " at most t s h(delta).",
+    f"{RENYI_PAPER}; stated there for d = 2 and separated centres, here for each centre"
+    " (proved here)",
     hypotheses="causal, earlier tokens stay away",
     proof="repaired, proved here",
 )
@@ -283,7 +301,8 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
 
 @renyi_statement(
     "Renyi capture",
-    "CHECKED ONLY: at time beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
+    "CHECKED ONLY: at time beta tokens are within 2 beta^{-1/2} of the start of a Renyi"
+    " centre.",
     f"{RENYI_PAPER}; stated there for a time of order beta",
     conjecture=True,
     hypotheses="causal, run until time beta",
@@ -306,7 +325,10 @@ def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
     centres = x[0, renyi_centres(x[0], delta)]
     angles = np.arccos(np.clip(x[k] @ centres.T, -1, 1)).min(axis=1)
     worst, captured = float(angles.max()), float((angles <= delta).mean())
-    reason = f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the farthest is {format_up(worst, 2)}"
+    reason = (
+        f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the"
+        f" farthest is {format_up(worst, 2)}"
+    )
     return report(
         worst <= delta,
         f"{reason} away.",

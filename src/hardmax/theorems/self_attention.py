@@ -72,9 +72,11 @@ class Problem:
         plain = replace(
             trajectory,
             tokens=trajectory.array[:, real].astype(np.float64),
-            rescaled=None
-            if rescaled is None
-            else np.asarray(to_numpy(rescaled), np.float64)[:, real],
+            rescaled=(
+                None
+                if rescaled is None
+                else np.asarray(to_numpy(rescaled), np.float64)[:, real]
+            ),
             start=np.asarray(trajectory.start, np.float64)[real],
             real=np.ones(int(real.sum()), bool),
             powers=tuple(
@@ -120,7 +122,10 @@ class Problem:
                     self.start, self.rule, times=times, max_steps=MAX_STEPS
                 )
                 difference = self._compare(second) if difference is None else difference
-                where = f"at lambda t = {horizon:g} of a second integration from the same tokens, {why}"
+                where = (
+                    f"at lambda t = {horizon:g} of a second integration from the same"
+                    f" tokens, {why}"
+                )
                 yield LimitTest(second, where, second.problem or difference)
 
     def _compare(self, second: SmoothTrajectory) -> str:
@@ -142,9 +147,10 @@ class Problem:
         if apart <= MAX_DIFFERENCE:
             return ""
         return (
-            f"The trajectory differs from a second integration with rtol {second.stats['rtol']:g} by "
-            f"{format_up(apart, 2)} of the largest coordinate (tolerance {MAX_DIFFERENCE:g}). Simulate it with a "
-            "smaller `rtol`."
+            "The trajectory differs from a second integration with rtol"
+            f" {second.stats['rtol']:g} by {format_up(apart, 2)} of the largest"
+            f" coordinate (tolerance {MAX_DIFFERENCE:g}). Simulate it with a smaller"
+            " `rtol`."
         )
 
 
@@ -262,7 +268,10 @@ def check_limit(
         if test.problem:
             return report(None, test.problem)
         distance, phrase, witness = measure(test)
-        found = f"{phrase} is {format_up(distance, 2)} {test.where} (tolerance {tolerance:g})."
+        found = (
+            f"{phrase} is {format_up(distance, 2)} {test.where} (tolerance"
+            f" {tolerance:g})."
+        )
         about: dict[str, Any] = {"margin": tolerance - distance, "witness": witness}
         if distance < tolerance:
             return report(True, found, **about)
@@ -282,10 +291,16 @@ def check_limit(
         np.abs(problem.start).max()
     )
     if small or sharpness < MIN_SHARPNESS:
-        found += " Attention is not sharp by then: such tokens need longer, or rest in a balance."
+        found += (
+            " Attention is not sharp by then: such tokens need longer, or rest in a"
+            " balance."
+        )
         return report(None, found, **about)
     if gap * HORIZONS[-1] < HORIZONS[0]:
-        found += f" The next eigenvalue is within {gap:.2g} of the leading one, too close for these horizons."
+        found += (
+            f" The next eigenvalue is within {gap:.2g} of the leading one, too close"
+            " for these horizons."
+        )
         return report(None, found, **about)
     return _report_failure(test.accurate, found, **about)
 
@@ -322,8 +337,10 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
     if worst <= HULL_TOL:
         return None
     found = (
-        f"At {trajectory.label(k)} token {token} is outside the initial hull by {format_up(worst, 2)} of the "
-        f"largest coordinate {'' if dual is None else 'in the leading eigenspace '}(tolerance {HULL_TOL:g})."
+        f"At {trajectory.label(k)} token {token} is outside the initial hull by"
+        f" {format_up(worst, 2)} of the largest coordinate"
+        f" {'' if dual is None else 'in the leading eigenspace '}(tolerance"
+        f" {HULL_TOL:g})."
     )
     about = {
         "margin": HULL_TOL - worst,
@@ -358,8 +375,9 @@ def outer_normals(points: FloatArray) -> FloatArray:
 
 @Statement(
     "Boolean limit",
-    "For d = 1, V > 0 and QK > 0, rescaled tokens stay between the smallest and the largest one, and P tends to a "
-    "Boolean matrix: all rows but at most one tend to the unit vector of the smallest or of the largest token.",
+    "For d = 1, V > 0 and QK > 0, rescaled tokens stay between the smallest and the"
+    " largest one, and P tends to a Boolean matrix: all rows but at most one tend to"
+    " the unit vector of the smallest or of the largest token.",
     f"{PAPER}, Theorem 2.1",
     **cover("boolean", "[[1.0]]", "d = 1, V > 0, QK > 0, tokens distinct", d=1),
 )
@@ -388,9 +406,9 @@ def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
 
 @Statement(
     "polytope",
-    "For V = I (or a positive multiple) and Q^T K symmetric positive definite, rescaled tokens stay in their initial "
-    "hull, and each tends to a point of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with "
-    "B = Q^T K.",
+    "For V = I (or a positive multiple) and Q^T K symmetric positive definite, rescaled"
+    " tokens stay in their initial hull, and each tends to a point of the limit's hull"
+    " that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with B = Q^T K.",
     f"{PAPER}, Theorem 3.1",
     **cover("polytope", "[[1, 0], [0, 1]]", "V = I, Q^T K symmetric positive definite"),
 )
@@ -402,9 +420,10 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
 
 @Statement(
     "polytope times subspace",
-    "Where the leading eigenvalue of V is positive and multiple with its whole eigenspace, and all others are smaller, "
-    "the components in that eigenspace stay in their initial hull and tend to points that follow themselves; the "
-    "others are free.",
+    "Where the leading eigenvalue of V is positive and multiple with its whole"
+    " eigenspace, and all others are smaller, the components in that eigenspace stay in"
+    " their initial hull and tend to points that follow themselves; the others are"
+    " free.",
     f"{PAPER}, Theorem 5.2",
     **cover(
         "product",
@@ -452,9 +471,10 @@ def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object
 
 @Statement(
     "hyperplanes",
-    "Where the leading eigenvalue of V is simple, positive and larger than the modulus of all others, and "
-    "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of z_i along phi stay between the first smallest and "
-    "largest one, and tend to at most three values.",
+    "Where the leading eigenvalue of V is simple, positive and larger than the modulus"
+    " of all others, and ⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of"
+    " z_i along phi stay between the first smallest and largest one, and tend to at"
+    " most three values.",
     f"{PAPER}, Theorem 4.2",
     **cover(
         "hyperplanes", 'hm.matrix("paper-2d")', "leading eigenvalue simple and positive"
@@ -471,8 +491,9 @@ def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
 
 @Statement(
     "codimension k",
-    "CONJECTURE: if, besides, k eigenvalues of V have a positive real part, the components of z in their k-dimensional "
-    "eigenspace settle, and there are at most three of them: parallel subspaces of codimension k.",
+    "CONJECTURE: if, besides, k eigenvalues of V have a positive real part, the"
+    " components of z in their k-dimensional eigenspace settle, and there are at most"
+    " three of them: parallel subspaces of codimension k.",
     f"{PAPER}, section 4, open",
     conjecture=True,
     **cover(
@@ -488,7 +509,8 @@ def codimension(trajectory: SmoothTrajectory) -> Verdict:
     if len(positive) < 2:
         return Verdict(
             Outcome.NOTHING,
-            "Only the leading eigenvalue has a positive real part: see the hyperplanes.",
+            "Only the leading eigenvalue has a positive real part: see the"
+            " hyperplanes.",
         )
     slowest, threshold = float(positive[-1]) / problem.rate, positive[-1] / 2
     if slowest * HORIZONS[-1] < HORIZONS[0]:
@@ -518,7 +540,10 @@ def _measure_scatter(dual: FloatArray, test: LimitTest) -> tuple[float, str, obj
     off = float(np.abs(coordinates - values[labels]).max()) / max(
         float(np.ptp(coordinates, axis=0).max()), 1.0
     )
-    phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
+    phrase = (
+        f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''},"
+        " relative to their size,"
+    )
     return off, phrase, {"values": (values * scale).round(6).tolist()}
 
 
@@ -540,8 +565,8 @@ def label_values(coordinates: FloatArray) -> IntArray:
 
 @Statement(
     "complex pair",
-    "CONJECTURE: where the leading eigenvalues of V are a complex pair with positive real part, the components of z in "
-    "their plane settle.",
+    "CONJECTURE: where the leading eigenvalues of V are a complex pair with positive"
+    " real part, the components of z in their plane settle.",
     f"{PAPER}, open",
     conjecture=True,
     **cover("complex", "[[1, -1], [1, 1]]", "leading eigenvalues a complex pair"),
@@ -576,7 +601,8 @@ def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
 
 @Statement(
     "collapse",
-    "For V = -I (or a negative multiple) and Q^T K symmetric positive definite, every token tends to 0.",
+    "For V = -I (or a negative multiple) and Q^T K symmetric positive definite, every"
+    " token tends to 0.",
     f"{PAPER}, on V = -I",
     proof="proved in the paper; rate derived here",
     **cover("collapse", "[[-1, 0], [0, -1]]", "V = -I"),
@@ -613,8 +639,9 @@ def collapse(trajectory: SmoothTrajectory) -> Verdict:
                 None, "The tokens are so small that floats cannot see how 1/c grows."
             )
         found = (
-            f"1/c grew by {format_down(pace, 3)} of 2t since lambda t = {problem.rate * since:.4g} "
-            f"(at least {MIN_PACE:g}), and the mean is {format_up(mean, 2)} of the first norm, {test.where}."
+            f"1/c grew by {format_down(pace, 3)} of 2t since lambda t ="
+            f" {problem.rate * since:.4g} (at least {MIN_PACE:g}), and the mean is"
+            f" {format_up(mean, 2)} of the first norm, {test.where}."
         )
         if pace > MIN_PACE and mean < MAX_MEAN:
             return report(True, found, margin=min(pace, 1e300) - MIN_PACE)
@@ -630,7 +657,8 @@ def _largest_variance(tokens: FloatArray) -> float:
 
 @Statement(
     "energy",
-    "On the unit sphere E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) never decreases, with softmax or without it.",
+    "On the unit sphere E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) never decreases,"
+    " with softmax or without it.",
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794, section 3",
     rule=Sphere,
     example='hm.configuration("sphere", n=8, d=3), hm.Sphere(beta=2), times=5',
@@ -669,7 +697,10 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
         format_down(growth[worst], 2),
         {"time": float(trajectory.saved[worst])},
     )
-    reason = f"The smallest relative growth between saved times is {smallest} (tolerance {tolerance:.0e})."
+    reason = (
+        f"The smallest relative growth between saved times is {smallest} (tolerance"
+        f" {tolerance:.0e})."
+    )
     return report(
         answer, reason, margin=float(growth[worst] + tolerance), witness=where
     )

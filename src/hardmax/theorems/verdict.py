@@ -238,7 +238,10 @@ class Statement:
         (parameter,) = signature(check).parameters.values()
         kind = getattr(parameter.annotation, "__name__", "")
         kind = kind if kind.endswith("Trajectory") else "Trajectory"
-        text = f"{cleandoc(check.__doc__ or '')}\n\nThe statement: {self.text} ({self.reference})\n"
+        text = (
+            f"{cleandoc(check.__doc__ or '')}\n\nThe statement: {self.text}"
+            f" ({self.reference})\n"
+        )
         text += SECTIONS.format(
             kind=kind, requirement=ALL_LAYERS if issubclass(self.rule, Layered) else ""
         )
@@ -257,7 +260,8 @@ class Statement:
         trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
         if not isinstance(trajectory.rule, self.rule):
             return report_not_met(
-                f"the rule is {type(trajectory.rule).__name__}, not {self.rule.__name__}"
+                f"the rule is {type(trajectory.rule).__name__}, not"
+                f" {self.rule.__name__}"
             )
         if (
             issubclass(self.rule, Layered)

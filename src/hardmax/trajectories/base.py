@@ -144,7 +144,10 @@ class Trajectory(ABC):
     def check_index(k: object) -> int:
         """Return k as an int; refuse other types."""
         if isinstance(k, bool) or not isinstance(k, Integral):
-            advice = "`saved` has the layers or times; for several panels use plot(layers=[...])."
+            advice = (
+                "`saved` has the layers or times; for several panels use"
+                " plot(layers=[...])."
+            )
             raise ParameterTypeError(
                 "k",
                 "be an integer, a layer or the index of a saved time",
@@ -189,7 +192,8 @@ class Trajectory(ABC):
         """Raise an error for a batch, with the `call` to use instead."""
         if self.batched:
             raise InputError(
-                f"The trajectory must be that of one token set. Got a batch. Use {call}."
+                "The trajectory must be that of one token set. Got a batch. Use"
+                f" {call}."
             )
 
     def _describe_size(self) -> str:

@@ -407,7 +407,10 @@ class HardmaxTrajectory(Trajectory):
         if not self.batched:
             known = f"{leaders_since(self.emerged[self.leaders])} {known}"
         if lost is not None:
-            known += f" Without normalisation tokens leave the range of {self.array.dtype} from layer {self.saved[lost]} on."
+            known += (
+                f" Without normalisation tokens leave the range of {self.array.dtype}"
+                f" from layer {self.saved[lost]} on."
+            )
         return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
     def _describe_decided(self) -> str:

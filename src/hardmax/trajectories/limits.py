@@ -90,7 +90,8 @@ class _StoredLimit:
     def exact_points(self) -> list[Point]:
         if self.stored_points is None:
             raise InputError(
-                f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}"
+                "Exact limits must come from a run: a file holds rounded numbers"
+                f" alone. {AGAIN}"
             )
         return self.stored_points
 
@@ -188,10 +189,14 @@ class Limit(Comparable):
             return (
                 f"Certified at layer {self.layer}. {leaders} {points}. Proved by {by}."
             )
-        known = f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are decided"
+        known = (
+            f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are"
+            " decided"
+        )
         return (
-            f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; "
-            f"the next layer would move no token by more than {format_up(self.pace, 2)}. {self.reason}"
+            f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; the"
+            f" next layer would move no token by more than {format_up(self.pace, 2)}."
+            f" {self.reason}"
         )
 
     @cached_property
@@ -229,7 +234,8 @@ class Limit(Comparable):
         """
         if not len(self.leaders):
             raise InputError(
-                "A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses."
+                "A polytope needs at least one leader. Got none: `A` is outside the"
+                " theorems' hypotheses."
             )
         return Polytope(self.points[: len(self.leaders)])
 
@@ -237,7 +243,8 @@ class Limit(Comparable):
         """The limits as an (n, d) array of Fractions, without any rounding."""
         if not self.certified:
             raise InputError(
-                f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`."
+                f"Exact limits need a certificate. Got: {self.status} Raise"
+                " `max_layers`."
             )
         return np.asarray(self.exact_points[self.clusters])
 

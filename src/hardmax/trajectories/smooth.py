@@ -452,7 +452,10 @@ class SmoothTrajectory(Trajectory):
         """State layers or times, clusters and leaders, and problems, in sentences."""
         rule, saved, reached = self.rule, self.saved, self.reached
         far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
-        ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {self._describe_size()}"
+        ran = (
+            f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on"
+            f" {self._describe_size()}"
+        )
         if self.batched or not reached:
             return f"{ran}{self._describe_problems()}"
         which = "rescaled tokens" if self.shows_rescaled else "tokens"
@@ -478,7 +481,10 @@ class SmoothTrajectory(Trajectory):
         text = (
             ""
             if held is None
-            else f" From t = {held:.4g} on attention is Boolean up to rounding, and was held."
+            else (
+                f" From t = {held:.4g} on attention is Boolean up to rounding, and was"
+                " held."
+            )
         )
         if rtol > self.stats.get("rtol", np.inf):
             why = (
@@ -501,7 +507,10 @@ class SmoothTrajectory(Trajectory):
         rest = (
             "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
         )
-        return f"{text} Tokens leave the range of {self.array.dtype} from {self.label(lost)} on{rest}."
+        return (
+            f"{text} Tokens leave the range of {self.array.dtype} from"
+            f" {self.label(lost)} on{rest}."
+        )
 
     def _data(self) -> dict[str, Any]:
         data = {
@@ -579,9 +588,11 @@ class SmoothTrajectory(Trajectory):
             *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
             problems=problems,
-            powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True))
-            if "powers" in file
-            else (),
+            powers=(
+                tuple(zip(file["powers"], file["logs"].tolist(), strict=True))
+                if "powers" in file
+                else ()
+            ),
             held=tuple(held) if any(held) else (),
         )
 

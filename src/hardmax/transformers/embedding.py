@@ -74,7 +74,8 @@ class TokenEncoder:
         ]
         if not self.tokenizer.is_fast:
             raise InputError(
-                "The tokenizer must have offsets. It is a slow one. Save it with AutoTokenizer."
+                "The tokenizer must have offsets. It is a slow one. Save it with"
+                " AutoTokenizer."
             )
         self.cut, self.device = cut, device
         most = min(
@@ -274,6 +275,9 @@ def _run(
         mask[row, : len(one)] = 1
     padded, mask = padded.to(model.device), mask.to(model.device)
     with torch.inference_mode():
-        return model(
-            input_ids=padded, attention_mask=mask, output_hidden_states=True
-        ).hidden_states, mask
+        return (
+            model(
+                input_ids=padded, attention_mask=mask, output_hidden_states=True
+            ).hidden_states,
+            mask,
+        )

@@ -145,7 +145,10 @@ def _check_hard(hard: Any, config: Any) -> set[tuple[int, int]]:
     for pair in hard if isinstance(hard, Iterable) else [hard]:
         one = tuple(pair) if isinstance(pair, Iterable) else (pair,)
         if one not in allowed or not all(isinstance(x, int | np.integer) for x in one):
-            must = f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to {h - 1}"
+            must = (
+                f"hold pairs of a layer from 1 to {n_layers} and a head from 0 to"
+                f" {h - 1}"
+            )
             raise ParameterError(
                 "hard", must, repr(pair), "Leave it out for softmax in all heads."
             )
@@ -307,19 +310,27 @@ class Inspection:
         """
         h, n = self.attention.shape[1:3]
         first, last = self.layers[0], self.layers[-1]
-        looked = f"{count(len(self.layers), 'layer')} of {count(h, 'head')} in dimension {self.states.shape[2]}"
+        looked = (
+            f"{count(len(self.layers), 'layer')} of {count(h, 'head')} in dimension"
+            f" {self.states.shape[2]}"
+        )
         distance = self.boolean_distance.mean(axis=1)
         attention = f"Boolean distance of attention: {distance[0]:.2f} in layer {first}"
         if last != first:
             attention += f", {distance[-1]:.2f} in layer {last}"
         positive = np.concatenate(self.positive)
-        cut = f" The text was truncated to {n} word pieces, the most that the model accepts: {self.n_cut} were removed."
+        cut = (
+            f" The text was truncated to {n} word pieces, the most that the model"
+            f" accepts: {self.n_cut} were removed."
+        )
         return (
-            f"Inspected {looked} of {self.name} ({self.model_type}) on {count(n, 'word piece')}. "
-            f"From the embeddings to layer {last}, effective clusters go from {self.effective_clusters[0]:.2f} to "
-            f"{self.effective_clusters[-1]:.2f}, leaders from {len(self.leaders[0])} to {len(self.leaders[-1])}. "
-            f"{attention}. The largest eigenvalue of the value matrix is real and positive in {positive.sum()} of "
-            f"{count(len(positive), 'distinct head')}.{cut if self.n_cut else ''}"
+            f"Inspected {looked} of {self.name} ({self.model_type}) on"
+            f" {count(n, 'word piece')}. From the embeddings to layer {last}, effective"
+            f" clusters go from {self.effective_clusters[0]:.2f} to"
+            f" {self.effective_clusters[-1]:.2f}, leaders from {len(self.leaders[0])}"
+            f" to {len(self.leaders[-1])}. {attention}. The largest eigenvalue of the"
+            f" value matrix is real and positive in {positive.sum()} of"
+            f" {count(len(positive), 'distinct head')}.{cut if self.n_cut else ''}"
         )
 
     @cached_property
@@ -563,11 +574,11 @@ class Inspection:
         data["weights"] = [
             {
                 "layers": self.layers_with(w),
-                "value_eigenvalues": heads.value_eigenvalues[..., None].view(
-                    np.float64
+                "value_eigenvalues": (
+                    heads.value_eigenvalues[..., None].view(np.float64)
                 ),
-                "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(
-                    np.float64
+                "query_key_eigenvalues": (
+                    heads.query_key_eigenvalues[..., None].view(np.float64)
                 ),
                 "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues,
             }

@@ -92,8 +92,9 @@ def tokenize(
     largest = max((max(row, default=0) for row in ids), default=0)
     if largest >= config.vocab_size:
         raise InputError(
-            f"The tokenizer must belong to the model, whose vocabulary has {config.vocab_size} word pieces. "
-            f"Got id {largest}. Use the tokenizer that was saved with the model."
+            "The tokenizer must belong to the model, whose vocabulary has"
+            f" {config.vocab_size} word pieces. Got id {largest}. Use the tokenizer"
+            " that was saved with the model."
         )
     return ids
 
@@ -102,7 +103,8 @@ def check_finite(*arrays: AnyArray) -> None:
     """Raise if a result of the model is not finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise InputError(
-            "The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged."
+            "The model's hidden states must be finite. Got NaN or infinity. Its weights"
+            " may be damaged."
         )
 
 
@@ -120,7 +122,10 @@ def _find_folder(source: str | PathLike[str], parameter: str) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except (OSError, ValueError):  # not in the cache, or not a valid name
-        must = "be a folder with config.json and safetensors weights, a name in the cache of transformers, or minilm"
+        must = (
+            "be a folder with config.json and safetensors weights, a name in the cache"
+            " of transformers, or minilm"
+        )
         got = f"{name!r}, which is not found on this machine; nothing is downloaded"
         advice = "Check the spelling, or download the model first and pass its folder."
         raise ParameterError(parameter, must, got, advice) from None
@@ -156,7 +161,10 @@ def _load_folder(
             for path in folder.glob(f"*.{ending}")
         )
         must = "hold its weights as safetensors, which cannot contain code"
-        advice = "Load the model in an environment that you trust, and save it with save_pretrained."
+        advice = (
+            "Load the model in an environment that you trust, and save it with"
+            " save_pretrained."
+        )
         raise ParameterError(folder, must, ", ".join(other) or "no weights", advice)
     heads = [
         HEADS[end] for end in HEADS if with_head and str(architectures[0]).endswith(end)
@@ -204,7 +212,8 @@ def _check_type(model_type: Any, what: str, families: Collection[str]) -> None:
     if model_type not in families:
         must = f"The model type must be one of {', '.join(families)}"
         raise InputError(
-            f"{must}. Got {model_type!r} in {what}. Choose a model of one of these types."
+            f"{must}. Got {model_type!r} in {what}. Choose a model of one of these"
+            " types."
         )
 
 
