@@ -5,9 +5,11 @@ The measures are those of ERASER (DeYoung et al., ACL 2020). With p the probabil
 the class that is predicted for the whole text, and k each of 1, 5, 10, 20 and 50 per
 cent of its words,
 
-    comprehensiveness = mean over k of p(text) - p(text without the top k)     high:
-    those words were needed sufficiency       = mean over k of p(text) - p(top k alone)
-    low: those words are enough
+    comprehensiveness = mean over k of p(text) - p(text without the top k)
+    sufficiency       = mean over k of p(text) - p(top k alone)
+
+A high comprehensiveness means that those words were needed, and a low sufficiency that
+they are enough.
 """
 
 import re

@@ -4,17 +4,23 @@ without this package.
 All real numbers are strings "p" or "p/q", since JavaScript has no long integers in
 JSON; indices are integers.
 
-format           "hardmax-certificate-1" alpha            step size of each layer; the
-last one also later A                rows of the matrix; null is the identity mask
-null, "causal", or per token the tokens that it sees directly, not through another one
-tokens           distinct tokens at layer 0; under a mask all of them labels
-index of each input among the distinct tokens; null exactly under a mask layer
-the layer of the last proof sets, changes    C_i at layer 0; and for each later layer
-[i, C_i] where it differs proofs           kind and layer of the proof of each token
-positions        at that layer leaders, points  tokens that lead, one per position;
-distinct limits, those of the leaders first limits           index of the limit of each
-token among the points weights          [leader, weight] of each limit, by leader; null
-where it is no convex combination of leaders
+format           "hardmax-certificate-1"
+alpha            step size of each layer; the last one also later
+A                rows of the matrix; null is the identity
+mask             null, "causal", or per token the tokens that it sees directly, not
+                 through another one
+tokens           distinct tokens at layer 0; under a mask all of them
+labels           index of each input among the distinct tokens; null exactly under a
+                 mask
+layer            the layer of the last proof
+sets, changes    C_i at layer 0; and for each later layer [i, C_i] where it differs
+proofs           kind and layer of the proof of each token
+positions        at that layer
+leaders, points  tokens that lead, one per position; distinct limits, those of the
+                 leaders first
+limits           index of the limit of each token among the points
+weights          [leader, weight] of each limit, by leader; null where it is no convex
+                 combination of leaders
 """
 
 import sys

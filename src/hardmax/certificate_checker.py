@@ -8,14 +8,14 @@ token sees, up to the layer at which it is proved. A token whose members are all
 own position leads: it never moves again. A proved token keeps its set for ever, by one
 of these theorems (proofs: documentation):
 
-Theorem 1      no mask: C_i = {l}, and l leads. Theorem 4, C1  all members lead, and all
-are in argmax_j <A c, z_j> over the tokens that i sees, c their mean. C1 is the
-               same under a mask that is a partial order: causal, a tree, or blocks.
+Theorem 1      no mask: C_i = {l}, and l leads.
+Theorem 4, C1  all members lead, and all are in argmax_j <A c, z_j> over the tokens that
+               i sees, c their mean. C1 is the same under a mask that is a partial
+               order: causal, a tree, or blocks.
 T, chain       if all sets stay, z_i(m) = s_i + rho^m sum_r C(m, r) a_ir after m layers,
-with rho = 1/(1 + alpha). All
-               tokens j that i sees are proved, and <A z_i, z_l - z_j> = F0 + rho^m
-               F1(m) + rho^2m F2(m) is 0 for members j and stays positive for the
-               others: by induction the sets do stay.
+               with rho = 1/(1 + alpha). All tokens j that i sees are proved, and
+               <A z_i, z_l - z_j> = F0 + rho^m F1(m) + rho^2m F2(m) is 0 for members j
+               and stays positive for the others: by induction the sets do stay.
 
 Limits solve s_i = z_i for leaders, and s_i = mean of s_j over C_i for the others. So do
 their weights on the leaders; these are null for tokens on a cycle of tokens that do not

@@ -5,8 +5,9 @@ Let both runs start at z and let layer k of `Hardmax` have the targets l(i), wit
 ties. With the leads g_ij = ⟨A z_i, z_l(i) - z_j⟩ and e_k a bound of the distance of the
 two runs, eta = |A| (2 R e + e^2) bounds the change of a product, and
 
-    e_{k+1} = e_k + b max_i sum_j (|z_l(i) - z_j| + 2 e_k) exp(-beta max(0, g_ij - 2
-    eta)).    (1)
+    e_{k+1} = e_k
+              + b max_i sum_j (|z_l(i) - z_j| + 2 e_k) exp(-beta max(0, g_ij - 2 eta)).
+                                                                                   (1)
 
 To each layer is added a bound for the rounding of both runs, of about 4 (n + 16) u R
 with u = 2^-53. Tokens and A are first scaled by powers of two, so that their largest

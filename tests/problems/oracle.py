@@ -1,7 +1,7 @@
 """The definition and nothing else: loops over i, j and the coordinates, in Fractions.
 
-C_i = argmax_j <A z_i, z_j> over tokens,   z_i <- z_i + alpha/(1 + alpha) mean_{j in
-C_i} (z_j - z_i) (arXiv 2407.01602). Equal tokens are counted one by one, which is the
+C_i = argmax_j <A z_i, z_j> over tokens,
+z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i) (arXiv 2407.01602). Equal tokens are counted one by one, which is the
 same as weighting classes by their multiplicities. A token leads when all members of C_i
 are at its own position.
 """

@@ -39,8 +39,8 @@ def hardmax_attention(
     """Return the mean of the values of the best keys: the limit of softmax attention as
     its temperature goes to 0.
 
-    o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact
-    ties belong to it.
+    o_i = mean of v_j over j in C_i,
+    C_i = argmax_j <q_i, k_j>, the whole set: exact ties belong to it.
 
     C_i is exact, as in real arithmetic on the given floats, so it does not depend on
     the order of the keys, on the machine or on the batch. There is no second product,

@@ -1,8 +1,9 @@
 """Distinct tokens at one layer, in one of two arithmetics.
 
 Adaptive  the default: floats with an error bound, and exact positions where a
-comparison is closer than the bound. Rational  no float decides anything. Slower, and
-independent of the error bounds: each of the two tests the other.
+          comparison is closer than the bound.
+Rational  no float decides anything. Slower, and independent of the error bounds: each
+          of the two tests the other.
 
 `History` holds exact positions, computed on access. All tokens of a layer are integers
 over one denominator; a layer with alpha = p/q is, in those integers,

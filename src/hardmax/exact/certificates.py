@@ -10,8 +10,9 @@ and test in exact arithmetic that the products then choose the same sets at ever
 layer. If so, the assumption was right, by induction. Two kinds of undecided tokens have
 such a form:
 
-T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term
-z_i - c_i; chain  they follow tokens that have such a form, without a cycle.
+T      the centroids of their sets stand still, so s_i = c_i and the sum is the one
+       term z_i - c_i;
+chain  they follow tokens that have such a form, without a cycle.
 
 All positions are integers over one denominator, which changes no sign. Under a mask
 token i is compared with the tokens that it sees alone, and its proof rests on theirs:

@@ -3,10 +3,10 @@ decides each, and their limits.
 
 Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
 Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for
-ever, and z_i tends to c_i. C1:        the same under a mask, with c_i compared against
-the tokens that i sees; also for a single leader, whose own
-           set contains no information on the tokens that i sees and the leader does
-           not.
+           ever, and z_i tends to c_i.
+C1:        the same under a mask, with c_i compared against the tokens that i sees;
+           also for a single leader, whose own set contains no information on the
+           tokens that i sees and the leader does not.
 All hold for any A and any steps. A decided token needs no more queries; it stays a key.
 """
 

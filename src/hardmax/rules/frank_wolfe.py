@@ -22,8 +22,8 @@ class FrankWolfe(SetAttention):
     """Move each token towards the vertex of the hull of the tokens that maximises ⟨B
     x_i, v⟩.
 
-    x_i <- x_i + gamma_t (v_i - x_i),   v_i = argmax ⟨B x_i, v⟩ over the vertices v of
-    conv(x_1, ..., x_n).
+    x_i <- x_i + gamma_t (v_i - x_i),
+    v_i = argmax ⟨B x_i, v⟩ over the vertices v of conv(x_1, ..., x_n).
 
     For symmetric B this is a step of the Frank-Wolfe method that maximises ⟨B x, x⟩/2
     over the hull. Keys are points: equal tokens count once. Where several vertices are

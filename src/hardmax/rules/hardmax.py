@@ -28,8 +28,8 @@ class Hardmax(Layered):
     """Move tokens to the mean of the tokens with the largest projection on their own
     direction.
 
-    C_i = argmax_j ⟨A z_i, z_j⟩,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j -
-    z_i).
+    C_i = argmax_j ⟨A z_i, z_j⟩,
+    z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ from hardmax.rules.token_wise import apply_norm, check_normalize
 class Softmax(Layered):
     """Move tokens to the mean of all tokens, with weights by softmax.
 
-    P_ij = softmax_j(⟨A z_i, z_j⟩ / temperature),   z_i <- z_i + alpha/(1 + alpha) sum_j
-    P_ij (z_j - z_i).
+    P_ij = softmax_j(⟨A z_i, z_j⟩ / temperature),
+    z_i <- z_i + alpha/(1 + alpha) sum_j P_ij (z_j - z_i).
 
     As the temperature tends to 0 this tends to `Hardmax`: a layer differs from it by at
     most a constant times exp(-gap / temperature), where gap is the smallest lead of a

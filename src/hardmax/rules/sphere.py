@@ -23,8 +23,8 @@ class Sphere(Flow):
     """Self-attention with V = I on the unit sphere, where layer normalisation keeps
     tokens.
 
-    x_i' = p_i(sum_j P_ij x_j),   P_ij = softmax_j(beta ⟨x_i, x_j⟩),   p_i(y) = y -
-    ⟨x_i, y⟩ x_i;
+    x_i' = p_i(sum_j P_ij x_j),   P_ij = softmax_j(beta ⟨x_i, x_j⟩),
+    p_i(y) = y - ⟨x_i, y⟩ x_i;
 
     with `normalized=False`, x_i' = p_i(1/n sum_j exp(beta ⟨x_i, x_j⟩) x_j), the
     gradient flow of the energy E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩). E never
