@@ -1,15 +1,20 @@
 """The server of the app: pages, hosts, origins, and requests that it refuses."""
 
 import asyncio
+import contextlib
 import json
 import random
 import re
 import signal
 import socket
+import statistics
+import struct
 import subprocess
 import sys
 import threading
 import time
+from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +28,20 @@ from hardmax.app import playground, server
 from hardmax.app.api import HANDLERS
 from hardmax.app.server import MAX_BODY_BYTES, SECURITY_HEADERS, make_app
 
+SERVE = """
+import sys
+from hardmax.app import server
+
+server.MAX_BODY_SECONDS = 8.0
+server.serve(
+    server.make_app(),
+    address="127.0.0.1",
+    port=int(sys.argv[1]),
+    started=lambda: print("open", flush=True),
+)
+"""
 TRIANGLE = hm.configuration("triangle").tolist()
+SMALL = json.dumps({"name": "triangle"}).encode()
 ORIGIN = "http://localhost:5006"
 BODY = json.dumps({"scene": {"tokens": TRIANGLE}})
 
@@ -141,6 +159,12 @@ def test_other_methods_are_refused(method):
         b'{"scene": {"tokens": [[1e400, 1]]}}',
         b'{"scene": {"tokens": [[0, 0]], "rule": "sphere"}}',
         b'{"scene": {"tokens": [[1, 2], [2, 1]], "A": [[1, 5], [5, 1]]}}',
+        b'{"scene": {"tokens": [[1, 2]], "rule": "\xff"}}',
+        b'{"scene": {"tokens": [[1, 2]], "rule": "\xed\xa0\x80"}}',  # half a character
+        b'{"scene": {"tokens": [[%s, 1]]}}' % (b"1" * 4000),
+        b'{"scene": {"tokens": [["%s"], [1]]}}' % (b"1" * 4000),
+        b'{"scene": {"tokens": [[1]], "alpha": %s1%s}}' % (b"[" * 900, b"]" * 900),
+        json.dumps({"scene": {"tokens": TRIANGLE}}).encode("utf-16"),
         b"[]",
     ],
 )
@@ -260,6 +284,235 @@ def test_work_for_a_client_that_has_gone_is_stopped(monkeypatch):
 
     asyncio.run(run())
     assert ended.is_set()
+
+
+class Running:
+    """A server in a process of its own, and what it writes to standard error."""
+
+    def __init__(self, process, port, log):
+        self.process, self.port, self.log = process, port, log
+
+    @property
+    def written(self):
+        return self.log.read_text()
+
+    @property
+    def memory(self):
+        """Resident memory in MB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+    def head(self, length, path="configuration", *more, method="POST"):
+        """Return the head of a request; a length of None is left out."""
+        origin = f"127.0.0.1:{self.port}"
+        lines = [
+            f"{method} /api/{path} HTTP/1.1",
+            f"Host: {origin}",
+            f"Origin: http://{origin}",
+            "Content-Type: application/json",
+            *more,
+        ]
+        if length is not None:
+            lines.append(f"Content-Length: {length}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def post(self, path, body):
+        """Return the status of the reply to a request."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=200)
+        origin = f"http://127.0.0.1:{self.port}"
+        headers = {"Content-Type": "application/json", "Origin": origin}
+        connection.request("POST", f"/api/{path}", body, headers)
+        reply = connection.getresponse()
+        reply.read()
+        connection.close()
+        return reply.status
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    log = tmp_path_factory.mktemp("server") / "stderr.txt"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", SERVE, str(port)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout.readline() == "open\n"
+            yield Running(process, port, log)
+        finally:
+            process.kill()
+
+
+def read_all(connection):
+    parts = []
+    while part := connection.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def statuses(reply):
+    return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d+) ", reply)]
+
+
+def test_aborted_uploads_write_nothing(running):
+    reset = struct.pack("ii", 1, 0)  # close with RST
+    for k in range(300):
+        with running.connect() as upload:
+            upload.sendall(running.head(100_000, "scene") + b"[" * (k % 3) * 20_000)
+            if k % 2:
+                upload.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+    assert running.post("configuration", SMALL) == 200
+    assert running.written == ""
+
+
+def test_clients_that_leave_during_a_reply_write_nothing(running):
+    page = running.head(None, method="GET").replace(b"/api/configuration", b"/reviews")
+    body = json.dumps({"scene": {"tokens": TRIANGLE * 50}}).encode()
+    for request in (page * 20, running.head(len(body), "scene") + body):
+        for k in range(10):
+            with running.connect() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.sendall(request)
+                if k % 2:
+                    client.recv(100)
+    assert running.post("configuration", SMALL) == 200
+    assert running.written == ""
+
+
+LARGE = {
+    "tokens": b'{"scene":{"tokens":[[0.1,0.2]' + b",[0.12,1.23]" * 810_000 + b"]}}",
+    "integers": b"[1" + b",1" * 4_900_000 + b"]",
+    "lists": b"[[]" + b",[]" * 3_200_000 + b"]",
+    "halves": b'["\\ud800"' + b",0.12345" * 1_200_000 + b"]",
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_bodies_delay_no_small_request(running, kind):
+    running.post("configuration", SMALL)
+    before = running.memory
+    found, seconds = [], []
+
+    def upload():
+        found.append(running.post("scene", LARGE[kind]))
+
+    threads = [threading.Thread(target=upload) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        began = time.monotonic()
+        assert running.post("configuration", SMALL) == 200
+        seconds.append(time.monotonic() - began)
+        time.sleep(0.02)
+    assert found == [400] * 6
+    assert statistics.median(seconds) < 0.5, seconds
+    assert max(seconds) < 3, seconds  # on a busy machine
+    assert running.memory < before + 300
+    assert running.written == ""
+
+
+def test_the_largest_scene_is_accepted():
+    number = -1.2345678901234567e-100
+    scene = {
+        "tokens": [[number] * 16] * 20_000,
+        "A": [[float(r == c) for c in range(16)] for r in range(16)],
+        "wanted": list(range(20_000)),
+        "colours": [[i, 367] for i in range(20_000)],
+    }
+    body = json.dumps({"scene": scene, "kind": "py"})
+    assert 0.8 * MAX_BODY_BYTES < len(body) < MAX_BODY_BYTES
+    assert post("export", body).status_code == 200
+
+
+def test_a_slow_body_gets_a_status(running):
+    began = time.monotonic()
+    reply = b""
+    with running.connect() as client:
+        client.sendall(running.head(1000, "scene"))
+        client.settimeout(0.2)
+        while not reply and time.monotonic() < began + 60:
+            client.sendall(b"[")
+            with contextlib.suppress(TimeoutError):
+                reply = client.recv(1 << 16)
+        client.settimeout(60)
+        reply += read_all(client)
+    assert statuses(reply) == [408]
+    assert b"must arrive within 8 seconds" in reply
+    assert b"connection: close" in reply.lower()
+    assert running.written == ""
+
+
+def test_a_refused_body_is_not_read_to_its_end(running):
+    for length, path in ((10**9, "scene"), (10**9, "../playground"), (10**12, "table")):
+        sent = 0
+        with running.connect() as client:
+            client.sendall(running.head(length, path))
+            try:
+                while sent < 500_000_000:
+                    client.sendall(b" " * 1_000_000)
+                    sent += 1_000_000
+            except OSError:
+                pass
+        assert sent < 100_000_000
+    with running.connect() as client:  # the reply comes before the body
+        client.sendall(running.head(10**9, "scene") + b"[")
+        reply = read_all(client)
+    assert statuses(reply) == [413]
+    assert b"at most 10,000,000 bytes" in reply
+    assert (
+        running.post("scene", b" " * 24_000_000) == 413
+    )  # read by a client that sends
+    assert running.written == ""
+
+
+@pytest.mark.parametrize(
+    ("length", "line", "body", "status"),
+    [
+        (None, "Transfer-Encoding: chunked", b"2\r\n{}\r\n0\r\n\r\n", 411),
+        (None, "Transfer-Encoding: chunked", b"2\r\n{}\r\nZZ\r\n", 400),
+        (2, "Transfer-Encoding: chunked", b"2\r\n{}\r\n0\r\n\r\n", 411),
+        (None, "Accept: */*", b"", 411),
+    ],
+)
+def test_a_body_without_a_length_is_refused(running, length, line, body, status):
+    head = running.head(length, "scene", line, "Connection: close")
+    with running.connect() as client:
+        client.sendall(head + body)
+        assert statuses(read_all(client)) == [status]
+    with running.connect() as client:  # a wrong chunk after the reply
+        client.sendall(head)
+        time.sleep(0.3)
+        client.sendall(b"ZZ\r\n")
+    assert running.post("configuration", SMALL) == 200
+    assert running.written == ""
+
+
+def test_two_requests_in_one_connection(running):
+    first = running.head(len(SMALL)) + SMALL
+    last = running.head(len(SMALL), "configuration", "Connection: close") + SMALL
+    with running.connect() as client:
+        client.sendall(first + first + last)
+        assert statuses(read_all(client)) == [200, 200, 200]
+    with running.connect() as client:  # after an error in the content
+        client.sendall(running.head(1) + b"{" + last)
+        assert statuses(read_all(client)) == [400, 200]
+    assert running.written == ""
+
+
+def test_head_is_answered_without_a_body():
+    assert send("HEAD", "/playground").status_code == 200
+    assert send("HEAD", "/playground").content == b""
+    assert send("HEAD", "/api/scene").status_code in (404, 405)
 
 
 def test_answers_that_take_too_long_end(monkeypatch):

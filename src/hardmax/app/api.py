@@ -16,6 +16,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
 from hardmax.app import exports, playground
 from hardmax.app.playground import Cancelled, Stopped
+from hardmax.app.problems import describe_value
 from hardmax.app.scene import (
     MAX_COORDINATE,
     OVERLAYS,
@@ -30,6 +31,7 @@ from hardmax.draw.text_page import EXAMPLES
 from hardmax.text.storage import shipped_models
 
 TEXT_PATHS = ("explain", "flip", "compare", "table", "export-table", "export-text")
+FILE_PATHS = ("table", "export-table")  # whose requests hold a file
 KINDS = {"float32": "f4", "int32": "i4"}  # of arrays, as the viewer reads them
 MAX_TABLE_CHARACTERS = 5_000_000  # of pasted tokens
 MAX_FILE_BYTES = 20_000_000  # of a table of texts
@@ -87,7 +89,7 @@ class Context(NamedTuple):
         name = body.get("model", self.models[0])
         if name not in self.models:
             raise ParameterError(
-                "model", f"be one of {', '.join(self.models)}", repr(name)[:60]
+                "model", f"be one of {', '.join(self.models)}", describe_value(name)
             )
         return name, name_classes(self.loaded[name]) if name in self.loaded else load(
             name
@@ -105,7 +107,7 @@ def handle(path: str, body: Any, context: Context) -> Reply:
         raise Cancelled
     if path not in HANDLERS:
         raise ParameterError(
-            "path", f"be one of {', '.join(HANDLERS)}", repr(path)[:60]
+            "path", f"be one of {', '.join(HANDLERS)}", describe_value(path)
         )
     if not isinstance(body, Mapping):
         raise InputError(
@@ -118,14 +120,15 @@ def choose_pool(path: str, body: Any) -> str:
     """Return "quick", "long" above about a tenth of a second, or "files", so that no
     request delays quicker ones.
     """
-    if path in ("export", "export-text", "export-table", "table"):
+    if path in (*FILE_PATHS, "export", "export-text"):
         return "files"
     return "long" if _takes_long(path, body) else "quick"
 
 
 def _takes_long(path: str, body: Any) -> bool:
     if path == "explain" and isinstance(body, Mapping):
-        return len(str(body.get("text"))) > MAX_QUICK_TEXT
+        text = body.get("text")
+        return isinstance(text, str) and len(text) > MAX_QUICK_TEXT
     if (
         path != "scene"
         or not isinstance(body, Mapping)
@@ -196,7 +199,7 @@ def _tokens(body: Mapping[str, Any], context: Context) -> Reply:
 def _pull(body: Mapping[str, Any], context: Context) -> Reply:
     scene, axis = Scene.from_data(body.get("scene")), body.get("axis")
     if axis not in (0, 1) or scene.d != 2:
-        raise ParameterError("axis", "be 0 or 1, in the plane", repr(axis)[:40])
+        raise ParameterError("axis", "be 0 or 1, in the plane", describe_value(axis))
     end = check_tokens([body.get("end")])[0]
     if end.shape != (2,):
         raise ParameterError("end", "be two numbers", f"{len(end)} numbers")
@@ -228,7 +231,7 @@ def _check_kind(body: Mapping[str, Any]) -> str:
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in exports.MEDIA_TYPES:
         raise ParameterError(
-            "kind", f"be one of {', '.join(exports.MEDIA_TYPES)}", repr(kind)[:40]
+            "kind", f"be one of {', '.join(exports.MEDIA_TYPES)}", describe_value(kind)
         )
     return kind
 

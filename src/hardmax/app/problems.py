@@ -2,6 +2,7 @@
 
 import logging
 import re
+import reprlib
 from collections.abc import Callable
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
@@ -16,6 +17,11 @@ LOGGER = logging.getLogger(__name__)
 BUG = (
     "This failed because of a bug in the app. Change the input, or load the page again."
 )
+
+
+def describe_value(value: object) -> str:
+    """Return the beginning of an invalid value, which may be long or deeply nested."""
+    return reprlib.repr(value)[:60]
 
 
 def describe_problem(problem: Exception) -> str:

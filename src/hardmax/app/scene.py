@@ -16,6 +16,7 @@ import hardmax as hm
 from hardmax import _validation
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
+from hardmax.app.problems import describe_value
 from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.rules.base import Rule
 
@@ -113,7 +114,7 @@ class Scene:
             raise ParameterError(
                 "scene",
                 f"have the entries {', '.join(usual)} only",
-                repr(unknown[0])[:40],
+                describe_value(unknown[0]),
             )
         values = usual | {
             name: value for name, value in data.items() if value is not None
@@ -127,7 +128,7 @@ class Scene:
             )
         if rule not in RULES:
             raise ParameterError(
-                "rule", f"be one of {', '.join(RULES)}", repr(rule)[:40]
+                "rule", f"be one of {', '.join(RULES)}", describe_value(rule)
             )
         values |= {
             name: check_number(values[name], name, *bounds)
@@ -152,20 +153,22 @@ class Scene:
         if values["selected"] >= len(tokens):
             values["selected"] = -1
         if not isinstance(causal, bool):
-            raise ParameterError("causal", "be true or false", repr(causal)[:40])
+            raise ParameterError("causal", "be true or false", describe_value(causal))
         if causal and rule in UNMASKED:
             raise ParameterError("causal", f"be false under the rule {rule}", "true")
         if not isinstance(overlays, list | tuple) or not all(
             isinstance(name, str) for name in overlays
         ):
-            raise ParameterError("overlays", "be a list of names", repr(overlays)[:40])
+            raise ParameterError(
+                "overlays", "be a list of names", describe_value(overlays)
+            )
         wanted = {
             i for i in _check_indices(values["wanted"], "wanted") if i < len(tokens)
         }
         if not isinstance(pairs, list | tuple) or not all(
             isinstance(p, list | tuple) and len(p) == 2 for p in pairs
         ):
-            raise ParameterError("colours", "be a list of pairs", repr(pairs)[:40])
+            raise ParameterError("colours", "be a list of pairs", describe_value(pairs))
         values |= {"tokens": tokens, "wanted": tuple(sorted(wanted))}
         values["overlays"] = tuple(name for name in OVERLAYS if name in overlays)
         values["colours"] = tuple(
@@ -215,19 +218,17 @@ def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray
 
 def check_tokens(value: Any) -> FloatArray:
     """Return tokens as floats of a shape, size and number that the app accepts."""
+    must = f"be 1 to {MAX_TOKENS:,} rows of 1 to {MAX_DIMENSION} numbers"
+    advice = "For more tokens use the command hardmax limit."
+    if isinstance(value, list):  # NumPy would need gigabytes for some texts and numbers
+        if len(value) > MAX_TOKENS:
+            raise ParameterError("tokens", must, f"{len(value):,} rows", advice)
+        if not all(map(_is_row, value)):
+            wrong = next(row for row in value if not _is_row(row))
+            raise ParameterError("tokens", must, describe_value(wrong))
     tokens = _validation.check_tokens(value)[0].astype(np.float64)
-    if (
-        tokens.ndim != 2
-        or not 1 <= len(tokens) <= MAX_TOKENS
-        or not 1 <= tokens.shape[1] <= MAX_DIMENSION
-    ):
-        must = f"be 1 to {MAX_TOKENS:,} rows of 1 to {MAX_DIMENSION} numbers"
-        raise ParameterError(
-            "tokens",
-            must,
-            f"shape {tokens.shape}",
-            "For more tokens use the command hardmax limit.",
-        )
+    if tokens.ndim != 2 or len(tokens) > MAX_TOKENS or tokens.shape[1] > MAX_DIMENSION:
+        raise ParameterError("tokens", must, f"shape {tokens.shape}", advice)
     if np.abs(tokens).max() > MAX_COORDINATE:
         got = f"{np.abs(tokens).max():g}"
         raise ParameterError(
@@ -239,6 +240,12 @@ def check_tokens(value: Any) -> FloatArray:
     return tokens
 
 
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(number, int | float) and abs(number) < 1e300 for number in value
+    )
+
+
 def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
     try:
         matrix = np.asarray(value, np.float64)
@@ -246,7 +253,7 @@ def _check_matrix(value: Any, name: str, d: int) -> FloatArray:
         matrix = np.empty(0)
     if matrix.shape != (d, d) or not (np.abs(matrix) <= MAX_COORDINATE).all():
         must = f"be {d} x {d} numbers, at most {MAX_COORDINATE:,.0f} in absolute value"
-        raise ParameterError(name, must, repr(value)[:40])
+        raise ParameterError(name, must, describe_value(value))
     return matrix
 
 
@@ -256,7 +263,7 @@ def _check_indices(value: Any, name: str) -> list[int]:
         isinstance(i, int) and not isinstance(i, bool) and 0 <= i < MAX_TOKENS
         for i in value
     ):
-        raise ParameterError(name, "be a list of indices", repr(value)[:40])
+        raise ParameterError(name, "be a list of indices", describe_value(value))
     return list(value)
 
 
@@ -271,6 +278,6 @@ def check_number(value: Any, name: str, least: float, most: float) -> Any:
         or not least <= value <= most
     ):
         raise ParameterError(
-            name, f"be {kind} from {least:,g} to {most:,g}", repr(value)[:40]
+            name, f"be {kind} from {least:,g} to {most:,g}", describe_value(value)
         )
     return value if kinds is int else float(value)

@@ -5,19 +5,22 @@ for known Host names only; a POST must be JSON from a page of the same origin.
 """
 
 import asyncio
+import contextlib
 import json
 import mimetypes
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 from typing import Any
 
 import matplotlib
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     JSONResponse,
     PlainTextResponse,
@@ -29,17 +32,29 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardmax._errors import InputError, MissingExtra
-from hardmax.app.api import Context, choose_pool, handle
+from hardmax.app.api import FILE_PATHS, Context, Reply, choose_pool, handle
 from hardmax.app.playground import Cancelled
 from hardmax.app.problems import describe_problem
 from hardmax.text.storage import shipped_models
 
+# Escapes of JSON: a surrogate pair, a half of one, which no file can hold, or others.
+ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    r"|\\."
+)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-MAX_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
+MAX_BODY_BYTES = 10_000_000  # the largest valid scene has 8.9 MB
+MAX_FILE_BODY_BYTES = 30_000_000  # a file of 20 MB in base64
+MAX_LISTS = 1_000_000  # lists and objects of a body; a scene has at most 40,003
+MAX_QUICK_BYTES = 100_000  # of a body that is parsed within about 3 ms
+MAX_BODY_SECONDS = 60.0  # of sending a body: 30 MB at 4 Mbit/s
+LINGER_SECONDS = 1.0  # in which a client that still sends receives a refusal
 THREADS = {
     "quick": 1,
     "long": 2,
     "files": 1,
+    "large": 1,
 }  # Python computes in one thread at a time: more only take turns
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -82,20 +97,41 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        headers = Headers(scope=scope)
+        is_chunked = "transfer-encoding" in headers
+        is_unread = is_chunked or headers.get("content-length", "0") != "0"
+        if is_chunked:  # uvicorn may have answered a malformed chunk, and is closing
+            await asyncio.sleep(0)
+
+        async def receive_watched() -> Message:
+            nonlocal is_unread
+            message = await receive()
+            is_unread = is_unread and message.get("more_body", False)
+            return message
+
         async def send_secured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(SECURITY_HEADERS)
-                headers.setdefault("Cache-Control", "no-cache")
+                added = MutableHeaders(scope=message)
+                added.update(SECURITY_HEADERS)
+                added.setdefault("Cache-Control", "no-cache")
+                if is_unread:  # else the server would read the body to its end
+                    added["Connection"] = "close"
+            elif is_unread and not is_chunked and not message.get("more_body", False):
+                # A client that still sends loses the response if the connection is
+                # closed at once. Browsers send no chunks, and for a malformed one
+                # uvicorn would log a traceback.
+                await send({**message, "more_body": True})
+                await _drop_body(receive)
+                message = {"type": "http.response.body"}
             await send(message)
 
-        refused = self._find_problem(scope["method"], Headers(scope=scope))
+        refused = self._find_problem(scope["method"], headers)
         app = (
             self.app
             if refused is None
             else PlainTextResponse(refused[1] + "\n", refused[0])
         )
-        await app(scope, receive, send_secured)
+        await app(scope, receive_watched, send_secured)
 
     def _find_problem(self, method: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -115,12 +151,19 @@ class Guard:
             f"https://{host}".lower(),
         ):
             return 403, "The request must come from a page of this server."
-        length = headers.get("content-length", "")
-        if not length.isdecimal():
-            return 411, "The length of the content must be given."
-        if int(length) > MAX_BODY_BYTES:
-            return 413, f"The content must have at most {MAX_BODY_BYTES:,} bytes."
         return None
+
+
+async def _drop_body(receive: Receive) -> None:
+    """Read what a client sends within `LINGER_SECONDS`, at most one file."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while size <= MAX_FILE_BODY_BYTES:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class Viewer(StaticFiles):
@@ -133,7 +176,7 @@ class Viewer(StaticFiles):
 
 
 class Server:
-    """Requests of the API in three thread pools."""
+    """Requests of the API in thread pools."""
 
     def __init__(self, models: tuple[str, ...], loaded: Mapping[str, Any]) -> None:
         self.models, self.loaded = models, loaded
@@ -146,19 +189,18 @@ class Server:
         """Answer a request of the API off the event loop; stop its work if the client
         disconnects.
         """
-        path, gone = request.path_params["path"], Event()
+        path = request.path_params["path"]
         try:
-            body = _parse_json(await request.body())
-        except InputError as problem:
-            return _send_problem(problem)
+            data = await _read_body(request, path)
+        except HTTPException as refused:
+            return _send_error(refused.status_code, refused.detail)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        gone = Event()
         context = Context(self.models, gone.is_set, self.loaded)
-        pool = self.pools[choose_pool(path, body)]
-        work = asyncio.get_running_loop().run_in_executor(
-            pool, handle, path, body, context
-        )
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
         try:
-            reply = await work
+            reply = await self._compute(path, data, context)
         except Cancelled:
             return Response(status_code=499)
         except Exception as problem:
@@ -173,13 +215,57 @@ class Server:
         headers["Content-Disposition"] = f'attachment; filename="{reply.name}"'
         return Response(reply.file, media_type=reply.media_type, headers=headers)
 
+    async def _compute(self, path: str, data: bytearray, context: Context) -> Reply:
+        if len(data) <= MAX_QUICK_BYTES:
+            body = _parse_json(data)
+            pool = choose_pool(path, body)
+            work = partial(handle, path, body, context)
+        else:  # parsed where it is answered, so that one large value exists at once
+            pool = "large"
+            work = partial(_parse_and_handle, path, data, context)
+        return await asyncio.get_running_loop().run_in_executor(self.pools[pool], work)
+
+
+async def _read_body(request: Request, path: str) -> bytearray:
+    """Return the body of a request; raise HTTPException if it is too large or slow, or
+    has no length.
+    """
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal() or "transfer-encoding" in request.headers:
+        raise HTTPException(411, "The length of the content must be given.")
+    most = MAX_FILE_BODY_BYTES if path in FILE_PATHS else MAX_BODY_BYTES
+    if int(length) > most:
+        got = f"Got {int(length):,}. Send less, or use the command line."
+        raise HTTPException(413, f"The content must have at most {most:,} bytes. {got}")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(MAX_BODY_SECONDS):
+            async for part in request.stream():
+                data += part
+    except TimeoutError:
+        must = f"The content must arrive within {MAX_BODY_SECONDS:g} seconds."
+        raise HTTPException(408, f"{must} Got a part of it. Try again.") from None
+    return data
+
+
+def _parse_and_handle(path: str, data: bytearray, context: Context) -> Reply:
+    if context.stopped():  # while the request waited
+        raise Cancelled
+    body = _parse_json(data)
+    data.clear()
+    return handle(path, body, context)
+
+
+def _send_error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
 
 def _send_problem(problem: Exception) -> Response:
     """Return an error as one sentence; a bug is logged, and its traceback stays on the
     server.
     """
     is_input = isinstance(problem, InputError | MissingExtra | OSError)
-    return JSONResponse({"error": describe_problem(problem)}, 400 if is_input else 500)
+    return _send_error(400 if is_input else 500, describe_problem(problem))
 
 
 async def _wait_for_disconnect(receive: Receive, gone: Event) -> None:
@@ -188,23 +274,32 @@ async def _wait_for_disconnect(receive: Receive, gone: Event) -> None:
     gone.set()
 
 
-def _parse_json(data: bytes) -> Any:
-    def refuse(constant: str) -> Any:
-        raise ValueError(constant)
-
+def _parse_json(data: bytearray) -> Any:
+    """Return the value of JSON in UTF-8; halves of surrogate pairs become U+FFFD."""
+    if data.count(b"[") + data.count(b"{") > MAX_LISTS:
+        must = f"A request must have at most {MAX_LISTS:,} lists and objects."
+        raise InputError(f"{must} Got more. Send less, or use the command line.")
     try:
-        body = json.loads(data, parse_constant=refuse)
-        if (
-            b"\\ud" in data.lower()
-        ):  # half of a character, which cannot be written to a file
-            text = json.dumps(body, ensure_ascii=False).encode(
-                "utf-16", "surrogatepass"
-            )
-            body = json.loads(text.decode("utf-16", "replace"))
-        return body
+        text = ESCAPE.sub(_replace_half, data.decode())
+        # The parser is C and does not release the GIL; calls of Python functions let
+        # other threads run.
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=lambda digits: float(digits),
+            parse_int=lambda digits: int(digits),
+        )
     except (ValueError, RecursionError):
-        must = "A request must be JSON with finite numbers."
+        must = "A request must be JSON in UTF-8 with finite numbers."
         raise InputError(f"{must} Got something else. Load the page again.") from None
+
+
+def _replace_half(escape: re.Match[str]) -> str:
+    return "\N{REPLACEMENT CHARACTER}" if escape["half"] else escape[0]
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
 
 
 def make_app(
@@ -250,7 +345,7 @@ def serve(
             if self.started:
                 started()
 
-    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+    quiet: Any = {"log_level": "error", "access_log": False, "server_header": False}
     Announced(
         uvicorn.Config(
             app, host=address, port=port, timeout_graceful_shutdown=1, **quiet

@@ -18,7 +18,7 @@ import numpy as np
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._types import Progress
 from hardmax.app.exports import DRAWING
-from hardmax.app.problems import describe_problem, keep_followable
+from hardmax.app.problems import describe_problem, describe_value, keep_followable
 from hardmax.draw.text_page import CLASS_COLOURS, MIN_STRENGTH, percent, shorten
 from hardmax.text import HardmaxClassifier
 from hardmax.text.attribution import sum_contributions
@@ -84,7 +84,7 @@ class Text:
         """
         if not isinstance(data, Mapping) or not isinstance(data.get("text"), str):
             got = data.get("text") if isinstance(data, Mapping) else data
-            raise ParameterError("text", "be a string", repr(got)[:40])
+            raise ParameterError("text", "be a string", describe_value(got))
         typed, edits, at = data["text"], data.get("edits") or [], 0
         if len(typed) > MAX_CHARACTERS:
             must = f"have at most {MAX_CHARACTERS:,} characters"
@@ -100,7 +100,7 @@ class Text:
             or not all(map(_is_edit, edits))
         ):
             raise ParameterError(
-                "edits", "be a list of [start, end, replacement]", repr(edits)[:40]
+                "edits", "be a list of [start, end, replacement]", describe_value(edits)
             )
         for start, end, _ in edits:
             if not at <= start < end <= len(typed):
