@@ -413,6 +413,23 @@ def test_exports_are_downloaded(page, playground, tmp_path: Path):
     page.get_by_text("Tokens", exact=True).click()
     page.get_by_label("File of tokens or a scene").set_input_files(scene)
     until(page, "!p.pending && p.answer.leaders.join() === '0,1,2'")
+    trajectory = tmp_path / "hardmax.json"
+    rule = hm.Softmax(0.75, temperature=0.25)
+    run = hm.simulate(SPREAD, rule, layers=12)
+    trajectory.write_text(run.to_json(), encoding="utf-8")
+    page.get_by_label("File of tokens or a scene").set_input_files(trajectory)
+    until(page, "!p.pending && p.scene.rule === 'softmax' && p.tokens.frames === 13")
+    assert page.evaluate("() => playground.scene.tokens") == SPREAD
+    with page.expect_download() as found:
+        page.get_by_role("button", name="JSON", exact=True).click()
+    found.value.save_as(trajectory)
+    before = page.evaluate("() => playground.scene")
+    page.get_by_label("File of tokens or a scene").set_input_files(scene)
+    until(page, "!p.pending && p.scene.rule === 'hardmax'")
+    page.get_by_label("File of tokens or a scene").set_input_files(trajectory)
+    until(page, "!p.pending && p.scene.rule === 'softmax'")
+    after = page.evaluate("() => playground.scene")
+    assert {**after, "colours": before["colours"]} == before
 
 
 def test_the_keyboard_alone(page, playground):

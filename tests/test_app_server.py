@@ -1,6 +1,7 @@
 """The server of the app: pages, hosts, origins, and requests that it refuses."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import random
@@ -22,10 +23,12 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
 import httpx
+import numpy as np
 
 import hardmax as hm
 from hardmax.app import playground, server
 from hardmax.app.api import HANDLERS
+from hardmax.app.scene import Scene
 from hardmax.app.server import MAX_BODY_BYTES, SECURITY_HEADERS, make_app
 
 SERVE = """
@@ -220,6 +223,180 @@ def test_random_content_never_fails():
         path = rng.choice([*HANDLERS, "x"])
         body = {key: rng.choice(values) for key in rng.sample(keys, rng.randint(0, 6))}
         assert post(path, body).status_code in (200, 400), (path, body)
+
+
+def reopen(document):
+    found = post("open", {"document": document})
+    assert found.status_code == 200, found.text
+    return unpack(found)
+
+
+def unpack(reply):
+    length = int.from_bytes(reply.content[:4], "little")
+    return json.loads(reply.content[4 : 4 + length])
+
+
+SCENES = [
+    {"rule": "hardmax", "alpha": 0.3, "A": [[2, 1], [1, 2]], "layers": 7},
+    {"rule": "hardmax", "causal": True},
+    {"rule": "softmax", "alpha": 1.7, "temperature": 0.25, "causal": True},
+    {"rule": "localmax", "eps": 0.35, "alpha": 3, "A": [[2, 1], [1, 2]]},
+    *({"rule": "frank-wolfe", "alpha": k / 7} for k in range(1, 15)),
+    {"rule": "frank-wolfe", "alpha": 0.001, "A": [[2, 1], [1, 2]]},
+    {"rule": "self-attention", "V": [[1, 0.5], [0, 1]], "time": 2.5},
+    {"rule": "self-attention", "causal": True},
+    {"rule": "sphere", "beta": 4.5, "time": 3},
+]
+
+
+@pytest.mark.parametrize("entries", SCENES)
+def test_an_exported_trajectory_is_opened_again(entries):
+    scene = {"tokens": TRIANGLE, "layers": 5, "time": 1.0, **entries}
+    document = post("export", {"scene": scene, "kind": "json"}).json()
+    found = reopen(document)
+    assert found["note"] == ""
+    again = found["scene"]
+    tokens = np.array(TRIANGLE)
+    if entries["rule"] == "sphere":
+        tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    np.testing.assert_allclose(again["tokens"], tokens, rtol=4e-16)
+    unused = "layers" if entries["rule"] in ("self-attention", "sphere") else "time"
+    expected = Scene.from_data(scene | {unused: again[unused]}).to_data()
+    expected = json.loads(json.dumps(expected))
+    del expected["tokens"], again["tokens"]
+    if entries["rule"] == "frank-wolfe":
+        step = expected["alpha"] / (1 + expected["alpha"])
+        assert again["alpha"] / (1 + again["alpha"]) == step
+        assert again["alpha"] == pytest.approx(expected.pop("alpha"), rel=1e-15)
+        del again["alpha"]
+    assert again == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_exported_tokens_are_opened_again(kind):
+    tokens = hm.configuration("gaussian", n=30, d=3).tolist()
+    exported = post("export", {"scene": {"tokens": tokens}, "kind": kind})
+    if kind == "csv":
+        found = unpack(post("tokens", {"text": exported.text}))["tokens"]
+    else:
+        found = reopen(exported.json())["scene"]["tokens"]
+    assert found == tokens
+
+
+def test_a_scene_is_opened_again():
+    scene = Scene.from_data(
+        {
+            "tokens": TRIANGLE,
+            "rule": "softmax",
+            "shown": 3,
+            "selected": 4,
+            "wanted": [1, 2],
+            "overlays": ["cells", "ellipse"],
+            "colours": [[0, 3], [1, 300]],
+        }
+    ).to_data()
+    scene = json.loads(json.dumps(scene))
+    assert reopen(scene) == {"scene": scene, "note": "", "arrays": []}
+    assert reopen({"tokens": TRIANGLE})["scene"]["alpha"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "entries"),
+    [
+        (["simulate", "triangle", "--alpha", "1/3"], {"alpha": 1 / 3, "layers": 30}),
+        (["simulate", "triangle", "--layers", "3", "--causal"], {"causal": True}),
+        (["simulate", "triangle", "--A", "2,1;1,2"], {"A": [[2, 1], [1, 2]]}),
+        (["simulate", "triangle", "--rule", "softmax", "--temperature", ".1"], {}),
+        (["simulate", "triangle", "--rule", "sphere", "--time", "2"], {"time": 2}),
+        (["simulate", "triangle", "--rule", "self-attention", "--time", "2"], {}),
+        (["limit", "triangle", "--alpha", "2", "--causal"], {"alpha": 2}),
+        (["limit", "emerging-leader", "--A", "2,1;1,2"], {"A": [[2, 1], [1, 2]]}),
+    ],
+)
+def test_results_of_commands_are_opened(run, tmp_path, options, entries):
+    code, out, err = run(*options, "--json", "--out", tmp_path / "result.json")
+    assert code == 0, err
+    assert (tmp_path / "result.json").read_text().strip() == out.strip()
+    scene = reopen(json.loads(out))["scene"]
+    rule = options[options.index("--rule") + 1] if "--rule" in options else "hardmax"
+    assert scene["rule"] == rule
+    if rule != "sphere":
+        assert scene["tokens"] == hm.configuration(options[1]).tolist()
+    assert {name: scene[name] for name in entries} == entries
+    assert post("scene", {"scene": scene}).status_code == 200
+
+
+@pytest.mark.parametrize("options", [[], ["--rule", "sphere", "--time", "1"]])
+def test_a_table_of_a_trajectory_gives_its_first_tokens(run, tmp_path, options):
+    table = tmp_path / "result.csv"
+    assert run("simulate", "triangle", *options, "--out", table)[0] == 0
+    found = unpack(post("tokens", {"text": table.read_text()}))["tokens"]
+    tokens = np.array(TRIANGLE)
+    if options:
+        tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, tokens, rtol=4e-16)
+
+
+def test_long_trajectories_are_opened_with_a_note():
+    run = hm.simulate(TRIANGLE, hm.Hardmax(0.5), layers=250)
+    found = reopen(json.loads(run.to_json()))
+    assert found["note"] == "The first 200 of 250 layers are shown."
+    assert found["scene"]["layers"] == 200
+
+
+REFUSED = {
+    "nothing": (lambda: None, "scene"),
+    "a list": (list, "scene"),
+    "verdicts": (lambda: {"format": "hardmax-verdicts-1"}, "format"),
+    "no text": (lambda: {"format": []}, "format"),
+    "no rule": (lambda: {"format": "hardmax-limit-1", "tokens": TRIANGLE}, "rule"),
+    "other rule": (
+        lambda: {"format": "hardmax-smooth-1", "rule": {"rule": "__class__"}},
+        "rule",
+    ),
+    "no start": (
+        lambda: json.loads(hm.limit(TRIANGLE, hm.Hardmax(1)).to_json()) | {"start": 1},
+        "tokens",
+    ),
+    "division by zero": (
+        lambda: {
+            "format": "hardmax-trajectory-1",
+            "rule": {"rule": "Hardmax", "normalize": True, "alpha": "1/0"},
+        },
+        "rule",
+    ),
+    "batch": (lambda: simulated(hm.Hardmax(0.5), tokens=[TRIANGLE] * 2), "token set"),
+    "step sizes": (lambda: simulated(hm.Softmax([1, 2])), "step sizes"),
+    "steps": (lambda: simulated(hm.FrankWolfe()), "FrankWolfe"),
+    "last layer": (lambda: simulated(hm.Hardmax(1), save="last"), "layers"),
+    "not rescaled": (lambda: simulated(hm.Hardmax(1, normalize=False)), "rule"),
+    "custom code": (lambda: simulated(hm.SelfAttention(V=lambda t: np.eye(2))), "rule"),
+}
+
+
+def simulated(rule, tokens=TRIANGLE, **options):
+    length = {"times": [0, 1]} if rule.continuous else {"layers": 2}
+    return json.loads(hm.simulate(tokens, rule, **length, **options).to_json())
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_documents_are_refused_with_a_sentence(name):
+    make, word = REFUSED[name]
+    found = post("open", {"document": make()})
+    assert found.status_code == 400
+    assert word in found.json()["error"]
+
+
+def test_an_exported_explanation_is_opened_again():
+    text = 'A "great" film, caf\u00e9 \U0001f600.\nBut too long.'
+    exported = post("export-text", {"text": text, "kind": "json"})
+    data = base64.b64encode(exported.content).decode()
+    found = post("table", {"name": "explanation.json", "data": data})
+    assert [row["text"] for row in unpack(found)["rows"]] == [text]
+    data = base64.b64encode(b'{"format": "hardmax-limit-1"}').decode()
+    found = post("table", {"name": "explanation.json", "data": data})
+    assert found.status_code == 400
+    assert "explanation" in found.json()["error"]
 
 
 def test_a_bug_is_logged_and_its_traceback_stays_here(monkeypatch, caplog):

@@ -24,6 +24,7 @@ from hardmax.app.scene import (
     Scene,
     check_number,
     check_tokens,
+    keep_first_layer,
     make_value_matrix,
 )
 from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
@@ -134,7 +135,7 @@ def _takes_long(path: str, body: Any) -> bool:
         or not isinstance(body, Mapping)
         or not isinstance(body.get("scene"), Mapping)
     ):
-        return path not in ("scene", "options", "configuration", "explain")
+        return path not in ("scene", "open", "options", "configuration", "explain")
     scene = body["scene"]
     tokens, layers = scene.get("tokens"), scene.get("layers", 30)
     n = len(tokens) if isinstance(tokens, list) else 0
@@ -192,8 +193,13 @@ def _tokens(body: Mapping[str, Any], context: Context) -> Reply:
     if not isinstance(text, str) or len(text) > MAX_TABLE_CHARACTERS:
         must = f"be rows of numbers, at most {MAX_TABLE_CHARACTERS:,} characters"
         raise ParameterError("text", must, "something else")
-    table, note = parse_table(text, "tokens")
+    table, note = parse_table(keep_first_layer(text), "tokens")
     return Reply({"tokens": check_tokens(table).tolist(), "note": note})
+
+
+def _open(body: Mapping[str, Any], context: Context) -> Reply:
+    scene, note = Scene.from_document(body.get("document"))
+    return Reply({"scene": scene.to_data(), "note": note})
 
 
 def _pull(body: Mapping[str, Any], context: Context) -> Reply:
@@ -317,6 +323,7 @@ HANDLERS: dict[str, Handler] = {
     "scene": _scene,
     "configuration": _configuration,
     "tokens": _tokens,
+    "open": _open,
     "pull": _pull,
     "values": _values,
     "control": _control,

@@ -1,23 +1,22 @@
 """The playground and the explanation of a text as widgets of a notebook."""
 
-from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 import hardmax as hm
-from hardmax._errors import InputError, ParameterError, needed_for
+from hardmax._errors import InputError, needed_for
 from hardmax._types import FloatArray
 from hardmax.app.api import Context, handle
 from hardmax.app.problems import describe_problem
-from hardmax.app.scene import Scene
+from hardmax.app.scene import Scene, describe_rule
 from hardmax.draw.player import bundle_modules, read_viewer
 from hardmax.rules.base import Rule
 from hardmax.text.columns import RowText
 from hardmax.text.encoder import VectorText
 from hardmax.text.explanation import Explanation
+from hardmax.trajectories.storage import rule_to_data
 
 with needed_for("A widget in a notebook", "anywidget", "notebook"):
     import anywidget
@@ -147,70 +146,10 @@ def playground(
     data = {
         "tokens": np.asarray(tokens, np.float64).tolist(),
         "layers": layers,
-        **_describe_rule(rule),
+        **({} if rule is None else describe_rule(rule_to_data(rule))),
     }
     Scene.from_data(data)
     return PlaygroundWidget(scene=data)
-
-
-def _describe_rule(rule: Rule | None) -> dict[str, Any]:
-    """Return the entries of a scene that describe a rule."""
-    if rule is None:
-        return {}
-    if isinstance(rule, hm.Softmax | hm.Hardmax | hm.Localmax):
-        if isinstance(rule.alpha, Sequence):
-            raise ParameterError(
-                "rule",
-                "have one step size for all layers",
-                f"{len(rule.alpha)} step sizes",
-            )
-        values = {
-            "rule": type(rule).__name__.lower(),
-            "alpha": float(rule.alpha),
-            "A": _list_matrix(rule.A),
-        }
-        if isinstance(rule, hm.Softmax):
-            return values | {"causal": rule.causal, "temperature": rule.temperature}
-        if isinstance(rule, hm.Hardmax):
-            return values | {"causal": rule.causal}
-        if rule.decay == 1 and not rule.relative:
-            return values | {"eps": float(rule.eps)}
-    if (
-        isinstance(rule, hm.FrankWolfe)
-        and isinstance(rule.steps, float | int | Fraction)
-        and rule.steps < 1
-    ):
-        gamma = Fraction(rule.steps)
-        return {
-            "rule": "frank-wolfe",
-            "alpha": float(gamma / (1 - gamma)),
-            "A": _list_matrix(rule.B),
-        }
-    if isinstance(rule, hm.Sphere) and rule.normalized and rule.has_constant_beta:
-        return {"rule": "sphere", "beta": rule.beta, "causal": rule.causal}
-    if (
-        isinstance(rule, hm.SelfAttention)
-        and rule.Q is None
-        and rule.K is None
-        and not callable(rule.V)
-    ):
-        return {
-            "rule": "self-attention",
-            "V": _list_matrix(rule.V),
-            "causal": rule.causal,
-        }
-    must = (
-        "be Hardmax, Softmax, Localmax with a constant absolute tolerance, FrankWolfe"
-        " with one step below 1, SelfAttention with V only, or a normalised Sphere with"
-        " a constant beta"
-    )
-    raise ParameterError(
-        "rule", must, repr(rule), "Use `hm.simulate` and `hm.interactive` for others."
-    )
-
-
-def _list_matrix(matrix: ArrayLike | None) -> list[list[float]] | None:
-    return None if matrix is None else np.asarray(matrix, np.float64).tolist()
 
 
 def explanation_widget(explanation: Explanation) -> ExplanationWidget:

@@ -5,9 +5,11 @@ Every value from a browser or a link passes through `Scene.from_data`, which che
 types, bounds and sizes.
 """
 
+import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,11 @@ from hardmax._types import FloatArray
 from hardmax.app.problems import describe_value
 from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.rules.base import Rule
+from hardmax.trajectories.storage import FRACTION
 
 RULES = ("hardmax", "softmax", "localmax", "frank-wolfe", "self-attention", "sphere")
+FLOWS = ("self-attention", "sphere")  # rules in continuous time
+DOCUMENTS = ("hardmax-trajectory-1", "hardmax-smooth-1", "hardmax-limit-1")
 UNMASKED = ("localmax", "frank-wolfe")  # rules without a causal mask
 OVERLAYS = {  # with their labels
     "trails": "Trails",
@@ -178,6 +183,47 @@ class Scene:
         )
         return cls(**values)
 
+    @classmethod
+    def from_document(cls, document: Any) -> tuple["Scene", str]:
+        """Return the scene of a JSON file that the app or a command has written, and a
+        sentence on what it leaves out.
+        """
+        if not isinstance(document, Mapping) or "format" not in document:
+            return cls.from_data(document), ""
+        kind = document["format"]
+        if kind not in DOCUMENTS:
+            must = "be a scene, or the JSON of a trajectory or a limit"
+            raise ParameterError("file", must, f"the format {describe_value(kind)}")
+        rule = document.get("rule")
+        entries = describe_rule(rule if isinstance(rule, Mapping) else {})
+        if kind == "hardmax-limit-1":
+            return cls.from_data({"tokens": document.get("start"), **entries}), ""
+        tokens, saved = document.get("tokens"), document.get("saved")
+        if not isinstance(tokens, list) or not tokens:
+            must = "hold the layers of one token set"
+            raise ParameterError("file", must, describe_value(tokens))
+        if not isinstance(saved, list) or not saved or saved[0] != 0:
+            must = "hold all layers or times, from 0"
+            advice = "Write it with --save all."
+            raise ParameterError("file", must, describe_value(saved), advice)
+        end = check_number(saved[-1], "saved", 0.0, math.inf)
+        if kind == "hardmax-smooth-1" and entries["rule"] in FLOWS:
+            most, unit = MAX_TIME, "units of time"
+            entries["time"] = min(max(end, BOUNDS["time"][0]), most)
+        else:
+            most, unit = MAX_LAYERS, "layers"
+            entries["layers"] = int(min(max(end, 1), most))
+        note = f"The first {most:g} of {end:g} {unit} are shown." if end > most else ""
+        return cls.from_data({"tokens": tokens[0], **entries}), note
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scene as plain data, which `from_data` reads."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in values.items()
+        }
+
     def make_rule(self) -> Rule:
         """Return the rule that moves the tokens."""
         if self.rule == "hardmax" or (self.rule == "softmax" and self.temperature == 0):
@@ -205,6 +251,79 @@ class Scene:
                 "A token on the sphere must not be 0. Got a token that is 0. Move it."
             )
         return np.asarray(self.tokens / norms)
+
+
+def describe_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a scene for a rule, given as `rule_to_data` returns it."""
+    name = rule.get("rule")
+    steps = rule.get("steps" if name == "FrankWolfe" else "alpha")
+    if isinstance(steps, list):
+        must = "have one step size for all layers"
+        raise ParameterError("rule", must, f"{len(steps)} step sizes")
+    layer = {"alpha": _read_exact(steps), "A": _read_exact(rule.get("A"))}
+    masked = {"causal": rule.get("causal", False)}
+    if name == "Hardmax" and rule.get("normalize") is True:
+        return {"rule": "hardmax", **layer, **masked}
+    if name == "Softmax" and rule.get("normalize") == "rescaling":
+        temperature = rule.get("temperature")
+        return {"rule": "softmax", **layer, **masked, "temperature": temperature}
+    if name == "Localmax" and rule.get("decay") == 1 and not rule.get("relative"):
+        return {"rule": "localmax", **layer, "eps": _read_exact(rule.get("eps"))}
+    if name == "FrankWolfe" and _is_number(layer["alpha"]) and 0 < layer["alpha"] < 1:
+        alpha = _find_alpha(layer["alpha"])
+        return {"rule": "frank-wolfe", "alpha": alpha, "A": _read_exact(rule.get("B"))}
+    if name == "Sphere" and rule.get("normalized") is True:
+        return {"rule": "sphere", "beta": rule.get("beta"), **masked}
+    if name == "SelfAttention" and rule.get("Q") is None and rule.get("K") is None:
+        return {"rule": "self-attention", "V": _read_exact(rule.get("V")), **masked}
+    must = (
+        "be Hardmax or Softmax with their rescaling, Localmax with a constant absolute"
+        " tolerance, FrankWolfe with one step below 1, SelfAttention with V only, or a"
+        " normalised Sphere with a constant beta"
+    )
+    options = [f"{key}={value}" for key, value in rule.items() if key != "rule"]
+    got = rule.get("repr", f"{name}({', '.join(options)})")
+    advice = "Use `hm.simulate` and `hm.interactive` for others."
+    raise ParameterError("rule", must, str(got)[:200], advice)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _read_exact(value: Any) -> Any:
+    """Return a number or nested lists with floats in place of exact numbers as text."""
+    if isinstance(value, list):
+        return [_read_exact(entry) for entry in value]
+    if not isinstance(value, str) or not FRACTION.fullmatch(value):
+        return value
+    try:
+        return float(Fraction(value))
+    except (ValueError, OverflowError, ZeroDivisionError):  # too many digits, or n/0
+        raise ParameterError(
+            "rule", "hold numbers within float64's range", describe_value(value)
+        ) from None
+
+
+def _find_alpha(gamma: float) -> float:
+    """Return the shortest alpha with alpha / (1 + alpha) = gamma in floats."""
+    exact = Fraction(gamma) / (1 - Fraction(gamma))
+    for digits in range(1, 17):
+        alpha = float(f"{float(exact):.{digits}g}")
+        if alpha / (1 + alpha) == gamma:
+            return alpha
+    return float(exact)
+
+
+def keep_first_layer(table: str) -> str:
+    """Return the rows of the first layer or time of a table that `Trajectory.to_csv`
+    wrote, without their numbers; another table as it is.
+    """
+    head = table.partition("\n")[0].strip()
+    if not head.startswith(("layer,token,x1", "time,token,x1")):
+        return table
+    rows = list(csv.reader(table.splitlines()[1:]))
+    return "\n".join(",".join(row[2:]) for row in rows if row[:1] == rows[0][:1])
 
 
 def make_value_matrix(first: float, second: float, degrees: float) -> FloatArray:

@@ -4,6 +4,7 @@ and tables of texts.
 
 import csv
 import io
+import json
 import zipfile
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,8 @@ MAX_REPLACEMENT = 200  # characters
 MAX_EDITS = 5_000
 MAX_UNPACKED_BYTES = 100_000_000  # of an Excel file
 MAX_ROWS, ROWS_AT_ONCE = 5_000, 50  # of a table
-TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".xlsx")
+# .json is an explanation that this app has exported
+TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt", ".xlsx", ".json")
 STRONGEST_WORDS = 3  # of a row of a table
 STEPS = 8  # words of a waterfall
 MAX_SENTENCES = 30
@@ -441,6 +443,9 @@ def read_table(
     if ending == ".xlsx":
         _check_unpacked_size(shown, data)
     with TemporaryDirectory() as folder:
+        if ending == ".json":
+            line = json.dumps({"text": _read_explanation(shown, data)})
+            ending, data = ".jsonl", line.encode()
         path = Path(folder, f"texts{ending}")
         path.write_bytes(data)
         try:
@@ -483,6 +488,23 @@ def _describe_row(number: int, found: Explanation) -> dict[str, Any]:
         "probability": found.probability,
         "words": [{"text": part.text, **_value(found, part.value)} for part in words],
     }
+
+
+def _read_explanation(shown: str, data: bytes) -> str:
+    """Return the text of an exported explanation."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        document = None
+    if (
+        not isinstance(document, Mapping)
+        or document.get("format") != "hardmax-explanation-1"
+        or not isinstance(document.get("text"), str)
+    ):
+        raise ParameterError(
+            "file", "be an explanation if it ends in .json", repr(shown), "Use .jsonl."
+        )
+    return document["text"]
 
 
 def _check_unpacked_size(shown: str, data: bytes) -> None:

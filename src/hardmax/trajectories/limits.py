@@ -78,6 +78,7 @@ class _StoredLimit:
     stored_weights: FloatArray
     stored_radius: float
     stored_points: list[Point] | None = None  # exactly, from a certificate
+    stored_rule: dict[str, Any] | None = None  # None in a file without it
 
     def weights(self) -> "scipy.sparse.csr_array":
         return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
@@ -300,6 +301,7 @@ class Limit(Comparable):
             "format": FORMAT,
             "proofs": json.dumps(self.proofs),
             "stats": json.dumps(self.stats),
+            "rule": json.dumps(self._rule_data()),
         }
         storage.write_archive(path, self._arrays() | texts | {"start": self.start})
 
@@ -331,10 +333,18 @@ class Limit(Comparable):
         )
 
     def to_json(self) -> str:
-        """Return the arrays above, `proofs` and `stats` as JSON."""
+        """Return the arrays above, `start`, the rule, `proofs` and `stats` as JSON."""
+        rule = {"rule": self._rule_data(), "start": self.start}
         return storage.to_json(
-            FORMAT, self._arrays() | {"proofs": self.proofs, "stats": self.stats}
+            FORMAT,
+            self._arrays() | rule | {"proofs": self.proofs, "stats": self.stats},
         )
+
+    def _rule_data(self) -> dict[str, Any] | None:
+        """Return the rule as plain data; None if the limit is of a certificate."""
+        if isinstance(self._limit_set, _StoredLimit):
+            return self._limit_set.stored_rule
+        return storage.rule_to_data(self._limit_set.rule)
 
     def _arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of files; the radius is NaN where it would take minutes."""
@@ -381,9 +391,10 @@ def _read_limit(file: storage.Arrays) -> Limit:
     values |= {
         name: file[name].item() for name in ("certified", "layer", "pace", "reason")
     }
-    return Limit(
-        **values, _limit_set=_StoredLimit(file["weights"], float(file["radius"]))
-    )
+    rule = json.loads(str(file["rule"])) if "rule" in file else None
+    require(isinstance(rule, dict | None), "`rule` must be a dictionary")
+    stored = _StoredLimit(file["weights"], float(file["radius"]), stored_rule=rule)
+    return Limit(**values, _limit_set=stored)
 
 
 @any_digits()

@@ -223,14 +223,21 @@ export class Playground {
     const text = await file.text();
     if (!file.name.endsWith(".json")) return this.readTokens(text);
     await this.attempt(async () => {
-      let scene;
+      let document;
       try {
-        scene = JSON.parse(text);
+        document = JSON.parse(text);
       } catch {
         throw new Error(`${file.name} must be a scene that this page has exported. Got something else.`);
       }
+      if (document?.format) {
+        // Of a trajectory the first layer is sent, which is small.
+        const { format, rule, start, saved, tokens } = document;
+        document = { format, rule, start, saved: saved && [saved[0], saved.at(-1)], tokens: tokens?.slice(0, 1) };
+      }
+      const { scene, note } = await this.call("open", { document });
       await this.call("scene", { scene, quick: true }); // an invalid scene changes nothing
       this.open(scene);
+      if (note) this.warn(note);
     });
   }
 

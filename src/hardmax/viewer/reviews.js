@@ -361,7 +361,7 @@ export class Reviews {
     const paste = h("textarea", { rows: 3, placeholder: "one text per line", ariaLabel: "Texts, one per line" });
     const file = h("input", {
       type: "file",
-      accept: ".csv,.tsv,.jsonl,.ndjson,.txt,.xlsx",
+      accept: ".csv,.tsv,.jsonl,.ndjson,.txt,.xlsx,.json",
       ariaLabel: "File of texts",
       onchange: async () =>
         file.files[0] && this.read(file.files[0].name, new Uint8Array(await file.files[0].arrayBuffer())),
