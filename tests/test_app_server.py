@@ -27,7 +27,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.app import playground, server
-from hardmax.app.api import HANDLERS
+from hardmax.app.api import HANDLERS, Reply
 from hardmax.app.scene import Scene
 from hardmax.app.server import MAX_BODY_BYTES, SECURITY_HEADERS, make_app
 
@@ -399,12 +399,22 @@ def test_an_exported_explanation_is_opened_again():
     assert "explanation" in found.json()["error"]
 
 
-def test_a_bug_is_logged_and_its_traceback_stays_here(monkeypatch, caplog):
-    monkeypatch.setitem(HANDLERS, "scene", lambda body, context: 1 / 0)
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [
+        (lambda body, context: 1 / 0, "ZeroDivisionError"),
+        (lambda body, context: Reply({"margin": float("nan")}), "ValueError"),
+    ],
+)
+def test_a_bug_is_logged_and_its_traceback_stays_here(
+    monkeypatch, caplog, handler, error
+):
+    monkeypatch.setitem(HANDLERS, "scene", handler)
     found = post("scene", BODY)
     assert found.status_code == 500
-    assert "ZeroDivisionError" not in found.text
-    assert "ZeroDivisionError" in caplog.text
+    assert "bug in the app" in found.json()["error"]
+    assert error not in found.text
+    assert error in caplog.text
 
 
 def test_work_for_a_client_that_has_gone_is_stopped(monkeypatch):

@@ -32,7 +32,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardmax._errors import InputError, MissingExtra
-from hardmax.app.api import FILE_PATHS, Context, Reply, choose_pool, handle
+from hardmax.app.api import FILE_PATHS, Context, choose_pool, handle
 from hardmax.app.playground import Cancelled
 from hardmax.app.problems import describe_problem
 from hardmax.text.storage import shipped_models
@@ -200,26 +200,19 @@ class Server:
         context = Context(self.models, gone.is_set, self.loaded)
         watcher = asyncio.create_task(_wait_for_disconnect(request.receive, gone))
         try:
-            reply = await self._compute(path, data, context)
+            return await self._compute(path, data, context)
         except Cancelled:
             return Response(status_code=499)
         except Exception as problem:
             return _send_problem(problem)
         finally:
             watcher.cancel()
-        headers = {"Cache-Control": "no-store"}
-        if reply.file is None:
-            return Response(
-                reply.to_bytes(), media_type="application/octet-stream", headers=headers
-            )
-        headers["Content-Disposition"] = f'attachment; filename="{reply.name}"'
-        return Response(reply.file, media_type=reply.media_type, headers=headers)
 
-    async def _compute(self, path: str, data: bytearray, context: Context) -> Reply:
+    async def _compute(self, path: str, data: bytearray, context: Context) -> Response:
         if len(data) <= MAX_QUICK_BYTES:
             body = _parse_json(data)
             pool = choose_pool(path, body)
-            work = partial(handle, path, body, context)
+            work = partial(_handle, path, body, context)
         else:  # parsed where it is answered, so that one large value exists at once
             pool = "large"
             work = partial(_parse_and_handle, path, data, context)
@@ -248,12 +241,23 @@ async def _read_body(request: Request, path: str) -> bytearray:
     return data
 
 
-def _parse_and_handle(path: str, data: bytearray, context: Context) -> Reply:
+def _handle(path: str, body: Any, context: Context) -> Response:
+    reply = handle(path, body, context)
+    headers = {"Cache-Control": "no-store"}
+    if reply.file is None:
+        return Response(
+            reply.to_bytes(), media_type="application/octet-stream", headers=headers
+        )
+    headers["Content-Disposition"] = f'attachment; filename="{reply.name}"'
+    return Response(reply.file, media_type=reply.media_type, headers=headers)
+
+
+def _parse_and_handle(path: str, data: bytearray, context: Context) -> Response:
     if context.stopped():  # while the request waited
         raise Cancelled
     body = _parse_json(data)
     data.clear()
-    return handle(path, body, context)
+    return _handle(path, body, context)
 
 
 def _send_error(status: int, sentence: str) -> Response:
