@@ -116,3 +116,61 @@ def test_f4_leaders_exist_and_never_move(tokens, alpha):
         assert moved == 0 or (
             since == 0 and moved < 1e-300 * size
         )  # scaling may lose a coordinate far below others
+
+
+def of_numpy_integers(value):
+    """The same Fractions with NumPy integers as their parts, which overflow."""
+    if isinstance(value, list):
+        return [of_numpy_integers(one) for one in value]
+    value = Fraction(value)
+    return Fraction(np.int64(value.numerator), np.int64(value.denominator))
+
+
+# Denominators of floats: their products leave int64 within a few layers.
+fine = st.sampled_from([-0.30000000000000004, -0.2, 0.1, 0.7, 1.0]).map(Fraction)
+fine_sets = st.lists(st.lists(fine, min_size=2, max_size=2), min_size=3, max_size=5)
+small = st.fractions(min_value=Fraction(1, 9), max_value=1, max_denominator=9)
+CHOSEN_A = [[Fraction(7, 3), Fraction(1, 3)], [Fraction(1, 3), Fraction(5, 3)]]
+RULES = {
+    "hardmax": lambda step, of: hm.Hardmax(of(step)),
+    "one step per layer": lambda step, of: hm.Hardmax(of([step, Fraction(1, 3)])),
+    "hardmax with A": lambda step, of: hm.Hardmax(of(step), of(CHOSEN_A)),
+    "growing": lambda step, of: hm.Hardmax(of(step), normalize=False),
+    "Frank-Wolfe": lambda step, of: hm.FrankWolfe(of(CHOSEN_A), steps=of(step)),
+    "softmax": lambda step, of: hm.Softmax(of(step), temperature=of(step)),
+    "composed": lambda step, of: hm.Compose([hm.FrankWolfe(steps=of(step))]),
+    "heads": lambda step, of: hm.MultiHead([hm.Hardmax(of(step))] * 2),
+}
+
+
+@given(fine_sets, small, st.sampled_from(sorted(RULES)))
+def test_fractions_of_numpy_integers_are_the_same_numbers(tokens, step, name):
+    plain, numpy_integers = (
+        hm.simulate(of(tokens), RULES[name](step, of), layers=LAYERS)
+        for of in (list_or_value, of_numpy_integers)
+    )
+    assert (plain.array == numpy_integers.array).all()
+    if name in ("hardmax", "one step per layer", "hardmax with A", "Frank-Wolfe"):
+        limits = [
+            hm.limit(of(tokens), RULES[name](step, of), max_layers=60)
+            for of in (list_or_value, of_numpy_integers)
+        ]
+        assert str(limits[0]) == str(limits[1])
+        assert (limits[0].tokens == limits[1].tokens).all()
+
+
+def list_or_value(value):
+    return value
+
+
+@given(fine_sets, fine_sets)
+def test_cells_take_fractions_of_numpy_integers(tokens, points):
+    expected = hm.cells(tokens, CHOSEN_A).contain(points)
+    found = hm.cells(of_numpy_integers(tokens), of_numpy_integers(CHOSEN_A))
+    assert (found.contain(of_numpy_integers(points)) == expected).all()
+
+
+def test_a_step_of_numpy_integers_gives_no_false_proof():
+    tokens = [[0, -0.30000000000000004], [-0.1, -0.2], [0.2, -0.30000000000000004]]
+    limit = hm.limit(tokens, hm.Hardmax(Fraction(np.int64(1), np.int64(3))))
+    assert (limit.tokens == tokens[2]).all()

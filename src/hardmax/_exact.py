@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from math import isfinite, lcm
+from numbers import Integral
 from operator import mul
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +42,24 @@ def common_denominator(values: AnyArray) -> int:
     return 1 << max(0, int(np.where(whole == 0, 0, 53 - exponents - zeros).max()))
 
 
+def to_fraction(value: Any) -> Fraction:
+    """Return the exact value of a finite real number as a Fraction of Python integers.
+
+    Every exact number that enters passes here: `Fraction` keeps NumPy integers as its
+    parts, and their products overflow without an error. A `TypeError` for what is no
+    real number, a `ValueError` or `OverflowError` for NaN and infinity.
+    """
+    is_time = isinstance(value, np.timedelta64)  # NumPy counts it among the integers
+    if isinstance(value, Integral | np.bool_) and not is_time:
+        return Fraction(int(value))
+    if not hasattr(value, "as_integer_ratio"):
+        raise TypeError(f"{type(value).__name__} is no real number")
+    p, q = value.as_integer_ratio()
+    return Fraction(int(p), int(q))
+
+
 def to_fractions(values: AnyArray) -> AnyArray:
-    return np.array([Fraction(x) for x in values.ravel().tolist()], object).reshape(
+    return np.array([to_fraction(x) for x in values.ravel().tolist()], object).reshape(
         values.shape
     )
 

@@ -4,7 +4,6 @@ and what to do.
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral, Rational
@@ -14,7 +13,7 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._exact import has_positive_pivots, to_fractions
+from hardmax._exact import has_positive_pivots, to_fraction, to_fractions
 from hardmax._types import AnyArray, Array, BoolArray
 
 SYMMETRY_TOL = 1e-12  # rounding of B @ B.T stays below it
@@ -206,7 +205,10 @@ def exact_numbers(
     """
     if array.dtype.kind not in "fiubO":
         raise ParameterTypeError(
-            name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name]
+            name,
+            "hold real numbers",
+            f"values of type {array.dtype}",
+            ADVICE.get(name, ""),
         )
     real = np.ones(array.shape[:-1], bool) if real is None else real
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
@@ -218,7 +220,7 @@ def exact_numbers(
                 name,
                 "be finite",
                 f"{array[where]} at index {where}{more}",
-                ADVICE[name],
+                ADVICE.get(name, ""),
             )
         return array
     integers = array.dtype.kind in "iub"
@@ -243,22 +245,15 @@ def exact_numbers(
 
 
 def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
-    fraction = None
-    with suppress(TypeError, ValueError, OverflowError, AttributeError):
-        if value == value and not isinstance(value, str | bytes):
-            p, q = (
-                value.as_integer_ratio()
-                if hasattr(value, "as_integer_ratio")
-                else (value, 1)
-            )
-            fraction = Fraction(int(p), int(q))
-    if fraction is None:
+    try:
+        fraction = to_fraction(value)
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(
             name,
             "hold finite real numbers",
-            f"{value!r} at index {index}",
-            ADVICE[name],
-        )
+            f"{shortened(value)} at index {index}",
+            ADVICE.get(name, ""),
+        ) from None
     if abs(fraction) > MAX_FLOAT:
         advice = "Divide all of it by one constant: leaders and sets stay the same."
         must, got = (
@@ -291,10 +286,9 @@ def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
         good = isinstance(value, Rational | float) and not isinstance(value, bool)
         if not good or not 0 < value < np.inf:
             must = "be a positive finite number, or a sequence of such, one per layer"
-            raise ParameterError(
-                name, must, repr(value), "Typical values lie between 0.1 and 5."
-            )
-    return tuple(map(Fraction, steps))
+            advice = "Typical values lie between 0.1 and 5."
+            raise ParameterError(name, must, shortened(value), advice)
+    return tuple(map(to_fraction, steps))
 
 
 def check_matrix(A: Array, *, any_A: bool, name: str = "A") -> AnyArray:

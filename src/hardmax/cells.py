@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from hardmax._errors import ParameterError
 from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray
-from hardmax._validation import check_matrix, check_tokens
+from hardmax._validation import as_array, check_matrix, check_tokens, exact_numbers
 from hardmax.exact.thresholds import sets_within
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
@@ -52,11 +52,12 @@ class Cells:
         """Return whether each point is in the cell of each token, (points, n), in exact
         arithmetic.
         """
-        found = np.asarray(points)
+        found = as_array(points, "points", "have rows of equal length")
         if found.ndim != 2 or found.shape[1] != self.tokens.shape[1]:
             must = f"have the shape (points, {self.tokens.shape[1]})"
             raise ParameterError("points", must, f"{found.shape}")
-        return sets_within(self.tokens, self.A, Fraction(0), points=found)
+        exact = exact_numbers(found, "points")
+        return sets_within(self.tokens, self.A, Fraction(0), points=exact)
 
     @property
     def owners(self) -> list[int]:

@@ -213,7 +213,10 @@ class HullCache:
                 if leading != (-1,):
                     arrays = (file[name] for name in ("keys", "values"))
                     arrays = (
-                        to_fractions(x) if x.dtype.kind == "U" else x for x in arrays
+                        np.vectorize(Fraction, otypes=[object])(x)
+                        if x.dtype.kind == "U"
+                        else x
+                        for x in arrays
                     )
                     cache.append(*(x.reshape(*leading, *x.shape[1:]) for x in arrays))
         except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):

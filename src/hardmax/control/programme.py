@@ -33,6 +33,7 @@ from scipy.spatial.distance import cdist
 
 from hardmax._arrays import unit_rows
 from hardmax._errors import ParameterError, needed_for
+from hardmax._exact import to_fraction
 from hardmax._types import AnyArray, FloatArray, IntArray
 
 MAX_PRODUCTS = 1 << 22  # inner products in memory at a time
@@ -54,7 +55,7 @@ NULL_TOL = 1e-6  # smaller eigenvalues of S, relative to the largest, may be 0
 MAX_DENOMINATOR = 1000  # of vectors that S maps to 0
 NO_PAIRS = np.zeros((0, 2), np.intp)
 
-as_fractions = np.vectorize(Fraction, otypes=[object])
+as_fractions = np.vectorize(to_fraction, otypes=[object])
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
+from hardmax._exact import to_fraction
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax._validation import check_tokens
 from hardmax.control.programme import Demands
@@ -391,7 +392,7 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
         # tokens on one ray have the same maximisers for every A, so they need one
         # target
     ):
-        exact = [Fraction(x) for x in array[j].tolist()]
+        exact = [to_fraction(x) for x in array[j].tolist()]
         size = abs(next((x for x in exact if x), Fraction(1)))
         i = seen.setdefault(
             tuple(x / size for x in exact), j

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._exact import UNIT, apply, dot, over_one_denominator, to_fractions
+from hardmax._exact import (
+    UNIT,
+    apply,
+    dot,
+    over_one_denominator,
+    to_fraction,
+    to_fractions,
+)
 from hardmax._types import AnyArray, BoolArray
 
 
@@ -79,7 +86,7 @@ def is_in_hull(point: Sequence[Any], points: AnyArray) -> bool:
     method in rational arithmetic.
     """
     rows = [
-        [Fraction(x) for x in (*column, b)]
+        [to_fraction(x) for x in (*column, b)]
         for column, b in zip(points.T.tolist(), point, strict=True)
     ]
     rows = [[-x for x in row] if row[-1] < 0 else row for row in rows] + [

@@ -84,7 +84,7 @@ class FrankWolfe(SetAttention):
     def step(self, k: int) -> Fraction:
         """Return gamma of layer k, counted from 0, as a Fraction."""
         gammas: tuple[Fraction, ...] = self._gammas  # type: ignore[attr-defined]
-        return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, k + 2)
+        return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, int(k) + 2)
 
     def has_full_step(self, k: int) -> bool:
         """Return whether a step from layer k on is 1: then tokens are at the mean of

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from hardmax import _validation
 from hardmax._errors import ParameterError
+from hardmax._exact import to_fraction
 from hardmax._types import AnyArray, BoolArray
 from hardmax.exact.thresholds import sets_within
 from hardmax.rules.base import SetAttention
@@ -70,7 +71,7 @@ class Localmax(SetAttention):
             )
         if not isinstance(self.relative, bool):
             raise ParameterError("relative", "be True or False", repr(self.relative))
-        self._set(_eps=Fraction(self.eps), _decay=Fraction(self.decay))
+        self._set(_eps=to_fraction(self.eps), _decay=to_fraction(self.decay))
         if self.A is not None:
             self._set(A=_validation.check_matrix(self.A, any_A=True))
 
