@@ -3,6 +3,7 @@ proved.
 """
 
 import gc
+import itertools
 import json
 import pickle
 import sys
@@ -249,6 +250,41 @@ def test_too_few_layers():
     data = json.loads(limit.to_json())
     assert data["certified"] is False
     assert data["weights"][12] == [None] * 6
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e-320, 1e-170, 1e300])
+def test_no_token_moves_farther_than_the_pace(scale, exact):
+    if exact:
+        pytest.importorskip("flint")
+    rng = np.random.default_rng(5)
+    token_sets_of = [[[0, 0], [2, 3], [-3, -2]], [[1, 2], [2, 1], [1, 1], [0, 0]]]
+    token_sets_of += [rng.integers(-4, 5, (7, d)) for d in (2, 3, 20)]
+    token_sets_of += [rng.normal(size=(9, 3)), np.arange(12).reshape(6, 2) / 7]
+    uncertified = 0
+    for tokens, sign in itertools.product(token_sets_of, (1, -1)):
+        tokens = np.asarray(tokens, np.float64) * scale
+        A = sign * np.eye(tokens.shape[1])
+        rule = hm.Hardmax(Fraction(2, 3), A, exact=exact, any_A=True)
+        run = hm.simulate(tokens, rule, layers=4)
+        for k in range(4):
+            limit = hm.limit(tokens, rule, max_layers=k)
+            if limit.certified:
+                break
+            uncertified += 1
+            moves = run.exact(k + 1) - run.exact(k)
+            farthest = max(map(sum, (moves * moves).tolist()))  # squared
+            assert farthest <= Fraction(limit.pace) ** 2
+            near = Fraction(limit.pace) - Fraction(scale) / 10**13 - Fraction(2e-323)
+            assert near < 0 or farthest >= near**2
+    assert uncertified > 5
+
+
+def test_the_pace_is_a_euclidean_distance():
+    tokens = [[0, 0], [2, 3], [-3, -2]]
+    limit = hm.limit(tokens, hm.Hardmax(1), max_layers=0)
+    assert limit.pace == pytest.approx(np.hypot(1, 1) / 6)
+    assert "no token by more than 0.24." in limit.status
 
 
 def test_outside_the_hypotheses_nothing_is_promised():

@@ -199,6 +199,28 @@ class State(ABC):
         )
         return float(gap / unit) * (1 - 1e-15)
 
+    def bound_step(self, sets: Sets) -> float:
+        """Return an upper bound of |z_i+ - z_i| = alpha/(1 + alpha) |c_i - z_i| over all
+        classes, in the units of the input.
+        """
+        alpha = self._rule.step(self.layer)
+        largest = 1 if sets.single else int(sets.sizes.max())
+        error = 2 * self.error  # of z and c, and the rounding of a mean
+        if largest > 1:
+            error += 2 * largest * UNIT
+        means = sets.mean(self._Z, self.classes.counts)
+        offsets = np.abs(means - self._Z) + error  # (m, d)
+        size = float(offsets.max())
+        if size == 0:
+            return 0.0
+        norm = float(np.linalg.norm(offsets / size, axis=1).max())  # at least 1
+        # At most d + 9 roundings of UNIT each, relative: of the difference, the sum,
+        # the quotient, its square, d - 1 sums, the root, alpha/(1 + alpha) and products
+        roundings = offsets.shape[1] + 16
+        step = float(alpha / (1 + alpha)) * norm * size * (1 + roundings * UNIT)
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(np.ldexp(step, self._exponent), np.inf))
+
     def advance(self, sets: Sets) -> None:
         """Move every class: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
         alpha = self._rule.step(self.layer)

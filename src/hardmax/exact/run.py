@@ -149,11 +149,8 @@ class Run:
 
     @property
     def pace(self) -> float:
-        """The largest step of a coordinate at the next layer."""
-        alpha, tokens = self.rule.step(self.layer), self.state.tokens
-        size = float(np.abs(tokens).max()) or 1.0
-        offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
-        return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
+        """An upper bound of the distance by which the next layer moves a token."""
+        return self.state.bound_step(self.sets)
 
     def choose(self) -> Sets:
         """Find C_i at this layer, then the leaders and the decided classes."""

@@ -123,7 +123,7 @@ class Limit(Comparable):
     points : (n_points, d) array
         The set S of distinct limits.
     pace : float
-        Upper bound of the distance by which the next layer would move an undecided
+        Upper bound of the Euclidean distance by which the next layer would move a
         token; 0 when certified.
     proofs : dict
         Number of tokens that each theorem or certificate decided.
