@@ -287,15 +287,48 @@ def test_the_pace_is_a_euclidean_distance():
     assert "no token by more than 0.24." in limit.status
 
 
+# Theorems 1 and 4, T and chain prove no limit of the last three: the last token, which
+# stays in place, belongs to its own set, and the two before it follow it.
+UNPROVED = [[1, 1, 1, 0], [1, 1, -1, 0], [1, -1, 1, 0], [1, -1, -1, 0]]
+UNPROVED += [[1, HALF, s, Fraction(s, 4)] for s in (1, -1)]
+UNPROVED += [[1, -HALF, s, Fraction(s, 4)] for s in (1, -1)]
+UNPROVED += [[1, 0, Fraction(s, 2), Fraction(s, 10)] for s in (1, -1)]
+UNPROVED += [[1, 0, 0, 0]]
+
+
+def test_more_layers_are_not_advised_where_no_rule_covers_the_sets():
+    for layers in (1, 40, 100):
+        limit = hm.limit(UNPROVED, hm.Hardmax(HALF), max_layers=layers)
+        assert (limit.clusters >= 0).sum() == 8
+        assert f"have not changed for {layers} layer" in limit.reason
+        assert "Raise" not in limit.status
+        assert hm.limit([UNPROVED], hm.Hardmax(HALF), max_layers=layers)[0] == limit
+        with pytest.raises(hm.InputError, match="have not changed") as refused:
+            limit.exact()
+        assert "Raise" not in str(refused.value)
+    causal = hm.limit(UNPROVED, hm.Hardmax(HALF, causal=True), max_layers=40)
+    assert "have not changed for 40 layers" in causal.reason
+    # other step sizes change the sets, and more layers do help
+    assert hm.limit(UNPROVED, hm.Hardmax(20)).certified
+
+
+def test_a_rule_without_limits_is_answered_with_those_that_have_them():
+    for rule in (hm.SelfAttention(), hm.Softmax(1), hm.FrankWolfe, "hardmax"):
+        with pytest.raises(hm.ParameterTypeError) as refused:
+            hm.limit([[1.0]], rule)
+        for name in ("Hardmax", "FrankWolfe", "Localmax"):
+            assert name in refused.value.must
+    with pytest.raises(hm.ParameterTypeError) as refused:
+        hm.CausalLimit(hm.FrankWolfe())
+    assert "Localmax" not in refused.value.must
+
+
 def test_outside_the_hypotheses_nothing_is_promised():
     limit = hm.limit(
         [[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=10
     )
     assert not limit.certified
-    assert (
-        "A is not symmetric positive definite, so no theorem promises a certificate."
-        in limit.status
-    )
+    assert limit.reason.startswith("A is not symmetric positive definite: there may be")
     skew = hm.limit(
         token_sets.gaussian(np.random.default_rng(0), 10, 2),
         hm.Hardmax(1, [[1, 1], [-1, 1]], any_A=True),

@@ -27,6 +27,8 @@ from hardmax.search.dispatch import check_kernel
 from hardmax.trajectories.base import LazySequence
 from hardmax.trajectories.limits import Comparable, Limit
 
+LIMIT_RULES = (Hardmax, FrankWolfe, Localmax)  # that `limit` accepts
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Limits(Comparable, LazySequence[Limit]):
@@ -153,7 +155,7 @@ def limit(
         If `tokens` are not finite numbers, do not fit `A`, if `rule` has
         `normalize=False`, or if `attention_mask` is not a partial order.
     ParameterTypeError
-        If `rule` is not a `Hardmax`.
+        If `rule` is none of the three.
     MissingExtra
         If `kernel` or `exact=True` needs a package that is not installed.
 
@@ -174,7 +176,7 @@ def limit(
     if isinstance(rule, Localmax) and rule.eps == 0:
         rule = Hardmax(rule.alpha, rule.A, any_A=True)
     if not isinstance(rule, FrankWolfe | Localmax):
-        check_rule(rule)
+        check_rule(rule, LIMIT_RULES)
     elif attention_mask is not None or kernel != "auto":
         name = "kernel" if attention_mask is None else "attention_mask"
         raise ParameterError(
@@ -205,16 +207,18 @@ def limit(
     )
 
 
-def check_rule(rule: Hardmax) -> None:
-    """Raise an error for a rule whose limits are not defined."""
+def check_rule(rule: Hardmax, accepted: tuple[type, ...] = (Hardmax,)) -> None:
+    """Raise an error for a rule whose limits are not defined; it names the `accepted`
+    ones.
+    """
     if not isinstance(rule, Hardmax):
+        *others, last = [f"hm.{kind.__name__}" for kind in accepted]
+        names = f"{', '.join(others)} or {last}" if others else last
+        got = type(rule).__name__
+        if isinstance(rule, type):
+            got = f"the class {rule.__name__}; call it"
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
-        raise ParameterTypeError(
-            "rule",
-            "be a hm.Hardmax, whose limits are proved",
-            type(rule).__name__,
-            advice,
-        )
+        raise ParameterTypeError("rule", f"be a {names}", got, advice)
     if not rule.normalize:
         got = (
             "`normalize=False`, where tokens grow by 1 + alpha per layer and have no"

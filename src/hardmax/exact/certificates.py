@@ -22,7 +22,7 @@ it fails where one of them has none.
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import comb, lcm
 from operator import sub
 from typing import TypeAlias
@@ -53,6 +53,21 @@ class Frozen:
         members, weights, total = self.sets.shares(i, self.counts)
         return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
+    @cached_property
+    def points(self) -> list[Point]:
+        return [tuple(map(Fraction, row)) for row in self.positions]
+
+    @cached_property
+    def centroids(self) -> list[Point]:
+        return [self.mean(i, self.points) for i in range(len(self.points))]
+
+    @cached_property
+    def chain(self) -> tuple[list[int], set[int]]:
+        """Moving classes that T does not cover, each after all that it follows; and
+        those that follow a cycle, for which there is no closed form.
+        """
+        return _chain(self, _standing(self, self.centroids))
+
 
 def certify(
     frozen: Frozen, undecided: list[int] | None = None, blocked: Set[int] = frozenset()
@@ -63,11 +78,9 @@ def certify(
     those `blocked` are not tried. Without a mask all moving classes are proved or none.
     """
     undecided = frozen.moving if undecided is None else undecided
-    points = [tuple(map(Fraction, row)) for row in frozen.positions]
-    limits = [
-        frozen.mean(i, points) for i in range(len(points))
-    ]  # right for decided classes, and under T
-    order, cyclic = _chain(frozen, _standing(frozen, limits))
+    points = frozen.points
+    limits = frozen.centroids.copy()  # right for decided classes, and under T
+    order, cyclic = frozen.chain
     if cyclic and frozen.seen is None:
         return {}
     for i in order:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # whose parts load when they are used
 
+from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._exact import as_floats
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Row
@@ -104,6 +105,8 @@ class Run:
         )  # over all undecided classes and layers so far, if the state finds gaps
         self.queries = 0
         self.found: dict[int, Point] = {}  # limits that T or chain proved
+        self.constant_for = 0  # layers in which no set has changed
+        self.is_covered = True  # whether T or chain may yet decide sets like these
         self._prefix = prefix
         if prefix is not None:
             n = len(prefix.classes)
@@ -254,6 +257,11 @@ class Run:
         )
         while True:
             sets = self.choose()
+            if sets == before:
+                self.constant_for += 1
+            else:
+                self.constant_for = 0
+                self.is_covered = True
             if progress is not None:
                 progress(
                     int(self.classes.counts[self.decided].sum()),
@@ -262,7 +270,7 @@ class Run:
             if (
                 self.layer >= next_try
                 and not self.decided.all()
-                and (self.state.masked or sets == before)
+                and (self.state.masked or self.constant_for)
             ):
                 self._certify(before)
                 next_try = self.layer + 1 + self.layer // 8
@@ -310,6 +318,7 @@ class Run:
         frozen = Frozen(
             positions, self.sets, self.classes.counts, moving, step, A, seen
         )
+        self.is_covered = not frozen.chain[1]
         blocked = undecided[waiting].tolist() if self.state.masked else []
         for i, (proof, point) in certify(
             frozen, undecided.tolist(), set(blocked)
@@ -345,6 +354,8 @@ class LimitSet:
     rows: tuple[Row, ...] = ()  # the first points, exactly, over one denominator
     denominator: int = 1
     mask: BoolArray | None = None  # (m, m) which classes a class sees
+    constant_for: int = 0  # layers in which no set has changed
+    is_covered: bool = True  # whether T or chain may yet decide such sets
 
     @classmethod
     def of(cls, run: Run) -> "LimitSet":
@@ -395,15 +406,33 @@ class LimitSet:
             [part for part in floats if part.size]
             or [np.empty((0, run.classes.rows.shape[1]))]
         )
-        return cls(*last, leaders, column, place, points, others, rows, D, run.mask)
+        return cls(
+            *last,
+            leaders,
+            column,
+            place,
+            points,
+            others,
+            rows,
+            D,
+            run.mask,
+            run.constant_for,
+            run.is_covered,
+        )
 
     @property
     def reason(self) -> str:
         """Why limits are undecided, if some are."""
         if not self.rule.positive_definite:
             return (
-                "A is not symmetric positive definite, so no theorem promises a"
-                " certificate."
+                "A is not symmetric positive definite: there may be no certificate at"
+                " any layer."
+            )
+        if self.constant_for and not self.is_covered:
+            return (
+                "The argmax sets have not changed for"
+                f" {count(self.constant_for, 'layer')}, and no proof rule covers such"
+                " sets: more layers may not help."
             )
         return "Raise `max_layers` to go on."
 

@@ -243,10 +243,7 @@ class Limit(Comparable):
     def exact(self) -> AnyArray:
         """The limits as an (n, d) array of Fractions, without any rounding."""
         if not self.certified:
-            raise InputError(
-                f"Exact limits need a certificate. Got: {self.status} Raise"
-                " `max_layers`."
-            )
+            raise InputError(f"Exact limits need a certificate. Got: {self.status}")
         return np.asarray(self.exact_points[self.clusters])
 
     @cached_property
