@@ -52,6 +52,61 @@ def test_layers_are_those_of_the_definition_on_lattices_with_ties(seed: int) -> 
         assert limit._exact.tolist() == exact
 
 
+# float64 moves the first token at layer 55, as rounding lets the two others cross
+CLOSE = [
+    [-0.9876017034717594, -0.1569804933731549],
+    [-0.8577142868863746, -0.9741331925581896],
+    [-0.44616538023857877, 0.2949382119151093],
+]
+
+
+def test_a_token_that_follows_itself_never_moves() -> None:
+    rule = hm.FrankWolfe(steps=0.5)
+    run = hm.simulate(CLOSE, rule, layers=80)
+    assert (run.array[:, 0] == CLOSE[0]).all()
+    assert hm.limit(CLOSE, rule).exact()[0].tolist() == CLOSE[0]
+    full = hm.simulate(CLOSE, hm.FrankWolfe(steps=[0.1, 1, 0.5]), layers=5)
+    assert (full.array[2:] == full.array[2]).all()  # at their targets, which stay
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tokens_are_those_of_rational_arithmetic_rounded_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lattice = rng.integers(-2, 3, (8, 2)) * [[1.0, 0.3]]
+    Z = np.vstack([lattice, [[2, 2], [2, -2], [-2, 1]], rng.normal(size=(3, 2))])
+    B = rng.integers(-2, 3, (2, 2))
+    steps = [Fraction(1, 3), 0.3, (Fraction(3, 4), 0.25)[seed % 2], 0.1]
+    rule = hm.FrankWolfe(B, steps)
+    layers = 9
+    exact = [[list(map(Fraction, row)) for row in Z.tolist()]]
+    for k in range(layers):
+        exact.append(define_step(exact[-1], B.tolist(), Fraction(steps[min(k, 3)])))
+    expected = np.array(exact, object).astype(np.float64)
+    assert (hm.simulate(Z, rule, layers=layers).array == expected).all()
+    last = hm.simulate(Z, rule, layers=layers, save="last")
+    assert (last.array == expected[-1:]).all()
+    padded = np.stack([np.vstack([Z, [[9, 9]]]), np.vstack([[[9, 9]], Z])])
+    mask = np.ones((2, len(Z) + 1), bool)
+    mask[0, -1] = mask[1, 0] = False
+    batch = hm.simulate(padded, rule, layers=layers, mask=mask)
+    assert (batch.tokens[:, mask] == np.concatenate([expected] * 2, axis=1)).all()
+    assert (batch.tokens[:, ~mask] == 9).all()
+    heads = hm.MultiHead([rule, rule])
+    run = hm.simulate(np.hstack([Z, Z]), heads, layers=layers)
+    assert (run.array == np.concatenate([expected] * 2, axis=2)).all()
+
+
+def test_gradients_pass_through_the_layers() -> None:
+    torch = pytest.importorskip("torch")
+    tokens = torch.tensor(CLOSE, dtype=torch.float64, requires_grad=True)
+    run = hm.simulate(tokens, hm.FrankWolfe(steps=0.5), layers=2)
+    run.tokens[-1].sum().backward()
+    assert tokens.grad.sum() == pytest.approx(6)
+    assert hm.simulate(tokens.detach(), hm.FrankWolfe(), layers=2).tokens.dtype == (
+        torch.float64
+    )
+
+
 def test_vertices_are_those_of_qhull_and_of_the_definition() -> None:
     rng = np.random.default_rng(1)
     for d in (2, 3, 4):

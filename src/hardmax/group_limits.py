@@ -2,9 +2,12 @@
 certificate holds.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import count as count_up
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -137,14 +140,7 @@ def find_group_limit(
         reason = f"No theorem covers {what}."
     for k in range(max_layers + 1):
         if isinstance(rule, FrankWolfe):
-            classes = Classes.of(Z)
-            sets, rows = rule.sets(classes.rows), classes.rows
-            means = _means(sets, rows)
-            certified = _follow_leaders(sets, means, rows, rule, k)
-            sets, means = (
-                sets[np.ix_(classes.labels, classes.labels)],
-                means[classes.labels],
-            )
+            sets, means, certified = _frank_wolfe_targets(Z, rule, k)
         else:
             sets = rule.sets(Z, k)
             means = _means(sets, Z)
@@ -177,6 +173,51 @@ def find_group_limit(
         reason="" if certified else reason,
         _exact=found,
         _state=Z,
+    )
+
+
+def frank_wolfe_layers(tokens: AnyArray, rule: FrankWolfe) -> Iterator[FloatArray]:
+    """Yield tokens (n, d) at each layer, every coordinate rounded once from its exact
+    value.
+    """
+    Z = to_fractions(tokens)
+    certified = False
+    for k in count_up():
+        yield Z.astype(np.float64)
+        _, means, certified = _frank_wolfe_targets(Z, rule, k)
+        if certified:
+            break
+        Z = Z + rule.step(k) * (means - Z)
+    # The targets are final: z = mean + (1 - gamma_k) (1 - gamma_{k+1}) ... (z_k - mean).
+    # Integers, as fractions in lowest terms cost far more than these products.
+    offsets = Z - means
+    denominators = [x.denominator for x in (*means.flat, *offsets.flat)]
+    D = lcm(*denominators)
+    ends, starts = ((D * array).astype(object) for array in (means, offsets))
+    share, of = 1, 1
+    for layer in count_up(k):
+        step = rule.step(layer)
+        share *= step.denominator - step.numerator
+        of *= step.denominator
+        pairs = zip(ends.flat, starts.flat, strict=True)
+        values = [(int(m) * of + int(x) * share) / (D * of) for m, x in pairs]
+        yield np.array(values).reshape(tokens.shape)
+
+
+def _frank_wolfe_targets(
+    Z: AnyArray, rule: FrankWolfe, k: int
+) -> tuple[BoolArray, AnyArray, bool]:
+    """Return sets (n, n) and their means (n, d) at layer k, and whether they are proved
+    to be those of all later layers.
+    """
+    classes = Classes.of(Z)
+    sets = rule.sets(classes.rows)
+    means = _means(sets, classes.rows)
+    certified = _follow_leaders(sets, means, classes.rows, rule, k)
+    return (
+        sets[np.ix_(classes.labels, classes.labels)],
+        means[classes.labels],
+        certified,
     )
 
 

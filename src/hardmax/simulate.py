@@ -25,8 +25,10 @@ from hardmax.flows.device import integrate_on_device, runs_on_device
 from hardmax.flows.gradients import integrate_with_gradients
 from hardmax.flows.integrate import FIXED, Method, Times
 from hardmax.flows.steps import PAIRS
+from hardmax.group_limits import frank_wolfe_layers
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import MultiHead
+from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import check_kernel, share_search
 from hardmax.search.sets import Sets
@@ -409,6 +411,8 @@ def _run(job: _Job) -> Trajectory:
         return _run_hardmax(job, job.rule)
     if job.by_heads:
         return _run_heads(job)
+    if isinstance(job.rule, FrankWolfe) and not needs_gradient(job.tokens):
+        return _run_frank_wolfe(job, job.rule)
     if job.method is None:
         return _run_layers(job)
     return (
@@ -496,6 +500,24 @@ def _choose_layers(run: Run | Batch, layers: int) -> Iterator[int]:
         yield k
         if k < layers:
             run.advance()
+
+
+@np.errstate(over="ignore", under="ignore")
+def _run_frank_wolfe(job: _Job, rule: FrankWolfe) -> SmoothTrajectory:
+    """Run every token set by itself in rational arithmetic, as `limit` does."""
+    batch = job.array.reshape(-1, *job.array.shape[-2:])  # (batch, n, d)
+    kept = np.empty((len(job.saved), *batch.shape), job.start.dtype)
+    kept[:] = batch  # padding stays as given
+    layers = int(job.saved[-1])
+    tick = job.ticker(len(batch) * (layers + 1))
+    for b, real in enumerate(np.atleast_2d(job.real)):
+        for k, tokens in enumerate(frank_wolfe_layers(batch[b, real], rule)):
+            if k in job.saved:
+                kept[k - job.saved[0], b, real] = tokens
+            tick()
+            if k == layers:
+                break
+    return job.smooth(job.as_given(kept), "layers", {"layers": layers})
 
 
 def _run_layers(job: _Job) -> SmoothTrajectory:

@@ -28,8 +28,15 @@ class FrankWolfe(SetAttention):
     For symmetric B this is a step of the Frank-Wolfe method that maximises ⟨B x, x⟩/2
     over the hull. Keys are points: equal tokens count once. Where several vertices are
     maximal, the token moves towards their mean. Without such ties a step is that of
-    `Hardmax(gamma/(1 - gamma), B, any_A=True)`. Statements of arXiv 2508.09628 are used
-    as a public formal transcription has them; the paper was not read.
+    `Hardmax(gamma/(1 - gamma), B, any_A=True)`.
+
+    `limit` runs it in rational arithmetic, and so does `simulate`, which rounds the
+    tokens that it returns; `attention` of a trajectory is that of the rounded tokens.
+    Beside other rules in a `Compose`, among heads on shared coordinates, and where
+    gradients pass, tokens are rounded at every layer.
+
+    Statements of arXiv 2508.09628 are used as a public formal transcription has them;
+    the paper was not read.
 
     Parameters
     ----------
