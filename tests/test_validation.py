@@ -418,6 +418,198 @@ INVALID = {
 }
 
 
+HUGE = Fraction(10**400)
+DATES = np.array([["2020-01-01", "2020-01-02"]], "M8[D]")
+DURATIONS = np.array([[1, 2]], "m8[D]")  # which NumPy counts among the integers
+CELLS = hm.cells(GOOD)
+CAUSAL = partial(hm.CausalLimit, hm.Hardmax(1, causal=True))
+NO_TEXTS = ("wrong", ["auto"], 1, 10**5000, np.array(["auto", "auto"]), DATES, len)
+NO_FLAGS = ("yes", "", None, 0, 1.0, [True], np.array([True, False]), DURATIONS)
+NO_COUNTS = (-1, 1.5, "2", True, None, np.nan, [2], np.timedelta64(2, "D"), 1j, DATES)
+NO_ARRAYS = (
+    RAGGED,
+    [["a", "b"]],
+    [["1", "2"]],
+    [[1j, 2]],
+    [[None, 1]],
+    [[np.nan, 1.0]],
+    [[1.0, -np.inf]],
+    [[HUGE, Fraction(1)]],
+    [[10**400, 1]],
+    np.array([[np.timedelta64(1, "D"), 1]], object),
+    np.array([["1e4000", "1"]], np.longdouble),
+    DATES,
+    DURATIONS,
+    MASKED,
+    SPARSE,
+)
+FURTHER = {
+    "alpha": [
+        *each(hm.Hardmax, "alpha", b"1", 10j, DATES, np.timedelta64(1)),
+        *each(hm.Softmax, "alpha", HUGE, 10**400, [1, HUGE]),
+        *each(steer, "alpha", HUGE, [0.5, 10**400], b"1"),
+        partial(hm.temperature.compare, GOOD, hm.Hardmax(HUGE), 2, [1.0]),
+    ],
+    "steps": each(hm.FrankWolfe, "steps", HUGE, 10**400, -1, np.nan, b"1", DATES),
+    "temperature": each(SOFTMAX, "temperature", HUGE, 10**5000, np.timedelta64(1)),
+    "beta": [
+        *each(hm.circle_clusters, "beta", 2e9, np.inf, np.nan, HUGE, "5", [5], -1),
+        *each(partial(hm.common_angle, n=3, times=[0]), "beta", HUGE, -1, "1", DATES),
+    ],
+    "exact": each(partial(hm.Hardmax, 1), "exact", "no", *NO_FLAGS),
+    "any_A": each(partial(hm.Hardmax, 1), "any_A", *NO_FLAGS),
+    "causal": [
+        *each(partial(hm.Hardmax, 1), "causal", *NO_FLAGS),
+        *each(SOFTMAX, "causal", *NO_FLAGS),
+        *each(FLOW, "causal", *NO_FLAGS),
+        *each(partial(hm.Sphere, 1), "causal", *NO_FLAGS),
+        *each(partial(hm.classify, V=EYE), "causal", *NO_FLAGS),
+    ],
+    "normalized": each(partial(hm.Sphere, 1), "normalized", *NO_FLAGS),
+    "shared": each(partial(HEADS, [RULE]), "shared", *NO_FLAGS),
+    "margins": each(partial(hm.argmax_sets, ONES), "margins", *NO_FLAGS),
+    "strong": each(partial(hm.renyi_centres, GOOD, 1), "strong", *NO_FLAGS),
+    "only": each(lead, "only", *NO_FLAGS),
+    "kernel": [
+        *each(partial(limit, RULE), "kernel", *NO_TEXTS),
+        *each(layers, "kernel", *NO_TEXTS),
+        *each(partial(hm.argmax_sets, ONES), "kernel", *NO_TEXTS),
+        *each(CAUSAL, "kernel", *NO_TEXTS),
+    ],
+    "save": each(partial(layers, layers=1), "save", *NO_TEXTS),
+    "method": each(partial(run, times=1), "method", *NO_TEXTS),
+    "kind": each(hm.Normalize, "kind", *NO_TEXTS),
+    "normalize": each(SOFTMAX, "normalize", 10**5000, ["rms"], DATES),
+    "scheme": each(hm.NormalizedAttention, "scheme", *NO_TEXTS),
+    "prefer": each(lead, "prefer", *NO_TEXTS),
+    "name": [
+        *each(hm.configuration, "name", *NO_TEXTS),
+        *each(hm.matrix, "name", *NO_TEXTS),
+    ],
+    "layers": each(layers, "layers", 10**400, *NO_COUNTS),
+    "max_layers": each(partial(limit, RULE), "max_layers", *NO_COUNTS),
+    "most": each(
+        partial(hm.leader_table, hm.simulate(GOOD, RULE, layers=1)),
+        "most",
+        *(value for value in NO_COUNTS if value is not None),
+    ),
+    "n": [
+        *each(partial(hm.configuration, "ball"), "n", 10**400, 0, "5", DATES),
+        *each(partial(hm.common_angle, 1, times=[0]), "n", 10**400, *NO_COUNTS),
+    ],
+    "d": [
+        *each(partial(hm.configuration, "ball"), "d", 10**400, 0, "5", DATES),
+        *each(partial(hm.matrix, "random"), "d", 10**400, 2.0, np.array([2, 2])),
+        *each(partial(hm.matrix, "paper-2d"), "d", 3, "2", np.array([2, 2])),
+        *each(hm.FeedForward.random, "d", 10**400, *NO_COUNTS),
+    ],
+    "width": each(partial(hm.FeedForward.random, 2), "width", 10**400, 0, "4"),
+    "max_steps": each(partial(run, times=1), "max_steps", 10**400, "5", DATES),
+    "gain": each(FEED, "gain", HUGE, 10**400, np.timedelta64(1), DATES),
+    "dt": each(partial(run, times=1, method="rk4"), "dt", HUGE, "1", [1], np.nan),
+    "times": [
+        *each(
+            partial(hm.common_angle, 1, 3),
+            "times",
+            [0, np.nan],
+            [0, np.inf],
+            [np.nan],
+            [-1, 1],
+            [1, 1],
+            [],
+            5,
+            None,
+            "long",
+            ["0", "1"],
+            [[0, 1]],
+            [[0], [1, 2]],
+            [0, 1j],
+            [0, 10**400],
+            DATES[0],
+            DURATIONS[0],
+            MASKED,
+            SPARSE,
+        ),
+        *each(run, "times", np.longdouble("1e4000"), DATES[0], DURATIONS[0]),
+    ],
+    "queries": each(hm.argmax_sets, "queries", *NO_ARRAYS),
+    "keys": each(partial(hm.argmax_sets, [[1.0, 2.0]]), "keys", *NO_ARRAYS),
+    "points": each(CELLS.contain, "points", *NO_ARRAYS, 5, [1, 2], [[1, 2, 3]], None),
+    "token": [
+        *each(partial(CELLS.polygon, radius=1), "token", 2, 10**5000, *NO_COUNTS),
+        partial(hm.split_margin, GOOD, token=10**5000, leader=0, other=1),
+    ],
+    "radius": each(
+        partial(CELLS.polygon, 0), "radius", 0, np.inf, HUGE, EYE, *NO_NUMBERS, -1
+    ),
+    "attention_mask": each(
+        partial(limit, RULE),
+        "attention_mask",
+        [[True], [True, False]],
+        [["a", "b"], ["c", "d"]],
+        np.ones((2, 2)),
+        5,
+        MASKED,
+        SPARSE,
+    ),
+    "progress": [
+        *each(partial(limit, RULE), "progress", "bar", 0, True, [print]),
+        *each(partial(layers, layers=1), "progress", "bar", 0, True, [print]),
+        *each(lead, "progress", "bar", 0, True),
+        *each(partial(hm.control.can_lead, TRIANGLE), "progress", "bar", 0),
+    ],
+    "betas": each(
+        partial(hm.temperature.compare, GOOD, RULE, 2),
+        "betas",
+        "",
+        b"12",
+        [],
+        {},
+        {1: 2},
+        [HUGE],
+        ["1"],
+        [np.nan],
+        [[1], [1, 2]],
+        DATES,
+        SPARSE,
+    ),
+    "leaders": [
+        *each(choose, "leaders", RAGGED, [[0], [1, 2]], [10**400], ["0"], {0: 1}, {0}),
+        *each(choose, "leaders", [np.timedelta64(1)], [True], np.nan, DATES, SPARSE),
+    ],
+    "followers": each(lead, "followers", {1.5: 0}, {"1": 0}, [[1], [1, 2]], DATES),
+    "margin": each(partial(lead, prefer="identity"), "margin", HUGE, 0, -1, "1", [1]),
+    "condition": each(lead, "condition", HUGE, "1", [10, 20], DATES),
+    "solver_options": each(lead, "solver_options", "fast", 0, [("max_iter", 5)]),
+    "attempts": each(partial(lead, only=True), "attempts", *NO_COUNTS),
+    "seed": each(partial(hm.configuration, "ball"), "seed", *NO_COUNTS),
+    "parts": each(hm.Compose, "parts", np.array(1.0), 10**5000, [10**5000], DATES),
+    "heads": each(HEADS, "heads", np.array(1.0), 10**5000, [10**5000], DATES),
+    "rule": [
+        *each(partial(hm.temperature.certify, GOOD, layers=2), "rule", 10**5000),
+        *each(limit, "rule", hm.SelfAttention(), hm.Hardmax, None, 10**5000),
+    ],
+    "labels": each(partial(hm.construct_classifier, [[[0, 1]]]), "labels", SPARSE),
+    "sequences": [lambda: hm.construct_classifier(SPARSE, "a")],
+    "A": each(partial(hm.Hardmax, 1), "A", *NO_ARRAYS),
+    "B": each(hm.FrankWolfe, "B", *NO_ARRAYS),
+    "V": each(FLOW, "V", *NO_ARRAYS),
+    "k": each(
+        hm.simulate(GOOD, RULE, layers=1).attention,
+        "k",
+        10**5000,
+        np.timedelta64(1),
+        1.0,
+        "0",
+        None,
+        True,
+        DATES,
+    ),
+}
+for _name, _calls in FURTHER.items():
+    INVALID[_name] = [*INVALID.get(_name, ()), *_calls]
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [(name, call) for name, calls in INVALID.items() for call in calls],
@@ -426,6 +618,32 @@ def test_an_invalid_argument_is_named(name, call):
     with pytest.raises(hm.ParameterError) as refused:
         call()
     assert name in refused.value.names
+    assert "\n" not in str(refused.value)
+
+
+def test_unusual_values_that_are_right():
+    # near the ends of the range of floats
+    assert hm.classify(V=1.7e308 * EYE).kind == "polytope"
+    assert hm.renyi_centres(1.7e308 * EYE, 1).tolist() == [0, 1]
+    assert hm.renyi_centres(1e-320 * EYE, 1).tolist() == [0, 1]
+    tiny = [[1e-320, 0], [1, 0]]
+    assert hm.control.can_lead(tiny).tolist() == [False, True]
+    assert hm.control.choose_A(tiny, leaders=[1]).found
+    assert not hm.control.choose_A(tiny, leaders=[0]).found
+    steps = [hm.Hardmax(HUGE), hm.Hardmax(1e300)]
+    one, other = (hm.temperature.certify(GOOD, step, layers=2) for step in steps)
+    assert one.beta == pytest.approx(other.beta)
+    moved = hm.simulate(GOOD, hm.Compose([hm.Hardmax(HUGE)]), layers=1).array[1]
+    assert moved[1].tolist() == GOOD[0]
+    # long times, and the largest beta of SciPy's Bessel functions
+    angles = hm.common_angle(1, 3, [0, 1, 1e9, 1e300])
+    assert angles[2:] == pytest.approx(1)
+    assert angles[1] == pytest.approx(hm.common_angle(1, 3, [1])[0])
+    assert hm.circle_clusters(1e9) == 44721
+    # booleans of NumPy, and any iterable of betas
+    assert hm.Hardmax(1, causal=np.True_) == hm.Hardmax(1, causal=True)
+    betas = hm.temperature.compare(GOOD, RULE, 2, (beta for beta in (10, 20)))
+    assert betas[0].shape == (2, 3)
 
 
 def test_other_errors_say_what_was_given():

@@ -63,7 +63,11 @@ class ParameterError(InputError):
         advice: str = "",
     ) -> None:
         self.names = (str(name),) if isinstance(name, str | PathLike) else tuple(name)
-        self.must, self.got, self.advice = must, str(got), advice
+        try:
+            text = str(got)
+        except ValueError:  # Python prints integers of at most 4,300 digits
+            text = "a number of too many digits to print"
+        self.must, self.got, self.advice = must, " ".join(text.split()), advice
         super().__init__(
             name, must, got, advice
         )  # so that pickling, which worker processes need, finds them again

@@ -3,7 +3,7 @@ and what to do.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral, Rational
@@ -48,6 +48,14 @@ def to_numpy(value: Any) -> Any:
     return (
         plain.float() if str(plain.dtype) == "torch.bfloat16" else plain
     ).numpy()  # NumPy has no bfloat16
+
+
+def is_time(value: object) -> bool:
+    """Return whether the value is a date or duration of NumPy, which its functions turn
+    into integers.
+    """
+    is_numpy = isinstance(value, np.ndarray | np.generic)
+    return is_numpy and value.dtype.kind in "mM"
 
 
 def is_missing(value: Any) -> bool:
@@ -264,13 +272,17 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
     return fraction
 
 
-def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
+def check_alpha(
+    alpha: object, name: str = "alpha", *, most: Fraction | None = None
+) -> tuple[Fraction, ...]:
     """Return the step sizes as exact Fractions, one per layer; the last one is used for
     all later layers.
     """
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = (
-        plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
+        plain
+        if isinstance(plain, Sequence) and not isinstance(plain, str | bytes)
+        else [plain]
     )
     if not len(values):
         raise ParameterError(
@@ -282,13 +294,18 @@ def check_alpha(alpha: object, name: str = "alpha") -> tuple[Fraction, ...]:
     steps: list[Any] = [
         value.item() if isinstance(value, np.generic) else value for value in values
     ]
-    for value in steps:
+    for given, value in zip(values, steps, strict=True):
         good = isinstance(value, Rational | float) and not isinstance(value, bool)
+        good &= not (is_time(alpha) or is_time(given))
         if not good or not 0 < value < np.inf:
             must = "be a positive finite number, or a sequence of such, one per layer"
             advice = "Typical values lie between 0.1 and 5."
             raise ParameterError(name, must, shortened(value), advice)
-    return tuple(map(to_fraction, steps))
+    exact = tuple(map(to_fraction, steps))
+    if most is not None and max(exact) > most:
+        got = shortened(max(exact))
+        raise ParameterError(name, f"be at most {float(most):g}", got)
+    return exact
 
 
 def check_matrix(A: Array, *, any_A: bool, name: str = "A") -> AnyArray:
@@ -383,9 +400,10 @@ def check_weight(
     if not is_matrix if size is None else array.shape != (size,):
         raise ParameterError(name, must, f"shape {array.shape}", advice)
     try:
-        floats = array.astype(
-            np.float64, casting="unsafe" if array.dtype.kind in "fiubO" else "no"
-        )
+        with np.errstate(over="ignore"):  # a long double may become infinite
+            floats = array.astype(
+                np.float64, casting="unsafe" if array.dtype.kind in "fiubO" else "no"
+            )
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(
             name, "hold finite real numbers", array.dtype, "Convert it to floats."
@@ -398,12 +416,37 @@ def check_weight(
     return weight if is_tensor(weight) else floats
 
 
-def check_count(value: object, name: str, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(
-            name, f"be an integer of at least {least}", f"{value!r}", "Pass an int."
-        )
-    return int(value)
+def check_count(
+    value: object, name: str, *, least: int, most: int | None = None
+) -> int:
+    is_integer = isinstance(value, Integral) and not isinstance(
+        value, bool | np.timedelta64
+    )
+    if not is_integer or value < least or (most is not None and value > most):
+        must = f"be an integer of at least {least}"
+        if most is not None:
+            must += f" and at most {most:,}"
+        raise ParameterError(name, must, shortened(value), "Pass an int.")
+    return int(value)  # type: ignore[call-overload]
+
+
+def check_flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(name, "be True or False", shortened(value))
+    return bool(value)
+
+
+def is_one_of(value: object, names: Iterable[str]) -> bool:
+    """Return whether the value is one of some texts; any object may be given."""
+    return isinstance(value, str) and value in names
+
+
+def check_progress(progress: Any) -> Any:
+    """Return a function of (done, total), which does nothing for None."""
+    if progress is not None and not callable(progress):
+        must = "be a function of (done, total), or None"
+        raise ParameterError("progress", must, shortened(progress))
+    return progress or (lambda done, total: None)
 
 
 def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> Any:
@@ -443,11 +486,20 @@ def _number(value: object) -> float:
     if isinstance(plain, np.ndarray) and plain.ndim == 0:
         plain = plain.item()
     good = isinstance(plain, int | float | Rational | np.number) and not isinstance(
-        plain, bool | np.complexfloating
+        plain, bool | np.complexfloating | np.timedelta64
     )
-    return float(plain) if good else np.nan
+    try:
+        with np.errstate(over="ignore"):
+            return float(plain) if good else np.nan
+    except OverflowError:
+        return np.inf if plain > 0 else -np.inf
 
 
 def shortened(value: object) -> str:
-    text = repr(value.item() if isinstance(value, np.number) else value)
+    """Return the value as Python prints it, on one line of at most 60 characters."""
+    try:
+        text = repr(value.item() if isinstance(value, np.number) else value)
+    except ValueError:  # Python prints integers of at most 4,300 digits
+        return "a number of too many digits to print"
+    text = " ".join(text.split())
     return text if len(text) <= 60 else f"{text[:57]}..."

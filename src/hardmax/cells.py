@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 from hardmax._errors import ParameterError
 from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, BoolArray, FloatArray
-from hardmax._validation import as_array, check_matrix, check_tokens, exact_numbers
+from hardmax._validation import (
+    as_array,
+    check_count,
+    check_matrix,
+    check_positive,
+    check_tokens,
+    exact_numbers,
+    to_numpy,
+)
 from hardmax.exact.thresholds import sets_within
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
@@ -105,6 +113,10 @@ class Cells:
         """Return the corners, (m, 2), of the cell of a token in the plane, cut off
         beyond the distance `radius`.
         """
+        n = len(self.tokens)
+        token = check_count(token, "token", least=0, most=n - 1)
+        advice = "It has the unit of the tokens."
+        radius = float(to_numpy(check_positive(radius, "radius", advice)))
         rays = self.rays.get(token, ())
         if rays == ():
             return np.empty((0, 2))

@@ -8,6 +8,8 @@ from hardmax import _validation
 from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import FloatArray
 
+MAX_TOKENS = 10**9  # more do not fit into any memory
+MAX_DIMENSION = 10**6
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
 EMERGING = [
     [1, 1 / 3],
@@ -87,12 +89,12 @@ def configuration(
            [-1., -1.],
            [-1., 1.]])
     """
-    if name not in CONFIGURATIONS:
+    if not _validation.is_one_of(name, CONFIGURATIONS):
         must, advice = (
             f"be one of {', '.join(CONFIGURATIONS)}",
-            did_you_mean(str(name), CONFIGURATIONS),
+            did_you_mean(_validation.shortened(name).strip("'"), CONFIGURATIONS),
         )
-        raise ParameterError("name", must, repr(name), advice)
+        raise ParameterError("name", must, _validation.shortened(name), advice)
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     if name in PAPER_CONFIGURATIONS:
         if n is not None or d is not None:
@@ -101,10 +103,11 @@ def configuration(
                 ("n", "d"), must, f"them with {name!r}", "Leave them out."
             )
         return PAPER_CONFIGURATIONS[name](rng)
-    n = 100 if n is None else _validation.check_count(n, "n", least=1)
-    return RANDOM_CONFIGURATIONS[name](
-        rng, n, 2 if d is None else _validation.check_count(d, "d", least=1)
-    )
+    n = 100 if n is None else n
+    d = 2 if d is None else d
+    n = _validation.check_count(n, "n", least=1, most=MAX_TOKENS)
+    d = _validation.check_count(d, "d", least=1, most=MAX_DIMENSION)
+    return RANDOM_CONFIGURATIONS[name](rng, n, d)
 
 
 # The published examples, to the digits given in the paper's code.
@@ -163,17 +166,17 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     >>> hm.classify(V=hm.matrix("paper-product")).kind
     'product'
     """
-    if name not in MATRICES:
+    if not _validation.is_one_of(name, MATRICES):
         raise ParameterError(
             "name",
             f"be one of {', '.join(MATRICES)}",
-            repr(name),
-            did_you_mean(str(name), MATRICES),
+            _validation.shortened(name),
+            did_you_mean(_validation.shortened(name).strip("'"), MATRICES),
         )
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
     if name in PAPER_MATRICES:
         size = len(PAPER_MATRICES[name])
-        if d not in (None, size):
+        if d is not None and _validation.check_count(d, "d", least=1) != size:
             raise ParameterError(
                 "d",
                 f"be {size} for {name!r}, which has its own size",
@@ -181,6 +184,6 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
                 "Leave d out.",
             )
         return np.array(PAPER_MATRICES[name])
-    return SIZED[name](
-        rng, 2 if d is None else _validation.check_count(d, "d", least=1)
-    )
+    d = 2 if d is None else d
+    d = _validation.check_count(d, "d", least=1, most=MAX_DIMENSION)
+    return SIZED[name](rng, d)

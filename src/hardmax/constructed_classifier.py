@@ -344,8 +344,11 @@ def _choose_direction(points: Sequence[tuple[Fraction, ...]]) -> list[int]:
 
 
 def _check_list(value: Any, name: str) -> Any:
-    if not hasattr(value, "__len__"):
-        raise ParameterError(name, "be a list with one item per sequence", repr(value))
+    _validation.refuse_gaps(value, name)
+    is_list = np.iterable(value) and hasattr(value, "__len__")
+    if not is_list or isinstance(value, bytes):
+        must = "be a list with one item per sequence"
+        raise ParameterError(name, must, _validation.shortened(value))
     return value
 
 

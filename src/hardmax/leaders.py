@@ -93,6 +93,8 @@ def leader_table(
         raise ParameterTypeError(
             "leader_table", "get the trajectory of hm.Hardmax", got, advice
         )
+    if most is not None:
+        most = check_count(most, "most", least=0)
     own = trajectory.only_token_set("hm.leader_table(trajectory[b])")
     labels, followers = (
         own.to_tokens(np.arange(len(own.classes)), trajectory.n),
@@ -149,13 +151,11 @@ def split_margin(
     ['1', '-1/2']
     """
     array, _ = check_tokens(tokens)
+    if array.ndim != 2:
+        must = "be one token set of shape (n, d)"
+        raise ParameterError("tokens", must, f"shape {array.shape}")
     for name, index in (("token", token), ("leader", leader), ("other", other)):
-        if array.ndim != 2 or check_count(index, name, least=0) >= len(array):
-            raise ParameterError(
-                name,
-                "be the index of a token of one token set",
-                f"{index} with shape {array.shape}",
-            )
+        check_count(index, name, least=0, most=len(array) - 1)
     z, matrix = (
         to_fractions(array),
         check_matrix(np.eye(array.shape[1]) if A is None else A, any_A=True),

@@ -173,6 +173,8 @@ def limit(
     >>> limit.weights[4]
     array([0.5, 0.5, 0. , 0. ])
     """
+    kernel = check_kernel(kernel)
+    _validation.check_progress(progress)
     if isinstance(rule, Localmax) and rule.eps == 0:
         rule = Hardmax(rule.alpha, rule.A, any_A=True)
     if not isinstance(rule, FrankWolfe | Localmax):
@@ -184,10 +186,7 @@ def limit(
         )
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
-    max_layers, kernel = (
-        _validation.check_count(max_layers, "max_layers", least=0),
-        check_kernel(kernel),
-    )
+    max_layers = _validation.check_count(max_layers, "max_layers", least=0)
     if not isinstance(rule, Hardmax):
         return find_group_limit(
             array if array.ndim == 3 else array[real], rule, max_layers, progress
@@ -232,7 +231,8 @@ def _check_attention_mask(mask: Array, n: int, rule: Hardmax) -> BoolArray:
     """Return the mask, and the causal one if the rule has it, as an (n, n) array that
     is a partial order.
     """
-    name, seen = "attention_mask", np.asarray(to_numpy(mask))
+    name = "attention_mask"
+    seen = _validation.as_array(mask, name, "have rows of equal length")
     if seen.dtype != bool or seen.shape != (n, n):
         got = f"{seen.dtype} of shape {seen.shape}"
         raise ParameterError(

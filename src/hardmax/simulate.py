@@ -38,6 +38,7 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 Save: TypeAlias = Literal["all", "last"]
 HEAD_UNITS = 1000  # units of `progress` per head
+MAX_LAYERS = 10**9  # the numbers of the layers to save are an array
 
 
 class Options(TypedDict, total=False):
@@ -198,12 +199,11 @@ def simulate(
             else type(rule).__name__
         )
         raise ParameterTypeError("rule", "be a rule such as hm.Hardmax(alpha=0.5)", got)
-    if save not in ("all", "last"):
-        raise ParameterError(
-            "save",
-            'be "all" or "last"',
-            f'{save!r}. "last" keeps the final layer alone',
-        )
+    if not _validation.is_one_of(save, ("all", "last")):
+        advice = '"last" keeps the final layer alone.'
+        got = _validation.shortened(save)
+        raise ParameterError("save", 'be "all" or "last"', got, advice)
+    kernel = check_kernel(kernel)
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(
         np.where(real[..., None], array, array[real][0]) if not real.all() else array
@@ -217,7 +217,8 @@ def simulate(
     }
     for option, value in settings.items():
         if value is not None and not rule.continuous:
-            got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
+            given = _validation.shortened(value)
+            got = f"{given} with {type(rule).__name__}, which moves tokens by layers"
             raise ParameterError(
                 option, "go with a rule in continuous time", got, "Leave it out."
             )
@@ -233,7 +234,8 @@ def simulate(
                 "`times`",
                 "Pass `layers=30`.",
             )
-        saved = np.arange(_validation.check_count(layers, "layers", least=0) + 1)
+        count_of = _validation.check_count(layers, "layers", least=0, most=MAX_LAYERS)
+        saved = np.arange(count_of + 1)
     elif layers is not None or times is None:
         must, got = (
             f"be given: {name} moves tokens in continuous time",
@@ -255,7 +257,7 @@ def simulate(
             "times", must, got, "Use `times.detach()`, or torch.tensor and no `method`."
         )
     kept = saved if save == "all" else saved[-1:]
-    report = progress or (lambda done, total: None)
+    report = _validation.check_progress(progress)
     job = _Job(
         rule,
         tokens,
@@ -268,7 +270,7 @@ def simulate(
         report,
         _differentiable(times, kept),
     )
-    if kernel != "auto" and check_kernel(kernel) and not job.searches:
+    if kernel != "auto" and not job.searches:
         must = (
             "go with Hardmax, by itself or as a head with coordinates of its own, and"
             " without gradients"

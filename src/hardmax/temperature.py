@@ -17,7 +17,7 @@ While 2 eta < g_ij for all i and j, each token of the softmax run has its larges
 on the target of hardmax.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,10 @@ class _Layers:
         if not isinstance(rule, Hardmax) or rule.causal or not rule.normalize:
             must = "be a hm.Hardmax with normalisation and without a causal mask"
             raise ParameterError(
-                "rule", must, repr(rule), "Softmax is compared with it."
+                "rule",
+                must,
+                _validation.shortened(rule),
+                "Softmax is compared with it.",
             )
         run = simulate(
             tokens, rule, layers=_validation.check_count(layers, "layers", least=1)
@@ -129,8 +132,8 @@ class _Layers:
             * (layers + 1)
         )
         for k in range(layers):
-            alpha = float(rule.step(k))
-            self.steps.append(alpha / (1 + alpha))
+            alpha = rule.step(k)
+            self.steps.append(float(alpha / (1 + alpha)))
             P = run.attention(k)
             targets, self.tied = (
                 P.argmax(axis=1),
@@ -235,11 +238,14 @@ def compare(
     ((3, 4), True)
     """
     run = _Layers(tokens, rule, layers)
-    if not np.iterable(betas):
+    is_list = np.iterable(betas) and not isinstance(betas, str | bytes | Mapping)
+    given = betas
+    betas = list(betas) if is_list else []
+    if not betas:
         raise ParameterError(
             "betas",
-            "be a sequence of positive numbers",
-            repr(betas),
+            "be a sequence of positive numbers, at least one",
+            _validation.shortened(given),
             "Pass [10, 100, 1000].",
         )
     measured, bounds = [], []

@@ -18,9 +18,13 @@ from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import (
     check_count,
+    check_flag,
     check_positive,
+    check_progress,
     check_range,
+    is_one_of,
     is_positive_definite,
+    shortened,
 )
 from hardmax.control.programme import (
     MAX_CROSS,
@@ -134,8 +138,14 @@ def choose_A(
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
     request = check_request(tokens, leaders, followers)
-    if prefer not in ("margin", "identity"):
-        raise ParameterError("prefer", 'be "margin" or "identity"', f"{prefer!r}")
+    only = check_flag(only, "only")
+    check_progress(progress)
+    if not is_one_of(prefer, ("margin", "identity")):
+        raise ParameterError("prefer", 'be "margin" or "identity"', shortened(prefer))
+    if solver_options is not None and not isinstance(solver_options, Mapping):
+        raise ParameterError(
+            "solver_options", "be a dictionary", shortened(solver_options)
+        )
     if margin is not None and prefer != "identity":
         raise ParameterError(
             "margin",

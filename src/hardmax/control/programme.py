@@ -324,7 +324,9 @@ def _is_refuted(demands: Demands, solved: Solution) -> bool:
             for vectors in demands.vectors(pairs)
         ]  # of z and g
         z, g = demands.vectors(pairs, exact=True)
-        if refutes(z, g, as_fractions(solved.weights[kept] / np.prod(lengths, axis=0))):
+        with np.errstate(over="ignore", divide="ignore"):
+            weights = solved.weights[kept] / np.prod(lengths, axis=0)
+        if np.isfinite(weights).all() and refutes(z, g, as_fractions(weights)):
             return True
     return False
 

@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
+from hardmax._arrays import unit_rows
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import to_fraction
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax._validation import check_tokens
+from hardmax._validation import (
+    as_array,
+    check_progress,
+    check_tokens,
+    is_time,
+    shortened,
+)
 from hardmax.control.programme import Demands
 from hardmax.exact.argmax import Scaled, argmax_sets
 from hardmax.search.sets import Classes
@@ -271,6 +278,7 @@ def can_lead(
 
     Theorem 5 of this project (docs/control.md).
     """
+    check_progress(progress)
     array, classes, floats = check_token_set(tokens, "Pass one token set at a time.")
     if len(classes) == 1:
         return np.ones(len(array), bool)
@@ -329,7 +337,7 @@ def find_direction(vectors: FloatArray) -> FloatArray | None:
     """Find the p, |p| <= 1 in each coordinate, with the largest min ⟨p, v⟩ / |v|; None
     if that is not positive.
     """
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = unit_rows(vectors)
     d = units.shape[1]
     found = linprog(  # maximise s such that <p, unit> >= s for all
         np.r_[np.zeros(d), -1.0],
@@ -417,11 +425,14 @@ def _check_roles(
 ) -> tuple[tuple[int, ...], dict[int, int]]:
     if isinstance(leaders, str | Mapping) or leaders is None:
         raise ParameterTypeError(
-            "leaders", "be token numbers, such as [0, 3]", f"{leaders!r}"
+            "leaders", "be token numbers, such as [0, 3]", shortened(leaders)
         )
-    numbers = tuple(
-        _check_index(value, "leaders", n) for value in np.atleast_1d(leaders).tolist()
-    )
+    must = "be token numbers, such as [0, 3]"
+    given = as_array(leaders, "leaders", must, "")
+    if is_time(given):
+        raise ParameterTypeError("leaders", must, shortened(leaders))
+    listed = np.atleast_1d(given).tolist()
+    numbers = tuple(_check_index(value, "leaders", n) for value in listed)
     if not numbers:
         raise ParameterError(
             "leaders",
@@ -437,7 +448,7 @@ def _check_roles(
     followers = {} if followers is None else followers
     if not isinstance(followers, Mapping):
         must = "map a token to the leader it shall follow, such as {5: 0}"
-        raise ParameterTypeError("followers", must, f"{followers!r}")
+        raise ParameterTypeError("followers", must, shortened(followers))
     found = {
         _check_index(i, "followers", n): _check_index(t, "followers", n)
         for i, t in followers.items()
@@ -458,8 +469,9 @@ def _check_roles(
 
 
 def _check_index(value: Any, name: str, n: int) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ParameterTypeError(name, "hold integers, counted from 0", f"{value!r}")
+    if not isinstance(value, Integral) or isinstance(value, bool | np.timedelta64):
+        must = "hold integers, counted from 0"
+        raise ParameterTypeError(name, must, shortened(value))
     if not 0 <= int(value) < n:
         raise ParameterError(
             name,

@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._arrays import unit_rows
 from hardmax._display import count
 from hardmax._types import FloatArray
-from hardmax._validation import check_alpha, check_count
+from hardmax._validation import MAX_FLOAT, check_alpha, check_count, check_progress
 from hardmax.control.choose import alternate, check_condition
 from hardmax.control.programme import Programme, clip_condition
 from hardmax.control.request import ControlResult, Request, check_request
@@ -92,9 +92,9 @@ class Evaluator:
         products = z @ A @ self.request.tokens.T  # (wrong, n)
         own = products[np.arange(len(each)), each].copy()
         products[np.arange(len(each)), each] = -np.inf
-        ahead = (own - products.max(axis=1)) / np.abs(self.request.tokens[each]).max(
-            axis=1
-        )
+        sizes = np.abs(self.request.tokens[each]).max(axis=1)
+        with np.errstate(over="ignore"):  # of tiny tokens
+            ahead = (own - products.max(axis=1)) / sizes
         signs = np.r_[-np.ones(len(missing)), np.ones(len(surplus))]
         return float(np.maximum(signs * ahead, 0.0).sum())
 
@@ -149,11 +149,10 @@ def steer(
     Found: token 2 leads at the limit, and no others, with alpha = 0.5. Certified at layer 1 after 1 limit.
     """
     request = check_request(tokens, leaders, followers)
+    check_progress(progress)
     # For a rule a sequence is one step size per layer; here it is a choice.
-    alphas, condition = (
-        [float(step) for step in check_alpha(alpha)],
-        check_condition(condition),
-    )
+    alphas = [float(step) for step in check_alpha(alpha, most=MAX_FLOAT)]
+    condition = check_condition(condition)
     evaluate = Evaluator(
         request, check_count(evaluations, "evaluations", least=1), progress
     )

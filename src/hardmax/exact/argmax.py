@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from hardmax._errors import ParameterError
 from hardmax._exact import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
-from hardmax._validation import as_array
+from hardmax._validation import as_array, check_flag, exact_numbers
 from hardmax.exact.comparison import ExactRows, compare_exactly
 from hardmax.search.dispatch import (
     Search,
@@ -569,6 +569,7 @@ def argmax_sets(
     array([1.5])
     """
     kernel = check_kernel(kernel)
+    margins = check_flag(margins, "margins")
     Q, K = _check(queries, keys)
     if Q.ndim == 3:
         if kernel != "auto":
@@ -622,12 +623,8 @@ def _with_margins(sets: Sets, Q: AnyArray, K: AnyArray) -> tuple[Sets, FloatArra
 
 def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArray]:
     must = "have rows of equal length"
-    Q = _as_floats("queries", as_array(queries, "queries", must))
-    K = (
-        Q
-        if keys is None or keys is queries
-        else _as_floats("keys", as_array(keys, "keys", must))
-    )
+    Q = as_array(queries, "queries", must)
+    K = Q if keys is None or keys is queries else as_array(keys, "keys", must)
     if (
         Q.ndim not in (2, 3)
         or Q.ndim != K.ndim
@@ -638,24 +635,18 @@ def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArr
         raise ParameterError(("queries", "keys"), must, f"{Q.shape} and {K.shape}")
     if not K.size or not Q.shape[-1]:
         raise ParameterError("keys", "hold at least one key", f"shape {K.shape}")
-    for name, array in {"queries": Q, "keys": K}.items():
-        if (name == "queries" or array is not Q) and not np.isfinite(array).all():
-            raise ParameterError(name, "be finite", "NaN or infinity")
-    return Q, K
+    floats = _as_floats("queries", Q)
+    return floats, floats if K is Q else _as_floats("keys", K)
 
 
 def _as_floats(name: str, array: AnyArray) -> AnyArray:
     """Return float32 and float64 as they are, other numbers as float64 if that is
     exact.
     """
-    if array.dtype in (np.float32, np.float64):
-        return array
-    floats = array.astype(np.float64)
-    if not np.array_equal(floats.astype(array.dtype), array):
-        raise ParameterError(
-            name,
-            "be floats",
-            f"{array.dtype} that float64 cannot hold",
-            "Use hm.simulate.",
-        )
-    return floats
+    floats = exact_numbers(array, name)
+    if floats.dtype == object:
+        got = f"{array.dtype} that float64 cannot hold"
+        raise ParameterError(name, "be floats", got, "Use hm.simulate.")
+    return (
+        floats if floats.dtype == np.float32 else floats.astype(np.float64, copy=False)
+    )

@@ -244,7 +244,8 @@ def classify_values(rule: SelfAttention, d: int) -> Expectation:
     values, near, top = found.values, EQUAL_TOL * found.size, found.values[0]
     same = np.abs(values - top) <= near
     count, positive = int(same.sum()), int((values.real > near).sum())
-    leading, dual = eigenvalues.find_eigenspace(V, values[same].mean(), count)
+    mean = top + (values[same] - top).mean()  # a sum could overflow
+    leading, dual = eigenvalues.find_eigenspace(V, mean, count)
     hypotheses: dict[str, bool] = {}
     one = count == 1 or (
         found.multiplicities is not None and found.multiplicities[0] == count

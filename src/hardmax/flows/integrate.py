@@ -19,6 +19,7 @@ from hardmax.flows.coordinates import Coordinates
 
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
+MAX_COUNTED = 2**62  # compiled code counts steps as int64
 MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`
 # from here on RK45 needs fewer evaluations than DOP853: `studies.flow_accuracy`
 MIN_RTOL_OF_ORDER_5 = 1e-7
@@ -58,15 +59,19 @@ class Method:
     ) -> "Method":
         """Validate the arguments of `simulate`; None stands for the default."""
         name = "DOP853" if method is None else method
-        if name not in (*ADAPTIVE, *FIXED):
+        if not _validation.is_one_of(name, (*ADAPTIVE, *FIXED)):
             must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
             raise ParameterError(
-                "method", must, repr(name), "DOP853 suits nearly everything."
+                "method",
+                must,
+                _validation.shortened(name),
+                "DOP853 suits nearly everything.",
             )
         fixed = name in FIXED
         for setting, value in (("rtol", rtol), ("atol", atol)):
             if value is not None and fixed:
-                got = f"{value!r} with {name!r}, whose steps have the length `dt`"
+                given = _validation.shortened(value)
+                got = f"{given} with {name!r}, whose steps have the length `dt`"
                 raise ParameterError(
                     setting,
                     "go with a method that controls its error",
@@ -94,7 +99,8 @@ class Method:
                 if fixed
                 else "chooses its own steps"
             )
-            got = f'{"none" if fixed else dt}: "{name}" {need}'
+            given = "none" if fixed else _validation.shortened(dt)
+            got = f'{given}: "{name}" {need}'
             raise ParameterError(
                 "dt", f"go with the methods {' and '.join(FIXED)}", got
             )
@@ -104,7 +110,9 @@ class Method:
         most = (
             default
             if max_steps is None
-            else _validation.check_count(max_steps, "max_steps", least=1)
+            else _validation.check_count(
+                max_steps, "max_steps", least=1, most=MAX_COUNTED
+            )
         )
         return cls(name, rtol, atol, dt, most)
 
@@ -115,19 +123,16 @@ class Method:
         _validation.refuse_gaps(times, "times")
         try:
             array = np.asarray(to_numpy(times))
-            good = (
-                array.dtype.kind in "iuf"
-                and array.ndim <= 1
-                and array.size > 0
-                and np.isfinite(array).all()
-            )
+            good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
+            if good:
+                with np.errstate(over="ignore"):  # a long double may become infinite
+                    array = array.astype(np.float64)
+                good = bool(np.isfinite(array).all())
         except ValueError:
             good = False
         end_alone = good and array.ndim == 0
         if good:
-            array = (
-                np.linspace(0, array, 101) if end_alone else array.astype(np.float64)
-            )
+            array = np.linspace(0, array, 101) if end_alone else array
         if not good or array[0] < 0 or (np.diff(array) <= 0).any():
             must = (
                 "be a positive number, or numbers that start at 0 or later and increase"
@@ -141,8 +146,9 @@ class Method:
         if self.dt is None:
             return array
         array = array[-1:] if end_alone else array
-        steps = array / self.dt
-        if not _divides(self.dt, array):
+        with np.errstate(over="ignore"):
+            steps = array / self.dt
+        if np.isfinite(steps[-1]) and not _divides(self.dt, array):
             worst = float(array[int(np.abs(steps - np.rint(steps)).argmax())])
             must, got = (
                 "be multiples of `dt`, which steps of one length meet",

@@ -7,7 +7,6 @@ n, d) alike. `simulate` does the rest.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import Field, fields, is_dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from hardmax._arrays import as_mask
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray, Array
-from hardmax._validation import is_tensor, like, to_numpy
+from hardmax._validation import is_tensor, like, shortened, to_numpy
 
 
 class Rule(ABC):
@@ -205,10 +204,10 @@ def no_attention(rule: Rule) -> InputError:
 
 def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
     """Return rules as a tuple with at least one."""
-    found = tuple(rules) if isinstance(rules, Iterable) else ()
+    found = tuple(rules) if np.iterable(rules) else ()  # type: ignore[call-overload]
     wrong = [rule for rule in found if not isinstance(rule, Rule)]
     if not found or wrong:
-        got = repr(wrong[0]) if wrong else repr(rules)
+        got = shortened(wrong[0] if wrong else rules)
         raise ParameterError(
             name, "be a list of rules, at least one", got, "Try [hm.Softmax(0.5)]."
         )

@@ -10,7 +10,7 @@ from typing import Any
 from hardmax._arrays import join, match_array, stack
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import Array
-from hardmax._validation import check_positive, check_weight
+from hardmax._validation import check_flag, check_positive, check_weight
 from hardmax.rules.base import Layered, Rule, check_rules, no_attention
 
 
@@ -144,7 +144,7 @@ class MultiHead(Rule):
 
     def __post_init__(self) -> None:
         heads = check_rules(self.heads, "heads")
-        self._set(heads=heads)
+        self._set(heads=heads, shared=check_flag(self.shared, "shared"))
         if len({head.continuous for head in heads}) > 1:
             advice = (
                 "To take Euler steps of a flow among layers, put hm.Compose([flow],"

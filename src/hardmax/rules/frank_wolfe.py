@@ -74,14 +74,13 @@ class FrankWolfe(SetAttention):
             else _validation.check_alpha(self.steps, "steps")
         )
         if isinstance(self.steps, str) and self.steps != OPEN_LOOP:
-            raise ParameterError(
-                "steps", f'be a number, a sequence or "{OPEN_LOOP}"', repr(self.steps)
-            )
+            must = f'be a number, a sequence or "{OPEN_LOOP}"'
+            raise ParameterError("steps", must, _validation.shortened(self.steps))
         if gammas and max(gammas) > 1:
             raise ParameterError(
                 "steps",
                 "lie in (0, 1]",
-                f"{float(max(gammas)):g}",
+                _validation.shortened(max(gammas)),
                 "A typical value is 1/2.",
             )
         if gammas:

@@ -75,6 +75,8 @@ class Hardmax(Layered):
 
     def __post_init__(self) -> None:
         self._set(_steps=_validation.check_alpha(self.alpha))
+        for name in ("exact", "any_A", "causal"):
+            self._set(**{name: _validation.check_flag(getattr(self, name), name)})
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
             must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
@@ -224,7 +226,9 @@ class Hardmax(Layered):
         """Return tokens after a layer in floats, for compositions; gradients pass
         through the chosen values.
         """
-        alpha, array = float(self.step(k)), np.asarray(to_numpy(tokens))
+        # A step beyond the range of floats takes the tokens to their means in floats.
+        alpha = float(min(self.step(k), _validation.MAX_FLOAT))
+        array = np.asarray(to_numpy(tokens))
         unknown = scipy.sparse.diags_array(np.full(array.shape[-2], np.nan))
         P = scipy.sparse.block_diag(
             [unknown if one is None else one for one in self._each(array, keys)]

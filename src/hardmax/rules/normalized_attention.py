@@ -54,11 +54,11 @@ class NormalizedAttention(Flow):
     alpha: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.scheme not in SCHEMES:
+        if not _validation.is_one_of(self.scheme, SCHEMES):
             raise ParameterError(
                 "scheme",
                 f"be one of {', '.join(map(repr, SCHEMES))}",
-                repr(self.scheme),
+                _validation.shortened(self.scheme),
             )
         self._set(
             beta=_validation.check_positive(

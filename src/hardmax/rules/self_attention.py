@@ -9,7 +9,7 @@ import numpy as np
 from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
-from hardmax._validation import check_weight, to_numpy
+from hardmax._validation import check_flag, check_weight, to_numpy
 from hardmax.rules.base import Flow, seen_keys
 
 Weight: TypeAlias = Array | Callable[[float], Array] | None
@@ -56,6 +56,7 @@ class SelfAttention(Flow):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        self._set(causal=check_flag(self.causal, "causal"))
         given = {
             name: weight
             for name, weight in zip("QKV", self.weights, strict=True)

@@ -62,14 +62,18 @@ class Softmax(Layered):
             _steps=(
                 [self.alpha]
                 if is_tensor(self.alpha)
-                else _validation.check_alpha(self.alpha)
+                else _validation.check_alpha(self.alpha, most=_validation.MAX_FLOAT)
             )
         )
         advice = "Small values such as 0.01 come close to hardmax."
         temperature = _validation.check_positive(
             self.temperature, "temperature", advice
         )
-        self._set(temperature=temperature, normalize=check_normalize(self.normalize))
+        self._set(
+            temperature=temperature,
+            normalize=check_normalize(self.normalize),
+            causal=_validation.check_flag(self.causal, "causal"),
+        )
         if self.A is not None:
             self._set(A=_validation.check_weight(self.A, "A", square=True))
 

@@ -53,6 +53,8 @@ class Sphere(Flow):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name in ("normalized", "causal"):
+            self._set(**{name: _validation.check_flag(getattr(self, name), name)})
         beta = self.find_beta(0.0)
         if not callable(self.beta):
             self._set(beta=beta)

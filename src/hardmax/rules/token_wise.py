@@ -15,6 +15,7 @@ from hardmax._types import Array
 from hardmax._validation import is_tensor
 from hardmax.rules.base import Layered, no_attention
 
+MAX_DIMENSION = 10**6  # its square matrices do not fit into any memory
 NORMALIZATIONS = ("none", "rescaling", "rms", "layer")
 EPSILON = (
     1e-12  # under the root, so that a zero token stays where it is and has a gradient
@@ -54,7 +55,10 @@ def check_normalize(normalize: object) -> str:
             " False is 'none')"
         )
         raise ParameterError(
-            "normalize", must, repr(normalize), "The papers use 'rescaling'."
+            "normalize",
+            must,
+            _validation.shortened(normalize),
+            "The papers use 'rescaling'.",
         )
     return kind
 
@@ -92,12 +96,10 @@ class Normalize(TokenWise):
     kind: str = "rms"
 
     def __post_init__(self) -> None:
-        if self.kind not in ("rms", "layer"):
-            raise ParameterError(
-                "kind",
-                'be "rms" or "layer"',
-                f'{self.kind!r}. "layer" also centres each token',
-            )
+        if not _validation.is_one_of(self.kind, ("rms", "layer")):
+            advice = '"layer" also centres each token.'
+            got = _validation.shortened(self.kind)
+            raise ParameterError("kind", 'be "rms" or "layer"', got, advice)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         return apply_norm(tokens, self.kind)
@@ -157,14 +159,18 @@ class FeedForward(TokenWise):
         ):
             if bias is not None:
                 self._set(**{name: _validation.check_weight(bias, name, size=size)})
+        gain = _validation.check_number(self.gain, "gain")
         if not is_tensor(self.gain):
-            self._set(gain=_validation.check_number(self.gain, "gain"))
+            self._set(gain=gain)
         if not callable(self.activation) and not (
             isinstance(self.activation, str) and self.activation in ACTIVATIONS
         ):
             must = f"be one of {', '.join(ACTIVATIONS)}, or a callable"
             raise ParameterError(
-                "activation", must, repr(self.activation), "The papers use relu."
+                "activation",
+                must,
+                _validation.shortened(self.activation),
+                "The papers use relu.",
             )
 
     @classmethod
@@ -176,10 +182,9 @@ class FeedForward(TokenWise):
 
         `W1` has `width` rows, by default 4 d.
         """
-        d = _validation.check_count(d, "d", least=1)
-        width = (
-            4 * d if width is None else _validation.check_count(width, "width", least=1)
-        )
+        d = _validation.check_count(d, "d", least=1, most=MAX_DIMENSION)
+        width = 4 * d if width is None else width
+        width = _validation.check_count(width, "width", least=1, most=4 * MAX_DIMENSION)
         rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
         W1, W2 = (
             rng.normal(size=(width, d)) / d**0.5,

@@ -20,6 +20,7 @@ import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, Seen
+from hardmax._validation import is_one_of, shortened
 from hardmax.search import reference
 from hardmax.search.sets import MAX_MEMBERS, Sets
 
@@ -124,10 +125,9 @@ def is_stored(kernel: str) -> bool:
 
 def check_kernel(kernel: str) -> str:
     """Return a name from `KERNELS` that can run here, or raise an error with advice."""
-    if kernel not in KERNELS:
-        raise ParameterError(
-            "kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}"
-        )
+    if not is_one_of(kernel, KERNELS):
+        names = ", ".join(map(repr, KERNELS))
+        raise ParameterError("kernel", f"be one of {names}", shortened(kernel))
     if kernel not in ("auto", "numpy", "kdtree") and not has_numba():
         raise MissingExtra(f'`kernel="{kernel}"`', "numba", "fast")
     return kernel

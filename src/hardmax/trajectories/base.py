@@ -15,7 +15,7 @@ import numpy as np
 from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray
-from hardmax._validation import to_numpy
+from hardmax._validation import shortened, to_numpy
 from hardmax.rules.base import Rule
 from hardmax.trajectories import storage
 from hardmax.trajectories.storage import Arrays, require
@@ -143,7 +143,7 @@ class Trajectory(ABC):
     @staticmethod
     def check_index(k: object) -> int:
         """Return k as an int; refuse other types."""
-        if isinstance(k, bool) or not isinstance(k, Integral):
+        if isinstance(k, bool | np.timedelta64) or not isinstance(k, Integral):
             advice = (
                 "`saved` has the layers or times; for several panels use"
                 " plot(layers=[...])."
@@ -151,7 +151,7 @@ class Trajectory(ABC):
             raise ParameterTypeError(
                 "k",
                 "be an integer, a layer or the index of a saved time",
-                repr(k),
+                shortened(k),
                 advice,
             )
         return int(k)
