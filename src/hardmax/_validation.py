@@ -54,8 +54,7 @@ def is_time(value: object) -> bool:
     """Return whether the value is a date or duration of NumPy, which its functions turn
     into integers.
     """
-    is_numpy = isinstance(value, np.ndarray | np.generic)
-    return is_numpy and value.dtype.kind in "mM"
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "mM"
 
 
 def is_missing(value: Any) -> bool:
@@ -416,9 +415,7 @@ def check_weight(
     return weight if is_tensor(weight) else floats
 
 
-def check_count(
-    value: object, name: str, *, least: int, most: int | None = None
-) -> int:
+def check_count(value: Any, name: str, *, least: int, most: int | None = None) -> int:
     is_integer = isinstance(value, Integral) and not isinstance(
         value, bool | np.timedelta64
     )
@@ -427,7 +424,7 @@ def check_count(
         if most is not None:
             must += f" and at most {most:,}"
         raise ParameterError(name, must, shortened(value), "Pass an int.")
-    return int(value)  # type: ignore[call-overload]
+    return int(value)
 
 
 def check_flag(value: object, name: str) -> bool:

@@ -204,7 +204,7 @@ def no_attention(rule: Rule) -> InputError:
 
 def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
     """Return rules as a tuple with at least one."""
-    found = tuple(rules) if np.iterable(rules) else ()  # type: ignore[call-overload]
+    found = tuple(rules) if np.iterable(rules) else ()
     wrong = [rule for rule in found if not isinstance(rule, Rule)]
     if not found or wrong:
         got = shortened(wrong[0] if wrong else rules)
