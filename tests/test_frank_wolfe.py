@@ -1,5 +1,5 @@
-"""Frank-Wolfe attention: steps, limits, statements and the random chain, against
-definitions in Fractions.
+"""Frank-Wolfe attention: steps, limits and statements, against definitions in
+Fractions.
 """
 
 from fractions import Fraction
@@ -258,35 +258,3 @@ def test_padding_batches_and_tensors() -> None:
     assert run.tokens[2, 0, 4].tolist() == [0.875, 0.8125]
     assert run.tokens[2, 1, 4].tolist() == [100, 100]
     assert run.attention(0)[0, 4].tolist() == [1, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize("beta", [1.5, 2.5])
-def test_exit_times_obey_the_bound(beta: float) -> None:
-    tokens, options = 2 * np.array(SQUARE), {"beta": beta, "gamma": 0.1, "eps": 0.15}
-    bound = hm.random_chain.exit_bound(tokens, **options)
-    assert bound.applies
-    assert bound.c0 == 8
-    times = hm.random_chain.exit_times(
-        tokens, runs=300, max_steps=3000, seed=1, **options
-    )
-    for t in (1, 5, 20, 100, 1000):
-        assert (times >= t).mean() >= bound.probability(t) - 0.05
-    assert (
-        bound.probability(bound.time(0.5)) == pytest.approx(0.5)
-        or bound.time(0.5) == bound.M
-    )
-    assert bound.time(1.0) == bound.M
-    assert (
-        hm.random_chain.exit_bound(tokens, **options | {"beta": 1e4}).time(0.5)
-        == np.inf
-    )
-    assert not hm.random_chain.exit_bound(tokens, beta=beta, gamma=0.1, eps=2).applies
-
-
-def test_one_step_of_the_chain_has_softmax_probabilities() -> None:
-    tokens = np.array([[1.0, 0], [0, 1]])
-    times = hm.random_chain.exit_times(
-        tokens, beta=1, gamma=1, eps=0.5, runs=20_000, max_steps=1, seed=3
-    )
-    p = 1 / (1 + np.e)  # of a token to choose the other
-    assert np.isfinite(times).mean() == pytest.approx(1 - (1 - p) ** 2, abs=0.012)

@@ -189,10 +189,6 @@ INVALID = {
         ),
         lambda: hm.Sphere(701, normalized=False),
         lambda: hm.circle_clusters(0),
-        lambda: hm.random_chain.exit_times(THREE, beta=-1, gamma=0.1, eps=1),
-    ],
-    "probability": [
-        lambda: hm.random_chain.exit_bound(THREE, beta=1, gamma=0.1, eps=1).time(2)
     ],
     "betas": each(partial(hm.temperature.compare, GOOD, RULE, 2), "betas", [0], 5),
     "eps": each(partial(hm.Localmax, 1), "eps", -1, np.nan),

@@ -195,15 +195,6 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "frank_wolfe",
     ),
     (
-        "Exit times of the random chain are exponential in beta.",
-        "arXiv 2508.09628",
-        FORMAL,
-        "start leads, small balls",
-        "repaired, proved here",
-        "hm.random_chain.exit_bound",
-        "frank_wolfe",
-    ),
-    (
         "All angles of nearly orthogonal tokens follow one equation.",
         "arXiv 2312.10794",
         EXCERPT,

@@ -4,15 +4,11 @@ Attention as a Frank-Wolfe step
 
 `arXiv 2508.09628 <https://arxiv.org/abs/2508.09628>`_ reads hard attention as a step of
 the Frank-Wolfe method: each token moves towards the vertex of the hull of all tokens
-that maximises :math:`\\langle B x_i, v \\rangle`. At a finite inverse temperature
-:math:`\\beta` the vertex is drawn at random with softmax probabilities. Then no cluster
-is final, but tokens that lead stay near their start for a time that grows exponentially
-in :math:`\\beta`. (The statements are those of a public formal transcription of the
-paper; the paper itself was not read.)
+that maximises :math:`\\langle B x_i, v \\rangle`. (The statements are those of a
+public formal transcription of the paper; the paper itself was not read.)
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import hardmax as hm
 from hardmax.draw.style import BLUE
@@ -25,41 +21,16 @@ for verdict in hm.theorems.check(run):
     print(verdict)
 
 # %%
-# Left: paths of the tokens. From layer 2 on the targets are final, and positions known
-# in closed form. Right: the median number of steps after which one of two opposite
-# tokens of the random chain has left a ball of radius 0.6 around its start, which takes
-# at least 5 steps towards the other (medians above 50,000 steps are left out). Below it
-# the proved bound of the median. Both grow exponentially in beta, the bound with half
-# the exponent: its lead is that of the whole balls.
+# Paths of the tokens. From layer 2 on the targets are final, and positions known in
+# closed form.
 
-betas, farther = np.linspace(0.1, 0.55, 10), np.linspace(0.1, 0.9, 33)
-opposite, chain = np.array([[3.0, 0], [-3, 0]]), {"gamma": 0.02, "eps": 0.6}
-times = [
-    np.median(
-        hm.random_chain.exit_times(opposite, beta=b, runs=50, max_steps=50_000, **chain)
-    )
-    for b in betas
-]
-bounds, extended = (
-    [hm.random_chain.exit_bound(opposite, beta=b, **chain).time() for b in at]
-    for at in (betas, farther)
-)
-print("median exit times", np.array(times), "bounds", np.round(bounds, 1))
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-left.plot(*run.array.transpose(2, 0, 1), color=BLUE, lw=0.7, alpha=0.7)
-left.scatter(*tokens.T, s=12, color="0.4", zorder=3)
-left.scatter(*limit.points.T, s=130, marker="*", color=BLUE, zorder=4)
-left.set(aspect="equal", title=f"{len(limit.leaders)} vertices lead")
-right.semilogy(betas, times, "o-", color=BLUE, label="median exit time, 50 runs")
-right.semilogy(
-    farther, extended, color="0.4", ls="--", label="proved bound of the median"
-)
-right.set(xlabel="beta", ylabel="steps", title="exit times of the random chain")
-right.legend(frameon=False)
-for ax in (left, right):
-    ax.spines[["top", "right"]].set_visible(False)
+figure, ax = plt.subplots(figsize=(5.5, 4.4), layout="constrained")
+ax.plot(*run.array.transpose(2, 0, 1), color=BLUE, lw=0.7, alpha=0.7)
+ax.scatter(*tokens.T, s=12, color="0.4", zorder=3)
+ax.scatter(*limit.points.T, s=130, marker="*", color=BLUE, zorder=4)
+ax.set(aspect="equal", title=f"{len(limit.leaders)} vertices lead")
+ax.spines[["top", "right"]].set_visible(False)
 plt.show()
-assert (np.array(times) >= np.array(bounds)).all()
 
 # %%
 # The limits are those of ``Hardmax`` wherever no token is tied. Equal tokens, or a

@@ -11,7 +11,7 @@ The functions `simulate` and `limit` take the place of the modules they are writ
 from importlib import import_module
 from typing import Any
 
-from hardmax import random_chain, temperature, theorems
+from hardmax import temperature, theorems
 from hardmax._errors import (
     InputError,
     MissingExtra,
@@ -92,7 +92,6 @@ __all__ = [
     "leader_table",
     "limit",
     "matrix",
-    "random_chain",
     "renyi_centres",
     "simulate",
     "split_margin",
