@@ -1,13 +1,12 @@
 """`python -m studies.newer_models NAME`: print figures that docs/newer-models.md
 quotes.
 
-localmax     share of random runs whose quiescent groups are certified constructed
-number of sequences that constructed classifiers label, and errors probe        accuracy
-of a linear probe on MiniLM's sentence vectors, with hardmax in chosen layers
+localmax  share of random runs whose quiescent groups are certified
+probe     accuracy of a linear probe on MiniLM's sentence vectors, with hardmax in
+          chosen layers
 """
 
 import argparse
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -39,44 +38,6 @@ def localmax(runs: int = 400) -> None:
         layers += [limit.layer] if limit.certified else []
     found = f"Certified within {MAX_LAYERS} layers: {len(layers)} of {runs} runs"
     print(f"{found}, at layer {np.median(layers):g} (median) to {max(layers)}.")
-
-
-def draw_sequences(seed: int, n: int) -> tuple[list[AnyArray], list[int]]:
-    """Draw at most n sequences of Gaussian tokens, or of lattice points over 3, and
-    labels.
-    """
-    random = np.random.default_rng(seed)
-    shapes = [(int(random.integers(1, 5)), int(2 + seed // 2 % 3)) for _ in range(n)]
-    tokens = [
-        random.integers(-3, 4, shape) / 3 if seed % 2 else random.normal(size=shape)
-        for shape in shapes
-    ]
-    sequences = list({frozenset(map(tuple, x.tolist())): x for x in tokens}.values())
-    return sequences, random.integers(0, 3, len(sequences)).tolist()
-
-
-def constructed(models: int = 100) -> None:
-    """Compare the outputs of `simulate` and `predict` with the labels, for models of 12
-    sequences.
-    """
-    counts, largest = Counter[str](), 0.0
-    for seed in range(models):
-        sequences, labels = draw_sequences(seed, 12)
-        model = hm.construct_classifier(sequences, labels)
-        predicted, largest = (
-            model.predict(sequences),
-            max(largest, float(model.counts["largest"])),
-        )
-        for x, label, answer in zip(sequences, labels, predicted, strict=True):
-            output = hm.simulate(x, model, layers=len(model.blocks), save="last").array[
-                -1, :, 0
-            ]
-            wrong = answer != label or (output != model.labels.index(label)).any()
-            counts.update(sequences=1, errors=int(wrong))
-    found = (
-        f"{models} models, {counts['sequences']} sequences, {counts['errors']} errors"
-    )
-    print(f"{found}; largest coefficient {largest:.3g}")
 
 
 def probe(source: str | None, count: int, model: str = "minilm") -> None:
@@ -136,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m studies.newer_models", description=__doc__
     )
-    parser.add_argument("study", choices=["localmax", "constructed", "probe"])
+    parser.add_argument("study", choices=["localmax", "probe"])
     parser.add_argument(
         "--data-source",
         help="Archive or folder of the IMDb reviews; without it they are downloaded.",
@@ -148,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.study == "probe":
         probe(given.data_source, given.count)
     else:
-        {"localmax": localmax, "constructed": constructed}[given.study]()
+        localmax()
 
 
 if __name__ == "__main__":

@@ -207,16 +207,6 @@ INVALID = {
     "document": [
         lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate())
     ],
-    "sequences": [
-        lambda: hm.construct_classifier(5, [1]),
-        lambda: hm.construct_classifier([[[0, 1]], [[0, 1], [0, 1]]], "ab"),
-        lambda: hm.construct_classifier([[[0, 1]], [[0, 1, 2]]], "ab"),
-        lambda: hm.construct_classifier([[[0], [1]]], "a"),
-        lambda: hm.construct_classifier([[[0, 1]]], "a").predict(5),
-    ],
-    "labels": each(
-        partial(hm.construct_classifier, [[[0, 1]]]), "labels", 5, "ab", [["a"]]
-    ),
     "kind": each(hm.Normalize, "kind", "rescaling"),
     "W1": [
         *each(partial(hm.FeedForward, W2=EYE), "W1", [1.0], MASKED, SPARSE),
@@ -339,8 +329,6 @@ INVALID = {
         lambda: hm.cells(np.zeros((2, 3, 2))),
         lambda: hm.cells([[1, 2, 3]]).rays,
         lambda: hm.renyi_centres([[0, 0]], delta=1),
-        lambda: hm.construct_classifier([[[0, np.nan]]], "a"),
-        lambda: hm.construct_classifier([[[0, 1]]], "a").predict([[[0, 1, 2]]]),
         lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
         lambda: hm.control.choose_A([TRIANGLE], leaders=[0]),
         lambda: hm.control.choose_A([[1, np.nan]], leaders=[0]),

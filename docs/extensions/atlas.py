@@ -263,15 +263,6 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "tests/test_sphere_clusters.py",
         "",
     ),
-    (
-        "Hardmax transformers with rank-one matrices classify any given sequences.",
-        "arXiv 2502.02270",
-        EXCERPT,
-        "different as sets",
-        "construction proved here",
-        "hm.construct_classifier",
-        "constructed_classifier",
-    ),
 ]
 
 

@@ -25,7 +25,6 @@ from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
 from hardmax.certificate import check_certificate
 from hardmax.configurations import configuration, matrix
-from hardmax.constructed_classifier import ConstructedClassifier, construct_classifier
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.group_limits import GroupLimit
@@ -56,7 +55,6 @@ __all__ = [
     "CausalLimit",
     "Cells",
     "Compose",
-    "ConstructedClassifier",
     "Expectation",
     "FeedForward",
     "FrankWolfe",
@@ -88,7 +86,6 @@ __all__ = [
     "classify",
     "common_angle",
     "configuration",
-    "construct_classifier",
     "leader_table",
     "limit",
     "matrix",

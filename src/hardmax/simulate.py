@@ -13,7 +13,6 @@ import numpy as np
 from hardmax import _validation
 from hardmax._arrays import as_mask, join, needs_gradient, stack, where
 from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
 from hardmax._validation import is_tensor, like
 from hardmax.exact.batch import Batch, can_share_pass
@@ -526,9 +525,6 @@ def _run_layers(job: _Job) -> SmoothTrajectory:
     """Run all token sets at once, layer by layer; tensors keep their gradients."""
     assert isinstance(job.rule, Layered | MultiHead)
     state, keys = job.floats()
-    if getattr(job.rule, "is_exact", False):
-        state = to_fractions(np.where(job.real[..., None], job.array, 0))
-        keys = None if keys is None else job.real[..., None, :]
     layers = int(job.saved[-1])
     tick, kept = job.ticker(layers + 1), []
     with (
@@ -537,11 +533,7 @@ def _run_layers(job: _Job) -> SmoothTrajectory:
     ):
         for k in range(layers + 1):
             if k in job.saved:
-                kept.append(
-                    like(state.astype(job.start.dtype), job.tokens)
-                    if state.dtype == object
-                    else state
-                )
+                kept.append(state)
             tick()
             if k < layers:
                 state = job.rule.layer(state, k, keys)

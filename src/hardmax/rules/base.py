@@ -117,8 +117,6 @@ class Layered(Rule):
     """
 
     continuous = False
-    # True if `simulate` runs layers on Fractions, and rounds the tokens that it returns
-    is_exact = False
 
     @abstractmethod
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:

@@ -66,10 +66,6 @@ class Compose(Layered):
         return any(part.attends for part in self.parts)
 
     @property
-    def is_exact(self) -> bool:  # type: ignore[override]
-        return all(isinstance(part, Layered) and part.is_exact for part in self.parts)
-
-    @property
     def weights(self) -> tuple[Array | None, ...]:
         return tuple(weight for part in self.parts for weight in part.weights)
 
