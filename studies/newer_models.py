@@ -1,43 +1,19 @@
 """`python -m studies.newer_models NAME`: print figures that docs/newer-models.md
 quotes.
 
-localmax  share of random runs whose quiescent groups are certified
 probe     accuracy of a linear probe on MiniLM's sentence vectors, with hardmax in
           chosen layers
 """
 
 import argparse
-from fractions import Fraction
 
 import numpy as np
 
-import hardmax as hm
 from hardmax._types import AnyArray
 from hardmax.text.datasets import load_imdb
 from hardmax.transformers.inspection import run_model
 from hardmax.transformers.loading import load, tokenize
 from studies.small_files import Kind, drawn, pool
-
-MAX_LAYERS = 60
-
-
-def localmax(runs: int = 400) -> None:
-    """Count certified runs of 5, 10 and 20 Gaussian tokens in dimension 2 and 3, two
-    steps and three tolerances.
-    """
-    layers, seeds = list[int](), -(-runs // 36)
-    for number in range(runs):
-        case, seed = divmod(number, seeds)
-        n, d = (5, 10, 20)[case % 3], 2 + case // 3 % 2
-        alpha, eps = (
-            Fraction(1, 1 + case // 6 % 2),
-            Fraction((1, 3, 10)[case // 12], 10),
-        )
-        tokens = hm.configuration("gaussian", n=n, d=d, seed=seed).round(3)
-        limit = hm.limit(tokens, hm.Localmax(alpha, eps), max_layers=MAX_LAYERS)
-        layers += [limit.layer] if limit.certified else []
-    found = f"Certified within {MAX_LAYERS} layers: {len(layers)} of {runs} runs"
-    print(f"{found}, at layer {np.median(layers):g} (median) to {max(layers)}.")
 
 
 def probe(source: str | None, count: int, model: str = "minilm") -> None:
@@ -97,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m studies.newer_models", description=__doc__
     )
-    parser.add_argument("study", choices=["localmax", "probe"])
+    parser.add_argument("study", choices=["probe"])
     parser.add_argument(
         "--data-source",
         help="Archive or folder of the IMDb reviews; without it they are downloaded.",
@@ -106,10 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--count", type=int, default=1000, help="Sentences to train on, and to measure."
     )
     given = parser.parse_args(arguments)
-    if given.study == "probe":
-        probe(given.data_source, given.count)
-    else:
-        localmax()
+    probe(given.data_source, given.count)
 
 
 if __name__ == "__main__":

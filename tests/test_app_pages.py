@@ -299,7 +299,7 @@ def test_overlays_rules_and_multiples(page, playground):
     assert page.locator(".hm-attention canvas").is_visible()
     page.get_by_role("button", name="Temperature by layer").click()
     page.locator(".hm-multiples canvas").first.wait_for()
-    for rule in ("softmax", "localmax", "frank-wolfe", "self-attention", "sphere"):
+    for rule in ("softmax", "frank-wolfe", "self-attention", "sphere"):
         page.get_by_label("Rule", exact=True).select_option(rule)
         until(
             page,

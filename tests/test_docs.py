@@ -203,7 +203,6 @@ def test_the_atlas_is_written_from_the_theorems(
     )
     checks += (
         *hm.theorems.FRANK_WOLFE,
-        *hm.theorems.LOCALMAX,
         *hm.theorems.CAUSAL_SPHERE,
     )
     assert rows == {check.__name__ for check in checks}

@@ -155,7 +155,6 @@ INVALID = {
         ),
         *each(hm.Softmax, "alpha", -1, []),
         *each(steer, "alpha", [0.5, -1], []),
-        *each(partial(hm.Localmax, eps=1), "alpha", 0),
         *each(partial(hm.NormalizedAttention, "ngpt"), "alpha", 0),
     ],
     "A": [
@@ -170,7 +169,6 @@ INVALID = {
             [[1j]],
         ),
         *each(partial(hm.Hardmax, 1), "A", MASKED, SPARSE, [[1, 1], [1, 1]]),
-        *each(partial(hm.Localmax, 1, 1), "A", [[1, 2]]),
         lambda: hm.cells([[1, 2]], THREE).rays,
         lambda: hm.cells([[1, 2], [2, 1]], np.ones((2, 2))).rays,
     ],
@@ -191,22 +189,18 @@ INVALID = {
         lambda: hm.circle_clusters(0),
     ],
     "betas": each(partial(hm.temperature.compare, GOOD, RULE, 2), "betas", [0], 5),
-    "eps": each(partial(hm.Localmax, 1), "eps", -1, np.nan),
-    "decay": each(partial(hm.Localmax, 1, 1), "decay", 2),
-    "relative": each(partial(hm.Localmax, 1, 1), "relative", 3),
+    "points": each(
+        hm.cells(GOOD).contain, "points", [1, 2], [[np.nan, 1]], [["a"] * 2]
+    ),
     "steps": each(hm.FrankWolfe, "steps", 1.5, "1/t"),
     "B": each(hm.FrankWolfe, "B", [[1, 2, 3]]),
     "scheme": each(hm.NormalizedAttention, "scheme", "rms"),
     "delta": [lambda: hm.renyi_centres([[1, 0]], delta=4)],
     "kernel": [
-        *each(partial(limit, hm.FrankWolfe()), "kernel", "scan"),
         lambda: hm.argmax_sets(ONES[None], kernel="scan"),
     ],
     'kernel="hull"': [lambda: hm.argmax_sets(ONES, kernel="hull")],
     'kernel="symmetric"': [lambda: hm.argmax_sets(ONES, ONES + 1, kernel="symmetric")],
-    "document": [
-        lambda: hm.check_certificate(hm.limit([[1.0]], hm.FrankWolfe()).certificate())
-    ],
     "kind": each(hm.Normalize, "kind", "rescaling"),
     "W1": [
         *each(partial(hm.FeedForward, W2=EYE), "W1", [1.0], MASKED, SPARSE),
@@ -325,7 +319,6 @@ INVALID = {
         partial(simulate, FLOW(V=THREE), times=1),
         partial(simulate, HEADS([hm.Softmax(1, EYE), hm.Softmax(2, EYE)]), layers=1),
         lambda: hm.limit([[GOOD]], RULE),
-        lambda: hm.limit([[[1.0]]], hm.FrankWolfe()),
         lambda: hm.cells(np.zeros((2, 3, 2))),
         lambda: hm.cells([[1, 2, 3]]).rays,
         lambda: hm.renyi_centres([[0, 0]], delta=1),
@@ -338,7 +331,7 @@ INVALID = {
     ],
     "rule": [
         *each(partial(simulate, layers=1), "rule", 0.5, hm.Softmax),
-        *each(limit, "rule", 0.5, hm.Softmax(1), GROWING),
+        *each(limit, "rule", 0.5, hm.Softmax(1), hm.FrankWolfe(), GROWING),
         *each(
             hm.CausalLimit, "rule", RULE, hm.Hardmax(1, causal=True, normalize=False)
         ),

@@ -68,7 +68,6 @@ TESTED: dict[
         ("frank_wolfe_rate_printed", FORMAL, "frank_wolfe"),
         ("frank_wolfe_rate", OWN, "frank_wolfe"),
     ],
-    "Localmax (arXiv 2509.15958)": [("quiescent", ABSTRACT, "quiescent_groups")],
 }
 OTHERS = [  # statement, source, read, hypotheses, status, function, example
     (

@@ -128,5 +128,5 @@ print(
 
 # %%
 # What to try ----------- The same lattice times 0.1 has no exact ties, as 0.1 is no
-# binary fraction: pass ``Fraction(1, 10)`` to keep them. A tolerance,
-# ``hm.Localmax(0.5, eps=1e-9)``, is another model: it makes ties of what is only close.
+# binary fraction: pass ``Fraction(1, 10)`` to keep them. A tolerance
+# would be another model: it makes ties of what is only close.

@@ -27,7 +27,6 @@ from hardmax.certificate import check_certificate
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
-from hardmax.group_limits import GroupLimit
 from hardmax.leaders import Leader, leader_table, split_margin
 from hardmax.limit import Limits, limit
 from hardmax.polytope import Polytope
@@ -36,7 +35,6 @@ from hardmax.rules import (
     FeedForward,
     FrankWolfe,
     Hardmax,
-    Localmax,
     MultiHead,
     Normalize,
     NormalizedAttention,
@@ -58,14 +56,12 @@ __all__ = [
     "Expectation",
     "FeedForward",
     "FrankWolfe",
-    "GroupLimit",
     "Hardmax",
     "HardmaxTrajectory",
     "InputError",
     "Leader",
     "Limit",
     "Limits",
-    "Localmax",
     "MissingExtra",
     "MultiHead",
     "Normalize",

@@ -27,7 +27,7 @@ ADVICE = {
         " `mask`."
     ),
     **dict.fromkeys(
-        ("A", "B", "keys", "queries", "values"), "Check how it was computed."
+        ("A", "B", "keys", "points", "queries", "values"), "Check how it was computed."
     ),
 }
 

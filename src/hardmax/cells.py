@@ -1,10 +1,8 @@
 """Cells of attention: for each token, the points whose argmax set contains it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +19,10 @@ from hardmax._validation import (
     exact_numbers,
     to_numpy,
 )
-from hardmax.exact.thresholds import sets_within
+from hardmax.exact.argmax import argmax_matrix
+from hardmax.polytope import Vector, find_planar_hull
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
-from hardmax.rules.localmax import Localmax
-
-Vector: TypeAlias = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +61,7 @@ class Cells:
             must = f"have the shape (points, {self.tokens.shape[1]})"
             raise ParameterError("points", must, f"{found.shape}")
         exact = exact_numbers(found, "points")
-        return sets_within(self.tokens, self.A, Fraction(0), points=exact)
+        return argmax_matrix(exact, self.tokens, self.A)
 
     @property
     def owners(self) -> list[int]:
@@ -89,7 +85,7 @@ class Cells:
                 f"dimension {self.tokens.shape[1]}",
             )
         points = to_fractions(self.tokens)
-        hull = _find_hull([(x, y) for x, y in points])
+        hull = find_planar_hull([(x, y) for x, y in points])
         if len(hull) == 1:
             return {hull[0]: None}
         (a, b), (c, d) = to_fractions(np.eye(2) if self.A is None else self.A)
@@ -139,8 +135,8 @@ def cells(tokens: Any, A: Any = None) -> Cells:
     tokens : (n, d) array
         Floats, integers or Fractions.
     A : (d, d) array or rule, optional
-        The matrix of the inner product, or `Hardmax`, `FrankWolfe` or `Localmax` with
-        theirs; the default is the identity. In the plane it must be invertible.
+        The matrix of the inner product, or `Hardmax` or `FrankWolfe` with theirs; the
+        default is the identity. In the plane it must be invertible.
 
     Returns
     -------
@@ -159,13 +155,10 @@ def cells(tokens: Any, A: Any = None) -> Cells:
         raise ParameterError(
             "tokens", "be one token set of shape (n, d)", f"shape {array.shape}"
         )
-    A = (
-        A.B
-        if isinstance(A, FrankWolfe)
-        else A.A
-        if isinstance(A, Hardmax | Localmax)
-        else A
-    )
+    if isinstance(A, FrankWolfe):
+        A = A.B
+    elif isinstance(A, Hardmax):
+        A = A.A
     matrix = None if A is None else check_matrix(A, any_A=True)
     if matrix is not None and matrix.shape != (array.shape[1],) * 2:
         raise ParameterError(
@@ -174,29 +167,3 @@ def cells(tokens: Any, A: Any = None) -> Cells:
             f"shape {matrix.shape}",
         )
     return Cells(array, matrix)
-
-
-def _find_hull(points: Sequence[Vector]) -> list[int]:
-    """Return the indices of the vertices of the convex hull, counterclockwise, by
-    Andrew's monotone chain.
-    """
-    order = sorted(
-        {point: i for i, point in reversed(list(enumerate(points)))}.items()
-    )  # the first of equal points
-    if len(order) == 1:
-        return [order[0][1]]
-
-    def half(ordered: list[tuple[Vector, int]]) -> list[tuple[Vector, int]]:
-        chain: list[tuple[Vector, int]] = []
-        for point, i in ordered:
-            while len(chain) > 1 and _turn(chain[-2][0], chain[-1][0], point) <= 0:
-                chain.pop()
-            chain.append((point, i))
-        return chain[:-1]
-
-    return [i for _, i in [*half(order), *half(order[::-1])]]
-
-
-def _turn(a: Vector, b: Vector, c: Vector) -> Fraction:
-    """Return a number that is positive where the path from a over b to c turns left."""
-    return (b[0] - a[0]) * (c[1] - b[1]) - (b[1] - a[1]) * (c[0] - b[0])

@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray
 from hardmax._validation import check_count
 from hardmax.exact.run import LimitSet, Proof, Run, to_point
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from hardmax.certificate_checker import Report
 
 FORMAT = "hardmax-certificate-1"
-GROUP_FORMAT = "hardmax-group-limit-1"  # of `GroupLimit.certificate`
 Document = dict[str, Any]
 
 
@@ -143,14 +141,6 @@ def check_certificate(document: Any, *, sample: int | None = None) -> "Report":
         check,
     )  # imported here, since `python -m` runs that module as a program
 
-    if isinstance(document, dict) and document.get("format") == GROUP_FORMAT:
-        got = f"{GROUP_FORMAT}, of FrankWolfe or Localmax"
-        raise ParameterError(
-            "document",
-            f"have the format {FORMAT}",
-            got,
-            "docs/newer-models.md has its conditions.",
-        )
     return check(
         document,
         sample=None if sample is None else check_count(sample, "sample", least=1),

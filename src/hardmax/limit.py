@@ -19,15 +19,10 @@ from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Pro
 from hardmax._validation import like, to_numpy
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
 from hardmax.exact.run import LimitSet, Proof, Run, merge_stats
-from hardmax.group_limits import find_group_limit
-from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
-from hardmax.rules.localmax import Localmax
 from hardmax.search.dispatch import check_kernel
 from hardmax.trajectories.base import LazySequence
 from hardmax.trajectories.limits import Comparable, Limit
-
-LIMIT_RULES = (Hardmax, FrankWolfe, Localmax)  # that `limit` accepts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +103,7 @@ class Limits(Comparable, LazySequence[Limit]):
 
 def limit(
     tokens: Array,
-    rule: Hardmax | FrankWolfe | Localmax,
+    rule: Hardmax,
     *,
     max_layers: int = 1000,
     mask: Array = None,
@@ -122,11 +117,10 @@ def limit(
     ----------
     tokens : (n, d) or (batch, n, d) array
         Floats, integers or Fractions; a torch tensor gives tensors back.
-    rule : Hardmax, FrankWolfe or Localmax
-        `Hardmax` with `normalize=True`, as without normalisation tokens grow for ever.
-        With `causal=True` token i sees tokens 0 to i alone; for a prefix that grows use
-        `CausalLimit`. The other two give a `GroupLimit`, except `Localmax` with eps =
-        0, which is `Hardmax`.
+    rule : Hardmax
+        With `normalize=True`, as without normalisation tokens grow for ever. With
+        `causal=True` token i sees tokens 0 to i alone; for a prefix that grows use
+        `CausalLimit`.
     max_layers : int
         Stop after this many layers; the result then states what is known.
     mask : (n,) or (batch, n) boolean array, optional
@@ -175,22 +169,10 @@ def limit(
     """
     kernel = check_kernel(kernel)
     _validation.check_progress(progress)
-    if isinstance(rule, Localmax) and rule.eps == 0:
-        rule = Hardmax(rule.alpha, rule.A, any_A=True)
-    if not isinstance(rule, FrankWolfe | Localmax):
-        check_rule(rule, LIMIT_RULES)
-    elif attention_mask is not None or kernel != "auto":
-        name = "kernel" if attention_mask is None else "attention_mask"
-        raise ParameterError(
-            name, "be left out", f"{name} with {rule!r}", "Only Hardmax has it."
-        )
+    check_rule(rule)
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
     max_layers = _validation.check_count(max_layers, "max_layers", least=0)
-    if not isinstance(rule, Hardmax):
-        return find_group_limit(
-            array if array.ndim == 3 else array[real], rule, max_layers, progress
-        )
     seen = (
         None
         if attention_mask is None
@@ -206,18 +188,14 @@ def limit(
     )
 
 
-def check_rule(rule: Hardmax, accepted: tuple[type, ...] = (Hardmax,)) -> None:
-    """Raise an error for a rule whose limits are not defined; it names the `accepted`
-    ones.
-    """
+def check_rule(rule: Hardmax) -> None:
+    """Raise an error for a rule whose limits are not defined."""
     if not isinstance(rule, Hardmax):
-        *others, last = [f"hm.{kind.__name__}" for kind in accepted]
-        names = f"{', '.join(others)} or {last}" if others else last
         got = type(rule).__name__
         if isinstance(rule, type):
             got = f"the class {rule.__name__}; call it"
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
-        raise ParameterTypeError("rule", f"be a {names}", got, advice)
+        raise ParameterTypeError("rule", "be a hm.Hardmax", got, advice)
     if not rule.normalize:
         got = (
             "`normalize=False`, where tokens grow by 1 + alpha per layer and have no"

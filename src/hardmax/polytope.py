@@ -1,13 +1,20 @@
-"""The polytope K of a limit, whose vertices are the leaders."""
+"""The polytope K of a limit, whose vertices are the leaders, and convex hulls in exact
+arithmetic.
+"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import compress
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax._errors import InputError
-from hardmax._types import FloatArray, IntArray
+from hardmax._exact import to_fractions
+from hardmax._types import AnyArray, FloatArray, IntArray
 
 MAX_FACET_DIMENSION = 8  # the number of facets grows too fast beyond it
 
@@ -107,3 +114,83 @@ class Polytope:
             return scipy.spatial.ConvexHull(self._inner)
         except scipy.spatial.QhullError:
             return scipy.spatial.ConvexHull(self._inner, qhull_options="QJ")
+
+
+def is_in_hull(point: Sequence[Any], points: AnyArray) -> bool:
+    """Return whether a point is a convex combination of points (m, d), by the simplex
+    method in rational arithmetic.
+    """
+    rows = [
+        [Fraction(x) for x in (*column, b)]
+        for column, b in zip(points.T.tolist(), point, strict=True)
+    ]
+    rows = [[-x for x in row] if row[-1] < 0 else row for row in rows] + [
+        [Fraction(1)] * (len(points) + 1)
+    ]
+    m, basis = (
+        len(points),
+        [len(points) + r for r in range(len(rows))],
+    )  # artificial variables come last
+    while True:
+        cost = [
+            sum(column)
+            for column in zip(*compress(rows, [b >= m for b in basis]), strict=True)
+        ]
+        if not cost or cost[-1] == 0:
+            return True
+        entering = next(
+            (j for j in range(m) if cost[j] > 0), None
+        )  # Bland's rule: no cycles
+        if entering is None:
+            return False
+        candidates = [r for r, row in enumerate(rows) if row[entering] > 0]
+        r = min(candidates, key=lambda r: (rows[r][-1] / rows[r][entering], basis[r]))
+        pivot = [x / rows[r][entering] for x in rows[r]]
+        rows = [
+            [x - row[entering] * y for x, y in zip(row, pivot, strict=True)]
+            for row in rows
+        ]
+        rows[r], basis[r] = pivot, entering
+
+
+def find_vertices(points: AnyArray) -> list[int]:
+    """Return the rows of (m, d) distinct points that are vertices of their convex hull."""
+    if len(points) < 3:
+        return list(range(len(points)))
+    exact = to_fractions(points)
+    if points.shape[1] == 2:
+        return sorted(find_planar_hull([(x, y) for x, y in exact]))
+    return [
+        i
+        for i in range(len(exact))
+        if not is_in_hull(exact[i], np.delete(exact, i, axis=0))
+    ]
+
+
+Vector: TypeAlias = tuple[Fraction, Fraction]
+
+
+def find_planar_hull(points: Sequence[Vector]) -> list[int]:
+    """Return the indices of the vertices of the convex hull, counterclockwise, by
+    Andrew's monotone chain.
+    """
+    order = sorted(
+        {point: i for i, point in reversed(list(enumerate(points)))}.items()
+    )  # the first of equal points
+    if len(order) == 1:
+        return [order[0][1]]
+
+    def half(ordered: list[tuple[Vector, int]]) -> list[tuple[Vector, int]]:
+        chain: list[tuple[Vector, int]] = []
+        for point, i in ordered:
+            while len(chain) > 1 and _turn(chain[-2][0], chain[-1][0], point) <= 0:
+                chain.pop()
+            chain.append((point, i))
+        return chain[:-1]
+
+    return [i for _, i in [*half(order), *half(order[::-1])]]
+
+
+def _turn(a: Vector, b: Vector, c: Vector) -> Fraction:
+    """Return a number that is positive where the path from a over b to c turns left."""
+    return (b[0] - a[0]) * (c[1] - b[1]) - (b[1] - a[1]) * (c[0] - b[0])

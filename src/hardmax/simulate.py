@@ -13,6 +13,7 @@ import numpy as np
 from hardmax import _validation
 from hardmax._arrays import as_mask, join, needs_gradient, stack, where
 from hardmax._errors import ParameterError, ParameterTypeError
+from hardmax._exact import to_fractions
 from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
 from hardmax._validation import is_tensor, like
 from hardmax.exact.batch import Batch, can_share_pass
@@ -24,7 +25,6 @@ from hardmax.flows.device import integrate_on_device, runs_on_device
 from hardmax.flows.gradients import integrate_with_gradients
 from hardmax.flows.integrate import FIXED, Method, Times
 from hardmax.flows.steps import PAIRS
-from hardmax.group_limits import frank_wolfe_layers
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.frank_wolfe import FrankWolfe
@@ -512,12 +512,13 @@ def _run_frank_wolfe(job: _Job, rule: FrankWolfe) -> SmoothTrajectory:
     layers = int(job.saved[-1])
     tick = job.ticker(len(batch) * (layers + 1))
     for b, real in enumerate(np.atleast_2d(job.real)):
-        for k, tokens in enumerate(frank_wolfe_layers(batch[b, real], rule)):
+        exact = to_fractions(batch[b, real])
+        for k in range(layers + 1):
             if k in job.saved:
-                kept[k - job.saved[0], b, real] = tokens
+                kept[k - job.saved[0], b, real] = exact
             tick()
-            if k == layers:
-                break
+            if k < layers:
+                exact = rule.exact_layer(exact, k)
     return job.smooth(job.as_given(kept), "layers", {"layers": layers})
 
 

@@ -282,7 +282,6 @@ def test_edits_in_the_browser_are_attributes_in_python():
         hm.Softmax(0.3, [[2.0, 0.5], [0.5, 1.0]], temperature=0.2),
         hm.SelfAttention(V=np.diag([1.0, -1.0])),
         hm.Sphere(4.0),
-        hm.Localmax(0.5, eps=0.25, A=np.diag([1.0, 2.0])),
         hm.FrankWolfe(np.diag([1.0, 2.0]), steps=0.5),
     ],
 )
@@ -294,7 +293,6 @@ def test_the_playground_keeps_a_rule(rule):
     ("tokens", "options", "name"),
     [
         (TOKENS, {"rule": hm.Normalize()}, "rule"),
-        (TOKENS, {"rule": hm.Localmax(0.5, eps=0.25, decay=0.5)}, "rule"),
         (TOKENS, {"rule": hm.FrankWolfe()}, "rule"),
         (TOKENS, {"rule": hm.SelfAttention(Q=np.eye(2))}, "rule"),
         (np.zeros((3, 40)), {}, "tokens"),

@@ -51,7 +51,7 @@ def to_python(scene: Scene) -> str:
     times = f"times=np.linspace(0, {scene.time!r}, {TIMES}), rtol={RTOL!r}"
     how = times if rule.continuous else f"layers={scene.layers}"
     lines += [f"trajectory = hm.simulate(tokens, rule, {how})", "print(trajectory)"]
-    if isinstance(rule, hm.Hardmax | hm.Localmax | hm.FrankWolfe):
+    if isinstance(rule, hm.Hardmax):
         lines.append("print(hm.limit(tokens, rule))")
     return "\n".join(
         [

@@ -124,9 +124,9 @@ def playground(
     tokens : (n, d) array, or the name of a configuration
         At most 20,000 tokens of at most 16 dimensions; tokens of more than two
         dimensions cannot be dragged.
-    rule : Hardmax, Softmax, Localmax, FrankWolfe, SelfAttention or Sphere, optional
-        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only, a Localmax a
-        constant absolute tolerance, and a FrankWolfe one step size below 1.
+    rule : Hardmax, Softmax, FrankWolfe, SelfAttention or Sphere, optional
+        Hardmax(alpha=0.5) by default. A SelfAttention may have a V only, and a
+        FrankWolfe one step size below 1.
     layers : int
         Number of layers.
 

@@ -23,10 +23,10 @@ from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.rules.base import Rule
 from hardmax.trajectories.storage import FRACTION
 
-RULES = ("hardmax", "softmax", "localmax", "frank-wolfe", "self-attention", "sphere")
+RULES = ("hardmax", "softmax", "frank-wolfe", "self-attention", "sphere")
 FLOWS = ("self-attention", "sphere")  # rules in continuous time
 DOCUMENTS = ("hardmax-trajectory-1", "hardmax-smooth-1", "hardmax-limit-1")
-UNMASKED = ("localmax", "frank-wolfe")  # rules without a causal mask
+UNMASKED = ("frank-wolfe",)  # rules without a causal mask
 OVERLAYS = {  # with their labels
     "trails": "Trails",
     "polytope": "Polytope of the leaders",
@@ -46,7 +46,6 @@ DIGITS = 4  # after the decimal point of random tokens, which keeps links short
 BOUNDS = {  # integers for an entry that is an integer
     "alpha": (1e-3, 1e3),
     "temperature": (0.0, 1e3),
-    "eps": (0.0, 1e3),
     "beta": (1e-3, 1e3),
     "time": (1e-2, MAX_TIME),
     "layers": (1, MAX_LAYERS),
@@ -64,7 +63,6 @@ class Scene:
     alpha: float = 0.5
     A: FloatArray | None = None  # None is the identity
     temperature: float = 0.5  # of softmax; 0 is hardmax
-    eps: float = 0.2  # tolerance of localmax
     V: FloatArray | None = None
     beta: float = 9.0
     causal: bool = False
@@ -232,8 +230,6 @@ class Scene:
             return hm.Softmax(
                 self.alpha, self.A, temperature=self.temperature, causal=self.causal
             )
-        if self.rule == "localmax":
-            return hm.Localmax(self.alpha, self.eps, self.A)
         if self.rule == "frank-wolfe":
             return hm.FrankWolfe(self.A, self.alpha / (1 + self.alpha))
         if self.rule == "sphere":
@@ -267,8 +263,6 @@ def describe_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     if name == "Softmax" and rule.get("normalize") == "rescaling":
         temperature = rule.get("temperature")
         return {"rule": "softmax", **layer, **masked, "temperature": temperature}
-    if name == "Localmax" and rule.get("decay") == 1 and not rule.get("relative"):
-        return {"rule": "localmax", **layer, "eps": _read_exact(rule.get("eps"))}
     if name == "FrankWolfe" and _is_number(layer["alpha"]) and 0 < layer["alpha"] < 1:
         alpha = _find_alpha(layer["alpha"])
         return {"rule": "frank-wolfe", "alpha": alpha, "A": _read_exact(rule.get("B"))}
@@ -277,9 +271,8 @@ def describe_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     if name == "SelfAttention" and rule.get("Q") is None and rule.get("K") is None:
         return {"rule": "self-attention", "V": _read_exact(rule.get("V")), **masked}
     must = (
-        "be Hardmax or Softmax with their rescaling, Localmax with a constant absolute"
-        " tolerance, FrankWolfe with one step below 1, SelfAttention with V only, or a"
-        " normalised Sphere with a constant beta"
+        "be Hardmax or Softmax with their rescaling, FrankWolfe with one step below 1,"
+        " SelfAttention with V only, or a normalised Sphere with a constant beta"
     )
     options = [f"{key}={value}" for key, value in rule.items() if key != "rule"]
     got = rule.get("repr", f"{name}({', '.join(options)})")

@@ -255,6 +255,18 @@ def exact_sets(
     )
 
 
+def argmax_matrix(points: AnyArray, tokens: AnyArray, A: AnyArray | None) -> BoolArray:
+    """Return whether token j maximises ⟨A x_i, z_j⟩ for each point x_i, (points, n), as
+    in real arithmetic.
+    """
+    is_member = np.zeros((len(points), len(tokens)), bool)
+    if len(points):
+        search = Search("numpy")
+        sets = exact_sets(Points.of(points), Points.of(tokens), Metric.of(A), search)[0]
+        is_member[np.repeat(np.arange(len(points)), sets.sizes), sets.members] = True
+    return is_member
+
+
 def _exact_sets(
     points: Points, keys: Points, metric: Metric, search: Search, seen: Seen
 ) -> Answer:

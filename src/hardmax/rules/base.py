@@ -8,15 +8,14 @@ n, d) alike. `simulate` does the rest.
 
 from abc import ABC, abstractmethod
 from dataclasses import Field, fields, is_dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from hardmax._arrays import as_mask
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import AnyArray, Array
-from hardmax._validation import is_tensor, like, shortened, to_numpy
+from hardmax._types import Array
+from hardmax._validation import is_tensor, shortened, to_numpy
 
 
 class Rule(ABC):
@@ -152,44 +151,6 @@ class Flow(Rule):
     @abstractmethod
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         """Return dx/dt at time t; `keys` as for `Layered.layer`."""
-
-
-class SetAttention(Layered):
-    """A rule that moves tokens towards means over exact sets: z_i <- z_i + step (sum_j
-    P_ij z_j - z_i).
-    """
-
-    @abstractmethod
-    def step(self, k: int) -> Fraction:
-        """Return the share of the way to the mean at layer k, counted from 0."""
-
-    @abstractmethod
-    def _weights(self, tokens: AnyArray, k: int) -> AnyArray:
-        """Return the weights (n, n) of one token set at layer k, to which P is
-        proportional.
-        """
-
-    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """Return the matrix that is uniform on the exact sets of these tokens, (..., n,
-        n).
-        """
-        array = np.asarray(to_numpy(tokens))
-        batch = array.reshape(-1, *array.shape[-2:])
-        real = (
-            np.ones(batch.shape[:2], bool)
-            if keys is None
-            else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-        )
-        P = np.zeros((*batch.shape[:2], batch.shape[1]))
-        for one, own, found in zip(batch, real, P, strict=True):
-            weights = self._weights(one[own], int(at))
-            found[np.ix_(own, own)] = weights / weights.sum(axis=1)[:, None]
-        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
-
-    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        return tokens + float(self.step(k)) * (
-            self.attention(tokens, k, keys) @ tokens - tokens
-        )
 
 
 def no_attention(rule: Rule) -> InputError:

@@ -9,16 +9,18 @@ from numpy.typing import ArrayLike
 
 from hardmax import _validation
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, BoolArray
-from hardmax.exact.thresholds import find_vertices, sets_within
-from hardmax.rules.base import SetAttention
+from hardmax._types import AnyArray, Array, BoolArray
+from hardmax._validation import like, to_numpy
+from hardmax.exact.argmax import argmax_matrix
+from hardmax.polytope import find_vertices
+from hardmax.rules.base import Layered
 from hardmax.search.sets import Classes
 
 OPEN_LOOP = "2/(t+2)"  # the usual step sizes of the Frank-Wolfe method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FrankWolfe(SetAttention):
+class FrankWolfe(Layered):
     """Move each token towards the vertex of the hull of the tokens that maximises ⟨B
     x_i, v⟩.
 
@@ -30,8 +32,7 @@ class FrankWolfe(SetAttention):
     maximal, the token moves towards their mean. Without such ties a step is that of
     `Hardmax(gamma/(1 - gamma), B, any_A=True)`.
 
-    `limit` runs it in rational arithmetic, and so does `simulate`, which rounds the
-    tokens that it returns; `attention` of a trajectory is that of the rounded tokens.
+    `simulate` runs it in rational arithmetic, and rounds the tokens that it returns; `attention` of a trajectory is that of the rounded tokens.
     Beside other rules in a `Compose`, among heads on shared coordinates, and where
     gradients pass, tokens are rounded at every layer.
 
@@ -53,12 +54,10 @@ class FrankWolfe(SetAttention):
 
     >>> import hardmax as hm
     >>> tokens = [[1, 1], [1, 1], [1, -1], [-1, 0], [0.5, 0]]
-    >>> hm.simulate(tokens, hm.FrankWolfe(steps=0.5), layers=1).array[-1][4]
-    array([0.75, 0.  ])
-    >>> hm.limit(tokens, hm.FrankWolfe(steps=0.5)).exact()[4].tolist()
-    [Fraction(1, 1), Fraction(0, 1)]
-    >>> hm.limit(tokens, hm.Hardmax(alpha=1)).exact()[4].tolist()
-    [Fraction(1, 1), Fraction(1, 1)]
+    >>> hm.simulate(tokens, hm.FrankWolfe(steps=0.5), layers=60).array[-1][4]
+    array([1., 0.])
+    >>> hm.simulate(tokens, hm.Hardmax(alpha=1), layers=60).array[-1][4]
+    array([1., 1.])
     """
 
     B: ArrayLike | None = None
@@ -92,26 +91,45 @@ class FrankWolfe(SetAttention):
         gammas: tuple[Fraction, ...] = self._gammas  # type: ignore[attr-defined]
         return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, int(k) + 2)
 
-    def has_full_step(self, k: int) -> bool:
-        """Return whether a step from layer k on is 1: then tokens are at the mean of
-        their targets.
-        """
-        last = len(self._gammas)  # type: ignore[attr-defined]
-        return any(self.step(layer) == 1 for layer in range(k, max(k + 1, last)))
-
-    def sets(self, tokens: AnyArray, points: AnyArray | None = None) -> BoolArray:
-        """Return which of distinct tokens each of them, or each point, moves towards:
+    def sets(self, tokens: AnyArray) -> BoolArray:
+        """Return which of distinct tokens (n, d) each of them moves towards, (n, n):
         exact sets of vertices.
         """
-        sets = sets_within(tokens, self.B, Fraction(0), points=points)  # type: ignore[arg-type]
+        sets = argmax_matrix(tokens, tokens, self.B)  # type: ignore[arg-type]
         for i in np.flatnonzero(sets.sum(axis=1) > 2):
             tied = np.flatnonzero(sets[i])
             sets[i] = False
             sets[i, tied[find_vertices(tokens[tied])]] = True
         return sets
 
-    def _weights(self, tokens: AnyArray, k: int) -> AnyArray:
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        """Return the matrix that is uniform on the exact sets of these tokens, (..., n,
+        n).
+        """
+        array = np.asarray(to_numpy(tokens))
+        batch = array.reshape(-1, *array.shape[-2:])
+        if keys is None:
+            real = np.ones(batch.shape[:2], bool)
+        else:
+            real = np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        P = np.zeros((*batch.shape[:2], batch.shape[1]))
+        for token_set, is_real, matrix in zip(batch, real, P, strict=True):
+            classes = Classes.of(token_set[is_real])
+            weights = (self.sets(classes.rows) / classes.counts)[
+                np.ix_(classes.labels, classes.labels)
+            ]
+            matrix[np.ix_(is_real, is_real)] = weights / weights.sum(axis=1)[:, None]
+        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+
+    def exact_layer(self, tokens: AnyArray, k: int) -> AnyArray:
+        """Return tokens (n, d), Fractions, after a layer."""
         classes = Classes.of(tokens)
-        return (self.sets(classes.rows) / classes.counts)[
-            np.ix_(classes.labels, classes.labels)
-        ]
+        means = np.empty(classes.rows.shape, object)
+        for i, members in enumerate(self.sets(classes.rows)):
+            means[i] = classes.rows[members].sum(axis=0) / Fraction(int(members.sum()))
+        return tokens + self.step(k) * (means[classes.labels] - tokens)
+
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
+        return tokens + float(self.step(k)) * (
+            self.attention(tokens, k, keys) @ tokens - tokens
+        )

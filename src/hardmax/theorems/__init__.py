@@ -9,11 +9,10 @@ from hardmax._errors import ParameterTypeError
 from hardmax._types import Progress
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
-from hardmax.rules.localmax import Localmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.hardmax import CAUSAL, STATEMENTS, limit_of
-from hardmax.theorems.newer_models import CAUSAL_SPHERE, FRANK_WOLFE, LOCALMAX
+from hardmax.theorems.newer_models import CAUSAL_SPHERE, FRANK_WOLFE
 from hardmax.theorems.self_attention import SELF_ATTENTION, energy
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
 from hardmax.trajectories.base import Trajectory
@@ -33,11 +32,10 @@ boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = (
     frank_wolfe_rate_printed,
     frank_wolfe_rate,
 ) = FRANK_WOLFE
-(quiescent,) = LOCALMAX
 renyi_displacement, renyi_capture = CAUSAL_SPHERE
 BY_RULE: dict[type, tuple[Callable[[Any], Verdict], ...]]
 BY_RULE = {Hardmax: STATEMENTS, SelfAttention: SELF_ATTENTION, Sphere: (energy,)}
-BY_RULE |= {FrankWolfe: FRANK_WOLFE, Localmax: LOCALMAX}
+BY_RULE |= {FrankWolfe: FRANK_WOLFE}
 
 
 def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[Verdict]:
@@ -58,7 +56,7 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     -------
     list of Verdict
         One for each statement: `STATEMENTS` for `Hardmax`, `CAUSAL` if it is causal,
-        `SELF_ATTENTION`, `FRANK_WOLFE`, `LOCALMAX`, or the energy on the sphere. Empty
+        `SELF_ATTENTION`, `FRANK_WOLFE`, or the energy on the sphere. Empty
         for rules of which nothing is proved.
 
     Examples
@@ -98,7 +96,6 @@ __all__ = [
     "CAUSAL",
     "CAUSAL_SPHERE",
     "FRANK_WOLFE",
-    "LOCALMAX",
     "SELF_ATTENTION",
     "STATEMENTS",
     "Outcome",
@@ -107,7 +104,7 @@ __all__ = [
     "check",
     "limit_of",
 ]
-__all__ += ["c0", "c1", "c2", "quiescent", "renyi_capture", "renyi_displacement"]
+__all__ += ["c0", "c1", "c2", "renyi_capture", "renyi_displacement"]
 __all__ += [
     "frank_wolfe_closed_form",
     "frank_wolfe_rate",

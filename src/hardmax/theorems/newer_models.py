@@ -1,6 +1,4 @@
-"""Statements about `FrankWolfe` (arXiv 2508.09628), `Localmax` (2509.15958) and causal
-spheres (2411.04990).
-"""
+"""Statements about `FrankWolfe` (arXiv 2508.09628) and causal spheres (2411.04990)."""
 
 from fractions import Fraction
 from functools import partial
@@ -14,10 +12,8 @@ import scipy  # whose parts load when they are used
 from hardmax._arrays import unit_rows
 from hardmax._exact import format_up, to_fractions
 from hardmax._types import FloatArray
-from hardmax.exact.thresholds import is_in_hull
-from hardmax.group_limits import are_quiescent
+from hardmax.polytope import is_in_hull
 from hardmax.rules.frank_wolfe import OPEN_LOOP, FrankWolfe
-from hardmax.rules.localmax import Localmax
 from hardmax.rules.sphere import Sphere
 from hardmax.search.sets import Classes
 from hardmax.sphere_clusters import renyi_centres
@@ -196,54 +192,6 @@ def frank_wolfe_rate(trajectory: SmoothTrajectory) -> Verdict:
     return _rate(trajectory)
 
 
-@Statement(
-    "quiescent groups",
-    "Let the N_i be a partition in which every product inside a group leads those"
-    " outside by more than eps. Then it stays, and each token tends to the mean of its"
-    " group by the factor 1/(1 + alpha) per layer.",
-    "hardmax, docs/newer-models.md; such groups take the place of leaders in arXiv"
-    " 2509.15958, of which the abstract was read",
-    rule=Localmax,
-    example="[[2, 0], [1.75, 0.5], [0, 2]], hm.Localmax(1, 1), layers=10",
-    hypotheses="any A, tolerance that shrinks no faster than groups",
-)
-def quiescent(trajectory: SmoothTrajectory) -> Verdict:
-    """Find the first layer with such a partition, and compare later positions with the
-    closed form.
-    """
-    rule: Any = trajectory.rule
-    if rule.relative:
-        return report_not_met("the tolerance is relative")
-    x = _layers(trajectory)
-    for k, tokens in enumerate(x):
-        sets = rule.sets(tokens, k)
-        if rule.is_slow(k) and are_quiescent(
-            sets, to_fractions(tokens), rule.A, rule.tolerance(k)
-        ):
-            break
-    else:
-        return Verdict(
-            Outcome.NOTHING,
-            f"No such partition appeared in {trajectory.saved[-1]} layers.",
-        )
-    means = (sets / sets.sum(axis=1)[:, None]) @ tokens
-    share, worst = Fraction(1), 0.0
-    for m in range(k + 1, len(x)):
-        share *= 1 - rule.step(m - 1)
-        worst = max(
-            worst, float(np.abs(x[m] - means - float(share) * (tokens - means)).max())
-        )
-    allowed = TOL * len(x) * float(np.abs(x[0]).max())
-    n_groups = len(np.unique(sets, axis=0))
-    reason = (
-        f"{n_groups} groups since layer {k}; later positions differ from the closed"
-        f" form by {format_up(worst, 2)}."
-    )
-    return report(
-        worst <= allowed, reason, margin=allowed - worst, witness={"layer": k}
-    )
-
-
 def _layers(trajectory: SmoothTrajectory) -> FloatArray:
     return trajectory.array[:, trajectory.mask].astype(np.float64)
 
@@ -343,5 +291,4 @@ FRANK_WOLFE = (
     frank_wolfe_rate_printed,
     frank_wolfe_rate,
 )
-LOCALMAX = (quiescent,)
 CAUSAL_SPHERE = (renyi_displacement, renyi_capture)

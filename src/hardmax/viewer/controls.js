@@ -60,7 +60,6 @@ function makeRule(p) {
   p.parameters = {
     alpha: number("alpha", 0.05, 5, 0.05, "Step size alpha"),
     temperature: number("temperature", 0, 2, 0.02, "Temperature"),
-    eps: number("eps", 0, 2, 0.02, "Tolerance"),
     beta: number("beta", 0.5, 60, 0.5, "Inverse temperature beta"),
     layers: number("layers", 1, 100, 1, "Layers"),
     time: number("time", 0.5, 30, 0.5, "Time"),

@@ -18,7 +18,6 @@ const MAX_UNDO = 200;
 const MOTION = {
   hardmax: "toward the dot it attends to most.",
   softmax: "toward a mean of all dots, weighted by attention.",
-  localmax: "toward the mean of the dots whose score is near the largest.",
   "frank-wolfe": "toward the corner of the hull that it attends to most.",
   "self-attention": "by V times a mean of all dots, weighted by attention.",
   sphere: "on the sphere toward a mean of all dots, weighted by attention.",
@@ -411,7 +410,6 @@ export class Playground {
     const uses = {
       hardmax: ["alpha", "A", "layers"],
       softmax: ["alpha", "A", "temperature", "layers"],
-      localmax: ["alpha", "A", "eps", "layers"],
       "frank-wolfe": ["alpha", "A", "layers"],
       "self-attention": ["V", "time"],
       sphere: ["beta", "time"],

@@ -1,13 +1,12 @@
 // The default values of the scene of the playground.
 
-export const UNMASKED = ["localmax", "frank-wolfe"]; // rules without a causal mask
+export const UNMASKED = ["frank-wolfe"]; // rules without a causal mask
 
 export const DEFAULTS = {
   rule: "hardmax",
   alpha: 0.5,
   A: null,
   temperature: 0.5,
-  eps: 0.2,
   V: null,
   beta: 9,
   causal: false,
