@@ -155,7 +155,6 @@ INVALID = {
         ),
         *each(hm.Softmax, "alpha", -1, []),
         *each(steer, "alpha", [0.5, -1], []),
-        *each(partial(hm.NormalizedAttention, "ngpt"), "alpha", 0),
     ],
     "A": [
         *each(
@@ -194,7 +193,6 @@ INVALID = {
     ),
     "steps": each(hm.FrankWolfe, "steps", 1.5, "1/t"),
     "B": each(hm.FrankWolfe, "B", [[1, 2, 3]]),
-    "scheme": each(hm.NormalizedAttention, "scheme", "rms"),
     "delta": [lambda: hm.renyi_centres([[1, 0]], delta=4)],
     "kernel": [
         lambda: hm.argmax_sets(ONES[None], kernel="scan"),

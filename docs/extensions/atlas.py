@@ -233,24 +233,6 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "predictions_on_the_sphere",
     ),
     (
-        "Variance under normalisation schemes decays by Var' = -2 Var/s.",
-        "arXiv 2510.22026",
-        EXCERPT,
-        "near consensus",
-        "repaired (nGPT: 1/alpha), checked",
-        "hm.NormalizedAttention",
-        "predictions_on_the_sphere",
-    ),
-    (
-        "The same decay up to constants from any start, as printed for small beta.",
-        "arXiv 2510.22026",
-        EXCERPT,
-        "none; true from delta < 1/(100 n^2) on, delta the distance from consensus",
-        "refuted: two opposite tokens stand still",
-        "hm.NormalizedAttention",
-        "",
-    ),
-    (
         (
             "On the sphere, as beta tends to infinity, paths are e^{tVB} x, normalised,"
             " up to a change of time."

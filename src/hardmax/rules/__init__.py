@@ -4,7 +4,6 @@ from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import Compose, MultiHead
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
-from hardmax.rules.normalized_attention import NormalizedAttention
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
 from hardmax.rules.sphere import Sphere
@@ -19,7 +18,6 @@ __all__ = [
     "Layered",
     "MultiHead",
     "Normalize",
-    "NormalizedAttention",
     "Rule",
     "SelfAttention",
     "Softmax",
