@@ -228,33 +228,6 @@ def test_the_strongest_words_have_either_sign():
     ]
 
 
-def test_margins_are_split_by_head_and_coordinate(any_classifier, corpus):
-    explanation = any_classifier.explain(corpus.texts[0])
-    word = explanation.words[0]
-    for run, split in zip(
-        explanation.trajectory, explanation.split_margin(word), strict=True
-    ):
-        if split is None:
-            continue
-        leader, other, parts = split
-        names = explanation.words[explanation.rows].tolist()
-        i = names.index(word)
-        image = (
-            run.exact(0)[i]
-            if run.rule.matrix is None
-            else run.rule.matrix @ run.exact(0)[i].astype(float)
-        )
-        products = (run.exact(0) @ image).astype(float)
-        margin = products.max() - np.delete(products, run.sets(0)[i]).max()
-        assert (
-            float(split.total) == float(sum(parts)) == pytest.approx(margin, abs=1e-9)
-        )
-        assert leader in names
-        assert other in names
-    with pytest.raises(hm.ParameterError, match=r"`word` must"):
-        explanation.split_margin("no such word")
-
-
 def test_leaving_one_out_keeps_the_counts_of_the_others():
     classifier = build_classifier(
         {"good": [1.0], "bad": [-4.0], "film": [0.5]}, decoder=[[1.0]], distinct=False

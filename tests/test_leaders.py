@@ -1,7 +1,5 @@
 """Leaders: index, layer of emergence, margin, copies and followers."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -103,31 +101,3 @@ def test_margins_of_many_tokens_are_found_in_parts(monkeypatch):
     assert [leader.index for leader in hm.leader_table(run, most=2)] == run.leaders[
         :2
     ].tolist()
-
-
-def test_a_margin_is_split_exactly_by_coordinate() -> None:
-    rng = np.random.default_rng(0)
-    for A in (None, [[2, 1], [1, 3]]):
-        tokens = rng.normal(size=(5, 2))
-        parts = hm.split_margin(tokens, token=0, leader=3, other=1, A=A)
-        z = [[Fraction(x) for x in row] for row in tokens.tolist()]
-        image = (
-            z[0]
-            if A is None
-            else [sum(a * x for a, x in zip(row, z[0], strict=True)) for row in A]
-        )
-        assert sum(parts) == sum(
-            a * (x - y) for a, x, y in zip(image, z[3], z[1], strict=True)
-        )
-        assert parts.tolist() == [
-            a * (x - y) for a, x, y in zip(image, z[3], z[1], strict=True)
-        ]
-    for options, name in (
-        ({"token": 9}, "token"),
-        ({"other": -1}, "other"),
-        ({"A": [[1]]}, "A"),
-    ):
-        with pytest.raises(hm.ParameterError, match=f"`{name}` must"):
-            hm.split_margin(
-                [[1, 0], [0, 1]], **({"token": 0, "leader": 0, "other": 1} | options)
-            )

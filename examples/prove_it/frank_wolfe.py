@@ -53,6 +53,8 @@ for verdict in hm.theorems.check(
     print(verdict)
 
 # %%
-# What to try ----------- ``hm.FrankWolfe()`` takes the steps 2/(t+2), of which the
-# first is 1: every token is at a vertex after one layer. With ``hm.FrankWolfe([[0, 1],
-# [-1, 0]], 0.5)`` tokens chase each other around the hull.
+# What to try
+# -----------
+# ``hm.FrankWolfe()`` takes the steps 2/(t+2), of which the first is 1: every token is
+# at a vertex after one layer. With ``hm.FrankWolfe([[0, 1], [-1, 0]], 0.5)`` tokens
+# chase each other around the hull.

@@ -27,7 +27,7 @@ from hardmax.certificate import check_certificate
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
-from hardmax.leaders import Leader, leader_table, split_margin
+from hardmax.leaders import Leader, leader_table
 from hardmax.limit import Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import (
@@ -85,7 +85,6 @@ __all__ = [
     "matrix",
     "renyi_centres",
     "simulate",
-    "split_margin",
     "temperature",
     "theorems",
 ]

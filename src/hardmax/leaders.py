@@ -1,14 +1,12 @@
 """Leaders of a trajectory: index, layer of emergence, margin and followers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._exact import format_down, to_fractions
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import check_count, check_matrix, check_tokens
+from hardmax._errors import ParameterTypeError
+from hardmax._exact import format_down
+from hardmax._types import FloatArray, IntArray
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 
@@ -119,49 +117,3 @@ def leader_table(
         found = int(emerged[p]), float(margins[p]), int(measured[p])
         table.append(Leader(i, *found, trajectory.array[-1, i], copies, others))
     return table
-
-
-def split_margin(
-    tokens: Any, token: int, leader: int, other: int, A: Any = None
-) -> AnyArray:
-    """Split the lead of one key over another exactly by coordinate: why a token follows
-    this leader.
-
-    ⟨A z_i, z_l - z_j⟩ = sum_r (A z_i)_r (z_l - z_j)_r. For heads pass the coordinates
-    of one.
-
-    Parameters
-    ----------
-    tokens : (n, d) array
-        Floats, integers or Fractions.
-    token, leader, other : int
-        i, l and j.
-    A : (d, d) array, optional
-        The matrix of the rule; None is the identity.
-
-    Returns
-    -------
-    (d,) array of Fractions
-        The parts, which add up to the lead.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> [str(x) for x in hm.split_margin([[2, 1], [0, 3], [0.5, 0.25]], token=2, leader=0, other=1)]
-    ['1', '-1/2']
-    """
-    array, _ = check_tokens(tokens)
-    if array.ndim != 2:
-        must = "be one token set of shape (n, d)"
-        raise ParameterError("tokens", must, f"shape {array.shape}")
-    for name, index in (("token", token), ("leader", leader), ("other", other)):
-        check_count(index, name, least=0, most=len(array) - 1)
-    z, matrix = (
-        to_fractions(array),
-        check_matrix(np.eye(array.shape[1]) if A is None else A, any_A=True),
-    )
-    if len(matrix) != z.shape[1]:
-        raise ParameterError(
-            "A", f"have the size of the tokens, {z.shape[1]}", f"shape {matrix.shape}"
-        )
-    return np.asarray(to_fractions(matrix) @ z[token] * (z[leader] - z[other]))

@@ -24,7 +24,6 @@ MAX_CHECKED = 60_000  # tokens times layers up to which theorems are checked
 MAX_ROWS = 12  # of the table of limit points
 MAX_MEMBERS = 200  # tokens of a limit point that are highlighted
 MAX_SCORES = 12  # bars of the selected token
-MAX_PARTS = 6  # coordinates by which its margin is split
 MAX_MATRIX = 80  # tokens of an attention matrix
 MAX_HULLS = 2000  # tokens whose hulls are drawn
 MAX_CONTROLLED = 500  # tokens for which A is chosen
@@ -433,12 +432,7 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
         return None
     followed = np.flatnonzero(weights == weights.max())
     others = np.setdiff1d(np.arange(visible), followed)
-    next_, parts = int(others[scores[others].argmax()]) if len(others) else -1, []
-    if len(others) and not flow and scene.d <= MAX_PARTS:
-        split = hm.split_margin(
-            Z[[i, followed[0], next_]], token=0, leader=1, other=2, A=scene.A
-        )
-        parts = [float(part) for part in split]
+    next_ = int(others[scores[others].argmax()]) if len(others) else -1
     path = trajectory.drawn[shown : shown + 2, i].astype(np.float64)
     end = (
         path[-1]
@@ -454,7 +448,6 @@ def score_token(scene: Scene, trajectory: Any, shown: int) -> dict[str, Any] | N
         "followed": followed[:MAX_SCORES].tolist(),
         "margin": float(scores[followed[0]] - scores[next_]) if len(others) else None,
         "next": next_,
-        "parts": parts,
         "from": path[0].tolist(),
         "to": end.tolist(),
         "step": float(np.linalg.norm(end - path[0])),

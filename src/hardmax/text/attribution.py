@@ -9,7 +9,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ import numpy as np
 
 from hardmax._display import count
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, FloatArray, IntArray, Progress
+from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.text.columns import replace_text
 from hardmax.text.encoder import VectorText
 from hardmax.text.tokenizer import Place
@@ -225,21 +224,6 @@ def sum_contributions(
         0.0 if len(explanation.logits) == 1 else np.zeros(len(explanation.logits))
     )
     return sum((mark.contribution for mark in marks), start)
-
-
-class MarginSplit(NamedTuple):
-    """Why a word follows `leader` in a head and not `other`, the runner-up, see
-    `Explanation.split_margin`.
-    """
-
-    leader: str
-    other: str
-    parts: AnyArray  # (d,) Fractions
-
-    @property
-    def total(self) -> Fraction:
-        """The margin of the head."""
-        return Fraction(self.parts.sum())
 
 
 @dataclass(frozen=True)

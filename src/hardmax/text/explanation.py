@@ -14,14 +14,12 @@ import numpy as np
 
 from hardmax._display import draw
 from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
-from hardmax._exact import to_fractions
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray, Progress
 from hardmax._validation import is_missing
 from hardmax.draw.pages import Page, card, render
 from hardmax.draw.text_page import view_explanation
 from hardmax.draw.texts import explanation_movie, plot_explanation
-from hardmax.leaders import split_margin
 from hardmax.text import attribution
 from hardmax.text.attribution import (
     Comparison,
@@ -29,7 +27,6 @@ from hardmax.text.attribution import (
     Highlight,
     Leading,
     LeadingWord,
-    MarginSplit,
     Part,
 )
 from hardmax.text.columns import RowText, replace_text
@@ -542,37 +539,6 @@ class Explanation:
             simulate_head(weights, self.ids[known], self.counts[known], h)
             for h in range(weights.heads)
         )
-
-    def split_margin(self, word: str) -> list[MarginSplit | None]:
-        """Return for each head the `leader` that a word follows at layer 0, the best
-        `other` token, and their margin.
-
-        Its `parts` by coordinate, those of ⟨A z_i, z_l - z_j⟩, are exact Fractions that
-        sum to `total`, see `hm.split_margin`. The entry of a head in which the word
-        follows all tokens is None.
-        """
-        names, found = self.words[self.rows].tolist(), list[MarginSplit | None]()
-        if word not in names:
-            raise ParameterError(
-                "word", "be one of `words`", repr(word), did_you_mean(word, names)
-            )
-        i = names.index(word)
-        for run in self.trajectory:
-            z, A, members = run.exact(0), run.rule.matrix, run.sets(0)[i]
-            image = z[i] if A is None else to_fractions(A) @ z[i]
-            others = np.setdiff1d(np.arange(len(z)), members)
-            if len(others):
-                j = int(others[np.argmax(z[others] @ image)])
-                found.append(
-                    MarginSplit(
-                        names[members[0]],
-                        names[j],
-                        split_margin(z, i, int(members[0]), j, A),
-                    )
-                )
-            else:
-                found.append(None)
-        return found
 
     def leave_one_out(self) -> FloatArray:
         """Return the (n,) or (n, classes) decreases of the logit when a token is left

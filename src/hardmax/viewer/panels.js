@@ -57,10 +57,7 @@ export function showToken(p) {
   const sentence = leads
     ? `Token ${scores.token} attends to itself: no token has a larger score.`
     : `Token ${scores.token} attends ${hard ? "" : "most "}to token ${scores.followed.join(" and ")}.`;
-  const parts = scores.parts.map((part, r) => `${signed(part, 3)} (z${"₁₂₃₄₅₆"[r]})`).join(" ");
-  const split = parts && ` = ${parts}`;
-  const next = scores.margin === null ? "" : ` The margin to token ${scores.next} is ${scores.margin.toPrecision(3)}`;
-  const margin = next && `${next}${split}.`;
+  const margin = scores.margin === null ? "" : ` The margin to token ${scores.next} is ${scores.margin.toPrecision(3)}.`;
   const step = ` Its next step has length ${scores.step.toPrecision(3)}.`;
   const flow = p.scene.rule === "sphere" || p.scene.rule === "self-attention";
   fill(
