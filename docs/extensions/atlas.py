@@ -60,7 +60,6 @@ TESTED: dict[
     "The sphere (arXiv 2312.10794, 2411.04990)": [
         ("energy", EXCERPT, "phases_on_the_sphere"),
         ("renyi_displacement", EXCERPT, "renyi_centres"),
-        ("renyi_capture", EXCERPT, "renyi_centres"),
     ],
     "Frank-Wolfe (arXiv 2508.09628)": [
         ("frank_wolfe_targets", FORMAL, "frank_wolfe"),
@@ -210,6 +209,15 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "derived, checked; off by one for some starts",
         "hm.circle_clusters",
         "predictions_on_the_sphere",
+    ),
+    (
+        "At time beta tokens are within 2 beta^{-1/2} of the start of a Renyi centre.",
+        "arXiv 2411.04990",
+        EXCERPT,
+        "causal, time beta for a time of order beta",
+        "checked",
+        "studies/newer_models.py",
+        "renyi_centres",
     ),
     (
         "Causal flow with V = I: almost every start ends at the first token.",

@@ -129,6 +129,6 @@ print(
 # %%
 # What to try
 # -----------
-# The same lattice times 0.1 has no exact ties, as 0.1 is no
-# binary fraction: pass ``Fraction(1, 10)`` to keep them. A tolerance
-# would be another model: it makes ties of what is only close.
+# The same lattice times 0.1 has no exact ties, as 0.1 is no binary fraction: pass
+# ``Fraction(1, 10)`` to keep them. A tolerance would be another model: it makes ties of
+# what is only close.

@@ -32,7 +32,7 @@ boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = (
     frank_wolfe_rate_printed,
     frank_wolfe_rate,
 ) = FRANK_WOLFE
-renyi_displacement, renyi_capture = CAUSAL_SPHERE
+(renyi_displacement,) = CAUSAL_SPHERE
 BY_RULE: dict[type, tuple[Callable[[Any], Verdict], ...]]
 BY_RULE = {Hardmax: STATEMENTS, SelfAttention: SELF_ATTENTION, Sphere: (energy,)}
 BY_RULE |= {FrankWolfe: FRANK_WOLFE}
@@ -104,7 +104,7 @@ __all__ = [
     "check",
     "limit_of",
 ]
-__all__ += ["c0", "c1", "c2", "renyi_capture", "renyi_displacement"]
+__all__ += ["c0", "c1", "c2", "renyi_displacement"]
 __all__ += [
     "frank_wolfe_closed_form",
     "frank_wolfe_rate",

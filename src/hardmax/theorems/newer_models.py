@@ -247,48 +247,10 @@ def renyi_displacement(trajectory: SmoothTrajectory) -> Verdict:
     )
 
 
-@renyi_statement(
-    "Renyi capture",
-    "CHECKED ONLY: at time beta tokens are within 2 beta^{-1/2} of the start of a Renyi"
-    " centre.",
-    f"{RENYI_PAPER}; stated there for a time of order beta",
-    conjecture=True,
-    hypotheses="causal, run until time beta",
-    proof="checked",
-)
-def renyi_capture(trajectory: SmoothTrajectory) -> Verdict:
-    """Measure the largest angle from a token at the first saved time from beta on to a
-    start of a Renyi centre.
-    """
-    x, beta = (
-        unit_rows(trajectory.array[:, trajectory.mask]),
-        float(trajectory.rule.beta),  # type: ignore[attr-defined]
-    )
-    delta, k = SEPARATION * beta**-0.5, int(np.searchsorted(trajectory.saved, beta))
-    if k >= trajectory.reached:
-        end = trajectory.saved[trajectory.reached - 1]
-        return report_not_met(
-            f"the trajectory ends at {end:.3g}, before the time beta = {beta:g}"
-        )
-    centres = x[0, renyi_centres(x[0], delta)]
-    angles = np.arccos(np.clip(x[k] @ centres.T, -1, 1)).min(axis=1)
-    worst, captured = float(angles.max()), float((angles <= delta).mean())
-    reason = (
-        f"{captured:.0%} of the tokens are captured by {len(centres)} centres; the"
-        f" farthest is {format_up(worst, 2)}"
-    )
-    return report(
-        worst <= delta,
-        f"{reason} away.",
-        margin=delta - worst,
-        witness={"token": int(angles.argmax())},
-    )
-
-
 FRANK_WOLFE = (
     frank_wolfe_targets,
     frank_wolfe_closed_form,
     frank_wolfe_rate_printed,
     frank_wolfe_rate,
 )
-CAUSAL_SPHERE = (renyi_displacement, renyi_capture)
+CAUSAL_SPHERE = (renyi_displacement,)

@@ -57,7 +57,8 @@ export function showToken(p) {
   const sentence = leads
     ? `Token ${scores.token} attends to itself: no token has a larger score.`
     : `Token ${scores.token} attends ${hard ? "" : "most "}to token ${scores.followed.join(" and ")}.`;
-  const margin = scores.margin === null ? "" : ` The margin to token ${scores.next} is ${scores.margin.toPrecision(3)}.`;
+  const margin =
+    scores.margin === null ? "" : ` The margin to token ${scores.next} is ${scores.margin.toPrecision(3)}.`;
   const step = ` Its next step has length ${scores.step.toPrecision(3)}.`;
   const flow = p.scene.rule === "sphere" || p.scene.rule === "self-attention";
   fill(
