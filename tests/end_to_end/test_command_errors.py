@@ -9,13 +9,11 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from typer.main import get_command
 
 import hardmax as hm
-from hardmax.cli import removed
 from hardmax.cli.cluster import cluster
 from hardmax.cli.control import control
-from hardmax.cli.main import app, main
+from hardmax.cli.main import main
 from hardmax.cli.simulate import limit, simulate
 
 
@@ -277,21 +275,3 @@ def test_characters_that_a_terminal_cannot_encode_become_question_marks(
     for stream, shown in ((sys.stdout, b"caf?.csv\n"), (sys.stderr, b"'caf?'")):
         stream.flush()
         assert shown in stream.buffer.getvalue()
-
-
-@pytest.mark.parametrize("key", removed.REMOVED)
-def test_a_removed_command_or_option_names_its_replacement(run, key: str) -> None:
-    command, *flags = key.split()
-    kind, name = ("option", flags[0]) if flags else ("command", f"hardmax {command}")
-    expected = (
-        2,
-        "",
-        f"Error: The {kind} `{name}` was removed. {removed.REMOVED[key]}\n",
-    )
-    assert run(*key.split(), "x") == expected
-    assert not flags or run(command, "x", f"{flags[0]}=x") == expected
-    known = get_command(app).commands.get(command)
-    assert (known is not None) == bool(flags)
-    assert known is None or not any(
-        flags[0] in parameter.opts for parameter in known.params
-    )

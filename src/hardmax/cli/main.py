@@ -23,7 +23,6 @@ from hardmax.cli.figures import demo, reproduce
 from hardmax.cli.inspect import inspect
 from hardmax.cli.options import NUMBERS
 from hardmax.cli.predict import predict
-from hardmax.cli.removed import find_removed
 from hardmax.cli.simulate import limit, simulate, verify
 from hardmax.cli.sweep import app as sweep
 from hardmax.cli.train import train
@@ -93,9 +92,6 @@ def about(
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if removed := find_removed(arguments):
-        output.error(InputError(removed))
-        return BAD_INPUT
     return run(app, "hardmax", arguments)
 
 

@@ -19,7 +19,6 @@ from hardmax import draw
 from hardmax._errors import ParameterError, needed_for
 from hardmax.cli import options, output
 from hardmax.cli.options import option
-from hardmax.cli.removed import REMOVED
 from hardmax.scale import SweepTable, sweep
 from hardmax.scale.cells import CELLS
 from hardmax.scale.design import REPEAT, RESERVED
@@ -232,7 +231,9 @@ def run_sweep(
     cell = name if name in CELLS else load_cell(name)
     if context.args:
         must, got = "be options of the command", f"{context.args[0]!r}"
-        raise ParameterError("arguments", must, got, REMOVED["sweep --NAME"])
+        raise ParameterError(
+            "arguments", must, got, "Write parameters of a cell as --set NAME=VALUES."
+        )
     grid = parse_grid(values or [], CELLS[name].defaults if name in CELLS else {})
     # Cells that are drawn at random have independent random numbers, unless repetitions
     # are requested.
