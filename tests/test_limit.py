@@ -17,7 +17,6 @@ import hardmax as hm
 from tests.problems import theory, token_sets
 from tests.problems.oracle import definition, dot, sets_of
 from tests.problems.theory import outcomes
-from tests.test_storage import spoiled
 
 pytestmark = pytest.mark.portable
 
@@ -455,46 +454,18 @@ def test_a_limit_does_not_keep_its_run_alive(monkeypatch):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_files_of_limits(name, tmp_path):
+def test_a_limit_from_its_certificate_is_written_as_json(name):
     limit = RESULTS[name]
-    limit.to_npz(tmp_path / "end.npz")
-    with np.load(tmp_path / "end.npz") as file:
-        assert str(file["status"]) == limit.status
-    again = hm.Limit.from_npz(tmp_path / "end.npz")
-    assert_same(again, limit)
-    with pytest.raises(hm.InputError, match="a file holds rounded numbers"):
-        assert again.exact_points
-    again.to_npz(tmp_path / "again.npz")
-    assert hm.Limit.from_npz(tmp_path / "again.npz") == limit
-    assert pickle.loads(pickle.dumps(again)) == limit
-    slow = hm.Limit.from_npz(
-        spoiled(limit, tmp_path / "end.npz", radius=np.array(np.nan))
-    )
+    if not limit.certified:
+        return
+    again = hm.Limit.from_certificate(limit.certificate())
+    written, expected = (json.loads(one.to_json()) for one in (again, limit))
+    assert written["radius"] is None
+    for entry in ("leaders", "clusters", "points", "tokens", "proofs"):
+        assert written[entry] == expected[entry]
+    assert pickle.loads(pickle.dumps(again)) == again
     with pytest.raises(hm.InputError, match="`radius`"):
-        assert slow.radius
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"clusters": np.full(30, 99)}, "`clusters`"),
-        ({"leaders": np.array([99])}, "must"),
-        ({"layer": np.array(0.5)}, "`layer`"),
-        ({"tokens": np.zeros(3)}, "`tokens`"),
-        ({"points": np.zeros((1, 7))}, "`points`"),
-        ({"start": np.zeros((2, 3))}, "`start`"),
-        ({"weights": np.zeros((30, 99))}, "`weights`"),
-        ({"proofs": np.array("[]")}, "`proofs`"),
-        ({"stats": np.array("{")}, "broken file"),
-        ({"reason": None}, "'reason' is missing"),
-        ({"format": np.array("hardmax-limit-2")}, "A newer version of hardmax"),
-        ({"format": np.array("hardmax-trajectory-1")}, "another kind of archive"),
-    ],
-)
-def test_every_array_of_a_limit_is_checked(changes, message, tmp_path):
-    path = spoiled(RESULTS["theorem 1"], tmp_path / "end.npz", **changes)
-    with pytest.raises(hm.ParameterError, match=message):
-        hm.Limit.from_npz(path)
+        assert again.radius
 
 
 PLATE = [[x, y, -1 + (x != 0) * (y == 0)] for x in (-1, 0, 1) for y in (-1, 0, 1)]

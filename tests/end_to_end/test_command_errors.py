@@ -55,6 +55,7 @@ def test_an_invalid_csv_is_refused_with_the_place(run, text: str, place: str) ->
         ("simulate triangle --alpha big", "`--alpha` must"),
         ("simulate triangle --n 4", "`--n` and `--d` must go with gaussian"),
         ("simulate triangle --out run.doc", "`--out` must end"),
+        ("limit triangle --out end.npz", ".json"),
         ("simulate triangle --layer 2 --out x.csv", "`--layer` must go with"),
         ("simulate triangle --layer 99 --out x.png", "`--layer` must be a saved layer"),
         ("limit triangle --A saddle.csv", "Pass `--any-A`"),

@@ -27,6 +27,7 @@ COLOURS = {
 }  # others are yellow
 EXTRA_LAYERS = 12  # of a movie after the certified layer, to show the convergence
 MAX_LAYERS = 100  # of a movie or page of a limit
+LIMIT_ENDINGS = (*output.PICTURES, ".gif", ".mp4", ".json", ".csv", ".html")
 
 
 @options.with_options
@@ -154,11 +155,11 @@ def limit(
 ) -> None:
     """Compute the limit of every token, with a certificate.
 
-    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), the result (.npz,
-    .json), a table of limits (.csv) or a page (.html). Exit code 1 if the limit is not
+    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), the result (.json),
+    a table of limits (.csv) or a page (.html). Exit code 1 if the limit is not
     certified.
     """
-    files = output.check_files(out, read=run.tokens)
+    files = output.check_files(out, LIMIT_ENDINGS, read=run.tokens)
     output.check_files(
         [certificate] if certificate else [], ENDINGS, name="certificate"
     )

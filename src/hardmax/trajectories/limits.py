@@ -1,6 +1,5 @@
 """`Limit`: where tokens end and how that is proved, and its files."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -23,7 +22,6 @@ from hardmax.polytope import Polytope
 from hardmax.search.dispatch import has_numba
 from hardmax.trajectories import storage
 from hardmax.trajectories.hardmax import leaders_since
-from hardmax.trajectories.storage import check_array, check_indices, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +31,7 @@ MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = (
     10**10,
     10**6,
 )  # for a radius in seconds: products, and tokens in the plane
-STORED = (
+WRITTEN = (
     "status",
     "certified",
     "layer",
@@ -73,28 +71,19 @@ class Comparable:
 
 @dataclass(frozen=True)
 class _StoredLimit:
-    """Weights and radius as a file has them; takes the place of a `LimitSet`."""
+    """Weights and points as a certificate has them; takes the place of a `LimitSet`."""
 
     stored_weights: FloatArray
-    stored_radius: float
-    stored_points: list[Point] | None = None  # exactly, from a certificate
-    stored_rule: dict[str, Any] | None = None  # None in a file without it
+    points: list[Point]
 
     def weights(self) -> "scipy.sparse.csr_array":
-        return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
+        return scipy.sparse.csr_array(self.stored_weights)
 
     def radius(self) -> float:
-        if np.isnan(self.stored_radius):
-            raise InputError(f"`radius` is not in this file. {AGAIN}")
-        return self.stored_radius
+        raise InputError(f"`radius` is not in a certificate. {AGAIN}")
 
     def exact_points(self) -> list[Point]:
-        if self.stored_points is None:
-            raise InputError(
-                "Exact limits must come from a run: a file holds rounded numbers"
-                f" alone. {AGAIN}"
-            )
-        return self.stored_points
+        return self.points
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,7 +245,7 @@ class Limit(Comparable):
     @property
     def has_certificate(self) -> bool:
         """Whether `certificate` returns one: the limit is certified, and does not come
-        from a file.
+        from a certificate.
         """
         return self.certified and isinstance(self._limit_set, LimitSet)
 
@@ -268,7 +257,7 @@ class Limit(Comparable):
         describes the format.
         """
         if not self.has_certificate:
-            got = "A limit from a file" if self.certified else self.status
+            got = "A limit from a certificate" if self.certified else self.status
             raise InputError(
                 f"A certificate needs the certified limit of a run. Got: {got} {AGAIN}"
             )
@@ -286,35 +275,6 @@ class Limit(Comparable):
                 "document", "be a certificate that proves its limits", report.reason
             )
         return _restore_limit(document, report.emerged)
-
-    def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write the attributes to a NumPy archive at `path`; an error leaves no partial
-        file.
-
-        `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a
-        radius that takes minutes.
-        """
-        texts = {
-            "format": FORMAT,
-            "proofs": json.dumps(self.proofs),
-            "stats": json.dumps(self.stats),
-            "rule": json.dumps(self._rule_data()),
-        }
-        storage.write_archive(path, self._arrays() | texts | {"start": self.start})
-
-    @classmethod
-    def from_npz(cls, path: str | PathLike[str]) -> "Limit":
-        """Read an archive of `to_npz`, a file ending in .npz. Runs no code from the
-        file.
-
-        All attributes are those that were written; tensors come back as arrays. `exact`
-        and `exact_points` raise an `InputError`, as a file holds no Fractions, and so
-        does `radius` where it was not computed. A file that is no such archive, is of a
-        later version, or whose arrays contradict each other is a `ParameterError`.
-        """
-        return storage.read_archive(
-            path, "be a limit saved with to_npz", {FORMAT: _read_limit}
-        )
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`: for each token its limit, the index
@@ -340,58 +300,16 @@ class Limit(Comparable):
     def _rule_data(self) -> dict[str, Any] | None:
         """Return the rule as plain data; None if the limit is of a certificate."""
         if isinstance(self._limit_set, _StoredLimit):
-            return self._limit_set.stored_rule
+            return None
         return storage.rule_to_data(self._limit_set.rule)
 
     def _arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of files; the radius is NaN where it would take minutes."""
         arrays = {
             name: np.asarray(to_numpy(getattr(self, name)))
-            for name in (*STORED, "reason")
+            for name in (*WRITTEN, "reason")
         }
         return arrays | {"radius": np.asarray(quick_radius(self))}
-
-
-def _read_limit(file: storage.Arrays) -> Limit:
-    """Return the limit of the arrays of a file, each of which is checked: they are
-    indices of each other.
-    """
-    check_array(file, "tokens", "f", (None, None))
-    n, d = file["tokens"].shape
-    leaders, points = len(file["leaders"]), len(file["points"])
-    check_array(file, "certified", "b", ())
-    check_indices(file, "layer", (), 0, np.iinfo(np.int64).max)
-    floats = {
-        "points": (points, d),
-        "start": (n, d),
-        "weights": (n, leaders),
-        "pace": (),
-        "radius": (),
-    }
-    for name, shape in floats.items():
-        check_array(file, name, "f", shape)
-    check_indices(file, "leaders", (leaders,), 0, n - 1)
-    check_indices(file, "clusters", (n,), -1, points - 1)
-    check_indices(file, "emerged", (leaders,), 0, int(file["layer"]))
-    require(leaders <= points, "`points` must hold those of the leaders")
-    values: dict[str, Any] = {
-        name: json.loads(str(file[name])) for name in ("proofs", "stats")
-    }
-    require(
-        all(isinstance(value, dict) for value in values.values()),
-        "`proofs` and `stats` must be dictionaries",
-    )
-    values |= {
-        name: file[name]
-        for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")
-    }
-    values |= {
-        name: file[name].item() for name in ("certified", "layer", "pace", "reason")
-    }
-    rule = json.loads(str(file["rule"])) if "rule" in file else None
-    require(isinstance(rule, dict | None), "`rule` must be a dictionary")
-    stored = _StoredLimit(file["weights"], float(file["radius"]), stored_rule=rule)
-    return Limit(**values, _limit_set=stored)
 
 
 @any_digits()
@@ -426,12 +344,14 @@ def _restore_limit(document: dict[str, Any], emerged: tuple[int, ...]) -> Limit:
         start=np.array(
             [[float(Fraction(x)) for x in row] for row in document["tokens"]]
         )[labels],
-        _limit_set=_StoredLimit(weights, np.nan, points),
+        _limit_set=_StoredLimit(weights, points),
     )
 
 
 def quick_radius(limit: Limit) -> float:
     """Return `limit.radius` where it takes seconds, else NaN: for files and reports."""
+    if isinstance(limit._limit_set, _StoredLimit):
+        return np.nan
     in_plane = (
         limit.points.shape[1] == 2
         and has_numba()
