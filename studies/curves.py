@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 METHODS = {
     2: ("numpy", "hull", "scan", "FAISS"),
-    3: ("numpy", "kdtree", "scan", "FAISS"),
+    3: ("numpy", "scan", "FAISS"),
     16: ("numpy", "scan", "FAISS"),
     256: ("numpy", "scan", "symmetric", "FAISS"),
 }
@@ -36,9 +36,9 @@ KINDS = ("gaussian", "sphere")
 SIZES = tuple(round(10 ** (k / 2)) for k in range(4, 13))  # 100 to 1,000,000
 MAX_SECONDS = 0.1  # of a run after which a curve ends
 RUNS = 3
-COLOUR_OF = dict(
-    zip(("hull", "scan", "symmetric", "numpy", "kdtree"), COLOURS, strict=False)
-) | {"FAISS": GREY}
+COLOUR_OF = dict(zip(("hull", "scan", "symmetric", "numpy"), COLOURS, strict=False)) | {
+    "FAISS": GREY
+}
 ALPHAS, SEEDS = (0.1, 0.5, 2), 10
 DECIDED_SIZES = {
     2: (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000),

@@ -46,7 +46,6 @@ SEARCHES = (
     "plane_gaussian",
     "plane_circle",
     "space_gaussian",
-    "space_sphere",
     "d16_gaussian_large",
 )
 SEARCHES += ("d16_sphere_large", "d128_gaussian_large", "d128_sphere", "d768_gaussian")

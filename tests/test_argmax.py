@@ -103,10 +103,7 @@ EYE = np.eye(6)
     [
         ("fast", hm.Hardmax(1)),
         ("symmetric", hm.Hardmax(1, np.eye(6) + 1)),
-        *(
-            (kernel, hm.Hardmax(1, causal=True))
-            for kernel in ("symmetric", "hull", "kdtree")
-        ),
+        *((kernel, hm.Hardmax(1, causal=True)) for kernel in ("symmetric", "hull")),
         ("numpy", hm.Hardmax(1, exact=True)),
         *(
             ("numpy", rule)

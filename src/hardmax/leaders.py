@@ -7,6 +7,7 @@ import numpy as np
 from hardmax._errors import ParameterTypeError
 from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
+from hardmax._validation import check_count
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 

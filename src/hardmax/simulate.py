@@ -152,7 +152,7 @@ def simulate(
     kernel : str
         For `Hardmax`, by itself or as a head with coordinates of its own: how the
         largest products are found. "auto" takes the fastest; "numpy" (the definition),
-        "hull", "kdtree", "scan" and "symmetric" name one. The sets are the same;
+        "hull", "scan" and "symmetric" name one. The sets are the same;
         `stats["kernel"]` has the one used, and `stats["why"]` the reason. Token sets of
         a batch go in one pass where they have no ties, with "auto" and "scan";
         `stats["sets_in_one_pass"]` counts them.

@@ -549,7 +549,7 @@ def argmax_sets(
     keys : (m, d) or (batch, m, d) array or tensor, optional
         Rows k_j. Default: the queries.
     kernel : str
-        For one token set "auto", "numpy", "hull", "kdtree", "scan" or "symmetric"; for
+        For one token set "auto", "numpy", "hull", "scan" or "symmetric"; for
         a batch "auto".
     margins : bool
         Whether to return margins, too.

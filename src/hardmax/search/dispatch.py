@@ -31,10 +31,6 @@ KERNELS = {
         "d = 2: convex hull, and a binary search by angle; for prefixes of the keys, a"
         " hull that grows"
     ),
-    "kdtree": (
-        "SciPy's k-d tree, for few dimensions and tokens nearly equally far from their"
-        " centre"
-    ),
     "scan": (
         "any d: float32 products in registers, from the keys that are farthest from"
         " their centre on"
@@ -128,7 +124,7 @@ def check_kernel(kernel: str) -> str:
     if not is_one_of(kernel, KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ParameterError("kernel", f"be one of {names}", shortened(kernel))
-    if kernel not in ("auto", "numpy", "kdtree") and not has_numba():
+    if kernel not in ("auto", "numpy") and not has_numba():
         raise MissingExtra(f'`kernel="{kernel}"`', "numba", "fast")
     return kernel
 
@@ -292,10 +288,6 @@ class Search:
                 from hardmax.search import growing
 
                 sets = growing.near_maxima(queries, keys, slack, seen)
-        elif name == "kdtree":
-            from hardmax.search import kdtree
-
-            sets = kdtree.near_maxima(queries, keys, slack)
         elif name == "symmetric" and seen is None and np.array_equal(queries, keys):
             from hardmax.search import symmetric
 
@@ -327,7 +319,7 @@ class Search:
             and name != "scan"
             and not use_compiled("scan", len(queries) * len(keys))
         )
-        if numpy_pays or not has_numba():
+        if numpy_pays:
             self.ran["numpy"] += len(queries)
             return reference.near_maxima(queries, keys, slack, seen, MAX_MEMBERS)[0]
         from hardmax.search import scan
@@ -344,7 +336,7 @@ class Search:
             self.why = "A mask needs all products."
             return "numpy"
         if self.kernel != "auto":
-            return self._check_shape(d, limited)
+            return self._check_shape(d)
         if self.gaps and (limited or d > MAX_GAPS_D or products < MIN_GAPS):
             self.why = (
                 "NumPy finds all products before compiled code has searched several"
@@ -352,9 +344,6 @@ class Search:
             )
             return "numpy"
         fastest = self._fastest(queries, keys, limited)
-        if fastest == "kdtree":
-            self.why = self.why if self.ran else "SciPy's tree needs no compiled code."
-            return fastest
         for name in dict.fromkeys(
             [fastest, "scan"]
         ):  # "scan" may be loaded where the fastest is not
@@ -378,19 +367,10 @@ class Search:
             return "scan"
         if d >= MIN_SYMMETRIC_D and n * d >= MIN_SYMMETRIC and not self._is_clustered:
             return "symmetric"
-        if d > MIN_SYMMETRIC_D or len(queries) * n < LOADING:
-            return "scan"
-        from hardmax.search import kdtree
+        return "scan"
 
-        return "kdtree" if kdtree.pays(queries, keys) else "scan"
-
-    def _check_shape(self, d: int, limited: bool) -> str:
+    def _check_shape(self, d: int) -> str:
         """Return the kernel that is named; raise an error where it does not fit."""
-        if self.kernel == "kdtree" and limited:
-            must = "have `causal=False`: it has no order of the tokens"
-            raise ParameterError(
-                'kernel="kdtree"', must, "causal=True", 'Use `kernel="auto"`.'
-            )
         if self.kernel == "hull" and d != 2:
             must = "have tokens in two dimensions"
             raise ParameterError(
