@@ -240,7 +240,6 @@ SCENES = [
     {"rule": "hardmax", "alpha": 0.3, "A": [[2, 1], [1, 2]], "layers": 7},
     {"rule": "hardmax", "causal": True},
     {"rule": "softmax", "alpha": 1.7, "temperature": 0.25, "causal": True},
-    {"rule": "localmax", "eps": 0.35, "alpha": 3, "A": [[2, 1], [1, 2]]},
     *({"rule": "frank-wolfe", "alpha": k / 7} for k in range(1, 15)),
     {"rule": "frank-wolfe", "alpha": 0.001, "A": [[2, 1], [1, 2]]},
     {"rule": "self-attention", "V": [[1, 0.5], [0, 1]], "time": 2.5},

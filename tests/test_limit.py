@@ -315,11 +315,10 @@ def test_a_rule_without_limits_is_answered_with_those_that_have_them():
     for rule in (hm.SelfAttention(), hm.Softmax(1), hm.FrankWolfe, "hardmax"):
         with pytest.raises(hm.ParameterTypeError) as refused:
             hm.limit([[1.0]], rule)
-        for name in ("Hardmax", "FrankWolfe", "Localmax"):
-            assert name in refused.value.must
+        assert "Hardmax" in refused.value.must
     with pytest.raises(hm.ParameterTypeError) as refused:
         hm.CausalLimit(hm.FrankWolfe())
-    assert "Localmax" not in refused.value.must
+    assert "Hardmax" in refused.value.must
 
 
 def test_outside_the_hypotheses_nothing_is_promised():

@@ -455,7 +455,6 @@ FURTHER = {
     "method": each(partial(run, times=1), "method", *NO_TEXTS),
     "kind": each(hm.Normalize, "kind", *NO_TEXTS),
     "normalize": each(SOFTMAX, "normalize", 10**5000, ["rms"], DATES),
-    "scheme": each(hm.NormalizedAttention, "scheme", *NO_TEXTS),
     "prefer": each(lead, "prefer", *NO_TEXTS),
     "name": [
         *each(hm.configuration, "name", *NO_TEXTS),
@@ -512,7 +511,6 @@ FURTHER = {
     "points": each(CELLS.contain, "points", *NO_ARRAYS, 5, [1, 2], [[1, 2, 3]], None),
     "token": [
         *each(partial(CELLS.polygon, radius=1), "token", 2, 10**5000, *NO_COUNTS),
-        partial(hm.split_margin, GOOD, token=10**5000, leader=0, other=1),
     ],
     "radius": each(
         partial(CELLS.polygon, 0), "radius", 0, np.inf, HUGE, EYE, *NO_NUMBERS, -1
@@ -564,8 +562,6 @@ FURTHER = {
         *each(partial(hm.temperature.certify, GOOD, layers=2), "rule", 10**5000),
         *each(limit, "rule", hm.SelfAttention(), hm.Hardmax, None, 10**5000),
     ],
-    "labels": each(partial(hm.construct_classifier, [[[0, 1]]]), "labels", SPARSE),
-    "sequences": [lambda: hm.construct_classifier(SPARSE, "a")],
     "A": each(partial(hm.Hardmax, 1), "A", *NO_ARRAYS),
     "B": each(hm.FrankWolfe, "B", *NO_ARRAYS),
     "V": each(FLOW, "V", *NO_ARRAYS),
