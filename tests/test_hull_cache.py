@@ -2,6 +2,12 @@
 in rational arithmetic.
 """
 
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
 import time
 from fractions import Fraction
 
@@ -340,3 +346,191 @@ def test_wrong_input_is_named():
     with pytest.raises(hm.InputError, match="evict"):
         cache.evict(1)
     assert len(cache) == 1
+
+
+def check_against_new(cache, keys, values):
+    """Compare a cache with a new one of the same keys."""
+    new = HullCache(ties=cache.ties)
+    new.append(keys, values)
+    queries = np.random.default_rng(5).normal(size=(50, 2))
+    queries = np.concatenate([queries, [[0, 0], [1, 0], [0, -1]]])
+    assert len(cache) == len(keys)
+    assert cache.sets(queries) == new.sets(queries)
+    np.testing.assert_allclose(cache.query(queries), new.query(queries), atol=1e-9)
+
+
+@pytest.mark.parametrize("number", [2, 6])
+def test_threads_may_use_one_cache(number):
+    cache, failed = HullCache(), []
+    rng = np.random.default_rng(0)
+    keys = rng.integers(-40, 40, (number, 60, 50, 2))
+    cache.append(keys[0, 0], keys[0, 0])
+
+    def use(own):
+        try:
+            for some in own:
+                cache.append(some, some)
+                out = cache.query(some)
+                # the best product is the same for all keys of a set
+                assert (np.einsum("ij,ij->i", some, out - some) >= 0).all()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=use, args=(own,)) for own in keys]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(cache) == (number * 60 + 1) * 50
+    everything = cache._history()[0][0]
+    found = np.unique(everything, axis=0, return_counts=True)
+    expected = np.unique(
+        np.concatenate([keys[0, 0], keys.reshape(-1, 2)]), axis=0, return_counts=True
+    )
+    assert all(map(np.array_equal, found, expected))
+    check_against_new(cache, everything, everything)
+
+
+INTERRUPTED = """
+import signal
+import time
+import numpy as np
+from hardmax import HullCache
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+rng = np.random.default_rng(0)
+heads = 8
+first = rng.normal(size=(heads, 1000, 2))
+cache = HullCache()
+cache.append(first, first)
+many = rng.normal(size=(heads, 200_000, 2))
+interrupted = 0
+for delay in (0.002, 0.01, 0.02, 0.03, 0.05, 0.08):
+    signal.setitimer(signal.ITIMER_REAL, delay)
+    try:
+        cache.append(many, many)
+        assert False, "the append was faster than the signal"
+    except KeyboardInterrupt:
+        interrupted += 1
+    assert len(cache) == 1000
+    cache.query(rng.normal(size=(heads, 300, 2)))
+for some in np.split(many[:, :20_000], 40, axis=1):
+    cache.append(some, some)
+new = HullCache()
+every = np.concatenate([first, many[:, :20_000]], axis=1)
+new.append(every, every)
+queries = rng.normal(size=(heads, 100, 2))
+assert len(cache) == 21_000
+assert cache.sets(queries) == new.sets(queries)
+assert np.array_equal(cache.query(queries), new.query(queries))
+print("interrupted", interrupted)
+"""
+
+OUT_OF_MEMORY = """
+import resource
+import numpy as np
+from hardmax import HullCache
+
+rng = np.random.default_rng(0)
+cache = HullCache()
+keys = rng.normal(size=(64, 2))
+cache.append(keys, keys)
+cache.query(keys)
+more = rng.normal(size=(30_000, 2))
+values = np.ones((30_000, 200))
+small = HullCache()
+small.append(more[:64], values[:64])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20), hard))
+failed = 0
+for _ in range(3):
+    try:
+        small.append(more, values)
+    except MemoryError:
+        failed += 1
+    assert len(small) == 64
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+for some in np.split(more[:3000], 30):
+    small.append(some, values[:100])
+assert len(small) == 3064
+new = HullCache()
+new.append(np.concatenate([more[:64], more[:3000]]), np.ones((3064, 200)))
+queries = rng.normal(size=(100, 2))
+assert small.sets(queries) == new.sets(queries)
+print("failed", failed)
+"""
+
+
+def run_alone(script):
+    """Run a script in a process of its own, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"NUMBA_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs signals of POSIX")
+def test_an_interrupted_append_changes_nothing():
+    pytest.importorskip("numba")
+    assert run_alone(INTERRUPTED) == ["interrupted", "6"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory")
+def test_an_append_without_memory_changes_nothing():
+    pytest.importorskip("numba")
+    assert run_alone(OUT_OF_MEMORY) == ["failed", "3"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "name"), [(1, "_compute"), (Fraction(1, 3), "_means")]
+)
+def test_any_error_restores_the_cache(factor, name, monkeypatch):
+    """Also one after new keys that need rational arithmetic have been stored."""
+    pytest.importorskip("numba")
+    keys = np.arange(12).reshape(6, 2) % 5
+    cache = HullCache()
+    cache.append(keys, keys)
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(HullCache, name, fail)
+        with pytest.raises(MemoryError):
+            cache.attend(keys * factor, keys * factor, keys)
+    check_against_new(cache, keys, keys)
+    assert cache.query(keys).dtype == float
+
+
+def test_copies_are_independent():
+    keys = np.random.default_rng(2).normal(size=(40, 2))
+    cache = HullCache(ties="latest")
+    cache.append(keys[:20], keys[:20])
+    copies = copy.copy(cache), copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))
+    cache.append(-keys[20:], keys[20:])
+    for one in copies:
+        one.append(keys[20:], keys[20:])
+        check_against_new(one, keys, keys)
+
+
+@pytest.mark.parametrize("large", [1.5e308, -1e308])
+@pytest.mark.parametrize("ties", TIES)
+def test_means_of_large_values_do_not_overflow(ties, large):
+    cache = HullCache(ties=ties)
+    cache.append([[1, 0], [1, 0], [0, 1]], [[large], [large], [1.0]])
+    assert cache.query([[1, 0]]).tolist() == [[large]]
+    every = cache.query([[0, 0]])[0, 0]
+    expected = {"mean": 2 * (large / 3), "latest": 1.0, "first": large}[ties]
+    assert every == pytest.approx(expected, rel=1e-15)
+    cache.append([[1, 0]], [[5e-324]])
+    assert np.isfinite(cache.query([[1, 0]])).all()

@@ -177,7 +177,7 @@ def test_rows_that_int16_cannot_decide_go_to_the_scan(monkeypatch):
 def test_the_lists_of_all_threads_fit_into_their_memory(monkeypatch):
     tokens = np.random.default_rng(0).normal(size=(700, 16))
     expected, used = argmax_sets(tokens, kernel="numpy"), []
-    monkeypatch.setattr(symmetric.numba, "get_num_threads", lambda: 64)
+    monkeypatch.setattr(symmetric, "max_threads", lambda: 64)
     original = symmetric._decide
     monkeypatch.setattr(
         symmetric,

@@ -2,6 +2,10 @@
 gradient.
 """
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -64,3 +68,82 @@ def test_everything_that_takes_a_trajectory_takes_this_one(tmp_path):
         hm.Trajectory.from_npz(tmp_path / "run.npz").tokens, trajectory.tokens.numpy()
     )
     assert hm.limit(tensor, RULE).to_json() == hm.limit(TOKENS, RULE).to_json()
+
+
+ONE_THREAD = """
+import os
+import time
+import torch
+import hardmax as hm
+from hardmax.search import dispatch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16)
+)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+tokens = torch.randn(8, 32, 16)
+
+
+class Tokens(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(tokens)
+
+    def __getitem__(self, i):
+        large = torch.randn(300, 64)  # beyond the size from which threads are used
+        assert hm.hardmax_attention(large, large, large).isfinite().all()
+        return tokens[i]
+
+
+def train(steps):
+    start = time.process_time()
+    for _ in range(steps):
+        q = model(tokens)
+        out = hm.hardmax_attention(q, q, q, gradient="straight-through")
+        loss = (out - tokens).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return (time.process_time() - start) / steps
+
+
+def count_threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+train(5)
+before = train(50)
+threads = count_threads()
+dispatch.is_loaded = lambda kernel: True  # no NumPy from now on
+large = torch.randn(64, 200, 16)
+hm.hardmax_attention(large, large, large)  # compiles, and would use several threads
+train(5)
+after = train(500)
+assert count_threads() == threads, (count_threads(), threads)
+assert after < 5 * before + 0.01, (after, before)
+loader = torch.utils.data.DataLoader(Tokens(), batch_size=4, num_workers=2)
+for _ in range(2):
+    assert sum(map(len, loader)) == 8
+train(5)
+assert train(50) < 5 * before + 0.01
+assert count_threads() == threads
+print("same")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_compiled_code_starts_no_threads_beside_those_of_torch():
+    """A pool that OpenMP starts spins, and slows down all operations of torch."""
+    pytest.importorskip("numba")
+    environment = {
+        name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name
+    } | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
+    del environment["NUMBA_THREADING_LAYER"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ONE_THREAD],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.stdout == "same\n", done.stderr[-2000:]

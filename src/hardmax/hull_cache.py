@@ -3,10 +3,13 @@ another, a cache for decoding.
 """
 
 import math
+import threading
 import zipfile
+from collections.abc import Callable
 from fractions import Fraction
+from functools import wraps
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,9 +30,41 @@ TIES = ("mean", "latest", "first")
 RANGE = (
     2.0**400
 )  # sizes of coordinates, and of their inverses, for which compiled comparisons are exact
+MAX_MEAN = 2.0**960  # size of values whose sum over 2^63 keys is finite
 MIN_ROOM = 64  # keys
 WORK = 1000.0  # multiplications that take as long as a key or a query
 NOTHING = np.empty(0, np.intp)
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _whole_or_not_at_all(
+    method: Callable[Concatenate["HullCache", Given], Result],
+) -> Callable[Concatenate["HullCache", Given], Result]:
+    """Run a method alone, and restore the cache where it raises an exception.
+
+    The heads are set again only when the method has returned: after an exception, also
+    one from a signal, compiled code may have changed a part of them, or may still run
+    in other threads. The next call computes new ones from the keys.
+    """
+
+    @wraps(method)
+    def run(self: "HullCache", *given: Given.args, **options: Given.kwargs) -> Result:
+        with self._lock:
+            parts = self._parts
+            count = len(parts)
+            before = self._leading, self._is_exact, self._length
+            try:
+                result = method(self, *given, **options)
+            except BaseException:
+                self._heads = None
+                self._leading, self._is_exact, self._length = before
+                del parts[count:]
+                self._parts = parts
+                raise
+            return result
+
+    return run
 
 
 class HullCache:
@@ -45,7 +80,8 @@ class HullCache:
     Without numba, and once a key or value is a number that float64 cannot hold or a key
     is beyond 2^-400 and 2^400 in size, NumPy computes all products, and rational
     arithmetic those that are close. The same holds for a query with such numbers, for
-    itself alone. A call that raises an error changes nothing.
+    itself alone, and for means of values beyond 2^960. A call that raises an error, or
+    is interrupted, changes nothing. Calls of several threads run one after another.
 
     Parameters
     ----------
@@ -79,7 +115,21 @@ class HullCache:
         self._parts: list[
             tuple[AnyArray, AnyArray]
         ] = []  # keys (heads, m, 2) and values (heads, m, dv)
-        self._length = self._room = 0
+        self._length = 0
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs: its heads are computed again."""
+        with self._lock:
+            return self.__dict__ | {
+                "_parts": list(self._parts),
+                "_heads": None,
+                "_lock": None,
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return self._length
@@ -92,6 +142,7 @@ class HullCache:
         )
         return f"HullCache(ties={self.ties!r}): {count(len(self), 'key')}{heads}"
 
+    @_whole_or_not_at_all
     def append(self, keys: Array, values: Array) -> None:
         """Append keys and their values.
 
@@ -106,6 +157,7 @@ class HullCache:
         K, V, self._leading = self._check(keys, values)
         self._step(K, V, K[:, :0])
 
+    @_whole_or_not_at_all
     def query(self, queries: Array) -> Array:
         """Return the outputs of queries.
 
@@ -123,6 +175,7 @@ class HullCache:
         Q = self._check_queries(queries, self._leading or ())
         return self._attend(*self._nothing, Q, queries)
 
+    @_whole_or_not_at_all
     def attend(self, queries: Array, keys: Array, values: Array) -> Array:
         """Append each key, and answer the query of the same index: causal attention,
         after the keys so far.
@@ -147,6 +200,7 @@ class HullCache:
         self._leading = leading
         return self._attend(K, V, Q, queries, seen)
 
+    @_whole_or_not_at_all
     def sets(self, queries: Array) -> Sets:
         """Return C of each query, as indices of keys in the order of their arrival;
         head after head.
@@ -179,6 +233,7 @@ class HullCache:
             f" `evict({number!r})`. {advice}"
         )
 
+    @_whole_or_not_at_all
     def save(self, path: str | PathLike[str]) -> None:
         """Write keys and values to a file that ends in .npz, for `HullCache.load`; an
         older one is replaced.
@@ -258,29 +313,42 @@ class HullCache:
         are left to the reference.
         """
         self._is_exact |= V.dtype == object or not _fits(K).all()
+        if self.ties == "mean" and not self._is_exact:
+            self._is_exact = bool((np.abs(V) > MAX_MEAN).any())
         out = np.empty((*Q.shape[:2], V.shape[2]))
         if not self._is_exact:
-            from hardmax.search import hull_heads
-
-            if self._heads is None or len(self) + K.shape[1] > self._room:
-                self._room = max(2 * self._room, len(self) + K.shape[1], MIN_ROOM)
-                self._heads = hull_heads.new_heads(len(K), self._room, V.shape[2])
-                if self._parts:
-                    self._compute(
-                        *self._history(), K[:, :0], V[:, :0], NOTHING, NOTHING
-                    )
-            self._compute(K, V, Q, out, starts, members)
+            heads = self._heads
+            self._heads = None  # until this step is done
+            if heads is None or len(self) + K.shape[1] > heads.keys.shape[1]:
+                heads = self._grow(heads, K, V)
+            self._compute(heads, K, V, Q, out, starts, members)
+            self._heads = heads
         if K.shape[1] or not self._parts:
             self._parts.append((K, V))
             self._length += K.shape[1]
         return out
 
-    def _compute(self, *arrays: AnyArray) -> None:
+    def _grow(self, heads: "Heads | None", K: AnyArray, V: AnyArray) -> "Heads":
+        """Return heads of the keys so far, with room for K, and for twice as many as
+        before.
+        """
+        from hardmax.search.hull_heads import new_heads
+
+        room = max(len(self) + K.shape[1], MIN_ROOM)
+        if heads is not None:
+            room = max(room, 2 * heads.keys.shape[1])
+        larger = new_heads(len(K), room, V.shape[2])
+        if self._parts:
+            self._compute(
+                larger, *self._history(), K[:, :0], V[:, :0], NOTHING, NOTHING
+            )
+        return larger
+
+    def _compute(self, heads: "Heads", *arrays: AnyArray) -> None:
         from hardmax.search.hull_heads import step
         from hardmax.search.threads import share
 
-        heads, rule, number = self._heads, TIES.index(self.ties), len(arrays[0])
-        assert heads is not None
+        rule, number = TIES.index(self.ties), len(arrays[0])
         work = WORK * number * (arrays[0].shape[1] + arrays[2].shape[1])
         share(
             lambda some: step(
@@ -342,10 +410,7 @@ class HullCache:
             self.ties
         ]
         rows = [values[i // n][members[place]] for i, members in enumerate(sets)]
-        means = [
-            row.sum(axis=0) / (Fraction(len(row)) if row.dtype == object else len(row))
-            for row in rows
-        ]
+        means = [_mean(row) for row in rows]
         return np.array(means).reshape(len(values), n, self._dv)
 
     def _check(
@@ -406,6 +471,20 @@ def _numbers(given: Array, name: str) -> AnyArray:
         _validation.as_array(given, name, "have rows of equal length"), name
     )
     return array if array.dtype == object else np.array(array, np.float64, order="C")
+
+
+def _mean(rows: AnyArray) -> AnyArray:
+    """Return the mean of rows, also where the sum of floats would overflow."""
+    if rows.dtype == object:
+        return np.asarray(rows.sum(axis=0) / Fraction(len(rows)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = rows.sum(axis=0) / len(rows)
+    large = ~np.isfinite(mean)
+    if large.any():
+        halvings = len(rows).bit_length()
+        halves = np.ldexp(rows[:, large], -halvings)
+        mean[large] = np.ldexp(halves.sum(axis=0) / len(rows), halvings)
+    return np.asarray(mean)
 
 
 def _fits(array: AnyArray) -> BoolArray:

@@ -18,7 +18,6 @@ whether that is so for many of them, which decides about time alone.
 from functools import partial
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba import njit
 
@@ -33,7 +32,7 @@ from hardmax.search.simd import (
     products_above,
     tile_maxima,
 )
-from hardmax.search.threads import Output, collect_sets, entry, share
+from hardmax.search.threads import Output, collect_sets, entry, max_threads, share
 
 # of a token in units: coordinates stay below 2^15, and products below 2^30 and some
 MAX_LENGTH = 32_000
@@ -91,9 +90,7 @@ def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
     if packed is None:
         return left_out
     count, effort = len(packed.reach), 0.5 * n * n * d
-    threads = max(
-        1, min(numba.get_num_threads(), MAX_BYTES // (count * LANES * KEPT * 8))
-    )
+    threads = max(1, min(max_threads(), MAX_BYTES // (count * LANES * KEPT * 8)))
     lists = threads, count * LANES, KEPT
     best = Best(np.full(lists, LOWEST, np.int32), np.zeros(lists, np.int32))
     free = [Best(*parts) for parts in zip(*best, strict=True)]

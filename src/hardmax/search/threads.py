@@ -110,14 +110,27 @@ def _load_openmp() -> Callable[..., None] | None:
     return cast(Callable[..., None], parallel)
 
 
+def max_threads() -> int:
+    """Return in how many threads compiled code may run.
+
+    `numba.get_num_threads` would start a pool of OpenMP, which is not used here, and
+    which slows down all operations of torch.
+    """
+    threads = int(numba.config.NUMBA_NUM_THREADS)
+    torch = sys.modules.get("torch")
+    # absent while another thread imports torch
+    torch_threads = getattr(torch, "get_num_threads", None)
+    return threads if torch_threads is None else min(threads, torch_threads())
+
+
 def share(
     work: Callable[[IntArray], None],
     tasks: int,
     effort: float,
-    max_threads: int | None = None,
+    most_threads: int | None = None,
 ) -> None:
-    """Call `work` with arrays of task numbers, in as many threads as numba would use,
-    each taking more when done.
+    """Call `work` with arrays of task numbers, in at most `max_threads()` threads, each
+    taking more when done.
 
     `effort` is the number of multiplications. Threads of Python start in less time than
     this takes and survive a fork; those of `threading` would wait for one another until
@@ -125,9 +138,7 @@ def share(
     """
     parallel = _find_openmp() if effort > MIN_OPENMP else None
     least = MIN_OPENMP if parallel else MIN_PARALLEL
-    threads = (
-        min(numba.get_num_threads(), max_threads or tasks) if effort > least else 1
-    )
+    threads = min(max_threads(), most_threads or tasks) if effort > least else 1
     parts = min(
         tasks,
         1
@@ -149,6 +160,7 @@ def share(
                 work(some)
         except BaseException as error:  # a thread would only print it
             failed.append(error)
+            left.clear()
 
     def run_and_release(lock: LockType) -> None:
         run()
@@ -168,8 +180,12 @@ def share(
             lock.release()
             break
     run()
-    for lock in locks:
-        lock.acquire()
+    try:
+        for lock in locks:
+            lock.acquire()
+    except BaseException:  # a signal: others end after their part
+        left.clear()
+        raise
     if failed:
         raise failed[0]
 
