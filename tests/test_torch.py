@@ -70,6 +70,33 @@ def test_everything_that_takes_a_trajectory_takes_this_one(tmp_path):
     assert hm.limit(tensor, RULE).to_json() == hm.limit(TOKENS, RULE).to_json()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z: hm.limit(z, RULE),
+        lambda z: hm.limit(z[None], RULE),
+        lambda z: hm.limit(z, hm.Hardmax(1, exact=True)),
+        lambda z: hm.simulate(z, RULE, layers=1),
+        lambda z: hm.simulate(z[None], RULE, layers=1),
+        hm.argmax_sets,
+        lambda z: hm.argmax_sets(z[None]),
+        lambda z: hm.HullCache().append(z, z),
+        lambda z: hm.hardmax_attention(*[torch.tensor(z)] * 3),
+        lambda z: hm.hardmax_layers(torch.tensor(z[None]), torch.ones(1), 1),
+    ],
+)
+def test_flushed_subnormals_are_refused(call):
+    tokens = np.array([[5e-324, 0.0], [1e-323, 0.0], [0.0, 5e-324]])
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor does not flush subnormal numbers")
+    try:
+        with pytest.raises(hm.InputError, match="set_flush_denormal"):
+            call(tokens)
+    finally:
+        torch.set_flush_denormal(False)
+    call(tokens)
+
+
 ONE_THREAD = """
 import os
 import time

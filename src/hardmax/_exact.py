@@ -12,11 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import InputError
 from hardmax._types import AnyArray, FloatArray, Row
 
 UNIT = 2.0**-53  # rounding of one float64 operation, relative
 TINY = 2.0**-1022  # and absolute, below the smallest normal number
+LEAST = 5e-324  # the smallest positive number
 MAX_ELIMINATION_BITS = 1 << 13  # bits of an integer times dimensions, in an elimination
+
+
+def check_subnormals() -> None:
+    """Raise an error if this thread counts numbers below `TINY` as 0."""
+    if LEAST * 1.0 == 0.0:
+        raise InputError(
+            "Exact sets need floating-point numbers below 2.2e-308. This thread replaces"
+            " them by 0, for example after `torch.set_flush_denormal(True)`. Call"
+            " `torch.set_flush_denormal(False)`."
+        )
 
 
 def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:

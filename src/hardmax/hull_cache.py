@@ -16,7 +16,7 @@ import numpy as np
 from hardmax import _validation
 from hardmax._display import count
 from hardmax._errors import InputError, ParameterError
-from hardmax._exact import to_fractions
+from hardmax._exact import check_subnormals, to_fractions
 from hardmax._files import check_ending, written_whole
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import Metric, Points, exact_sets
@@ -467,6 +467,7 @@ def _numbers(given: Array, name: str) -> AnyArray:
     """Return a copy as float64, or as Fractions where float64 could not hold the
     numbers.
     """
+    check_subnormals()
     array = _validation.exact_numbers(
         _validation.as_array(given, name, "have rows of equal length"), name
     )

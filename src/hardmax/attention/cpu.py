@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hardmax._errors import ParameterError
+from hardmax._exact import check_subnormals
 from hardmax._types import AnyArray, IntArray
 from hardmax.exact.argmax import exact_sets_of_batch
 from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
@@ -25,6 +26,7 @@ def attend(
     Batch elements in which each query has a single argmax, which are nearly all, take
     one compiled pass.
     """
+    check_subnormals()
     batch, n, _ = q.shape
     out, found = (
         torch.empty(batch, n, v.shape[2], dtype=_wide(v)),

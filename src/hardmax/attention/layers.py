@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hardmax._errors import ParameterError
+from hardmax._exact import check_subnormals
 from hardmax._types import AnyArray
 from hardmax._validation import check_count
 from hardmax.attention.cpu import as_array
@@ -72,6 +73,8 @@ def hardmax_layers(
     """
     _check(z, alpha, A, counts)
     count = check_count(count, "count", least=0)
+    if not z.is_cuda:
+        check_subnormals()
     if not z.shape[1]:
         return z
     tokens, form = _widened(z), None if A is None else _widened(A)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax._errors import ParameterError
-from hardmax._exact import TINY, UNIT, over_one_denominator
+from hardmax._exact import TINY, UNIT, check_subnormals, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row, Seen
 from hardmax._validation import as_array, check_flag, exact_numbers
 from hardmax.exact.comparison import ExactRows, compare_exactly
@@ -395,6 +395,7 @@ def exact_sets_of_batch(
     `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees
     only the keys 0 to i. Row b * n + i holds keys of batch element b.
     """
+    check_subnormals()
     if queries.shape[2] == 1 and not causal:
         return _sets_on_line(queries, keys, mask)
     near, decided = near_maxima_of_batch(queries, keys, None, mask, causal)
@@ -580,6 +581,7 @@ def argmax_sets(
     >>> hm.argmax_sets([[1.0, 1.0]], [[1.0, 1.0], [0.5, 0.0], [2.0, 0.0]], margins=True)[1].round(3)
     array([1.5])
     """
+    check_subnormals()
     kernel = check_kernel(kernel)
     margins = check_flag(margins, "margins")
     Q, K = _check(queries, keys)

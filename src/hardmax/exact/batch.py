@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._exact import check_subnormals
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import slack_of
 from hardmax.exact.arithmetic import History, next_layer
@@ -58,6 +59,7 @@ class Batch:
     def __init__(
         self, rule: "Hardmax", batch: AnyArray, real: BoolArray, kernel: str = "auto"
     ) -> None:
+        check_subnormals()
         self._rule, self.real, self.layer, self.error = rule, real, 0, 0.0
         first = np.take_along_axis(
             batch, real.argmax(axis=1)[:, None, None], axis=1

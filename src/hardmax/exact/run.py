@@ -20,7 +20,7 @@ import scipy  # whose parts load when they are used
 
 from hardmax._display import count
 from hardmax._errors import ParameterError
-from hardmax._exact import as_floats
+from hardmax._exact import as_floats, check_subnormals
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Row
 from hardmax.exact.arithmetic import Adaptive, Rational
 from hardmax.exact.certificates import Frozen, Point, certify
@@ -75,6 +75,7 @@ class Run:
         mask: BoolArray | None = None,
         prefix: "Run | None" = None,
     ) -> None:
+        check_subnormals()
         if kernel != "auto" and rule.exact:
             must = 'be "auto" with `exact=True`, which multiplies integers'
             raise ParameterError("kernel", must, f"{kernel!r}", "Leave it out.")
