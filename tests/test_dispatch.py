@@ -294,7 +294,7 @@ for d in (2, 3):
 for d, number in ((2, torch.float64), (2, torch.float32), (3, torch.float32), (8, torch.float32), (8, torch.float64)):
     z = torch.randn(4, 50, d, dtype=number, requires_grad=True)
     for mask in (None, torch.rand(4, 50) < 0.8):
-        hardmax_attention(z, z, z, mask).sum().backward()
+        hardmax_attention(z, z, z, mask=mask).sum().backward()
     hardmax_attention(z, z, z, causal=True).sum().backward()
     alpha, A = torch.ones(4, dtype=number, requires_grad=True), torch.eye(d, dtype=number).expand(4, d, d)
     for more in ({}, {"A": A}, {"counts": torch.ones(4, 50, dtype=torch.int64)}):

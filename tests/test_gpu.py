@@ -67,7 +67,7 @@ def membership(q, k, mask=None, causal=False):
 def run(q, k, v, g, mask=None, causal=False):
     """Return the output, and the gradient of the values."""
     v = v.detach().requires_grad_()
-    out = hardmax_attention(q, k, v, mask, causal=causal)
+    out = hardmax_attention(q, k, v, mask=mask, causal=causal)
     return out.detach(), torch.autograd.grad(out, v, g)[0]
 
 
@@ -106,7 +106,7 @@ def find_sets(q, k, mask=None, causal=False):
         > 0
     )
     v = torch.zeros(len(k), m, n, device="cuda", requires_grad=True)
-    out = hardmax_attention(q, k, v, mask, causal=causal)
+    out = hardmax_attention(q, k, v, mask=mask, causal=causal)
     (grad,) = torch.autograd.grad(
         out, v, torch.eye(n, device="cuda").expand(len(q), n, n)
     )
@@ -367,7 +367,7 @@ def test_inputs_that_are_not_finite_end():
 def test_no_query_and_no_key():
     for mask in (None, torch.ones(2, 0, 5, dtype=torch.bool, device="cuda")):
         assert hardmax_attention(
-            normal(2, 0, 8), normal(2, 5, 8), normal(2, 5, 3), mask
+            normal(2, 0, 8), normal(2, 5, 8), normal(2, 5, 3), mask=mask
         ).shape == (2, 0, 3)
     assert not hardmax_attention(
         normal(2, 4, 8), normal(2, 0, 8), normal(2, 0, 3)

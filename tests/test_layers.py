@@ -22,7 +22,9 @@ pytestmark = pytest.mark.portable
 def one_by_one(z, alpha, count, A=None, mask=None):
     step = (alpha / (1 + alpha))[:, None, None]
     for _ in range(count):
-        z = z + step * (hardmax_attention(z if A is None else z @ A, z, z, mask) - z)
+        z = z + step * (
+            hardmax_attention(z if A is None else z @ A, z, z, mask=mask) - z
+        )
     return z
 
 

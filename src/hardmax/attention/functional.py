@@ -5,19 +5,24 @@ eager and compiled.
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.attention import cpu
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+# scores that a gradient of softmax holds at a time: 4 MB in float32, which caches hold,
+# and 64 MB, which fill a GPU
+MAX_BLOCK, MAX_BLOCK_GPU = 1 << 20, 1 << 24
 GRADIENTS = ("none", "straight-through", "softmax")
 
 
@@ -25,8 +30,8 @@ def hardmax_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    mask: Tensor | None = None,
     *,
+    mask: Tensor | None = None,
     causal: bool = False,
     attn_mask: Tensor | None = None,
     is_causal: bool = False,
@@ -49,8 +54,9 @@ def hardmax_attention(
     The sets do not change under small changes of q and k, so their gradient is 0 almost
     everywhere, and is None; `gradient` has substitutes for training. The gradient of v
     adds the gradient of each row, divided by |C_i|, to the members of C_i, and can be
-    differentiated again (`create_graph=True`). Results and gradients have the same bits
-    on every run.
+    differentiated again (`create_graph=True`). Results and this gradient have the same
+    bits on every run; so have the gradients of `gradient` on the CPU, and on a GPU
+    after `torch.use_deterministic_algorithms(True)`.
 
     Parameters
     ----------
@@ -65,20 +71,20 @@ def hardmax_attention(
         does; sets are then exact for the cast queries and keys.
     mask : (..., m) or (..., n, m) boolean tensor, optional
         True for real keys, False for padding; or the keys that each query sees, which
-        is slower. A mask whose shape fits both is of the first kind.
+        is slower. A mask whose shape fits both is refused: pass it as `attn_mask`.
     causal : bool
         Whether query i sees only the keys 0 to i; n must be m.
     attn_mask, is_causal, scale, enable_gqa
         As in torch's `scaled_dot_product_attention`, for code that calls it: a mask
-        that broadcasts to (..., n, m), boolean or of 0 and -inf; `causal` by its other
+        that broadcasts to (..., n, m), boolean or of 0 and -inf (other numbers raise
+        an error, also in graphs that torch records); `causal` by its other
         name; a positive factor of the scores, which changes the softmax of `gradient`
         alone (default: 1 / sqrt(d)); and whether groups of heads of q share a head of k
         and v.
     gradient : {"none", "straight-through", "softmax"}
         The gradient of q and k. "straight-through": that of softmax attention, while
         the gradient of v stays that of the sets. "softmax": all three from softmax
-        attention. torch computes both without a matrix n by m, unless there are a mask
-        for padding and `causal`. The output is the same for all.
+        attention. No matrix n by m is kept. The output is the same for all.
     temperature : float
         Of that softmax, of scores times `scale`.
     tolerance : float, optional
@@ -121,19 +127,80 @@ def hardmax_attention(
     _check_options(scale, gradient, temperature, tolerance)
     q, k, v = _autocast(q, k, v)
     if enable_gqa:
-        k, v = (_repeat_heads(q, x, name) for x, name in ((k, "k"), (v, "v")))
+        _check_heads(q, k, v)
     _check(q, k, v, causal)
-    leading = q.shape[:-2]
-    if not leading == k.shape[:-2] == v.shape[:-2]:
-        leading = torch.broadcast_shapes(leading, k.shape[:-2], v.shape[:-2])
-        q, k, v = (x.expand(*leading, *x.shape[-2:]) for x in (q, k, v))
-    if not leading:
-        q, k, v = q[None], k[None], v[None]
+    if enable_gqa:  # (..., groups, heads, n, d), and one head of keys for each group
+        q = q.unflatten(-3, (k.shape[-3], q.shape[-3] // k.shape[-3]))
+        k = k.unsqueeze(-3)
+        v = v.unsqueeze(-3)
+    leading = tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v))))
     seen = None
     if mask is not None or attn_mask is not None:
-        seen = _find_seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
-        if seen.ndim == 3 and causal:
-            seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
+        heads = leading
+        if enable_gqa:
+            heads = (*leading[:-2], leading[-2] * leading[-1])
+        seen = _find_seen(mask, attn_mask, k, heads, q.shape[-2])
+        if enable_gqa:
+            one = seen.shape[-3] == 1
+            seen = seen.unsqueeze(-3) if one else seen.unflatten(-3, leading[-2:])
+    factor = (q.shape[-1] ** -0.5 if scale is None else scale) / temperature
+    attend = partial(
+        _attend_batch,
+        causal=causal,
+        factor=factor,
+        gradient=gradient,
+        tolerance=tolerance,
+    )
+    shares_keys = bool(leading) and leading[-1] > 1
+    shares_keys = shares_keys and all(x.ndim < 3 or x.shape[-3] == 1 for x in (k, v))
+    shares_mask = seen is None or seen.shape[-3:-1] == (1, 1)
+    if shares_keys and shares_mask and not causal:
+        # Heads or batch elements with the same keys are more queries of one.
+        q = q.expand(*leading, *q.shape[-2:])
+        k, v = (x if x.ndim < 3 else x.squeeze(-3) for x in (k, v))
+        seen = None if seen is None else seen.squeeze(-3)
+        out = attend(q.flatten(-3, -2), k, v, seen).unflatten(-2, q.shape[-3:-1])
+    elif shares_keys and enable_gqa:  # head after head, as a copy of keys takes memory
+        each = [None] * leading[-1]
+        if seen is not None:
+            each = seen.expand(*seen.shape[:-3], leading[-1], -1, -1).unbind(-3)
+        k = k.squeeze(-3)
+        v = v.squeeze(-3)
+        heads = zip(q.unbind(-3), each, strict=True)
+        out = torch.stack([attend(x, k, v, some) for x, some in heads], -3)
+    else:
+        out = attend(q, k, v, seen)
+    return out.flatten(-4, -3) if enable_gqa else out
+
+
+def _attend_batch(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    seen: Tensor | None,
+    *,
+    causal: bool,
+    factor: float,
+    gradient: str,
+    tolerance: float | None,
+) -> Tensor:
+    """Return attention of checked tensors; `seen` broadcasts to (..., n, m)."""
+    n, m = q.shape[-2], k.shape[-2]
+    leading = tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v))))
+    q, k, v = (x.expand(*leading, *x.shape[-2:]) for x in (q, k, v))
+    if not leading:
+        q, k, v = q[None], k[None], v[None]
+    batch = math.prod(leading)
+    if seen is not None and seen.shape[-2] == 1:  # the same keys for all queries
+        seen = seen[..., 0, :].expand(*leading, m).reshape(batch, m)
+    elif seen is not None:
+        if causal:
+            seen = seen & seen.new_ones(n, m).tril()
+            causal = False
+        if math.prod(seen.shape[:-2]) == 1:  # one matrix for all: no copies
+            seen = seen.reshape(n, -1).expand(batch, n, m)
+        else:
+            seen = seen.expand(*leading, n, m).reshape(batch, n, m)
     with_softmax = gradient != "none" and torch.is_grad_enabled()
     if seen is not None and (
         with_softmax or tolerance is not None
@@ -142,25 +209,68 @@ def hardmax_attention(
             ~(seen if seen.ndim == 2 else seen.any(1)).view(*v.shape[:-1], 1), 0.0
         )
     fixed = v.detach() if gradient == "softmax" else v
+    is_recorded = _is_recorded(q, k, v)
     if tolerance is not None:
         out = _attend_with_tolerance(
             q, k, fixed, _as_matrix(seen, q, k, causal), tolerance
         )
     else:
-        attend = (
-            torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
-        )
+        attend = torch.ops.hardmax.attend if is_recorded else Attend.apply
         out = attend(q, k, fixed, seen, causal)[0]
     if with_softmax:
-        factor = (q.shape[-1] ** -0.5 if scale is None else scale) / temperature
-        soft = _soften(
-            q, k, v if gradient == "softmax" else v.detach(), seen, causal, factor
-        ).to(out.dtype)
-        soft = soft.nan_to_num(0.0, 0.0, 0.0)  # products may overflow
-        out = out - (
-            soft.detach() - soft
-        )  # the output, to the last bit, with the gradient of the softmax
+        values = v if gradient == "softmax" else v.detach()
+        if tolerance is not None or _can_use_torch(q, seen, causal):
+            soft = _soften(q, k, values, seen, causal, factor).to(out.dtype)
+            soft = soft.nan_to_num(0.0, 0.0, 0.0)  # products may overflow
+            # the output, to the last bit, with the gradient of the softmax
+            out = out - (soft.detach() - soft)
+        else:
+            soften = torch.ops.hardmax.soften if is_recorded else Soften.apply
+            out = soften(out, q, k, values, seen, causal, factor)
     return out if leading else out[0]
+
+
+def _is_recorded(*tensors: Tensor) -> bool:
+    """Return whether torch records operations, or tensors have no numbers: then the
+    registered operators are needed.
+    """
+    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
+        return True
+    for x in tensors:
+        kind = type(x)
+        if kind.__name__ == "DTensor":
+            _replicate_dtensors()
+        if x.is_meta or kind not in (Tensor, torch.nn.Parameter):
+            return True
+    return False
+
+
+@cache
+def _replicate_dtensors() -> None:
+    """Let the operators gather each DTensor on all devices of its mesh."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.experimental import register_sharding
+
+    def register(operator: Any, outputs: int) -> None:
+        def replicate(*given: Any) -> list[Any]:
+            # a placement for each tensor, and None for other arguments
+            kinds = [Replicate() if hasattr(x, "shape") else None for x in given]
+            return [([Replicate()] * outputs, kinds)]
+
+        register_sharding(operator.default)(replicate)
+
+    register(torch.ops.hardmax.attend, 2)
+    register(torch.ops.hardmax.spread, 1)
+    register(torch.ops.hardmax.soften, 1)
+    register(torch.ops.hardmax.soften_gradient, 3)
+
+
+def _can_use_torch(q: Tensor, seen: Tensor | None, causal: bool) -> bool:
+    """Return whether the fused softmax attention of torch takes no memory n by m, and
+    its gradient may depend on the order of threads.
+    """
+    by_keys = seen is None or (seen.ndim == 2 and not causal)
+    return q.is_cuda and by_keys and not torch.are_deterministic_algorithms_enabled()
 
 
 class HardmaxAttention(torch.nn.Module):
@@ -192,14 +302,14 @@ class HardmaxAttention(torch.nn.Module):
         self.causal, self.gradient, self.temperature = causal, gradient, temperature
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None
     ) -> Tensor:
-        """Return `hardmax_attention(q, k, v, mask)`, causal if this module is."""
+        """Return `hardmax_attention(q, k, v, mask=mask)`, causal if this module is."""
         options: dict[str, Any] = {
             "gradient": self.gradient,
             "temperature": self.temperature,
         }
-        return hardmax_attention(q, k, v, mask, causal=self.causal, **options)
+        return hardmax_attention(q, k, v, mask=mask, causal=self.causal, **options)
 
     def extra_repr(self) -> str:
         """Return the parameters that `print` shows."""
@@ -249,18 +359,16 @@ def _check_options(
         raise ParameterError("tolerance", "be a number of at least 0", repr(tolerance))
 
 
-def _repeat_heads(q: Tensor, x: Tensor, name: str) -> Tensor:
-    """Return keys or values (..., heads, m, d) with each head repeated for its group of
-    heads of the queries.
-    """
-    heads = [y.shape[-3] if isinstance(y, Tensor) and y.ndim > 2 else 0 for y in (q, x)]
-    if not heads[1] or not heads[0] or heads[0] % heads[1]:
-        raise ParameterError(
-            name,
-            f"have heads, axis -3, that divide those of `q`, {heads[0]}",
-            describe(x),
-        )
-    return x.repeat_interleave(heads[0] // heads[1], -3)
+def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Check that heads, axis -3, of queries fall into groups with the same keys."""
+    q_heads, k_heads, v_heads = (
+        x.shape[-3] if isinstance(x, Tensor) and x.ndim > 2 else 0 for x in (q, k, v)
+    )
+    if not k_heads or not q_heads or q_heads % k_heads:
+        must = f"have heads, axis -3, that divide those of `q`, {q_heads}"
+        raise ParameterError("k", must, describe(k))
+    if v_heads != k_heads:
+        raise ParameterError("v", f"have the heads of `k`, {k_heads}", describe(v))
 
 
 def _as_matrix(
@@ -348,13 +456,13 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
             raise ParameterError(
                 name, f"be on the device of `q`, {q.device}", x.device, "Move it there."
             )
-        types = CPU_TYPES if x.device.type == "cpu" else GPU_TYPES
+        types = GPU_TYPES if x.device.type == "cuda" else CPU_TYPES
         if x.dtype not in types:
             names = ", ".join(str(t).removeprefix("torch.") for t in types)
             raise ParameterError(
                 name, f"be one of {names} on {x.device.type}", x.dtype, "Convert it."
             )
-    if q.device.type not in ("cpu", "cuda"):
+    if q.device.type not in ("cpu", "cuda", "meta"):
         raise ParameterError(
             "q", "be on the CPU or a CUDA device", q.device, "Move it there."
         )
@@ -450,6 +558,124 @@ class Spread(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
         return _map_batches(Spread.apply, info, in_dims, *inputs)
+
+
+class Soften(torch.autograd.Function):
+    """Return outputs as they are, with the gradient of softmax attention for queries,
+    keys and values.
+    """
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        return _soften_output(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, q, k, v, mask, ctx.causal, ctx.factor = inputs
+        ctx.save_for_backward(q, k, v, mask)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        return _soften_backward(ctx, g)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return Attend.jvp(ctx, *tangents)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
+        return _map_batches(Soften.apply, info, in_dims, *inputs)
+
+
+def _soften_output(out: Tensor, *_: Any) -> Tensor:
+    return out.clone()
+
+
+def _soften_backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, v, mask = ctx.saved_tensors
+    _, of_queries, of_keys, of_values, *_ = ctx.needs_input_grad
+    if not (of_queries or of_keys or of_values):
+        return g, None, None, None, None, None, None
+    found = torch.ops.hardmax.soften_gradient(
+        g, q, k, v, mask, ctx.causal, ctx.factor, of_values
+    )
+    return g, *found[:2], found[2] if of_values else None, None, None, None
+
+
+def _soften_gradient(
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    factor: float,
+    of_values: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of softmax attention of (..., n, d) queries, keys and
+    values; the last one is 0 if it is not asked for.
+
+    With P = softmax(factor Q K^T) and dP = G V^T:
+    dS = P (dP - sum of P dP over keys), dQ = factor dS K, dK = factor dS^T Q, dV = P^T G.
+
+    Rows are taken in blocks, in their order, so that results have the same bits on
+    every run.
+    """
+    shapes = q.shape, k.shape, v.shape
+    g, q, k, v = (x.detach().flatten(0, -3) for x in (g, q, k, v))
+    (batch, n, _), m = q.shape, k.shape[1]
+    wide = torch.promote_types(q.dtype, torch.float32)
+    most = MAX_BLOCK_GPU if q.is_cuda else MAX_BLOCK
+    rows = max(1, min(n, most // max(1, m)))
+    elements = max(1, most // max(1, rows * m))
+    dq = torch.zeros_like(q)
+    dk = torch.zeros_like(k)
+    dv = torch.zeros_like(v)
+    for start in range(0, batch if n * m else 0, elements):
+        some = slice(start, start + elements)
+        keys = k[some].to(wide)
+        values = v[some].to(wide)
+        sum_k = torch.zeros_like(keys)
+        sum_v = torch.zeros_like(values) if of_values else values
+        for first in range(0, n, rows):
+            block = slice(first, min(first + rows, n))
+            end = block.stop if causal else m  # later keys are hidden
+            scaled = q[some, block].to(wide) * factor
+            P = scaled @ keys[:, :end].mT
+            if mask is not None:
+                own = mask[some, None] if mask.ndim == 2 else mask[some, block]
+                P.masked_fill_(~own[..., :end], -torch.inf)
+            if causal:
+                later = torch.ones(P.shape[1:], dtype=torch.bool, device=P.device)
+                P.masked_fill_(later.triu(first + 1), -torch.inf)
+            blind = P.amax(-1, keepdim=True) == -torch.inf  # a query that sees no key
+            P = P.softmax(-1).masked_fill_(blind, 0.0)
+            G = g[some, block].to(wide)
+            dS = G @ values[:, :end].mT
+            dS -= (P * dS).sum(-1, keepdim=True)
+            dS *= P
+            dq[some, block] = (dS @ keys[:, :end]).mul_(factor).to(q.dtype)
+            sum_k[:, :end] += dS.mT @ scaled
+            if of_values:
+                sum_v[:, :end] += P.mT @ G
+        dk[some] = sum_k.to(k.dtype)
+        if of_values:
+            dv[some] = sum_v.to(v.dtype)
+    return dq.view(shapes[0]), dk.view(shapes[1]), dv.view(shapes[2])
+
+
+def _fake_soften_gradient(
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    factor: float,
+    of_values: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
 def _attend_backward(
@@ -557,6 +783,7 @@ def _fake_spread(
 for _class in (
     Attend,
     Spread,
+    Soften,
 ):  # torch binds arguments in every call; this saves finding the signature again
     _class.forward.__signature__ = signature(_class.forward)  # type: ignore[union-attr]
 
@@ -567,6 +794,16 @@ torch.library.define(
 torch.library.define(
     "hardmax::spread",
     "(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor",
+)
+torch.library.define(
+    "hardmax::soften",
+    "(Tensor out, Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal,"
+    " float factor) -> Tensor",
+)
+torch.library.define(
+    "hardmax::soften_gradient",
+    "(Tensor g, Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal,"
+    " float factor, bool of_values) -> (Tensor, Tensor, Tensor)",
 )
 for _name, _run, _fake, _backward, _differentiable in (
     (
@@ -583,15 +820,25 @@ for _name, _run, _fake, _backward, _differentiable in (
         partial(_spread_backward, torch.ops.hardmax.attend),
         Spread,
     ),
+    (
+        "hardmax::soften",
+        _soften_output,
+        _soften_output,
+        once_differentiable(_soften_backward),
+        Soften,
+    ),
 ):
     torch.library.impl(_name, ("cpu", "cuda"), _run)
     torch.library.register_fake(_name, _fake)
     torch.library.register_autograd(
         _name, _backward, setup_context=_differentiable.setup_context
     )
-torch.library.register_vmap(
-    "hardmax::spread", partial(_map_batches, torch.ops.hardmax.spread)
-)
+torch.library.impl("hardmax::soften_gradient", ("cpu", "cuda"), _soften_gradient)
+torch.library.register_fake("hardmax::soften_gradient", _fake_soften_gradient)
+for _name in ("spread", "soften_gradient"):
+    torch.library.register_vmap(
+        f"hardmax::{_name}", partial(_map_batches, getattr(torch.ops.hardmax, _name))
+    )
 
 
 def _find_seen(
@@ -601,10 +848,10 @@ def _find_seen(
     leading: tuple[int, ...],
     n: int,
 ) -> Tensor:
-    """Return which of the (..., m, d) keys are seen: (B, m) by all queries of a batch
-    element, or (B, n, m) by each.
+    """Return which of the (..., m, d) keys are seen, of shape (..., 1 or n, 1 or m)
+    with all leading axes; these are 1 or as in `leading`.
     """
-    batch, m = math.prod(leading), k.shape[-2]
+    m = k.shape[-2]
     if mask is not None and attn_mask is not None:
         raise ParameterError(
             "attn_mask", "not go with `mask`", "both", "Join them with &."
@@ -625,34 +872,46 @@ def _find_seen(
         )
     if given.shape[-1] not in (1, m):
         raise ParameterError(name, f"end in the number of keys, {m}", describe(given))
-    if mask is not None and _can_broadcast(tuple(given.shape[:-1]), leading):
-        return given.expand(*leading, m).reshape(batch, m)
-    given = given[None] if given.ndim == 1 else given
-    if given.shape[-2] not in (1, n) or not _can_broadcast(
-        tuple(given.shape[:-2]), leading
-    ):
+    shape = tuple(given.shape)
+    is_by_key = mask is not None and _can_broadcast(shape[:-1], leading)
+    is_by_query = (
+        len(shape) > 1 and shape[-2] in (1, n) and _can_broadcast(shape[:-2], leading)
+    )
+    if is_by_key and is_by_query and shape[-2] > 1:
+        advice = (
+            "Pass `attn_mask`: the same mask for one row for each query, or"
+            " `mask[..., None, :]` for padding."
+        )
+        must = "have a shape that fits either the queries or the axes before them"
+        raise ParameterError(name, must, f"{describe(given)} for both", advice)
+    if is_by_key:
+        given = given.unsqueeze(-2)
+    elif given.ndim == 1:
+        given = given[None]
+    elif not is_by_query:
         axes = ", ".join(map(str, (*leading, n, "m")))
         alone = "" if mask is None else f", or without that of the {n} queries"
         raise ParameterError(
             name, f"have axes that broadcast to ({axes}){alone}", describe(given)
         )
-    seen = given.expand(*leading, given.shape[-2], m).reshape(batch, given.shape[-2], m)
-    return seen[:, 0] if given.shape[-2] == 1 else seen
+    return given.reshape(*(1,) * (len(leading) + 2 - given.ndim), *given.shape)
 
 
 def _as_boolean(mask: Tensor, name: str) -> Tensor:
-    """Return where a mask of 0 and -inf is 0; other values are refused, unless a graph
-    is being recorded.
+    """Return where a mask of 0 and -inf is 0; other values are refused, in a graph that
+    is being recorded when it runs.
     """
-    recording = torch.compiler.is_compiling() or (
+    zero = mask == 0
+    is_valid = (zero | (mask == -math.inf)).all()
+    must = "be boolean, or hold 0 and -inf alone"
+    advice = "For a bias, append a column to `q` and `k`."
+    if _is_recorded(mask) or (
         mask.is_cuda and torch.cuda.is_current_stream_capturing()
-    )
-    if not recording and not ((mask == 0) | (mask == -math.inf)).all():
-        advice = "For a bias, append a column to `q` and `k`."
-        raise ParameterError(
-            name, "be boolean, or hold 0 and -inf alone", "other numbers", advice
-        )
-    return mask == 0
+    ):
+        torch._assert_async(is_valid, f"`{name}` must {must}. {advice}")
+    elif not is_valid:
+        raise ParameterError(name, must, "other numbers", advice)
+    return zero
 
 
 def _can_broadcast(shape: tuple[int, ...], leading: tuple[int, ...]) -> bool:
