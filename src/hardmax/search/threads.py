@@ -116,7 +116,7 @@ def max_threads() -> int:
     `numba.get_num_threads` would start a pool of OpenMP, which is not used here, and
     which slows down all operations of torch.
     """
-    threads = int(numba.config.NUMBA_NUM_THREADS)
+    threads = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     torch = sys.modules.get("torch")
     # absent while another thread imports torch
     torch_threads = getattr(torch, "get_num_threads", None)
