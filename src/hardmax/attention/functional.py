@@ -161,13 +161,13 @@ def hardmax_attention(
         seen = None if seen is None else seen.squeeze(-3)
         out = attend(q.flatten(-3, -2), k, v, seen).unflatten(-2, q.shape[-3:-1])
     elif shares_keys and enable_gqa:  # head after head, as a copy of keys takes memory
-        each = [None] * leading[-1]
+        each: Sequence[Tensor | None] = [None] * leading[-1]
         if seen is not None:
             each = seen.expand(*seen.shape[:-3], leading[-1], -1, -1).unbind(-3)
         k = k.squeeze(-3)
         v = v.squeeze(-3)
-        heads = zip(q.unbind(-3), each, strict=True)
-        out = torch.stack([attend(x, k, v, some) for x, some in heads], -3)
+        pairs = zip(q.unbind(-3), each, strict=True)
+        out = torch.stack([attend(x, k, v, some) for x, some in pairs], -3)
     else:
         out = attend(q, k, v, seen)
     return out.flatten(-4, -3) if enable_gqa else out
