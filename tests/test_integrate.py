@@ -185,8 +185,8 @@ def test_which_times_are_saved(options):
 
 
 MOST = (
-    r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise"
-    r" `max_steps`, loosen `rtol`, or"
+    r"The integrator stopped at t = \S+ after 3 steps, the most allowed, of mean length"
+    r" \S+\. Raise `max_steps`,"
 )
 STOPPED = r"The integrator stopped at t = [01]\.?\d*: "
 NAN = (

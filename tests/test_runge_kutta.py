@@ -2,6 +2,7 @@
 batches, and the error control.
 """
 
+import re
 from functools import partial
 
 import numpy as np
@@ -216,7 +217,7 @@ def test_rejected_steps_are_counted_and_errors_follow_rtol():
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("method", [*PAIRS, "RK23"])
+@pytest.mark.parametrize("method", PAIRS)
 def test_tolerances_and_errors_may_underflow(method, compiled, monkeypatch):
     run = hm.simulate if compiled else partial(run_without_compiled_code, monkeypatch)
     tokens = gaussian(40, 2)
@@ -234,3 +235,67 @@ def test_tolerances_and_errors_may_underflow(method, compiled, monkeypatch):
     assert (
         run(tokens, hm.SelfAttention(), times=[0, 1e-300], method=method).problem == ""
     )
+
+
+LARGE, SMALL = 5e307 * gaussian(6, 2), 1e-310 * gaussian(6, 2)
+EXTREME = {
+    "growing, large": (LARGE, hm.SelfAttention()),
+    "decaying, large": (LARGE, hm.SelfAttention(V=-np.eye(2))),
+    "nilpotent, large": (LARGE, hm.SelfAttention(V=[[0, 1], [0, 0]])),
+    "defective, large": (LARGE, hm.SelfAttention(V=[[1, 1], [0, 1]])),
+    "in time, large": (LARGE, hm.SelfAttention(V=lambda t: np.eye(2))),
+    "in time": (gaussian(6, 2), hm.SelfAttention(V=lambda t: 100 * np.eye(2))),
+    "mixed": ([[1e308, 1e-308], [-1e308, 1e-308], [1e200, 0]], hm.SelfAttention()),
+    "growing, small": (SMALL, hm.SelfAttention()),
+    "decaying, small": (SMALL, hm.SelfAttention(V=-np.eye(2))),
+    "in time, small": (SMALL, hm.SelfAttention(V=lambda t: np.eye(2))),
+}
+
+
+def split_problem(run):
+    """The words of a problem, and the time at which the integrator stopped."""
+    numbers = re.findall(r"t = (\S+?):? ", run.problem)
+    return re.sub(r"(t =|length) \S+", "", run.problem), float(*numbers)
+
+
+@pytest.mark.parametrize("method", PAIRS)
+@pytest.mark.parametrize("name", EXTREME)
+def test_flows_that_overflow_or_underflow_end_alike(name, method, monkeypatch):
+    tokens, rule = EXTREME[name]
+    options = {"times": [0, 1, 8], "method": method}
+    ours = hm.simulate(tokens, rule, **options)
+    theirs = run_without_compiled_code(monkeypatch, tokens, rule, **options)
+    words, end = zip(*map(split_problem, (ours, theirs)), strict=True)
+    assert words[0] == words[1]
+    assert end[0] == pytest.approx(end[1], rel=1e-2)
+    assert ours.reached == theirs.reached
+    size = np.abs(theirs.rescaled[0]).max()
+    np.testing.assert_allclose(ours.rescaled / size, theirs.rescaled / size, atol=1e-6)
+    if name.endswith("small") or name == "growing, large":
+        assert ours.problem == ""
+    if name in ("nilpotent, large", "in time, large", "in time"):
+        assert "left the range of floats" in ours.problem
+
+
+@pytest.mark.parametrize("method", ["DOP853", "RK45", "LSODA"])
+def test_a_stiff_matrix_of_values_is_integrated(method):
+    rule = hm.SelfAttention(V=np.diag([1.0, -80, -80]))
+    run = hm.simulate(gaussian(10, 3), rule, times=[0, 3], method=method)
+    assert run.problem == ""
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF", "RK23"])
+def test_methods_that_fail_on_stiff_values_are_refused(method):
+    with pytest.raises(hm.ParameterError) as refused:
+        hm.simulate([[1.0]], hm.SelfAttention(), times=1, method=method)
+    assert refused.value.names == ("method",)
+
+
+def test_the_advice_after_too_many_steps_helps():
+    tokens = on_sphere(8, 3)
+    options = {"times": [0, 15_000], "rtol": 1e-6, "max_steps": 1000}
+    stopped = hm.simulate(tokens, hm.Sphere(50.0), **options)
+    assert "1000 steps, the most allowed, of mean length" in stopped.problem
+    assert 'use `method="LSODA"`' in stopped.problem
+    advised = hm.simulate(tokens, hm.Sphere(50.0), method="LSODA", **options)
+    assert advised.problem == ""

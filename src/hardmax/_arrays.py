@@ -20,6 +20,7 @@ MIN_EXPONENTS = {
 }  # e^x is negligible, no underflow
 MIN_POWER = -1000  # of a factor whose inverse is finite
 MAX_SCALE_POWER = 865  # the scale of scores is at most 2 to that power, about e^600
+MAX_GROWTH = 1e6  # of log in scores: beyond it, their scale is capped anyway
 
 
 def match_array(weight: Array, tokens: Array) -> Array:
@@ -179,6 +180,7 @@ def scale_into_range(
     ):
         return left, right, float(np.exp(2 * log))
     high, low = _exponents(left), _exponents(right)
+    log = min(log, MAX_GROWTH)
     power = int(
         2 * log / np.log(2)
     )  # e^{2 log} = 2^power times a number near 1: nothing overflows

@@ -137,8 +137,8 @@ def simulate(
         nothing.
     method : str
         For flows. "DOP853" (the default) and "RK45" (the default from `rtol=1e-7` on)
-        have compiled steps; "RK23", "Radau", "BDF" and "LSODA" are SciPy's solvers.
-        They control the error, and stop after `max_steps` (10,000) steps, which the
+        have compiled steps; "LSODA" is SciPy's solver, also for stiff flows. They
+        control the error, and stop after `max_steps` (10,000) steps, which the
         status states. "euler" and "rk4" take steps of length `dt`, of which `times`
         must be multiples, and carry gradients: Euler is the residual network.
     rtol, atol : numbers

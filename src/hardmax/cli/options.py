@@ -411,7 +411,7 @@ class RunOptions(HardmaxOptions):
         str,
         option(
             "--method",
-            "Integrator: DOP853 or another one of SciPy, or euler or rk4 with --dt.",
+            "Integrator: DOP853, RK45 or LSODA, or euler or rk4 with --dt.",
             FLOWS,
         ),
     ] = "DOP853"

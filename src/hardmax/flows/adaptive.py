@@ -1,4 +1,4 @@
-"""Adaptive integration: our Runge-Kutta pairs or SciPy's solvers, states at the saved
+"""Adaptive integration: our Runge-Kutta pairs or SciPy's LSODA, states at the saved
 times, and a loosened control.
 
 The result of a token set does not depend on the batch: each has its own steps.
@@ -294,10 +294,17 @@ class Integration:
         if steps and steps % STEPS_PER_CHECK == 0:
             self._ensure_progress()
         if steps >= self._method.max_steps:
+            # Where tokens are nearly at rest, explicit steps stay short for stability,
+            # whatever rtol is; LSODA then changes to implicit ones
+            advice = (
+                "Raise `max_steps`, or loosen `rtol`."
+                if self._method.name == "LSODA"
+                else "Raise `max_steps`, loosen `rtol`, or use"
+                ' `method="LSODA"`, which takes longer steps where tokens hardly move.'
+            )
             self._problem = (
                 f"The integrator stopped at t = {solver.t:.4g} after {steps} steps, the"
-                " most allowed. Raise `max_steps`, loosen `rtol`, or use a `method`"
-                " for stiff problems such as Radau."
+                f" most allowed, of mean length {solver.t / steps:.2g}. {advice}"
             )
         return self.is_done
 

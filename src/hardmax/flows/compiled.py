@@ -37,6 +37,7 @@ from hardmax.search.threads import entry
 
 MIN_EXPONENT = -1000.0  # 2^x is negligible there, without underflow
 MAX_LOG = 600.0  # scores are capped at about e^600, where any difference decides a row
+MAX_POWER = 1000  # of two, by which keys are divided at most: its inverse is normal
 LOG2_E = 1.4426950408889634
 # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
 TO_INTEGER = 6755399441055744.0
@@ -55,7 +56,7 @@ POLYNOMIAL = (  # of 2^r for |r| <= 1/2, the highest power first
     1.0,
 )
 WIDTHS = (2, 3, 4, 8, 16)  # coordinates of a token, with padding
-SUMS = {"contract", "nsz", "nnan", "reassoc"}
+SUMS = {"contract", "nsz", "reassoc"}
 
 
 class Space(NamedTuple):
@@ -269,6 +270,7 @@ def _prepare(terms, b, s, t, tokens, space):
     """
     w, d = space.point, space.point.shape[1]
     size = 0.0
+    finite = True
     for i in range(tokens):
         if terms.sphere:
             norm = 0.0
@@ -277,10 +279,13 @@ def _prepare(terms, b, s, t, tokens, space):
             for c in range(d):
                 w[i, c] /= math.sqrt(norm) if norm > 0 else 1.0
         for c in range(d):
-            size = abs(w[i, c]) if not abs(w[i, c]) <= size else size  # NaN stays
-    space.numbers[1] = 0.0 if size < np.inf else 1.0
+            finite = finite and abs(w[i, c]) < np.inf  # not for NaN
+            size = max(size, abs(w[i, c]))
+    space.numbers[1] = 0.0 if finite else 1.0
     power = math.frexp(size)[1] if 0 < size < np.inf else 0
-    shrink = 2.0 ** min(-power, 1000)
+    # Keys of at most 2^24 have products far inside the range of floats. Compiled code
+    # underflows at powers whose inverse is infinite: 2.0 ** -1024 is 0 there.
+    shrink = 2.0 ** max(min(-power, MAX_POWER), -MAX_POWER)
     space.numbers[0] = 1.0 / shrink
     F = find_form(terms, b, s, t)
     largest = np.abs(F).max()
@@ -421,14 +426,15 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
         for c in range(d):
             mean = 0.0
             for i in range(first, last):
-                mean += abs(y[i, c])
-            mean /= max(last - first, 1)
+                mean += abs(y[i, c]) / (last - first)  # a sum might overflow
             for i in range(first, last):
                 unit = state.units[b, i, c] + state.rtol[b] * max(
                     abs(y[i, c]), abs(new[i, c]), mean
                 )
                 error = abs(errors[0, i * d + c] / unit)
-                largest = error if not error <= largest else largest  # NaN stays
+                if not error < np.inf:
+                    return np.nan
+                largest = max(largest, error)
                 other = max(other, abs(errors[1, i * d + c] / unit))
     return combine_errors(largest, other)
 

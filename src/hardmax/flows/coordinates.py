@@ -51,6 +51,7 @@ MAX_EXPONENT = (
     600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
 )
 MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
+LARGE = 2.0**500  # a size from which states are divided by it for their scores
 TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
 TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
 Result = TypeVar("Result")
@@ -414,7 +415,11 @@ class Rescaled(Attending):
                 @ state
             )
         else:
-            means = self._rule.unit_means(self._unit(state, t), t, None, log, state)
+            unit = state
+            if not is_tensor(state) and np.abs(state).max() > LARGE:
+                unit = state / LARGE  # the matrix of `_unit` might overflow
+                log += float(np.log(LARGE))
+            means = self._rule.unit_means(self._unit(unit, t), t, None, log, state)
         return self._grow(means - state)
 
     def _grow(self, pull: Array) -> Array:

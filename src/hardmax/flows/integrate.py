@@ -17,7 +17,7 @@ from hardmax._types import AnyArray, Array, FloatArray
 from hardmax._validation import check_range, to_numpy
 from hardmax.flows.coordinates import Coordinates
 
-ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
+ADAPTIVE = ("DOP853", "RK45", "LSODA")
 FIXED = ("euler", "rk4")
 MAX_COUNTED = 2**62  # compiled code counts steps as int64
 MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`

@@ -15,6 +15,7 @@ import numpy as np
 
 from hardmax._arrays import match_array, stack
 from hardmax._types import Array, FloatArray, IntArray
+from hardmax._validation import to_numpy
 from hardmax.flows import steps
 from hardmax.flows.coordinates import Coordinates
 from hardmax.flows.steps import State, Terms, find_pair
@@ -179,7 +180,7 @@ class RungeKutta:
 
             share(work, len(rest), float(self._effort[rest].sum()) * USUAL_EVALUATIONS)
             for b in np.flatnonzero(too_short).tolist():
-                self.failed[b] = "the step became too small"
+                self._stop(b)
 
     def _is_shared(self, b: int) -> bool:
         return bool(self._effort[b] > MIN_SHARED_ROWS)
@@ -188,7 +189,7 @@ class RungeKutta:
         """Try one step of an element."""
         state, last = self.state, self.pair.last
         if not steps.choose_end(state, self._end, last, b):
-            self.failed[b] = "the step became too small"
+            self._stop(b)
             return
         try:
             self._run_stages(b)
@@ -197,6 +198,18 @@ class RungeKutta:
             return
         state.flags[b, 1] += last
         self._settle(b, self._find_error(b))
+
+    def _stop(self, b: int) -> None:
+        """Record why no step is accepted, however short."""
+        if self.failed[b]:
+            return
+        tried = (self.state.new[b], self.state.K[b, : self.pair.last + 1])
+        finite = all(np.isfinite(to_numpy(values)).all() for values in tried)
+        self.failed[b] = (
+            "the step became too small"
+            if finite
+            else "tokens or their velocity left the range of floats"
+        )
 
     def _run_stages(self, b: int) -> None:
         for s in range(1, self.pair.last + 1):
@@ -229,9 +242,9 @@ class RungeKutta:
             return
         point = start + 0.0
         if s:
-            point += h * (A[s, :s] @ state.K[b, :s, :rows].reshape(s, -1)).reshape(
-                start.shape
-            )
+            # h goes first: products of coefficients and derivatives might overflow
+            change = (h * A[s, :s]) @ state.K[b, :s, :rows].reshape(s, -1)
+            point += change.reshape(start.shape)
         if s == last:
             state.new[b, :rows] = point
         state.K[b, s, :rows] = self.coordinates[b].rate(point, t + C[s] * h)
@@ -286,14 +299,13 @@ class RungeKutta:
         x = (times - t) / h
         if self._name == "RK45":
             powers = h * x[:, None] ** np.arange(1, dense.shape[1] + 1)  # (times, 4)
-            return (
-                old.ravel() + match_array(powers, old) @ (match_array(dense.T, old) @ K)
-            ).reshape(-1, *old.shape)
+            weights = match_array(powers @ dense.T, old)
+            return (old.ravel() + weights @ K).reshape(-1, *old.shape)
         F = [
             change,
             h * K[0] - change,
             2 * change - h * (K[last] + K[0]),
-            *(h * (match_array(dense, old) @ K)),
+            *(match_array(h * dense, old) @ K),
         ]
         found = []
         for share in x.tolist():

@@ -105,12 +105,13 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
     sizes, new = abs(state.y[b, :rows]), abs(state.new[b, :rows])
     for part in (slice(0, n), slice(n, rows)):
         if part.start < part.stop:
-            sizes[part] = np.maximum(sizes[part], sizes[part].mean(0))
+            mean = (sizes[part] / (part.stop - part.start)).sum(0)  # a sum overflows
+            sizes[part] = np.maximum(sizes[part], mean)
     unit = (state.units[b, :rows] + state.rtol[b] * np.maximum(sizes, new)).ravel()
-    errors = E @ state.K[b, : E.shape[1], :rows].reshape(E.shape[1], -1)
-    largest, other = np.abs(
-        (state.times[b, 2] - state.times[b, 0]) * errors / unit
-    ).max(1)
+    # The step length goes first: products of coefficients and derivatives overflow
+    h = state.times[b, 2] - state.times[b, 0]
+    errors = (h * E) @ state.K[b, : E.shape[1], :rows].reshape(E.shape[1], -1)
+    largest, other = np.abs(errors / unit).max(1)
     return combine_errors(float(largest), float(other))
 
 
