@@ -1,5 +1,6 @@
 """Frank-Wolfe attention: steps and statements, against definitions in Fractions."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -209,3 +210,39 @@ def test_padding_batches_and_tensors() -> None:
     assert run.tokens[2, 0, 4].tolist() == [0.875, 0.8125]
     assert run.tokens[2, 1, 4].tolist() == [100, 100]
     assert run.attention(0)[0, 4].tolist() == [1, 0, 0, 0, 0]
+
+
+def test_definiteness_and_rank_are_decided_exactly() -> None:
+    singular = hm.FrankWolfe([[-1, 3], [3, -9]])
+    run = hm.simulate([[1, 1], [-1, -1]], singular, layers=3)
+    targets, _, printed, repaired = hm.theorems.check(run)
+    assert targets.outcome == "hypotheses not met"
+    assert printed.outcome == repaired.outcome == "hypotheses not met"
+    definite = hm.FrankWolfe([[-1, 3], [3, -9.000000000000002]])
+    run = hm.simulate([[1, 1], [-1, -1]], definite, layers=3)
+    assert hm.theorems.frank_wolfe_rate_printed(run).outcome != "hypotheses not met"
+
+
+def test_rounding_of_a_narrow_dtype_is_no_failure() -> None:
+    torch = pytest.importorskip("torch")
+    for seed in range(30):
+        tokens = torch.tensor(np.random.default_rng(seed).normal(size=(5, 2)))
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            run = hm.simulate(tokens.to(dtype), hm.FrankWolfe(steps=0.5), layers=12)
+            found = hm.theorems.frank_wolfe_closed_form(run)
+            assert found.outcome != "fails", found
+
+
+def test_positions_that_no_layer_gives_fail() -> None:
+    run = hm.simulate([*SQUARE, [0.5, 0.25]], hm.FrankWolfe(steps=0.5), layers=6)
+    tokens = run.tokens.copy()
+    tokens[3, 4] += 0.01
+    forged = replace(run, tokens=tokens)
+    assert hm.theorems.frank_wolfe_closed_form(forged).outcome == "fails"
+
+
+def test_the_rate_of_huge_tokens_is_decided() -> None:
+    for size in (1e200, 1e-200):
+        tokens = size * np.array([[1.0, 1], [-1, -1], [2, -1], [-2, 1]])
+        run = hm.simulate(tokens, hm.FrankWolfe([[-1, 0], [0, -2]]), layers=10)
+        assert hm.theorems.frank_wolfe_rate(run).outcome == "holds"

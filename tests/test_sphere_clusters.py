@@ -1,5 +1,7 @@
 """Predictions on the sphere and Renyi centres, against closed forms and definitions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -140,3 +142,34 @@ def test_under_full_support_paths_are_those_of_a_linear_flow() -> None:
     linear = expm(s * V @ B) @ x0
     assert np.linalg.norm(x - x0) > 0.2
     np.testing.assert_allclose(x, linear / np.linalg.norm(linear), atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("beta", [5.0, 200.0, 1000.0])
+def test_small_angles_and_rounding_are_no_failures(beta: float, dtype: type) -> None:
+    for seed in range(3):
+        tokens = hm.configuration("sphere", n=6, d=2, seed=seed).astype(dtype)
+        times = np.linspace(0, 20, 7)
+        run = hm.simulate(tokens, hm.Sphere(beta, causal=True), times=times)
+        displacement = hm.theorems.renyi_displacement(run)
+        assert displacement.outcome != "fails", displacement
+
+
+def test_a_centre_that_moves_too_far_fails() -> None:
+    tokens = hm.configuration("sphere", n=30, d=3, seed=2)
+    times = np.linspace(0, 1, 41)
+    run = hm.simulate(tokens, hm.Sphere(100, causal=True), times=times)
+    moved = run.tokens.copy()
+    moved[10:, 0] = (moved[10:, 0] + 0.1) / np.linalg.norm(
+        moved[10:, 0] + 0.1, axis=-1, keepdims=True
+    )
+    found = hm.theorems.renyi_displacement(replace(run, tokens=moved))
+    assert found.outcome == "fails"
+    assert found.witness["token"] == 0
+
+
+def test_a_separation_beyond_pi_is_not_met() -> None:
+    tokens = hm.configuration("sphere", n=4, d=2)
+    run = hm.simulate(tokens, hm.Sphere(0.1, causal=True), times=1)
+    outcomes = {found.outcome for found in hm.theorems.check(run)}
+    assert outcomes == {"hypotheses not met"}

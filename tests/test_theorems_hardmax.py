@@ -323,3 +323,15 @@ def test_verdicts_beyond_the_precision_of_floats(
 ) -> None:
     found = outcomes(hm.simulate(tokens, rule, layers=layers))
     assert all(found[name] == "holds" for name in names)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bfloat16_tokens_are_judged_by_their_own_rounding(seed: int) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(seed)
+    tokens = torch.tensor(rng.normal(size=(9, 2))).to(torch.bfloat16)
+    causal = seed % 3 == 0
+    rule = hm.Hardmax([Fraction(1, 2), 5.0, 0.001][seed % 2], causal=causal)
+    found = outcomes(hm.simulate(tokens, rule, layers=12))
+    assert "fails" not in found.values(), found
+    assert found["C1" if causal else "Theorem 1"] == "holds"

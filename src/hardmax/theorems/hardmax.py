@@ -21,7 +21,14 @@ from hardmax.exact.run import Proof, Run
 from hardmax.limit import limit as find_limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.sets import Sets
-from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
+from hardmax.theorems.verdict import (
+    Outcome,
+    Statement,
+    Verdict,
+    find_rounding,
+    report,
+    report_not_met,
+)
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.limits import Limit, quick_radius
 
@@ -574,11 +581,9 @@ def _rounding(trajectory: HardmaxTrajectory) -> float:
     one.
     """
     members = max(int(sets.sizes.max()) for sets in trajectory.token_sets[0].sets)
-    info = np.finfo(trajectory.array.dtype)
-    coarse = float(info.smallest_subnormal) / _largest(
-        trajectory
-    )  # the grid of the dtype near zero
-    return (16 + 4 * members) * float(info.eps) + 4 * coarse
+    eps, subnormal = find_rounding(trajectory)
+    coarse = subnormal / _largest(trajectory)  # the grid of the dtype near zero
+    return (16 + 4 * members) * eps + 4 * coarse
 
 
 def _largest(trajectory: HardmaxTrajectory) -> float:

@@ -17,13 +17,23 @@ from hardmax._exact import format_down, format_up
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.flows.classify import Expectation, classify_rule
+from hardmax.flows.coordinates import find_growth
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.simulate import simulate
-from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
+from hardmax.theorems.verdict import (
+    Outcome,
+    Statement,
+    Verdict,
+    find_rounding,
+    report,
+    report_not_met,
+)
 from hardmax.trajectories.smooth import SmoothTrajectory, label_clusters
 
 PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
+EPS = float(np.finfo(np.float64).eps)
+MAX_PLAIN_LOG = 600.0  # e^600 is far below the largest float
 HORIZONS = (15.0, 30.0, 60.0)  # lambda T
 MAX_STEPS = 4000  # of a second integration
 MAX_CLUSTERS = 3  # of coordinates in the leading eigenspace
@@ -63,6 +73,7 @@ class Problem:
     rate: float  # |lambda|
     end: float  # lambda t at the last saved time with finite tokens
     B: FloatArray  # Q^T K
+    eps: float  # of the dtype of the trajectory
 
     @classmethod
     def of(cls, trajectory: SmoothTrajectory) -> "Problem":
@@ -95,11 +106,15 @@ class Problem:
             rate,
             end,
             rule.form(plain.start.shape[1]),
+            find_rounding(trajectory)[0],
         )
 
     def tests(self, horizons: Sequence[float] = HORIZONS) -> "Iterator[LimitTest]":
         """Yield the trajectory if it is long enough for the first horizon, then second
-        integrations to later ones.
+        integrations in float64.
+
+        Also to horizons before the end of the trajectory: tokens that meet are equal in
+        floats at last, and their attention is then split.
         """
         why = f"because the trajectory ends at lambda t = {self.end:.4g}"
         if self.end >= horizons[0] * (1 - 1e-9):
@@ -108,11 +123,12 @@ class Problem:
                 self.trajectory,
                 at,
                 accurate=find_rtol(self.trajectory) <= MAX_FAIL_RTOL,
+                eps=self.eps,
             )
             why = f"because the test does not pass {at}"
         difference = None
         for horizon in horizons:
-            if horizon > self.end * (1 + 1e-9):
+            if abs(horizon - self.end) > horizon * 1e-9 or self.eps > EPS:
                 end, saved = (
                     horizon / self.rate,
                     self.trajectory.saved[: self.trajectory.reached],
@@ -137,14 +153,15 @@ class Problem:
         places = places[places < second.reached]
         if not given.stats["adaptive"] or not len(places):
             return ""
-        here, there = given.gathering[: len(places)], second.gathering[places]
+        with np.errstate(invalid="ignore"):  # of tokens at later times
+            here, there = given.gathering[: len(places)], second.gathering[places]
         sizes = np.abs(there).max(axis=(1, 2))
         apart = float(
             (
                 np.abs(here - there).max(axis=(1, 2)) / np.where(sizes > 0, sizes, 1.0)
             ).max()
         )
-        if apart <= MAX_DIFFERENCE:
+        if apart <= max(MAX_DIFFERENCE, 8 * self.eps):
             return ""
         return (
             "The trajectory differs from a second integration with rtol"
@@ -164,6 +181,7 @@ class LimitTest:
     accurate: bool = (
         True  # False if the integrator's error may be the cause of a failure
     )
+    eps: float = EPS  # of the dtype of the trajectory
 
     @property
     def last(self) -> int:  # index of the last saved time with finite tokens
@@ -172,6 +190,45 @@ class LimitTest:
     @property
     def tokens(self) -> FloatArray:  # rescaled tokens at that time
         return np.asarray(self.trajectory.drawn[self.last])
+
+    def components(
+        self, problem: Problem, dual: FloatArray, at: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return components of the rescaled tokens at a saved time, and a bound of
+        their errors: (n, k) each.
+
+        Where V has negative eigenvalues, other components of z grow, and products with
+        z cancel. For vectors of the leading eigenspace the components are e^{-lambda t}
+        times those of x, in which the leading ones dominate.
+        """
+        z = np.asarray(self.trajectory.drawn[at], np.float64)
+        found = z @ dual
+        rounding = (len(dual) + 2) * self.eps * (np.abs(z) @ np.abs(dual))
+        rtol = find_rtol(self.trajectory)
+        if not np.isfinite(rtol):  # fixed steps, where a failure is not reported
+            return found, rounding
+        rtol = min(rtol, MAX_FAIL_RTOL)  # the same holds for a larger one
+
+        x = np.asarray(self.trajectory.array[at], np.float64)
+        log = problem.rate * float(self.trajectory.saved[at])
+        leads = dual is problem.expected.dual
+        real = problem.expected.eigenvalues[0].imag == 0
+        if leads and real and log < MAX_PLAIN_LOG and np.isfinite(x).all():
+            unit = x * float(np.exp(-log))
+            sizes = np.abs(unit) @ np.abs(dual)
+            other = ((len(dual) + 2) * self.eps + log * EPS) * sizes
+            if other.max() < rounding.max():
+                found, rounding = unit @ dual, other
+
+        # The integrator's error is relative to components in an eigenbasis
+        growth = find_growth(problem.rule, len(dual))
+        separate = growth.imaginary is not None
+        sizes = np.abs(found) if separate else np.abs(z) @ np.abs(dual)
+        start = float(np.abs(problem.start).max()) * np.abs(dual).sum(axis=0)
+        atol = self.trajectory.stats["atol"]
+        return found, rounding + ERROR_PER_RTOL * (
+            rtol * sizes.max(axis=0) + atol * start
+        )
 
 
 Measure: TypeAlias = Callable[
@@ -234,6 +291,7 @@ def check_limit(
     tolerance: float,
     *,
     dual: FloatArray | None = None,
+    reader: FloatArray | None = None,
     hull: bool = False,
 ) -> Verdict:
     """Test the hull at every saved time, then the limit until its distance is within
@@ -241,7 +299,8 @@ def check_limit(
 
     `dual` maps tokens to their components in the leading eigenspace, if only these are
     measured: some token must have one beyond rounding, and if other directions decay
-    too slowly, a test that does not pass leaves the question open. `hull` tests that
+    too slowly, a test that does not pass leaves the question open. `reader` maps tokens
+    to what is measured, if not to these components. `hull` tests that
     these components (without `dual` all coordinates) stay in their initial hull.
     """
     # between the real parts of the leading and the next eigenvalue, relative to the
@@ -268,6 +327,8 @@ def check_limit(
         if test.problem:
             return report(None, test.problem)
         distance, phrase, witness = measure(test)
+        if not np.isfinite(distance):
+            return report(None, f"{phrase} leaves the range of floats {test.where}.")
         found = (
             f"{phrase} is {format_up(distance, 2)} {test.where} (tolerance"
             f" {tolerance:g})."
@@ -295,6 +356,20 @@ def check_limit(
             " Attention is not sharp by then: such tokens need longer, or rest in a"
             " balance."
         )
+        return report(None, found, **about)
+    if reader is None:
+        reader = np.eye(problem.start.shape[1]) if dual is None else dual
+    components, errors = test.components(problem, reader, test.last)
+    noise = float(errors.max()) / (float(np.abs(components).max()) or 1.0)
+    if noise > tolerance:
+        found += (
+            " Rounding and the integrator may change the components by"
+            f" {format_up(noise, 2)} of the largest."
+        )
+        return report(None, found, **about)
+    met = len(np.unique(test.tokens, axis=0)) < len(problem.start)
+    if problem.expected.kind == "boolean" and met:
+        found += " Tokens are equal in floats by then, and share their attention."
         return report(None, found, **about)
     if gap * HORIZONS[-1] < HORIZONS[0]:
         found += (
@@ -327,13 +402,17 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
     start = problem.start @ reader / size  # (n, k)
     normals = outer_normals(start)  # (m, k)
     supports = (start @ normals.T).max(axis=0)
-    worst, k, token = -np.inf, 0, 0
+    test = LimitTest(trajectory, "", eps=problem.eps)
+    worst, k, token, noise = -np.inf, 0, 0, 0.0
+    certain = False  # whether some token is outside beyond all errors
     for at in range(trajectory.reached):
-        excess = (trajectory.drawn[at] @ reader / size @ normals.T - supports).max(
-            axis=1
-        )
+        components, errors = test.components(problem, reader, at)
+        excess = (components / size @ normals.T - supports).max(axis=1)
+        allowed = HULL_TOL + np.linalg.norm(errors / size, axis=1)
+        certain |= bool((excess > allowed).any())
         if excess.max() > worst:
             worst, k, token = float(excess.max()), at, int(excess.argmax())
+            noise = float(allowed[token]) - HULL_TOL
     if worst <= HULL_TOL:
         return None
     found = (
@@ -346,6 +425,12 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
         "margin": HULL_TOL - worst,
         "witness": {"time": float(trajectory.saved[k]), "token": token},
     }
+    if not certain:
+        found += (
+            f" Rounding and the integrator may cause {format_up(noise, 2)}: use a"
+            " smaller `rtol`, or float64."
+        )
+        return report(None, found, **about)
     return _report_failure(
         worst > ERROR_PER_RTOL * find_rtol(trajectory), found, **about
     )
@@ -451,7 +536,7 @@ def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object
     points = (
         test.tokens
         if expected.kind == "polytope"
-        else test.tokens @ expected.dual @ expected.leading.T
+        else test.components(problem, expected.dual, test.last)[0] @ expected.leading.T
     )
     points = points / (
         float(np.abs(points).max()) or 1.0
@@ -484,9 +569,8 @@ def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the distance of coordinates from the nearest of at most three values."""
     problem = Problem.of(trajectory)
     dual = problem.expected.dual
-    return check_limit(
-        problem, partial(_measure_scatter, dual), SCATTER_TOL, dual=dual, hull=True
-    )
+    measure = partial(_measure_scatter, problem, dual)
+    return check_limit(problem, measure, SCATTER_TOL, dual=dual, hull=True)
 
 
 @Statement(
@@ -525,14 +609,18 @@ def codimension(trajectory: SmoothTrajectory) -> Verdict:
     # Left invariant vectors of these eigenvalues, from a real Schur form of V^T
     V = problem.rule.value_matrix(problem.start.shape[1])
     _, vectors, _ = scipy.linalg.schur(V.T, output="real", sort=is_positive)
+    dual = vectors[:, : len(positive)]
     return check_limit(
-        problem, partial(_measure_scatter, vectors[:, : len(positive)]), SCATTER_TOL
+        problem, partial(_measure_scatter, problem, dual), SCATTER_TOL, reader=dual
     )
 
 
-def _measure_scatter(dual: FloatArray, test: LimitTest) -> tuple[float, str, object]:
-    scale = float(np.abs(test.tokens @ dual).max()) or 1.0
-    coordinates = test.tokens @ dual / scale  # (n, k)
+def _measure_scatter(
+    problem: Problem, dual: FloatArray, test: LimitTest
+) -> tuple[float, str, object]:
+    components, _ = test.components(problem, dual, test.last)
+    scale = float(np.abs(components).max()) or 1.0
+    coordinates = components / scale  # (n, k)
     labels = label_values(coordinates)
     values = np.stack(
         [coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)]
@@ -596,7 +684,7 @@ def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
             {"token": int(moved.argmax())},
         )
 
-    return check_limit(problem, measure, MOVE_TOL)
+    return check_limit(problem, measure, MOVE_TOL, reader=problem.expected.dual)
 
 
 @Statement(
@@ -619,6 +707,7 @@ def collapse(trajectory: SmoothTrajectory) -> Verdict:
     if first == 0:
         return Verdict(Outcome.NOTHING, "All tokens are at 0.")
     root = np.real(scipy.linalg.sqrtm(problem.B))
+    doubtful, noise = False, 0.0
     for test in problem.tests([2 * horizon for horizon in HORIZONS]):
         if test.problem:
             return report(None, test.problem)
@@ -645,7 +734,35 @@ def collapse(trajectory: SmoothTrajectory) -> Verdict:
         )
         if pace > MIN_PACE and mean < MAX_MEAN:
             return report(True, found, margin=min(pace, 1e300) - MIN_PACE)
+        noise = (
+            _inverse_error(problem, root, test, earlier, middle)
+            + _inverse_error(problem, root, test, tokens[last], end)
+        ) / (2 * elapsed)
+        doubtful = not noise < abs(pace - MIN_PACE) and mean < MAX_MEAN
+    if doubtful:
+        found += f" Errors may change 1/c by {format_up(noise, 2)} of 2t."
+        return report(None, found, margin=pace - MIN_PACE)
     return _report_failure(test.accurate, found, margin=pace - MIN_PACE)
+
+
+def _inverse_error(
+    problem: Problem, root: FloatArray, test: LimitTest, tokens: FloatArray, c: float
+) -> float:
+    """Bound the error of 1/c at a saved time: of rounding, and of the integrator.
+
+    Tokens off by e change c by at most 2 e sqrt(c) + e^2.
+    """
+    stats, rtol = test.trajectory.stats, find_rtol(test.trajectory)
+    if not np.isfinite(rtol):
+        return 0.0  # fixed steps: a failure is not reported
+    size = float(np.abs(tokens).max())
+    relative = size * (test.eps + ERROR_PER_RTOL * rtol)
+    absolute = ERROR_PER_RTOL * stats["atol"] * float(np.abs(problem.start).max())
+    error = (relative + absolute) * float(np.linalg.norm(root))
+    if c <= 0:
+        return np.inf
+    change = 2 * error * np.sqrt(c) + error**2
+    return change / (c * (c - change)) if change < c else np.inf
 
 
 def _largest_variance(tokens: FloatArray) -> float:
@@ -683,7 +800,8 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     # An error of size rtol in a token changes E by a factor of about 1 + beta rtol.
     # With a loose rtol or long fixed steps E may fall although that of the flow does
     # not: this leaves the question open.
-    sensitivity, rtol = 1 + float(rule.find_beta(0.0)), find_rtol(trajectory)
+    sensitivity = 1 + float(rule.find_beta(0.0))
+    rtol = max(find_rtol(trajectory), find_rounding(trajectory)[0])
     tolerance = (
         sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hardmax._display import draw
+from hardmax._validation import is_tensor, library_of
 from hardmax.rules.base import Layered, Rule
 
 
@@ -121,6 +122,18 @@ class Verdicts(list[Verdict]):
 
     def _repr_html_(self) -> str:
         return str(draw("card", verdicts=self))
+
+
+def find_rounding(trajectory: Any) -> tuple[float, float]:
+    """Return eps and the smallest subnormal number of the dtype in which tokens are
+    stored: a bfloat16 tensor becomes a float32 array, which hides its own.
+    """
+    tokens = trajectory.tokens
+    if not is_tensor(tokens):
+        info = np.finfo(trajectory.array.dtype)
+        return float(info.eps), float(info.smallest_subnormal)
+    torch_info = library_of(tokens).finfo(tokens.dtype)
+    return torch_info.eps, torch_info.eps * torch_info.tiny
 
 
 def report(
