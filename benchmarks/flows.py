@@ -27,7 +27,7 @@ END_TIME, STEP = 15.0, 0.01  # of the loops
 OURS: dict[str, dict[str, Any]] = {
     "simulate, as it is": {},
     "simulate, rtol=1e-3": {"rtol": 1e-3, "atol": 1e-4},
-    "simulate, the same Euler steps": {"method": "euler", "dt": STEP},
+    "simulate, Euler steps of 0.01": {"method": "euler", "dt": STEP},
 }
 RTOL, PEER_ATOL, END, BETA = 1e-6, 1e-9, 5.0, 4.0
 MAX_ERROR, ERROR_SHARE = 100 * RTOL, 0.99

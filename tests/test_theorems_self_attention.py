@@ -450,7 +450,7 @@ RISING = np.linspace(0, 100, 11)
     [
         # Components in other directions grow, and products of z with phi cancel
         ("hyperplanes", *LEADING, [0, 30], float, {"holds"}),
-        ("hyperplanes", *LEADING, [0, 100], "f4", {"undecided"}),
+        ("hyperplanes", *LEADING, [0, 100], "f4", {"holds"}),
         # The difference of two tokens is smaller than the integrator's absolute error
         (
             "collapse",

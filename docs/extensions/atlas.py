@@ -79,11 +79,11 @@ OTHERS = [  # statement, source, read, hypotheses, status, function, example
         "exact_limits",
     ),
     (
-        "Every start is certified at some layer.",
+        "Theorems 1 and 4, T and chain certify every start at some layer.",
         OWN,
         OWN,
         SPD,
-        "open; checked on tie-rich lattices",
+        "refuted by eleven tokens; proved for almost every start (Theorem 3)",
         "hm.limit",
         "exact_limits",
     ),

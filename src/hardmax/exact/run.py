@@ -426,8 +426,8 @@ class LimitSet:
         """Why limits are undecided, if some are."""
         if not self.rule.positive_definite:
             return (
-                "A is not symmetric positive definite: there may be no certificate at"
-                " any layer."
+                "A is not symmetric positive definite. A later layer need not have a"
+                " certificate, unless A is close to symmetric, which is not tested."
             )
         if self.constant_for and not self.is_covered:
             return (

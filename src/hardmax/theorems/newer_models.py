@@ -177,8 +177,11 @@ def _report_positions(
 def _rate(trajectory: SmoothTrajectory) -> Verdict:
     rule: Any = trajectory.rule
     B, x = np.asarray(rule.B, float), _layers(trajectory)
-    x = x / (float(np.abs(x).max()) or 1.0)  # squares neither overflow nor underflow
-    B = B / float(np.abs(B).max())
+    # Squares of scaled numbers neither overflow nor underflow
+    size, factor = float(np.abs(x).max()) or 1.0, float(np.abs(B).max())
+    x = x / size
+    B = B / factor
+    unit = factor * size * size
     J = -np.einsum("kis,st,kit->ki", x, B, x) / 2
     diameter = np.linalg.norm(x[0][:, None] - x[0], axis=-1).max()
     bound = (
@@ -192,14 +195,14 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
         return Verdict(Outcome.NOTHING, "No layer was run.")
     t = int(lead.argmin())
     reason = (
-        f"J is {format_up(J[t + 1].max(), 3)} of |B| R^2 at layer {t + 1}, where the"
-        f" bound is {bound[t + 1]:.3g}, with the largest entries as |B| and R."
+        f"J is {format_up(unit * J[t + 1].max(), 3)} at layer {t + 1}, where the bound"
+        f" is {unit * bound[t + 1]:.3g}."
     )
     witness = {"layer": t + 1, "token": int(J[t + 1].argmax())}
     # of d^2 products of numbers of at most 1, and of layers
     noise = (4 + x.shape[2]) ** 2 * find_rounding(trajectory)[0] * len(x)
     answer = None if -noise <= lead[t] < 0 else bool(lead[t] >= 0)
-    return report(answer, reason, margin=float(lead[t]), witness=witness)
+    return report(answer, reason, margin=unit * float(lead[t]), witness=witness)
 
 
 @negative_statement(

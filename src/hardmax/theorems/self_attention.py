@@ -506,14 +506,15 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
 @Statement(
     "polytope times subspace",
     "Where the leading eigenvalue of V is positive and multiple with its whole"
-    " eigenspace, and all others are smaller, the components in that eigenspace stay in"
-    " their initial hull and tend to points that follow themselves; the others are"
-    " free.",
+    " eigenspace, and larger than the modulus of all others, and Q^T K is symmetric"
+    " positive definite, the components in that eigenspace stay in their initial hull"
+    " and approach points that follow themselves; the others are free.",
     f"{PAPER}, Theorem 5.2",
     **cover(
         "product",
         'hm.matrix("paper-product")',
-        "leading eigenvalue positive, multiple, semisimple",
+        "leading eigenvalue positive, multiple, semisimple, larger than the modulus of"
+        " all others; Q^T K symmetric positive definite",
         d=3,
     ),
 )
