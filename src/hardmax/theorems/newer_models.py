@@ -181,7 +181,7 @@ def _rate(trajectory: SmoothTrajectory) -> Verdict:
     size, factor = float(np.abs(x).max()) or 1.0, float(np.abs(B).max())
     x = x / size
     B = B / factor
-    unit = factor * size * size
+    unit = min(factor * size * size, 1e300)  # of what is printed
     J = -np.einsum("kis,st,kit->ki", x, B, x) / 2
     diameter = np.linalg.norm(x[0][:, None] - x[0], axis=-1).max()
     bound = (
@@ -329,7 +329,7 @@ def _angle_error(trajectory: SmoothTrajectory) -> float:
     eps, _ = find_rounding(trajectory)
     rtol = find_rtol(trajectory)
     d = trajectory.array.shape[-1]
-    if not np.isfinite(rtol):  # fixed steps, whose error nobody controls
+    if not np.isfinite(rtol):  # fixed steps have no error control
         return np.pi
     return 4 * d * eps + ERROR_PER_RTOL * (rtol + float(trajectory.stats["atol"]))
 
