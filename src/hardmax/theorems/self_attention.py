@@ -421,7 +421,7 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
         f" {'' if dual is None else 'in the leading eigenspace '}(tolerance"
         f" {HULL_TOL:g})."
     )
-    about = {
+    about: dict[str, Any] = {
         "margin": HULL_TOL - worst,
         "witness": {"time": float(trajectory.saved[k]), "token": token},
     }
