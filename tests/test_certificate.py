@@ -362,7 +362,6 @@ def test_the_checker_shares_no_code():
     assert {
         str(module).partition(".")[0] for module in modules
     } <= sys.stdlib_module_names
-    assert len(text.splitlines()) <= 250
 
 
 def test_commands_write_and_check(tmp_path, capsys, monkeypatch):

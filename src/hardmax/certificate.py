@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._errors import InputError
 from hardmax._types import AnyArray, BoolArray
 from hardmax._validation import check_count
 from hardmax.exact.run import LimitSet, Proof, Run, to_point
@@ -59,7 +60,7 @@ def any_digits() -> Iterator[None]:
 @any_digits()
 def make_certificate(limit: LimitSet) -> Document:
     """Run the layers of a certified limit again, and write sets, positions and proofs
-    as a document.
+    as a document; an `InputError` if it is longer than the checkers accept.
     """
     classes, rule = limit.classes, limit.rule
     run = Run(rule, classes.rows[classes.labels], mask=limit.mask)
@@ -69,15 +70,14 @@ def make_certificate(limit: LimitSet) -> Document:
         run.state.history,
         [run.sets_of_layer(k) for k in range(run.layer + 1)],
     )
-    D, names = (
-        history.denominator(run.layer),
-        {int(proof): str(proof) for proof in Proof},
-    )
+    _check_denominators([history.denominator(k) for k in range(run.layer + 1)])
+    D = history.denominator(run.layer)
+    names = {int(proof): str(proof) for proof in Proof}
     mask: Any = "causal" if rule.causal and limit.mask is None else None
     if limit.mask is not None:
         others = (limit.mask & ~np.eye(len(classes), dtype=bool)).astype(np.float32)
         mask = [np.flatnonzero(row).tolist() for row in others > others @ others]
-    return {
+    document = {
         "format": FORMAT,
         "alpha": [str(step) for step in rule.steps],
         "A": None if rule.matrix is None else write_rows(rule.matrix),
@@ -106,6 +106,44 @@ def make_certificate(limit: LimitSet) -> Document:
             for own in _weights(found)
         ],
     }
+    _check_lengths(document)
+    return document
+
+
+def _check_denominators(denominators: list[int]) -> None:
+    """Refuse more digits than the checkers replay."""
+    from hardmax.certificate_checker import MAX_BITS, MAX_TOTAL_BITS
+
+    lengths = [D.bit_length() for D in denominators]
+    if lengths[-1] > MAX_BITS or sum(lengths) > MAX_TOTAL_BITS:
+        raise InputError(
+            "The common denominators of the positions of a certificate must have at"
+            f" most {MAX_BITS:,} bits at each layer and {MAX_TOTAL_BITS:,} at all"
+            f" layers together. Got {lengths[-1]:,} and {sum(lengths):,} with"
+            f" {len(lengths) - 1:,} layers. A step size with fewer digits, such as"
+            " Fraction(1, 10), has shorter ones."
+        )
+
+
+def _check_lengths(document: Document) -> None:
+    """Refuse numbers and masks that are longer than the checkers accept."""
+    from hardmax.certificate_checker import MAX_CHARACTERS, MAX_MASKED
+
+    matrix = document["A"] or []
+    rows = [document["alpha"], *matrix]
+    for part in ("tokens", "positions", "points"):
+        rows += document[part]
+    longest = max(len(text) for row in rows for text in row)
+    if longest > MAX_CHARACTERS:
+        raise InputError(
+            f"A number of a certificate must have at most {MAX_CHARACTERS:,}"
+            f" characters. Got {longest:,}."
+        )
+    if isinstance(document["mask"], list) and len(document["mask"]) > MAX_MASKED:
+        raise InputError(
+            f"A certificate under `attention_mask` must have at most {MAX_MASKED:,}"
+            f" tokens. Got {len(document['mask']):,}."
+        )
 
 
 @any_digits()

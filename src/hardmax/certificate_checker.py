@@ -20,6 +20,8 @@ T, chain       if all sets stay, z_i(m) = s_i + rho^m sum_r C(m, r) a_ir after m
 Limits solve s_i = z_i for leaders, and s_i = mean of s_j over C_i for the others. So do
 their weights on the leaders; these are null for tokens on a cycle of tokens that do not
 lead, and for followers of such tokens.
+
+A document beyond the limits below is rejected. Reasons contain no text of the document.
 """
 
 import argparse
@@ -29,17 +31,42 @@ import random
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from graphlib import TopologicalSorter
-from itertools import product
+from itertools import pairwise
 from math import comb, lcm
 from operator import mul
 from typing import Any, NamedTuple
 
 FORMAT = "hardmax-certificate-1"
-MAX_EXPONENT = 1000  # of rho: beyond, its powers cost more than a looser bound
+FIELDS = {
+    *("format", "alpha", "A", "mask", "tokens", "labels", "layer", "sets", "changes"),
+    *("proofs", "positions", "leaders", "points", "limits", "weights"),
+}
+KINDS = ("Theorem 1", "Theorem 4", "C1", "T", "chain")
+CLOSED = ("T", "chain")
 NUMBER = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
+
+# Limits, the same in both checkers and in `Limit.certificate`.
+MAX_CHARACTERS = 100_000  # of a number
+MAX_BITS = 160_000  # of the common denominator of the positions of a layer
+MAX_TOTAL_BITS = 100_000_000  # of the common denominators of all layers together
+MAX_MASKED = 50_000  # tokens under a mask of lists, whose closure has n^2 / 2 bits
+
+MAX_LEVELS = 50  # of tokens that follow moving tokens, in T and chain
+MAX_LEVEL_BITS = 2**17  # of the factor between the first level and the last one
+
+# Limits of a power of rho. Beyond, a looser bound takes its place.
+MAX_EXPONENT = 1000
+MAX_POWER_BITS = 2**17  # more than any float alpha needs up to MAX_EXPONENT
+
 Point = tuple[Fraction, ...]
+Row = tuple[int, ...]
+Peaks = tuple[list[int], int]
+
+
+class Fault(Exception):
+    """A reason to reject a document."""
 
 
 class Report(NamedTuple):
@@ -54,97 +81,125 @@ class Report(NamedTuple):
     emerged: tuple[int, ...] = ()  # layer from which each leader leads
 
     def __str__(self) -> str:
+        if not self.accepted:
+            return f"Rejected: {self.reason}."
         size = (
             f"{self.tokens} tokens, {self.layers} layers, {self.inequalities}"
             " inequalities tested."
         )
-        good = (
-            "Accepted"
-            if self.sample is None
-            else f"No fault in a sample of {self.sample}, which is no proof"
-        )
-        return f"{good}: {size}" if self.accepted else f"Rejected: {self.reason}."
+        if self.sample is None:
+            return f"Accepted: {size}"
+        return f"No fault in a sample of {self.sample}, which is no proof: {size}"
 
 
 def check(document: Any, *, sample: int | None = None) -> Report:
     """Check a certificate as `json.load` returns it; with `sample`, the sets of that
     many random tokens alone.
     """
-    sys.set_int_max_str_digits(
-        0
-    )  # positions may be longer; `hm.check_certificate` restores the limit
+    # Numbers may be longer than Python converts by default. `hm.check_certificate`
+    # restores the limit.
+    sys.set_int_max_str_digits(0)
     try:
         proof = Proof(document, sample)
         proof.replay()
-        return Report(
-            True,
-            "",
-            proof.counts.total(),
-            proof.layer,
-            proof.tested,
-            sample,
-            proof.check_limits(document),
-        )
-    except (
-        ValueError,
-        ArithmeticError,
-        LookupError,
-        RecursionError,
-        TypeError,
-    ) as problem:  # of reading any JSON
-        return Report(
-            False,
-            (
-                str(problem)
-                if type(problem) is ValueError
-                else f"malformed, {problem!r:.80}"
-            ),
-        )
+        emerged = proof.check_limits(document)
+    except Fault as fault:
+        return Report(False, str(fault))
+    except (ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
+        return Report(False, "the document is malformed")
+    tokens = sum(proof.counts)
+    return Report(True, "", tokens, proof.layer, proof.tested, sample, emerged)
 
 
 def require(holds: bool, reason: str) -> None:
     if not holds:
-        raise ValueError(reason)
+        raise Fault(reason)
 
 
 def read_list(values: Any, size: int | None = None) -> list[Any]:
-    require(
-        isinstance(values, list) and size in (None, len(values)),
-        "a list is missing, or has the wrong length",
-    )
+    good = isinstance(values, list) and size in (None, len(values))
+    require(good, "a list is missing, or has the wrong length")
     return list(values)
 
 
-def read_rows(rows: Any, width: int = 0) -> list[Point]:
-    """Return rows of numbers, all of one length."""
-    width = width or max(len(read_list(rows)[0]), 1)
+def read_number(text: Any) -> Fraction:
+    require(isinstance(text, str), "a number is malformed")
     require(
-        all(
-            NUMBER.fullmatch(x)
-            for row in read_list(rows)
-            for x in read_list(row, width)
-        ),
-        "a number is malformed",
+        len(text) <= MAX_CHARACTERS,
+        f"a number has more than {MAX_CHARACTERS} characters",
     )
-    return [tuple(map(Fraction, row)) for row in rows]
+    require(NUMBER.fullmatch(text) is not None, "a number is malformed")
+    return Fraction(text)
+
+
+def read_rows(rows: Any, width: int | None = None) -> list[Point]:
+    """Return rows of numbers, all of one length."""
+    rows = read_list(rows)
+    if width is None:
+        require(len(rows) > 0, "a list of rows is empty")
+        width = len(read_list(rows[0]))
+        require(width > 0, "a row is empty")
+    return [tuple(map(read_number, read_list(row, width))) for row in rows]
 
 
 def read_indices(values: Any, stop: int) -> list[int]:
-    require(
-        all(type(x) is int and 0 <= x < stop for x in read_list(values)),
-        "an index is wrong",
-    )
+    good = all(type(x) is int and 0 <= x < stop for x in read_list(values))
+    require(good, "an index is wrong")
     return list(values)
 
 
-def to_integers(rows: list[Point]) -> list[tuple[int, ...]]:
-    """Return rows times their common denominator."""
-    D = lcm(*{x.denominator for row in rows for x in row})
-    return [tuple(x.numerator * (D // x.denominator) for x in row) for row in rows]
+def read_index(value: Any, stop: int) -> int:
+    return read_indices([value], stop)[0]
 
 
-def dot(x: Any, y: Any) -> Any:
+def read_set(values: Any, stop: int) -> set[int]:
+    members = set(read_indices(values, stop))
+    require(len(members) == len(values), "a set has an index twice")
+    return members
+
+
+def read_members(values: Any, stop: int) -> set[int]:
+    require(len(read_list(values)) > 0, "a set is empty")
+    return read_set(values, stop)
+
+
+def to_integers(rows: list[Point], limit: int = MAX_BITS) -> tuple[list[Row], int]:
+    """Return rows times their common denominator, and this number."""
+    D = 1
+    for denominator in {x.denominator for row in rows for x in row}:
+        D = lcm(D, denominator)
+        require_bits(D, limit)
+    numerators = [
+        tuple(x.numerator * (D // x.denominator) for x in row) for row in rows
+    ]
+    return numerators, D
+
+
+def require_bits(D: int, limit: int = MAX_BITS) -> None:
+    require(D.bit_length() <= limit, f"a common denominator has more than {limit} bits")
+
+
+def dot(x: Iterable[int], y: Iterable[int]) -> int:
     return sum(map(mul, x, y))
+
+
+def in_order(needs: list[list[int]]) -> Iterator[int]:
+    """Yield indices, each after those that it needs. Cycles, and what needs them, are
+    left out.
+    """
+    missing = [len(own) for own in needs]
+    needed_by: list[list[int]] = [[] for _ in needs]
+    for i, own in enumerate(needs):
+        for j in own:
+            needed_by[j].append(i)
+    ready = [i for i, number in enumerate(missing) if number == 0]
+    while ready:
+        j = ready.pop()
+        yield j
+        for i in needed_by[j]:
+            missing[i] -= 1
+            if missing[i] == 0:
+                ready.append(i)
 
 
 class Proof:
@@ -153,309 +208,433 @@ class Proof:
     """
 
     def __init__(self, document: Any, sample: int | None) -> None:
-        good = (
-            isinstance(document, dict)
-            and document.get("format") == FORMAT
-            and len(document) == 15
-        )
-        require(good, f"the format is not {FORMAT} with 15 fields")
-        (self.alpha,), self.z = (
-            read_rows([document["alpha"]]),
-            read_rows(document["tokens"]),
-        )
-        self.n, self.d, self.tested = len(self.z), len(self.z[0]), 0
-        identity = [
-            [str(int(row == column)) for column in range(self.d)]
-            for row in range(self.d)
-        ]
-        self.A = to_integers(
-            read_rows(identity if document["A"] is None else document["A"], self.d)
-        )
+        good = isinstance(document, dict) and document.get("format") == FORMAT
+        good = good and document.keys() == FIELDS
+        require(good, f"the format is not {FORMAT} with {len(FIELDS)} fields")
+
+        self.alpha = read_rows([document["alpha"]])[0]
+        require(min(self.alpha) > 0, "alpha is not positive")
+        self.rows, self.D = to_integers(read_rows(document["tokens"]))
+        self.total_bits = self.D.bit_length()
+        self.n = len(self.rows)
+        self.d = len(self.rows[0])
+        self.A: list[Row] | None = None  # None is the identity
+        if document["A"] is not None:
+            self.A = to_integers(read_rows(document["A"], self.d))[0]
+            require(len(self.A) == self.d, "A is not square")
+
+        self.mask = document["mask"]
+        self.masked = self.mask is not None
+        if self.masked and self.mask != "causal":
+            self.closure = self.read_mask(self.mask)
+        if self.masked:
+            require(document["labels"] is None, "labels are not null under a mask")
+            labels = list(range(self.n))
+        else:
+            labels = read_indices(document["labels"], self.n)
+        numbers = Counter(labels)
+        require(len(numbers) == self.n, "a token has no label")
+        self.counts = [numbers[i] for i in range(self.n)]
+        self.order = list(dict.fromkeys(labels))  # tokens in the order of the inputs
+
+        sets = read_list(document["sets"], self.n)
+        self.sets = [read_members(members, self.n) for members in sets]
+        self.changes = read_list(document["changes"])
+        self.layer = len(self.changes)
+        proofs = [read_list(proof, 2) for proof in read_list(document["proofs"])]
+        require(len(proofs) == self.n, "a token has no proof")
+        self.kinds = [kind for kind, _ in proofs]
+        known = all(isinstance(kind, str) and kind in KINDS for kind in self.kinds)
+        require(known, "a kind of proof is not known")
+        self.since = read_indices([layer for _, layer in proofs], self.layer + 1)
+        last = read_index(document["layer"], self.layer + 1)
         require(
-            min(self.alpha) > 0 and len(self.A) == self.d,
-            "alpha is not positive, or A is not square",
-        )
-        mask, self.masked = document["mask"], document["mask"] is not None
-        self.seen: list[Any] = [
-            range(self.n if mask is None else i + 1) for i in range(self.n)
-        ]
-        if mask not in (None, "causal"):
-            direct = [read_indices(row, self.n) for row in read_list(mask, self.n)]
-            for i in TopologicalSorter(
-                dict(enumerate(direct))
-            ).static_order():  # each after those it sees; no cycles
-                self.seen[i] = {i}.union(*(self.seen[j] for j in direct[i]))
-        self.counts = Counter(
-            range(self.n) if self.masked else read_indices(document["labels"], self.n)
-        )
-        require(
-            len(self.counts) == self.n and self.masked == (document["labels"] is None),
-            "labels are wrong",
-        )
-        self.sets = [
-            set(read_indices(members, self.n))
-            for members in read_list(document["sets"], self.n)
-        ]
-        self.changes, self.layer = (
-            document["changes"],
-            len(read_list(document["changes"])),
-        )
-        self.proofs = [
-            read_list(proof, 2) for proof in read_list(document["proofs"], self.n)
-        ]
-        last = max(read_indices([layer for _, layer in self.proofs], self.layer + 1))
-        require(
-            [self.layer] == read_indices([document["layer"]], last + 1),
+            last == self.layer == max(self.since),
             "the layer is not that of the last proof",
         )
-        self.points = read_rows(document["points"], self.d)
-        self.limits = [
-            self.points[p]
-            for p in read_list(
-                read_indices(document["limits"], len(self.points)), self.n
-            )
-        ]
-        require(
-            len(set(self.limits)) == len(self.points),
-            "points are equal, or a point is no limit",
-        )
+
+        points = read_rows(document["points"], self.d)
+        limits = read_list(read_indices(document["limits"], len(points)), self.n)
+        require(len(set(points)) == len(points), "points are equal")
+        require(len(set(limits)) == len(points), "a point is no limit")
+        # Limits are means of positions, so their denominators are a little longer.
+        self.points, self.points_D = to_integers(points, 2 * MAX_BITS)
+        self.limits = [self.points[p] for p in limits]
+
+        every = range(self.n)
         self.checked = set(
-            range(self.n)
-            if sample is None
-            else random.sample(range(self.n), min(sample, self.n))
+            every if sample is None else random.sample(every, min(sample, self.n))
         )
-        self.leads, self.proved = (
-            dict[int, int](),
-            set[int](),
-        )  # leaders with the layer from which they lead
+        self.leads: dict[int, int] = {}  # leaders with the layer from which they lead
+        self.proved: set[int] = set()
+        self.tested = 0
+
+    def read_mask(self, mask: Any) -> list[int]:
+        """Return per token all tokens that it sees, as the bits of an integer."""
+        require(
+            self.n <= MAX_MASKED, f"a mask of lists has more than {MAX_MASKED} tokens"
+        )
+        direct = [list(read_set(row, self.n)) for row in read_list(mask, self.n)]
+        closure = [0] * self.n
+        for i in in_order(direct):
+            closure[i] = 1 << i
+            for j in direct[i]:
+                closure[i] |= closure[j]
+        require(all(closure), "the mask has a cycle")
+        return closure
+
+    def sees(self, i: int) -> Iterable[int]:
+        if not self.masked:
+            return range(self.n)
+        if self.mask == "causal":
+            return range(i + 1)
+        bits = reversed(bin(self.closure[i]))
+        return [j for j, bit in enumerate(bits) if bit == "1"]
 
     def replay(self) -> None:
         """Move all tokens layer by layer, and check sets and proofs."""
         for k in range(self.layer + 1):
-            if k:
-                b = 1 - 1 / (1 + self.alpha[min(k, len(self.alpha)) - 1])
-                self.z = [
-                    tuple(x + b * (c - x) for x, c in zip(z, self.mean(i, self.z)))
-                    for i, z in enumerate(self.z)
-                ]
-                for i, members in (
-                    read_list(change, 2) for change in read_list(self.changes[k - 1])
-                ):
-                    require(
-                        i not in self.proved,
-                        f"the set of token {i} changes after its proof",
-                    )
-                    self.sets[read_indices([i], self.n)[0]] = set(
-                        read_indices(members, self.n)
-                    )
-            still = [
-                i
-                for i in range(self.n)
-                if all(self.z[j] == self.z[i] for j in self.sets[i])
-            ]
-            self.leads = {i: k for i in still if i not in self.proved} | self.leads
-            keys, here = (
-                to_integers(self.z),
-                {i: kind for i, (kind, layer) in enumerate(self.proofs) if layer == k},
-            )
+            if k > 0:
+                self.move(self.alpha[min(k, len(self.alpha)) - 1])
+                self.change_sets(self.changes[k - 1])
+            for i in range(self.n):
+                if i in self.proved or i in self.leads:
+                    continue
+                if all(self.rows[j] == self.rows[i] for j in self.sets[i]):
+                    self.leads[i] = k
             for i in self.checked - self.proved:
-                self.check_set(i, keys[i], keys, strict=True)
-            self.proved.update(here)
-            for i, kind in here.items():
-                if kind not in ("T", "chain"):
-                    kinds = (
-                        ["C1"]
-                        if self.masked
-                        else ["Theorem 4", "Theorem 1"][: 1 + (len(self.sets[i]) == 1)]
-                    )
-                    require(
-                        kind in kinds and self.leads.keys() >= self.sets[i],
-                        f"{kind} fails for token {i}",
-                    )
-                    if (
-                        kind != "Theorem 1"
-                        and i not in self.leads
-                        and i in self.checked
-                    ):
-                        self.check_set(
-                            i,
-                            to_integers([self.mean(i, self.z)])[0],
-                            keys,
-                            strict=False,
-                        )
-            if closed := [i for i, kind in here.items() if kind in ("T", "chain")]:
-                require(
-                    k >= len(self.alpha) - 1, "alpha is not constant after T or chain"
-                )
+                self.check_set(i, self.rows[i], strict=True)
+
+            proved_here = [i for i in range(self.n) if self.since[i] == k]
+            closed = [i for i in proved_here if self.kinds[i] in CLOSED]
+            for i in proved_here:
+                if self.kinds[i] not in CLOSED:
+                    self.check_leaders(i)
+            self.proved.update(proved_here)
+            if closed:
+                constant = k >= len(self.alpha) - 1
+                require(constant, "alpha is not constant after T or chain")
                 self.check_closed_forms(closed)
 
-    def mean(self, i: int, rows: list[Point]) -> Point:
-        """Return the mean of rows over C_i."""
-        if len(self.sets[i]) == 1:
-            return rows[min(self.sets[i])]
-        weighted = [[self.counts[j] * x for x in rows[j]] for j in self.sets[i]]
-        return tuple(
-            sum(column) / sum(self.counts[j] for j in self.sets[i])
-            for column in zip(*weighted)
+    def move(self, alpha: Fraction) -> None:
+        """Move all tokens, over a denominator that grows by the same factor."""
+        p, q = alpha.as_integer_ratio()
+        totals = [self.total(i) for i in range(self.n)]
+        common = lcm(*totals)
+        self.D *= (p + q) * common
+        require_bits(self.D)
+        self.total_bits += self.D.bit_length()
+        require(
+            self.total_bits <= MAX_TOTAL_BITS,
+            "the common denominators of all layers have more than"
+            f" {MAX_TOTAL_BITS} bits",
         )
+        stay = q * common
+        rows = []
+        for i, row in enumerate(self.rows):
+            pull = p * (common // totals[i])
+            attracting = self.sum(i, self.rows)
+            rows.append(tuple(stay * x + pull * c for x, c in zip(row, attracting)))
+        self.rows = rows
 
-    def check_set(self, i: int, point: Any, keys: Any, *, strict: bool) -> None:
+    def change_sets(self, changes: Any) -> None:
+        changed = set()
+        for change in read_list(changes):
+            index, members = read_list(change, 2)
+            i = read_index(index, self.n)
+            require(i not in changed, f"the set of token {i} changes twice in a layer")
+            require(
+                i not in self.proved, f"the set of token {i} changes after its proof"
+            )
+            changed.add(i)
+            self.sets[i] = read_members(members, self.n)
+
+    def total(self, i: int) -> int:
+        """Return the number of inputs in C_i."""
+        return sum(self.counts[j] for j in self.sets[i])
+
+    def sum(self, i: int, rows: list[Row]) -> Row:
+        """Return the sum of rows over the inputs in C_i."""
+        weighted = [[self.counts[j] * x for x in rows[j]] for j in self.sets[i]]
+        return tuple(map(sum, zip(*weighted)))
+
+    def image(self, row: Row) -> Row:
+        """Return A times a row."""
+        return row if self.A is None else tuple(dot(line, row) for line in self.A)
+
+    def check_set(self, i: int, point: Row, *, strict: bool) -> None:
         """Check that members of C_i have the largest product at a point, and, if
         `strict`, no others have.
         """
-        query = [dot(row, point) for row in self.A]
-        products = {j: dot(query, keys[j]) for j in self.seen[i]}
+        query = self.image(point)
+        products = {j: dot(query, self.rows[j]) for j in self.sees(i)}
         best = max(products.values())
         largest = {j for j, value in products.items() if value == best}
-        require(
-            largest == self.sets[i] if strict else largest >= self.sets[i],
-            f"the set of token {i} is wrong",
-        )
+        members = self.sets[i]
+        good = largest == members if strict else largest >= members
+        require(good, f"the set of token {i} is wrong")
         self.tested += len(products)
+
+    def check_leaders(self, i: int) -> None:
+        """Check Theorem 1, Theorem 4 or C1."""
+        kind = self.kinds[i]
+        applies = (kind == "C1") == self.masked
+        if kind == "Theorem 1":
+            applies = applies and len(self.sets[i]) == 1
+        require(applies, f"{kind} does not apply to token {i}")
+        require(
+            self.leads.keys() >= self.sets[i],
+            f"token {i} follows a token that does not lead",
+        )
+        if kind != "Theorem 1" and i not in self.leads and i in self.checked:
+            # The sum is the mean times a positive number.
+            self.check_set(i, self.sum(i, self.rows), strict=False)
 
     def check_closed_forms(self, closed: list[int]) -> None:
         """Check that the sets of some tokens stay for ever, if limits are as stated,
         which `check_limits` checks.
         """
-        alpha, s, moving = self.alpha[-1], self.limits, self.proved - self.leads.keys()
-        require(
-            all(self.proved.issuperset(self.sets[i]) for i in moving),
-            "a token follows one that is not proved",
-        )
-        a = [
-            [
-                tuple((x - y) * (i in moving) for x, y in zip(*pair))
-                for i, pair in enumerate(zip(self.z, s))
-            ]
-        ]
-        while any(map(any, a[-1])):
-            require(len(a) <= self.n, "positions have no closed form")
-            a.append(
-                [
-                    tuple(alpha * (i in moving) * x for x in self.mean(i, a[-1]))
-                    for i in range(self.n)
-                ]
+        moving = self.proved - self.leads.keys()
+        for i in moving:
+            require(
+                self.proved.issuperset(self.sets[i]),
+                f"token {i} follows a token that is not proved",
             )
+        s, a = self.closed_forms(moving)
+
+        # A product of two polynomials of degree R is known by its values at 0, ..., 2R.
+        size = len(a)
+        times = range(2 * size - 1)
+        at = [
+            {
+                i: tuple(
+                    sum(comb(m, r) * a[r][i][c] for r in range(min(m + 1, size)))
+                    for c in range(self.d)
+                )
+                for i in moving
+            }
+            for m in times
+        ]
+        zero = (0,) * self.d
+        rho = 1 / (1 + self.alpha[-1])
+        peaks = [
+            find_peaks(rho, size),
+            find_peaks(rho * rho, len(times)),
+            find_peaks(rho, len(times)),
+        ]
         for i in closed:
             require(
-                self.proved.issuperset(self.seen[i]),
+                self.proved.issuperset(self.sees(i)),
                 f"token {i} sees a token that is not proved",
             )
-            As, *Aa = [[dot(row, rows[i]) for row in self.A] for rows in (s, *a)]
-            for j in self.seen[i] if i in self.checked else ():
-                S, *q = [
-                    tuple(x - y for x, y in zip(rows[min(self.sets[i])], rows[j]))
-                    for rows in (s, *a)
+            if i not in self.checked:
+                continue
+            member = min(self.sets[i])
+            As = self.image(s[i])
+            Aa = [self.image(level.get(i, zero)) for level in a]
+            Az = [self.image(level.get(i, zero)) for level in at]
+            for j in self.sees(i):
+                S = subtract(s[member], s[j])
+                q = [
+                    subtract(level.get(member, zero), level.get(j, zero)) for level in a
                 ]
-                F0, F1 = (
-                    dot(As, S),
-                    [dot(As, row) + dot(image, S) for row, image in zip(q, Aa)],
+                F0 = dot(As, S)
+                F1 = [dot(As, q[r]) + dot(Aa[r], S) for r in range(size)]
+                F2 = to_binomials(
+                    [
+                        dot(Az[m], at[m].get(member, zero))
+                        - dot(Az[m], at[m].get(j, zero))
+                        for m in times
+                    ]
                 )
-                F2 = [Fraction(0)] * (2 * len(q) - 1)
-                for (u, image), (v, row) in product(enumerate(Aa), enumerate(q)):
-                    for r in range(
-                        max(u, v), u + v + 1
-                    ):  # C(m,u) C(m,v) = sum_r C(r,u) C(u,r-v) C(m,r)
-                        F2[r] += dot(image, row) * comb(r, u) * comb(u, r - v)
-                stays = (
-                    not any([F0, *F1, *F2])
-                    if j in self.sets[i]
-                    else is_positive(F0, F1, F2, 1 / (1 + alpha))
-                )
+                if j in self.sets[i]:
+                    stays = not any([F0, *F1, *F2])
+                else:
+                    stays = is_positive(F0, F1, F2, peaks)
                 require(stays, f"the set of token {i} may change, see token {j}")
                 self.tested += 1
+
+    def closed_forms(self, moving: set[int]) -> tuple[list[Row], list[dict[int, Row]]]:
+        """Return the limits s_i, and for each r the a_ir of the tokens that move, all
+        times one positive integer.
+
+        a_i0 = z_i - s_i, and a_i,r+1 = alpha times the mean of a_jr over C_i.
+        """
+        D = lcm(self.D, self.points_D)
+        require_bits(D, 2 * MAX_BITS)
+        s = [tuple(x * (D // self.points_D) for x in row) for row in self.limits]
+        a = [
+            {
+                i: tuple(x * (D // self.D) - y for x, y in zip(self.rows[i], s[i]))
+                for i in moving
+            }
+        ]
+        p, q = self.alpha[-1].as_integer_ratio()
+        common = lcm(*(self.total(i) for i in moving))
+        zero = (0,) * self.d
+        while True:
+            # Each level is over a denominator that is longer by the factor q * common.
+            require(len(a) <= self.n, "positions have no closed form")
+            require(len(a) <= MAX_LEVELS, f"a chain has more than {MAX_LEVELS} levels")
+            bits = (len(a) - 1) * ((p + q) * common).bit_length()
+            require(
+                bits <= MAX_LEVEL_BITS,
+                f"the levels of a chain have more than {MAX_LEVEL_BITS} bits",
+            )
+            before = [a[-1].get(i, zero) for i in range(self.n)]
+            after = {
+                i: tuple(p * (common // self.total(i)) * x for x in self.sum(i, before))
+                for i in moving
+            }
+            if not any(map(any, after.values())):
+                break
+            a.append(after)
+        factors = [(q * common) ** (len(a) - 1 - r) for r in range(len(a))]
+        s = [tuple(factors[0] * x for x in row) for row in s]
+        a = [
+            {i: tuple(factor * x for x in row) for i, row in level.items()}
+            for factor, level in zip(factors, a)
+        ]
+        return s, a
 
     def check_limits(self, document: Any) -> tuple[int, ...]:
         """Check positions, leaders, points, limits and weights; return the layer from
         which each leader leads.
         """
-        require(
-            read_rows(document["positions"], self.d) == self.z, "positions are wrong"
-        )
-        at = {self.z[i]: i for i in read_indices(document["leaders"], self.n)}
-        require(
-            self.leads.keys() >= set(at.values())
-            and at.keys() == {self.z[i] for i in self.leads},
-            "wrong leaders",
-        )
-        require(
-            self.points[: len(document["leaders"])] == list(at),
-            "the first points are not those of the leaders",
-        )
-        known = {i: {at[self.z[i]]: Fraction(1)} for i in self.leads}
-        while ready := [
-            i
-            for i in range(self.n)
-            if i not in known and known.keys() >= self.sets[i] - {i}
-        ]:
-            for i in (
-                ready
-            ):  # if W_i is the mean over C_i, it is also that over the other members
-                sums: Any = Counter()
-                for j in self.sets[i] - {i}:
-                    sums.update(
-                        {
-                            leader: self.counts[j] * weight
-                            for leader, weight in known[j].items()
-                        }
-                    )
-                known[i] = {
-                    leader: weight / sum(sums.values())
-                    for leader, weight in sums.items()
-                }
-        for i, (limit, own) in enumerate(
-            zip(self.limits, read_list(document["weights"], self.n))
-        ):
-            expected = self.z[i] if i in self.leads else self.mean(i, self.limits)
-            require(limit == expected, f"the limit of token {i} is wrong")
-            weights = (
-                [[leader, str(known[i][leader])] for leader in sorted(known[i])]
-                if i in known
-                else None
+        positions = read_list(read_rows(document["positions"], self.d), self.n)
+        for i, position in enumerate(positions):
+            right = all(
+                x.numerator * self.D == y * x.denominator
+                for x, y in zip(position, self.rows[i])
             )
+            require(right, f"the position of token {i} is wrong")
+
+        at: dict[Row, int] = {}  # the first leader at each position
+        for i in self.order:
+            if i in self.leads:
+                at.setdefault(self.rows[i], i)
+        leaders = read_indices(document["leaders"], self.n)
+        require(
+            leaders == list(at.values()),
+            "the leaders are not the first ones at each position",
+        )
+        require(len(leaders) <= len(self.points), "a leader has no point")
+        for i, point in zip(leaders, self.points):
             require(
-                json.dumps(own) == json.dumps(weights),
+                self.is_at(i, point), "the first points are not those of the leaders"
+            )
+
+        for i, limit in enumerate(self.limits):
+            if i in self.leads:
+                right = self.is_at(i, limit)
+            else:
+                total = self.total(i)
+                right = self.sum(i, self.limits) == tuple(total * x for x in limit)
+            require(right, f"the limit of token {i} is wrong")
+        self.check_weights(read_list(document["weights"], self.n), at)
+        return tuple(self.leads[i] for i in leaders)
+
+    def is_at(self, i: int, point: Row) -> bool:
+        """Return whether a token is at a point of the document."""
+        return all(x * self.points_D == y * self.D for x, y in zip(self.rows[i], point))
+
+    def check_weights(self, stated: list[Any], at: dict[Row, int]) -> None:
+        # If W_i is the mean over C_i, it is also that over the other members.
+        others = [
+            [] if i in self.leads else list(self.sets[i] - {i}) for i in range(self.n)
+        ]
+        weights: dict[int, dict[int, Fraction]] = {}
+        for i in in_order(others):
+            if i in self.leads:
+                weights[i] = {at[self.rows[i]]: Fraction(1)}
+            else:
+                total = sum(self.counts[j] for j in others[i])
+                weights[i] = {}
+                for j in others[i]:
+                    for leader, weight in weights[j].items():
+                        share = weight * self.counts[j] / total
+                        weights[i][leader] = weights[i].get(leader, 0) + share
+            written = [[leader, str(w)] for leader, w in sorted(weights[i].items())]
+            require(
+                json.dumps(stated[i]) == json.dumps(written),
                 f"weights of token {i} are wrong",
             )
-        return tuple(self.leads[i] for i in at.values())
+        for i in range(self.n):
+            null = stated[i] is None
+            require(i in weights or null, f"weights of token {i} are wrong")
 
 
-def is_positive(
-    F0: Fraction, F1: list[Fraction], F2: list[Fraction], rho: Fraction
-) -> bool:
+def subtract(x: Row, y: Row) -> Row:
+    return tuple(u - v for u, v in zip(x, y))
+
+
+def to_binomials(values: list[int]) -> list[int]:
+    """Return f with values[m] = sum_r f[r] C(m, r): differences at 0."""
+    f = []
+    while values:
+        f.append(values[0])
+        values = [y - x for x, y in pairwise(values)]
+    return f
+
+
+def is_positive(F0: int, F1: list[int], F2: list[int], peaks: list[Peaks]) -> bool:
     """Return whether F0 + rho^m F1(m) + rho^2m F2(m) > 0 at every m >= 0, by a
     condition that is enough.
+
+    `peaks` are those of rho for F1, of rho^2 for F2, and of rho for F2.
     """
-    if not any(
-        F1[1:] + F2[1:]
-    ):  # a parabola in t = rho^m, by its coefficients of t^2, t (1 - t) and (1 - t)^2
-        start, middle = F0 + F1[0] + F2[0], 2 * F0 + F1[0]
-        if start > 0 and F0 >= 0 and (middle >= 0 or middle * middle < 4 * start * F0):
+    if not any(F1[1:] + F2[1:]):
+        # A parabola in t = rho^m: its coefficients of t^2, t (1 - t) and (1 - t)^2.
+        start = F0 + F1[0] + F2[0]
+        middle = 2 * F0 + F1[0]
+        no_root = middle >= 0 or middle * middle < 4 * start * F0
+        if start > 0 and F0 >= 0 and no_root:
             return True
     if F0:
-        return worst(F1, rho) + worst(F2, rho**2) < F0
-    return (
-        min(F1) >= 0 and F1[0] > worst(F2, rho)
-        if any(F1)
-        else min(F2) >= 0 and F2[0] > 0
-    )
+        first, first_D = worst(F1, peaks[0])
+        second, second_D = worst(F2, peaks[1])
+        return first * second_D + second * first_D < F0 * first_D * second_D
+    if any(F1):
+        second, second_D = worst(F2, peaks[2])
+        return min(F1) >= 0 and second < F1[0] * second_D
+    return min(F2) >= 0 and F2[0] > 0
 
 
-def worst(coefficients: list[Fraction], rho: Fraction) -> Any:
-    """Return a bound of -rho^m sum_r f_r C(m, r) over m >= 0: each term is largest at m
-    = floor(r / (1 - rho)).
+def worst(f: list[int], peaks: Peaks) -> tuple[int, int]:
+    """Return a bound of -rho^m sum_r f_r C(m, r) over m >= 0: numerator, denominator."""
+    numerators, D = peaks
+    return dot([max(-x, 0) for x in f], numerators), D
+
+
+def find_peaks(rho: Fraction, size: int) -> Peaks:
+    """Return upper bounds of C(m, r) rho^m over m >= 0 for r < size, as numerators over
+    one denominator.
+
+    The largest value is at m = floor(r / (1 - rho)). Where this power has too many
+    bits, the sum over all m, rho^r / (1 - rho)^(r + 1), bounds it.
     """
-    at = [(r, int(r / (1 - rho))) for r in range(len(coefficients))]
-    peaks = [
-        comb(m, r) * rho**m if m <= MAX_EXPONENT else rho**r / (1 - rho) ** (r + 1)
-        for r, m in at
+    u, w = rho.as_integer_ratio()
+    v = w - u
+    exponents = [int(r / (1 - rho)) for r in range(size)]
+    short = [
+        m <= MAX_EXPONENT and m * w.bit_length() <= MAX_POWER_BITS for m in exponents
     ]
-    return dot([max(-f, 0) for f in coefficients], peaks)
+    # The denominator is w^M v^K.
+    M = max(m for m, power in zip(exponents, short) if power)  # m = 0 at r = 0
+    K = max((r + 1 for r in range(size) if not short[r]), default=0)
+    numerators = []
+    for r, m in enumerate(exponents):
+        if short[r]:
+            numerators.append(comb(m, r) * u**m * w ** (M - m) * v**K)
+        else:
+            numerators.append(u**r * w * v ** (K - r - 1) * w**M)
+    return numerators, w**M * v**K
 
 
 def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object, in which no key may occur twice."""
-    require(len(dict(pairs)) == len(pairs), "a key occurs twice")
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key occurs twice")
     return dict(pairs)
 
 
@@ -476,10 +655,9 @@ if __name__ == "__main__":
         with (gzip.open if options.file.endswith(".gz") else open)(
             options.file, "rt", encoding="utf-8"
         ) as file:
-            report = check(
-                json.load(file, object_pairs_hook=read_object), sample=options.sample
-            )
+            document = json.load(file, object_pairs_hook=read_object)
     except Exception as problem:  # anything may be in the file
-        parser.error(f"the certificate cannot be read: {problem}")
+        parser.error(f"the certificate cannot be read: {str(problem)!a}")
+    report = check(document, sample=options.sample)
     print(report)
     sys.exit(0 if report.accepted else 1)

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from markupsafe import Markup
 
+from hardmax._errors import InputError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.draw import flows
@@ -93,7 +94,11 @@ def embed_certificate(limit: Limit) -> Markup | None:
     """
     if limit.start.size > MAX_CERTIFIED or not limit.has_certificate:
         return None
-    return embed(limit.certificate(), ("certificate",), "mountCheck")
+    try:
+        document = limit.certificate()
+    except InputError:  # its numbers are longer than the checkers accept
+        return None
+    return embed(document, ("certificate",), "mountCheck")
 
 
 def make_player(trajectory: Trajectory, palette: Any = None) -> dict[str, str]:

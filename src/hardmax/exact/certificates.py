@@ -32,7 +32,11 @@ from hardmax._types import IntArray, Row
 from hardmax.search.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
-MAX_EXPONENT = 1000  # exponent; powers of rho beyond it cost more than a looser bound
+
+# Powers of rho beyond these limits cost more than a looser bound. The checkers of
+# certificates have the same limits. No float alpha reaches the second one first.
+MAX_EXPONENT = 1000
+MAX_POWER_BITS = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,4 +230,6 @@ def _peak(r: int, rho: Fraction) -> Fraction:
     beyond, the sum over all m.
     """
     m = int(r / (1 - rho))
-    return comb(m, r) * rho**m if m <= MAX_EXPONENT else rho**r / (1 - rho) ** (r + 1)
+    if m <= MAX_EXPONENT and m * rho.denominator.bit_length() <= MAX_POWER_BITS:
+        return comb(m, r) * rho**m
+    return rho**r / (1 - rho) ** (r + 1)

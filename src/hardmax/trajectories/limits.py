@@ -254,7 +254,8 @@ class Limit(Comparable):
         standalone program check.
 
         The layers are run again to record their sets. `hardmax/certificate.py`
-        describes the format.
+        describes the format. An `InputError` where numbers are longer than the checkers
+        accept.
         """
         if not self.has_certificate:
             got = "A limit from a certificate" if self.certified else self.status
@@ -274,7 +275,12 @@ class Limit(Comparable):
             raise ParameterError(
                 "document", "be a certificate that proves its limits", report.reason
             )
-        return _restore_limit(document, report.emerged)
+        try:
+            return _restore_limit(document, report.emerged)
+        except OverflowError:
+            raise ParameterError(
+                "document", "have numbers in the range of floats", "larger ones"
+            ) from None
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`: for each token its limit, the index
