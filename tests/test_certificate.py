@@ -6,6 +6,7 @@ import ast
 import gzip
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -254,6 +255,124 @@ def test_altered_certificates_are_rejected(limits):
     )
 
 
+KINDS = ["Theorem 1", "Theorem 4", "C1", "T", "chain"]
+UNPRINTABLE = [
+    "\x1b[2K\rAccepted: 3 tokens, 0 layers, 9 inequalities tested.\x1b[8m",
+    "\ud800",  # a lone surrogate
+    "\u202e.detpeccA",  # right to left
+    "x" * 100_000,
+]
+VALUES = [
+    *(None, True, False, 0, -1, 1, 2, 10**30, 0.0, 1.5, "", "x", "causal", [], {}),
+    *("0", "-0", "1", "-1", "1/2", "2/4", "1/0", "01", "+1", " 1", "1e3", "1\n", "nan"),
+    *(["0"], [0], [0, 0], [[0]], [[]], {"0": 0}, [[0, [0]]], [[0, "1"]], ["T", 0]),
+    *("9" * 5000, "1/1" + "0" * 5000, "9" * 100_001, *KINDS, *UNPRINTABLE),
+]
+
+
+def list_places(value):
+    """Yield container and key of everything in a document."""
+    if isinstance(value, list | dict):
+        keys = value if isinstance(value, dict) else range(len(value))
+        for place in keys:
+            yield value, place
+            yield from list_places(value[place])
+
+
+def mutate(document, others, rng):
+    """Change the tree of a document at one place, which may be a list or a field."""
+    part = rng.choice(list(document))
+    places = [(document, part), *list_places(document[part])]
+    holder, place = rng.choice(places[:1] if rng.random() < 0.1 else places)
+    value = holder[place]
+    kind = rng.randrange(8)
+    if kind == 0:
+        holder[place] = deepcopy(rng.choice(VALUES))
+    elif kind == 1:
+        holder[place] = deepcopy(rng.choice(others)[part])
+    elif kind == 2 and isinstance(holder, list):
+        holder.insert(rng.randrange(len(holder) + 1), deepcopy(value))
+    elif kind == 3:
+        del holder[place]
+    elif kind == 4 and isinstance(holder, list):
+        other = rng.randrange(len(holder))
+        holder[place], holder[other] = holder[other], value
+    elif kind == 5 and isinstance(value, list):
+        holder[place] = value * rng.choice([2, 3, 50])
+    elif kind == 6 and isinstance(value, list):
+        rng.shuffle(value)
+    elif type(value) is int:
+        holder[place] = value + rng.choice([-1, 1])
+    elif isinstance(value, str) and certificate_checker.NUMBER.fullmatch(value):
+        p, q = Fraction(value).as_integer_ratio()
+        holder[place] = rng.choice(
+            [f"{3 * p}/{3 * q}", f"{p}/0{q}", f"{-p}/{q}", f"{p + 1}/{q}"]
+        )
+
+
+def check_mutations(limits, seed, number):
+    """Send mutated certificates to both checkers; return how many they accept.
+
+    Everything that is accepted must have the leaders and limits of its input.
+    """
+    rng = random.Random(seed)
+    documents = [json.dumps(limit.certificate()) for limit in limits]
+    small = [json.loads(text) for text in documents if len(text) < 20_000]
+    texts = []
+    for _ in range(number):
+        document = json.loads(rng.choice(documents))
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            if document:
+                mutate(document, small, rng)
+        text = json.dumps(document)
+        if rng.random() < 0.01:
+            field = rng.choice(list(document) or ["layer"])
+            text = f'{text[:-1]}, "{field}": {json.dumps(document.get(field))}}}'
+        if text not in documents:
+            texts.append(text)
+    accepted = 0
+    reports = certificates.check_with_node(texts, encode=str)
+    for text, script in zip(texts, reports, strict=True):
+        try:
+            document = json.loads(
+                text, object_pairs_hook=certificate_checker.read_object
+            )
+        except ValueError:  # a key occurs twice
+            assert not script["accepted"], text
+            continue
+        report = hm.check_certificate(document)
+        assert report == certificate_checker.check(document)
+        assert report.accepted == script["accepted"], (report, script, text[:2000])
+        for reason in (report.reason, script["reason"]):
+            assert reason.isprintable(), text[:2000]
+            assert reason.isascii(), text[:2000]
+            assert len(reason) < 120, text[:2000]
+        if not report.accepted:
+            assert str(report).startswith("Rejected: ")
+            continue
+        accepted += 1
+        restored = hm.Limit.from_certificate(document)
+        expected = compute_limit(document)
+        assert describe(restored) == describe(expected), text[:2000]
+        assert restored.leaders.tolist() == expected.leaders.tolist(), text[:2000]
+        assert restored.emerged.tolist() == expected.emerged.tolist(), text[:2000]
+    return accepted, len(texts)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [
+        (0, 1500),
+        pytest.param(1, 20_000, marks=(pytest.mark.slow, pytest.mark.exhaustive)),
+    ],
+)
+def test_both_checkers_agree_on_mutated_certificates(limits, seed, number):
+    accepted, mutated = check_mutations(limits, seed, number)
+    assert mutated > 0.7 * number
+    assert 0 < accepted < 0.3 * mutated  # such as 2/4 for 1/2, or another order
+
+
 HOSTILE = [None, 5, [], {}, "x", {"format": certificate_checker.FORMAT}]
 REPLACEMENTS = [
     None,
@@ -291,10 +410,23 @@ MALFORMED = [
     {**SMALL, "sets": [[0.0], *SMALL["sets"][1:]]},
     {**SMALL, "labels": None},
     {**SMALL, "more": 0},
+    {**SMALL, "leaders": SMALL["leaders"] * 2},
+    {**SMALL, "leaders": SMALL["leaders"] * 500},
+    {**SMALL, "leaders": SMALL["leaders"][::-1]},
+    {**SMALL, "sets": [SMALL["sets"][0] * 2, *SMALL["sets"][1:]]},
+    {**SMALL, "sets": [[], *SMALL["sets"][1:]]},
+    {**SMALL, "positions": SMALL["positions"] * 2},
+    *({**SMALL, "proofs": [[kind, 0]] * 3} for kind in (*UNPRINTABLE, [], 0, None)),
     *({**MASKED, "labels": labels} for labels in ([0, 1, 2], [])),
     *(
         {**MASKED, "mask": mask}
-        for mask in (["100", "110", "111"], [[1], [0], []], [[0], [], []], [[], [0]])
+        for mask in (
+            ["100", "110", "111"],
+            [[1], [0], []],
+            [[0], [], []],
+            [[], [0]],
+            [[], [0], [1, 1]],
+        )
     ),
 ]
 
@@ -327,7 +459,109 @@ def test_both_checkers_reject_hostile_documents_without_a_traceback():
     assert [report["accepted"] for report in reports] == expected
 
 
-def test_a_sample_is_not_a_proof():
+def test_repetitions_are_rejected():
+    """Under the causal mask the first two tokens are distinct, at one position."""
+    limit = hm.limit([[1, 0], [1, 0], [0.5, 0.1]], hm.Hardmax(HALF, causal=True))
+    document = limit.certificate()
+    assert document["leaders"] == [0]
+    changes = {"layer": 1, "changes": [[[2, [0, 1]], [2, [0, 1]]]]}
+    moved = {**document, **changes, "proofs": [["C1", 0], ["C1", 0], ["C1", 1]]}
+    moved["positions"] = [["1", "0"], ["1", "0"], [str(Fraction(2, 3)), "0"]]
+    forged = [
+        *({**document, "leaders": leaders} for leaders in ([0, 1], [1], [0] * 500)),
+        {**document, "leaders": []},
+        moved,
+    ]
+    for altered in forged:
+        assert not hm.check_certificate(altered).accepted
+        with pytest.raises(hm.ParameterError, match="document"):
+            hm.Limit.from_certificate(altered)
+    if certificates.NODE is not None:
+        reports = certificates.check_with_node([*forged, document])
+        assert [report["accepted"] for report in reports] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize("part", ["proofs", "alpha", "mask", "changes", "format"])
+@pytest.mark.parametrize("text", UNPRINTABLE, ids=["escapes", "lone", "bidi", "long"])
+def test_rejections_print_no_text_of_the_document(part, text, tmp_path, capfd):
+    value = [[text, 0]] * 3 if part == "proofs" else text
+    value = [[[text, [0]]]] if part == "changes" else value
+    file = tmp_path / "forged.json"
+    file.write_text(json.dumps({**SMALL, part: value}), encoding="utf-8")
+    command = [sys.executable, "-I", str(certificates.CHECKER), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert main(["check-certificate", str(file)]) == 1
+    printed = capfd.readouterr().out
+    assert (done.returncode, done.stderr) == (1, "")
+    for output in (done.stdout, printed):
+        assert output.startswith("Rejected: ")
+        assert output.removesuffix("\n").isprintable()
+        assert output.isascii()
+        assert len(output) < 200
+
+
+def make_line(n, **parts):
+    """Return a certificate under a mask of n tokens on a line, all of which lead."""
+    points = [[str(i + 1)] for i in range(n)]
+    document = {
+        "format": certificate_checker.FORMAT,
+        "alpha": ["1"],
+        "A": None,
+        "mask": [[i - 1] if i else [] for i in range(n)],
+        "tokens": points,
+        "labels": None,
+        "layer": 0,
+        "sets": [[i] for i in range(n)],
+        "changes": [],
+        "proofs": [["C1", 0]] * n,
+        "positions": points,
+        "leaders": list(range(n)),
+        "points": points,
+        "limits": list(range(n)),
+        "weights": [[[i, "1"]] for i in range(n)],
+    }
+    return {**document, **parts}
+
+
+def wait(layers, alpha, tokens=2):
+    """Return a certificate in which all tokens lead, with proofs at a late layer."""
+    proofs = [["C1", layers]] * tokens
+    return make_line(
+        tokens, layer=layers, changes=[[]] * layers, alpha=alpha, proofs=proofs
+    )
+
+
+LONG = certificate_checker.MAX_CHARACTERS
+UNDER = {  # slow documents below the limits
+    "a long number": make_line(1, tokens=[["9" * (LONG // 10)]]),
+    "long steps": wait(5, ["1/" + "3" * 9_000]),
+    "many layers": wait(3_000, ["1"]),
+    "a reversed chain": make_line(500, mask=[[i + 1] for i in range(499)] + [[]]),
+}
+BEYOND = {
+    "a number has more than 100000 characters": make_line(
+        1, tokens=[["9" * (LONG + 1)]]
+    ),
+    "a common denominator has more than 160000 bits": wait(3, ["1/" + "3" * 40_000]),
+    "the common denominators of all layers have more than 50000000 bits": wait(
+        1200, ["1/" + "3" * 40_000, "1"]
+    ),
+    "a mask of lists has more than 50000 tokens": make_line(50_001),
+}
+
+
+@needs_node
+def test_limits_of_documents():
+    text = Path(certificates.MODULE.removeprefix("file://")).read_text()
+    for name, value in vars(certificate_checker).items():
+        if name.startswith("MAX_"):
+            stated = re.search(rf"^const {name} = (.*)n?;", text, re.MULTILINE)[1]
+            assert eval(stated.removesuffix("n").replace("_", "")) == value, name
+    documents = [*UNDER.values(), *BEYOND.values()]
+    scripts = certificates.check_with_node(documents)
+    for document, script in zip(documents, scripts, strict=True):
+        report = hm.check_certificate(document)
+        assert report.accepted == script["accepted"]
     document = hm.limit(
         np.random.default_rng(3).normal(size=(300, 2)), hm.Hardmax(0.5)
     ).certificate()

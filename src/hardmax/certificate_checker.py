@@ -34,7 +34,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import pairwise
-from math import comb, lcm
+from math import ceil, comb, lcm
 from operator import mul
 from typing import Any, NamedTuple
 
@@ -50,15 +50,15 @@ NUMBER = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
 # Limits, the same in both checkers and in `Limit.certificate`.
 MAX_CHARACTERS = 100_000  # of a number
 MAX_BITS = 160_000  # of the common denominator of the positions of a layer
-MAX_TOTAL_BITS = 100_000_000  # of the common denominators of all layers together
+MAX_TOTAL_BITS = 50_000_000  # of the common denominators of all layers together
 MAX_MASKED = 50_000  # tokens under a mask of lists, whose closure has n^2 / 2 bits
 
 MAX_LEVELS = 50  # of tokens that follow moving tokens, in T and chain
 MAX_LEVEL_BITS = 2**17  # of the factor between the first level and the last one
 
-# Limits of a power of rho. Beyond, a looser bound takes its place.
+# Of the powers of rho, see `find_peaks`.
 MAX_EXPONENT = 1000
-MAX_POWER_BITS = 2**17  # more than any float alpha needs up to MAX_EXPONENT
+UNIT = 2**64
 
 Point = tuple[Fraction, ...]
 Row = tuple[int, ...]
@@ -610,25 +610,29 @@ def find_peaks(rho: Fraction, size: int) -> Peaks:
     """Return upper bounds of C(m, r) rho^m over m >= 0 for r < size, as numerators over
     one denominator.
 
-    The largest value is at m = floor(r / (1 - rho)). Where this power has too many
-    bits, the sum over all m, rho^r / (1 - rho)^(r + 1), bounds it.
+    The largest value is at m = floor(r / (1 - rho)). It grows with rho, which is rounded
+    up to 64 bits, u / unit, so that powers are short. Where m exceeds `MAX_EXPONENT`,
+    the bound is the sum over all m, rho^r / (1 - rho)^(r + 1).
     """
-    u, w = rho.as_integer_ratio()
-    v = w - u
-    exponents = [int(r / (1 - rho)) for r in range(size)]
-    short = [
-        m <= MAX_EXPONENT and m * w.bit_length() <= MAX_POWER_BITS for m in exponents
-    ]
-    # The denominator is w^M v^K.
-    M = max(m for m, power in zip(exponents, short) if power)  # m = 0 at r = 0
-    K = max((r + 1 for r in range(size) if not short[r]), default=0)
+    p, q = rho.as_integer_ratio()
+    unit = UNIT << (q // p).bit_length()
+    u = ceil(rho * unit)
+    v = unit - u
+    powers = {
+        r: r * unit // max(v, 1) for r in range(size) if r * unit <= MAX_EXPONENT * v
+    }
+    # The denominator is unit^M (q - p)^K.
+    M = max(powers.values())  # m = 0 at r = 0
+    K = 0 if len(powers) == size else size
     numerators = []
-    for r, m in enumerate(exponents):
-        if short[r]:
-            numerators.append(comb(m, r) * u**m * w ** (M - m) * v**K)
+    for r in range(size):
+        if r in powers:
+            m = powers[r]
+            bound = comb(m, r) * u**m * unit ** (M - m) * (q - p) ** K
         else:
-            numerators.append(u**r * w * v ** (K - r - 1) * w**M)
-    return numerators, w**M * v**K
+            bound = p**r * q * (q - p) ** (K - r - 1) * unit**M
+        numerators.append(bound)
+    return numerators, unit**M * (q - p) ** K
 
 
 def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

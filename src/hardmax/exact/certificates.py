@@ -23,7 +23,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import comb, lcm
+from math import ceil, comb, lcm
 from operator import sub
 from typing import TypeAlias
 
@@ -33,10 +33,9 @@ from hardmax.search.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
 
-# Powers of rho beyond these limits cost more than a looser bound. The checkers of
-# certificates have the same limits. No float alpha reaches the second one first.
-MAX_EXPONENT = 1000
-MAX_POWER_BITS = 2**17
+# Powers of rho, with bounds that the checkers of certificates use, too.
+MAX_EXPONENT = 1000  # powers beyond it cost more than a looser bound
+UNIT = 2**64  # a power is one of rho rounded up to 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,10 +225,14 @@ def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _peak(r: int, rho: Fraction) -> Fraction:
-    """Return the largest C(m, r) rho^m over m, attained at m = floor(r / (1 - rho));
-    beyond, the sum over all m.
+    """Return an upper bound of C(m, r) rho^m over m.
+
+    The largest value is at m = floor(r / (1 - rho)). It grows with rho, so a longer rho
+    is rounded up. Beyond `MAX_EXPONENT` the sum over all m is the bound.
     """
-    m = int(r / (1 - rho))
-    if m <= MAX_EXPONENT and m * rho.denominator.bit_length() <= MAX_POWER_BITS:
-        return comb(m, r) * rho**m
+    unit = UNIT << int(1 / rho).bit_length()
+    above = Fraction(ceil(rho * unit), unit)
+    if r <= MAX_EXPONENT * (1 - above):
+        m = int(r / (1 - above)) if r else 0
+        return comb(m, r) * above**m
     return rho**r / (1 - rho) ** (r + 1)

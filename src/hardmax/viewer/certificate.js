@@ -12,12 +12,12 @@ const NUMBER = /^-?[0-9]+(\/0*[1-9][0-9]*)?$/;
 
 const MAX_CHARACTERS = 100_000;
 const MAX_BITS = 160_000;
-const MAX_TOTAL_BITS = 100_000_000;
+const MAX_TOTAL_BITS = 50_000_000;
 const MAX_MASKED = 50_000;
 const MAX_LEVELS = 50;
 const MAX_LEVEL_BITS = 2 ** 17;
 const MAX_EXPONENT = 1000n;
-const MAX_POWER_BITS = 2 ** 17;
+const UNIT = 2n ** 64n;
 
 // A reason to reject a document. It contains no text of the document.
 class Fault extends Error {}
@@ -369,11 +369,11 @@ class Proof {
       return level;
     });
     const [p, q] = this.alpha.at(-1);
-    const [u, w] = [q, p + q]; // rho = u / w
+    const whole = p + q; // rho = q / whole
     const peaks = [
-      findPeaks(u, w, a.length),
-      findPeaks(u * u, w * w, moments.length),
-      findPeaks(u, w, moments.length),
+      findPeaks(q, whole, a.length),
+      findPeaks(q * q, whole * whole, moments.length),
+      findPeaks(q, whole, moments.length),
     ];
     for (const i of closed) {
       const seen = this.sees(i);
@@ -386,9 +386,9 @@ class Proof {
       const Az = at.map((level) => this.image(level[i]));
       for (const j of seen) {
         const S = subtract(s[member], s[j]);
-        const q = a.map((level) => subtract(level[member], level[j]));
+        const gaps = a.map((level) => subtract(level[member], level[j]));
         const F0 = dot(As, S);
-        const F1 = q.map((row, r) => dot(As, row) + dot(Aa[r], S));
+        const F1 = gaps.map((row, r) => dot(As, row) + dot(Aa[r], S));
         const products = at.map((level, m) => dot(Az[m], subtract(level[member], level[j])));
         const F2 = toBinomials(products);
         const stays = members.has(j) ? isZero([F0, ...F1, ...F2]) : isPositive(F0, F1, F2, peaks);
@@ -518,24 +518,25 @@ function isPositive(F0, F1, F2, peaks) {
   return notNegative(F2) && F2[0] > 0n;
 }
 
-// Upper bounds of C(m, r) (u / w)^m over m >= 0 for r < size, as numerators over one
-// denominator. The largest value is at m = floor(r w / (w - u)); where this power has too
-// many bits, the sum over all m bounds it.
-function findPeaks(u, w, size) {
-  const v = w - u;
+// Upper bounds of C(m, r) (p / q)^m over m >= 0 for r < size, as numerators over one
+// denominator. The largest value is at m = floor(r q / (q - p)). It grows with p / q,
+// which is rounded up to 64 bits, so that powers are short. Where m exceeds
+// MAX_EXPONENT, the bound is the sum over all m.
+function findPeaks(p, q, size) {
+  const unit = UNIT << BigInt(bits(q / p));
+  const u = (p * unit + q - 1n) / q;
+  const v = unit - u;
   const orders = [...new Array(size).keys()].map(BigInt);
-  const exponents = orders.map((r) => (r * w) / v);
-  const isShort = (m) => m <= MAX_EXPONENT && Number(m) * bits(w) <= MAX_POWER_BITS;
-  const short = exponents.map(isShort);
-  const largest = (values) => values.reduce((x, y) => (x > y ? x : y), 0n);
-  const M = largest(exponents.filter((_, r) => short[r]));
-  const K = largest(orders.map((r) => r + 1n).filter((_, r) => !short[r]));
+  const short = orders.filter((r) => r * unit <= MAX_EXPONENT * v);
+  const exponents = short.map((r) => (r === 0n ? 0n : (r * unit) / v));
+  const M = exponents.at(-1);
+  const K = short.length === size ? 0n : BigInt(size);
   const numerators = orders.map((r, k) => {
+    if (k >= short.length) return p ** r * q * (q - p) ** (K - r - 1n) * unit ** M;
     const m = exponents[k];
-    if (short[k]) return choose(m, r) * u ** m * w ** (M - m) * v ** K;
-    return u ** r * w * v ** (K - r - 1n) * w ** M;
+    return choose(m, r) * u ** m * unit ** (M - m) * (q - p) ** K;
   });
-  return [numerators, w ** M * v ** K];
+  return [numerators, unit ** M * (q - p) ** K];
 }
 
 // Check a document, or the text of one.
