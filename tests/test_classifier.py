@@ -621,6 +621,96 @@ def test_rows_without_text_or_label_are_left_out_and_counted(texts, labels):
     )
 
 
+def indexed(values, kind):
+    """Return a column of pandas whose index does not number the rows from 0."""
+    n = len(values)
+    index = {
+        "shuffled": np.random.default_rng(0).permutation(n) + 5,
+        "strings": [f"row {i}" for i in range(n)],
+        "duplicated": [7] * n,
+    }
+    return pd.Series(values, index=index[kind])
+
+
+INDEXES = pytest.mark.parametrize("kind", ["shuffled", "strings", "duplicated"])
+
+
+@INDEXES
+@pytest.mark.parametrize("dtype", [None, "category", "string"])
+def test_fit_reads_columns_of_pandas_by_position(kind, dtype):
+    corpus = reviews(60, seed=1)
+    n = len(corpus.texts)
+    weights = np.linspace(0.5, 1.5, n)
+    groups = [f"author {i // 2}" for i in range(n)]
+    plain = HardmaxClassifier(start="linear").fit(
+        corpus.texts, corpus.labels, weights, groups=groups
+    )
+    frame = pd.DataFrame({"text": indexed(corpus.texts, kind)})
+    labels = indexed(corpus.labels, kind).astype(dtype or object)
+    for texts in (indexed(corpus.texts, kind), frame):
+        fitted = HardmaxClassifier(start="linear").fit(
+            texts, labels, indexed(weights, kind), groups=indexed(groups, kind)
+        )
+        expected = plain.decision_function(corpus.texts)
+        assert np.array_equal(fitted.decision_function(texts), expected)
+        assert fitted.score(texts, labels, indexed(weights, kind)) == plain.score(
+            corpus.texts, corpus.labels, weights
+        )
+        for name in ("coverage", "contributions"):
+            own = getattr(fitted, name)(texts, labels)
+            assert own.equals(getattr(plain, name)(corpus.texts, corpus.labels))
+
+
+@INDEXES
+def test_several_labels_in_columns_of_pandas_are_read_by_position(kind):
+    corpus = reviews(60, seed=1)
+    sets = [[label, "other"][: 1 + i % 2] for i, label in enumerate(corpus.labels)]
+    matrix = np.array([[i % 2, i // 2 % 2] for i in range(len(sets))])
+    names = ["a", "b"]
+    frame = pd.DataFrame(
+        {name: indexed(matrix[:, i], kind) for i, name in enumerate(names)}
+    )
+    for plain, column in (
+        (sets, indexed(sets, kind)),
+        (pd.DataFrame(matrix, columns=names), frame),
+    ):
+        first = HardmaxClassifier().fit(corpus.texts, plain)
+        fitted = HardmaxClassifier().fit(indexed(corpus.texts, kind), column)
+        expected = first.decision_function(corpus.texts)
+        assert np.array_equal(fitted.decision_function(corpus.texts), expected)
+        assert fitted.score(corpus.texts, column) == first.score(corpus.texts, plain)
+
+
+@INDEXES
+def test_names_and_words_in_columns_of_pandas_are_read_by_position(kind, tmp_path):
+    corpus = reviews(60, seed=1)
+    table = pd.DataFrame(
+        {"text": corpus.texts, "stars": range(60), "country": ["x"] * 60}
+    )
+    table.index = indexed(corpus.texts, kind).index
+    lists = {"columns": ["stars", "country"], "stop_words": ["the", "a"]}
+    plain = HardmaxClassifier(text_column="text", **lists).fit(table, corpus.labels)
+    fitted = HardmaxClassifier(
+        text_column="text",
+        columns=table.columns[1:],
+        stop_words=indexed(lists["stop_words"], kind),
+    ).fit(table, indexed(corpus.labels, kind))
+    expected = plain.decision_function(table)
+    assert np.array_equal(fitted.decision_function(table), expected)
+    fitted.save(tmp_path / "model")
+    again = HardmaxClassifier.load(tmp_path / "model")
+    assert again.columns == ["stars", "country"]
+    assert np.array_equal(
+        again.set_params(text_column="text").predict(table), plain.predict(table)
+    )
+
+
+def test_score_refuses_a_table_of_labels(fitted, fresh):
+    table = pd.DataFrame({"label": fresh.labels})
+    with pytest.raises(ParameterError, match="`y`"):
+        fitted.score(fresh.texts, table)
+
+
 def test_missing_texts_are_predicted_as_empty_ones(fitted):
     with pytest.warns(
         UserWarning, match=r"2 of 3 texts are missing; they count as empty texts\."

@@ -3,6 +3,7 @@ matrix A, equal rows.
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -43,6 +44,27 @@ def test_a_sparse_graph_of_distances_is_accepted():
     new = pairwise_distances(MOONS + 1e-3, MOONS)
     new[new > 0.3] = 0  # not stored: unknown, not at the same place
     assert same(clustering.predict(sparse.csr_matrix(new)), OF_MOON)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "strings", "duplicated"])
+def test_a_table_of_pandas_is_read_by_position(kind):
+    n = len(SMALL)
+    index = {
+        "shuffled": np.random.default_rng(0).permutation(n) + 5,
+        "strings": [f"row {i}" for i in range(n)],
+        "duplicated": [7] * n,
+    }
+    names = [f"x{i}" for i in range(SMALL.shape[1])]
+    table = pd.DataFrame(SMALL, index=index[kind], columns=names)
+    plain, fitted = HardmaxClustering(3).fit(SMALL), HardmaxClustering(3).fit(table)
+    assert fitted.labels_.tolist() == plain.labels_.tolist()
+    assert fitted.predict(table).tolist() == plain.predict(SMALL).tolist()
+    leaders = plain.leaders_[:1]
+    asked = pd.Series(leaders, index=index[kind][:1])
+    assert (
+        HardmaxClustering(must_lead=asked).fit(table).labels_.tolist()
+        == HardmaxClustering(must_lead=leaders).fit(SMALL).labels_.tolist()
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_matrix])

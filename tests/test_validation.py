@@ -651,6 +651,30 @@ def test_large_integers_in_a_table_are_not_rounded():
     assert hm.limit(table, hm.Hardmax(1)).leaders.tolist() == [1]
 
 
+@pytest.mark.parametrize("index", [[9, 4, 7, 2], list("abcd"), [3, 3, 3, 3]])
+def test_tables_and_columns_of_pandas_are_read_by_position(index):
+    pd = pytest.importorskip("pandas")
+    tokens = np.array([[2.0, 1.0], [1.0, -1.0], [-1.0, 0.5], [0.25, 0.0]])
+    steps = np.array([0.5, 0.25, 1.0, 0.75])
+    table = pd.DataFrame(tokens, index=index)
+    column = pd.Series(steps, index=index)
+    limit = hm.limit(tokens, hm.Hardmax(steps))
+    assert np.array_equal(hm.limit(table, hm.Hardmax(column)).points, limit.points)
+    assert hm.argmax_sets(table)[0].tolist() == hm.argmax_sets(tokens)[0].tolist()
+    for rule in (hm.Hardmax, hm.Softmax, lambda steps: hm.FrankWolfe(steps=steps)):
+        plain = hm.simulate(tokens, rule(steps), layers=4).tokens
+        assert np.array_equal(hm.simulate(table, rule(column), layers=4).tokens, plain)
+    mask = steps < 1
+    masked = hm.limit(table, hm.Hardmax(0.5), mask=pd.Series(mask, index=index))
+    expected = hm.limit(tokens, hm.Hardmax(0.5), mask=mask)
+    assert masked.leaders.tolist() == expected.leaders.tolist()
+    assert hm.Polytope(table).dimension == 2
+    times = column.cumsum()
+    flow = hm.SelfAttention(V=np.eye(2))
+    plain = hm.simulate(tokens, flow, times=times.to_numpy()).tokens
+    assert np.array_equal(hm.simulate(table, flow, times=times).tokens, plain)
+
+
 def test_large_integers_in_matrices_and_queries():
     A = [[2**54 + 2, 0.5], [0.5, 2**54 + 6]]
     assert hm.Hardmax(1, A).matrix[0, 0] == 2**54 + 2

@@ -277,7 +277,7 @@ def check_alpha(
     """Return the step sizes as exact Fractions, one per layer; the last one is used for
     all later layers.
     """
-    plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
+    plain = alpha.tolist() if hasattr(alpha, "tolist") else alpha
     values = (
         plain
         if isinstance(plain, Sequence) and not isinstance(plain, str | bytes)

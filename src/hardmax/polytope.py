@@ -40,6 +40,9 @@ class Polytope:
 
     vertices: FloatArray
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices", np.asarray(self.vertices))
+
     def __repr__(self) -> str:
         number, d = self.vertices.shape
         return (

@@ -137,7 +137,7 @@ def train(
 
     classifier = _configure(context, checkpoint=checkpoint)
     check_parameters(classifier)  # before reading or downloading data
-    table = given.read("train", group=group, values=classifier.columns or ())
+    table = given.read("train", group=group, values=classifier.column_names)
     counts = class_counts(table.labels or [])
     duplicates = find_duplicates(number_texts(table.texts)).tolist()
     with join_processes(settings["device"]) as process:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from hardmax._display import progress_bar
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import AnyArray, FloatArray
-from hardmax._validation import to_numpy
 from hardmax.text.card import Record, notebook_card
 from hardmax.text.explanation import Explanation, explain_labels, explain_many
 from hardmax.text.linear_init import fit_linear_model, uses_linear_start
@@ -37,6 +37,7 @@ from hardmax.text.tokenizer import Tokenizer
 from hardmax.text.validation import (
     check_known_labels,
     check_known_sets,
+    check_labels,
     check_texts,
     check_training_set,
     strip_labels,
@@ -245,7 +246,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
                     ),
                 )
             )
-        return float(super().score(X, strip_labels(to_numpy(y)), sample_weight))
+        found = self.predict(X)
+        labels = strip_labels(check_labels(y, len(found)))
+        return float(accuracy_score(labels, found, sample_weight=sample_weight))
 
     @property
     def _fitted(self) -> Model:

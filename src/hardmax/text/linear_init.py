@@ -123,7 +123,7 @@ def uses_linear_start(data: TrainingSet, parameters: Parameters) -> bool:
     if (
         data.multilabel
         or has_vectors
-        or parameters.columns
+        or parameters.column_names
         or parameters.encoder is not None
     ):
         if starts_random(parameters):
@@ -155,7 +155,7 @@ def fit_linear_model(
         NGRAM_RANGES if parameters.ngram_range is None else (parameters.ngram_range,)
     )
     encoder, features = None, list[Corpus]()  # of columns, then of vectors
-    columns = Columns.of(parameters.columns or (), data.texts)
+    columns = Columns.of(parameters.column_names, data.texts)
     if len(columns):
         features.append(Corpus.of_features(columns.features(data.texts)))
     if parameters.encoder is not None or isinstance(data.texts[0], VectorText):

@@ -346,6 +346,11 @@ class Parameters:
         RUN, False, "Show a progress bar with loss and accuracy."
     )
 
+    @property
+    def column_names(self) -> list[str]:
+        """Return `columns` as a list; it may be given as an index of pandas."""
+        return [] if self.columns is None else list(self.columns)
+
 
 def parameter_names(*groups: str) -> list[str]:
     """Return the names of the parameters of some groups, in their order."""
@@ -399,8 +404,11 @@ def check_parameters(parameters: Parameters) -> None:
         raise ParameterError(
             "start", 'be "random" with `epochs`', got, "Leave one of them out."
         )
-    for name in ("encoder", "columns"):
-        if getattr(parameters, name) and starts_random(parameters):
+    for name, is_used in (
+        ("encoder", parameters.encoder is not None),
+        ("columns", bool(parameters.column_names)),
+    ):
+        if is_used and starts_random(parameters):
             got = '`start="random"`, `epochs` or `training="softmax"`'
             raise ParameterError(
                 name, "be used with a linear start", got, "Leave them out."

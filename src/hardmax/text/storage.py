@@ -309,8 +309,8 @@ def _pack(model: Model, compact: bool) -> bytes:
 
 
 def _for_json(value: Any) -> Any:
-    """Convert NumPy scalars and collections of stop words for JSON."""
-    return value.item() if isinstance(value, np.generic) else sorted(value)
+    """Convert NumPy scalars, columns of pandas and sets of stop words for JSON."""
+    return value.tolist() if hasattr(value, "tolist") else sorted(value)
 
 
 def _read_about(file: Path) -> dict[str, Any]:

@@ -125,9 +125,11 @@ class Splitter:
 
     @cached_property
     def _stop_words(self) -> frozenset[str]:
-        if self.stop_words is None or self.stop_words == "english":
-            return frozenset() if self.stop_words is None else ENGLISH
+        if self.stop_words is None:
+            return frozenset()
         if isinstance(self.stop_words, str):
+            if self.stop_words == "english":
+                return ENGLISH
             raise ParameterError(
                 "stop_words", 'be "english" or a list of words', f"{self.stop_words!r}"
             )

@@ -463,14 +463,15 @@ def _complete_rows(
     X: Any, y: Any, parameters: Parameters
 ) -> tuple[list[str], AnyArray, BoolArray]:
     """Return texts and labels of the rows that have both, and a mask of these rows."""
-    texts = _as_list(X, parameters.text_column, parameters.columns)
+    columns = None if parameters.columns is None else parameters.column_names
+    texts = _as_list(X, parameters.text_column, columns)
     if isinstance(texts[0], VectorText) and parameters.encoder is not None:
         raise ParameterError(
             "encoder",
             "be left out where X holds vectors",
             repr(parameters.encoder)[:40],
         )
-    labels = _check_labels(y, len(texts))
+    labels = check_labels(y, len(texts))
     masked = (
         np.ma.getmaskarray(labels)
         if np.ma.isMaskedArray(labels)
@@ -548,7 +549,8 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
         )
     if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise ParameterError("X", "be a list of texts", type(X).__name__)
-    for i, text in enumerate(X):
+    texts = list(X)  # by position: a pandas index may be anything
+    for i, text in enumerate(texts):
         if not isinstance(text, str) and not is_missing(text):
             got = f"{type(text).__name__} at index {i}: {str(text)[:40]!r}"
             raise ParameterError(
@@ -557,13 +559,13 @@ def _as_list(X: Any, column: str | None, columns: Collection[str] | None) -> lis
                 got,
                 "Convert it to str, or leave that row out.",
             )
-    if columns and not isinstance(X[0], RowText):
+    if columns and not isinstance(texts[0], RowText):
         must, advice = (
             f"be a DataFrame with the columns {join_names(list(columns))}",
             "Or use hardmax predict --file.",
         )
         raise ParameterError("X", must, "texts alone", advice)
-    return list(X)
+    return texts
 
 
 def _as_vectors(X: Any) -> list[VectorText] | None:
@@ -625,8 +627,10 @@ def _text_column(X: Any, column: str | None, columns: Collection[str]) -> Any:
     ]
 
 
-def _check_labels(y: Any, texts: int, name: str = "y") -> Any:
-    """Return the labels as an array; raise an error unless there is one per text."""
+def check_labels(y: Any, texts: int, name: str = "y") -> Any:
+    """Return the labels as a list or an array; raise an error unless there is one per
+    text.
+    """
     if y is None:
         raise InputError(
             "requires y to be passed, but the target y is None. Pass a label for each"
@@ -643,7 +647,9 @@ def _check_labels(y: Any, texts: int, name: str = "y") -> Any:
             f"shape {shape}",
             MULTILABEL if shape[:1] == (texts,) else "Match them.",
         )
-    return to_numpy(y)
+    if isinstance(y, Sequence) or np.ma.isMaskedArray(y):
+        return y
+    return np.asarray(to_numpy(y))  # by position: a pandas index may be anything
 
 
 def _to_plain_array(given: Any) -> AnyArray:
@@ -726,7 +732,7 @@ def check_known_labels(
     """Return one label for each text as an array; raise an error for labels that the
     model does not have.
     """
-    labels = strip_labels(_check_labels(y, texts, name))
+    labels = strip_labels(check_labels(y, texts, name))
     _refuse_unknown(labels, classes, name)
     known = classes.tolist()
     return classes[[known.index(label) for label in labels]]
