@@ -1,5 +1,6 @@
 """What the package promises as a whole."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
+from hardmax._errors import install_command
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,28 +52,30 @@ NEEDED = [  # package, code, the end of the error
     (
         "flint",
         "hm.limit([[1.0]], hm.Hardmax(1, exact=True))",
-        "needs python-flint: pip install 'hardmax[exact]'.",
+        f"needs python-flint: {install_command('exact')}.",
     ),
     (
         "sklearn",
         "hm.HardmaxClustering",
-        "needs scikit-learn: pip install 'hardmax[cluster]'.",
+        f"needs scikit-learn: {install_command('cluster')}.",
     ),
-    ("sklearn", "hm.pretrained('imdb')", "needs sklearn: pip install 'hardmax[text]'."),
+    ("sklearn", "hm.pretrained('imdb')", f"needs sklearn: {install_command('text')}."),
     (
         "cvxpy",
         "hm.control.choose_A([[1.0], [-1.0]], leaders=[0])",
-        "needs CVXPY: pip install 'hardmax[control]'.",
+        f"needs CVXPY: {install_command('control')}.",
     ),
     (
         "distributed",
         "hm.sweep('leaders', {'n': [5]}, out='x')",
-        "needs distributed: pip install 'hardmax[scale]'.",
+        f"needs distributed: {install_command('scale')}.",
     ),
+    ("torch", "hm.hardmax_attention", f"needs torch: {install_command('torch')}."),
+    ("torch", "hm.hardmax_layers", f"needs torch: {install_command('torch')}."),
     (
         "safetensors",
         "hm.pretrained('imdb')",
-        "needs safetensors: pip install 'hardmax[text]'.",
+        f"needs safetensors: {install_command('text')}.",
     ),
 ]
 
@@ -90,6 +94,36 @@ def test_a_missing_extra_names_the_pip_command(
     error = run_without(package, code).stderr.strip()
     assert "hardmax.MissingExtra: " in error
     assert error.endswith(end)
+
+
+def find_named_extras() -> set[str]:
+    """Return the extras that the package names where it reports a missing one."""
+    names = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = getattr(getattr(node, "func", None), "id", "")
+            if isinstance(node, ast.Call) and called in ("needed_for", "MissingExtra"):
+                names |= {
+                    value.value for value in node.args[2:] if hasattr(value, "value")
+                }
+    return names
+
+
+def test_every_hint_names_an_extra_and_the_source_tree(monkeypatch, tmp_path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = find_named_extras()
+    assert {"app", "cluster", "control", "encoders", "exact", "fast", "torch"} < named
+    assert named <= set(project["optional-dependencies"])
+    for extra in project["optional-dependencies"]:
+        error = str(hm.MissingExtra("`this`", "a package", extra))
+        # A name alone would be looked up on an index, where hardmax is not.
+        assert "pip install 'hardmax" not in error
+        assert error.endswith(f"pip install -e '{ROOT}[{extra}]'.")
+    installed = tmp_path / "site-packages" / "hardmax" / "_errors.py"
+    monkeypatch.setattr("hardmax._errors.__file__", str(installed))
+    assert (
+        install_command("text") == "pip install '.[text]' in a clone of the repository"
+    )
 
 
 def test_what_needs_no_extra_runs_without_it() -> None:

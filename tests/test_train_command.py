@@ -20,6 +20,7 @@ pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 from hardmax import HardmaxClassifier  # noqa: E402
+from hardmax._errors import install_command  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
 from hardmax.text import storage, training  # noqa: E402
 from tests.text_home import (  # noqa: E402
@@ -32,6 +33,46 @@ from tests.text_home import (  # noqa: E402
 )
 
 ROOT = Path(__file__).parents[1]
+
+
+WITHOUT_TORCH = """
+import json, sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from hardmax.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    print("exit code", main(arguments), file=sys.stderr)
+"""
+
+
+def test_commands_on_texts_without_torch(home, tmp_path) -> None:
+    file, model = str(home / "reviews.csv"), str(tmp_path / "model")
+    commands = [
+        ["train", file, "--out", model],
+        ["predict", "a good film", "--model", model],
+        ["explain", "a good film", "--model", model],
+        ["evaluate", file, "--model", model],
+        ["train", file, "--out", str(tmp_path / "other"), "--start", "random"],
+        ["train", file, "--out", str(tmp_path / "other"), "--device", "cuda"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    codes = re.findall(r"^exit code (\d+)$", done.stderr, re.MULTILINE)
+    assert codes == ["0", "0", "0", "0", "2", "2"]
+    errors = re.findall(r"^Error: .*$", done.stderr, re.MULTILINE)
+    assert len(errors) == 2
+    for error in errors:
+        assert error.endswith(f" needs torch: {install_command('torch')}.")
 
 
 def test_training_prints_its_data_scores_and_card(home) -> None:

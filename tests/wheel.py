@@ -19,7 +19,7 @@ SQUARE = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
 EXTRAS: dict[str, tuple[str, Callable[[], object]]] = {
     "classifier": ("text", lambda: hm.HardmaxClassifier()),
     "pretrained": ("text", lambda: hm.pretrained("imdb")),
-    "torch": ("text", lambda: hm.hardmax_attention),
+    "torch": ("torch", lambda: hm.hardmax_attention),
     "clustering": ("cluster", lambda: hm.HardmaxClustering()),
     "control": ("control", lambda: hm.control.choose_A(SQUARE, leaders=[0])),
     "exact": ("exact", lambda: hm.limit(SQUARE, hm.Hardmax(1, exact=True))),
@@ -32,22 +32,40 @@ COMMANDS = {  # arguments, the exit code, and a part of the output
     "demo": (("demo", "--out", "demo"), 0, "Wrote demo/index.html"),
     "limit": (("limit", "triangle"), 0, "Certified at layer 0. 3 leaders"),
     "page": (("simulate", "triangle", "--out", "page.html"), 0, "Wrote page.html"),
-    "app": (("app", "--no-browser"), 2, "pip install 'hardmax[app]'"),
+    "app": (("app", "--no-browser"), 2, "pip install '.[app]' in a clone"),
     "reproduce": (("reproduce", "fig2", "--out", "fig2.png"), 0, "Wrote fig2.png"),
-    "cluster": (("cluster", "ball"), 2, "pip install 'hardmax[cluster]'"),
-    "predict": (("predict", "a text"), 2, "pip install 'hardmax[text]'"),
-    "evaluate": (("evaluate", "--data", "imdb"), 2, "pip install 'hardmax[text]'"),
+    "train": (
+        ("train", "--data", "imdb", "--out", "m"),
+        2,
+        "pip install '.[text]' in a clone",
+    ),
+    "explain": (("explain", "a text"), 2, "pip install '.[text]' in a clone"),
+    "inspect": (
+        ("inspect", "minilm", "a text"),
+        2,
+        "pip install '.[encoders]' in a clone",
+    ),
+    "compile": (("compile",), 2, "pip install '.[fast]' in a clone"),
+    "verify": (("verify", "ball"), 0, "theorem"),
+    "movie": (
+        ("simulate", "triangle", "--out", "a.mp4"),
+        2,
+        "pip install '.[movies]' in a clone",
+    ),
+    "cluster": (("cluster", "ball"), 2, "pip install '.[cluster]' in a clone"),
+    "predict": (("predict", "a text"), 2, "pip install '.[text]' in a clone"),
+    "evaluate": (("evaluate", "--data", "imdb"), 2, "pip install '.[text]' in a clone"),
     "control": (
         ("control", "ball", "--leaders", "1"),
         2,
-        "pip install 'hardmax[control]'",
+        "pip install '.[control]' in a clone",
     ),
     "sweep": (
         ("sweep", "leaders", "--out", "sweep"),
         2,
-        "pip install 'hardmax[scale]'",
+        "pip install '.[scale]' in a clone",
     ),
-    "exact": (("limit", "ball", "--exact"), 2, "pip install 'hardmax[exact]'"),
+    "exact": (("limit", "ball", "--exact"), 2, "pip install '.[exact]' in a clone"),
 }
 
 
@@ -59,7 +77,9 @@ def check_extra(extra: str, use: Callable[[], object]) -> str:
         message = str(error)
         return (
             ""
-            if message.endswith(f"pip install 'hardmax[{extra}]'.")
+            if message.endswith(
+                f"pip install '.[{extra}]' in a clone of the repository."
+            )
             and " needs " in message
             else message
         )

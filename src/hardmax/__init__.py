@@ -117,7 +117,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"hardmax.{name}")
     if name in FUNCTIONS:
         if FUNCTIONS[name].startswith("hardmax.attention"):
-            with needed_for(f"`hardmax.{name}`", "torch", "text"):
+            with needed_for(f"`hardmax.{name}`", "torch", "torch"):
                 return getattr(import_module(FUNCTIONS[name]), name)
         return getattr(import_module(FUNCTIONS[name]), name)
     raise AttributeError(f"module 'hardmax' has no attribute {name!r}")

@@ -5,10 +5,12 @@ Any other exception is a bug. Texts mention parameters in backticks, `alpha` or
 (`app/problems.py`): `--alpha` and `--any-A` on the command line.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -122,7 +124,7 @@ class MissingExtra(ImportError):
     --------
     >>> raise MissingExtra("`hardmax.control`", "CVXPY", "control")
     Traceback (most recent call last):
-    hardmax.MissingExtra: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'.
+    hardmax.MissingExtra: `hardmax.control` needs CVXPY: pip install ...
     """
 
     def __init__(self, what: str, package: str, extra: str) -> None:
@@ -130,7 +132,19 @@ class MissingExtra(ImportError):
 
     def __str__(self) -> str:
         what, package, extra = self.args
-        return f"{what} needs {package}: pip install 'hardmax[{extra}]'."
+        return f"{what} needs {package}: {install_command(extra)}."
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that installs an extra from the source tree.
+
+    The name hardmax is on no package index: `pip install hardmax[...]` would find no
+    package, or that of somebody else.
+    """
+    root = Path(__file__).parents[2]
+    if (root / "pyproject.toml").is_file():  # this file is in a clone
+        return f"pip install -e {shlex.quote(f'{root}[{extra}]')}"
+    return f"pip install '.[{extra}]' in a clone of the repository"
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax._errors import install_command
 from hardmax.draw import movies, player
 from hardmax.figures import FIGURES
 
@@ -503,7 +504,7 @@ def test_reproduce_all_skips_figures_that_lack_a_package(run, monkeypatch) -> No
     assert code == 0
     assert "spectra_heads.png" in out
     assert (
-        err == "Skipped reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install"
-        " 'hardmax[text]'.\n"
+        err == "Skipped reviews. `hardmax.HardmaxClassifier` needs sklearn:"
+        f" {install_command('text')}.\n"
     )
     assert run("reproduce", "reviews")[0] == 2

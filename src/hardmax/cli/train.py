@@ -132,10 +132,10 @@ def train(
     check_writable(out, folder=True)
     checkpoint, resume = out / CHECKPOINT, settings["resume"]
     _check_folder(out, resume=resume, force=force)
-    from hardmax.text.training import join_processes
+    classifier = _configure(context, checkpoint=checkpoint)
+    from hardmax.text.processes import join_processes
     from hardmax.text.validation import DuplicateWarning, find_duplicates, number_texts
 
-    classifier = _configure(context, checkpoint=checkpoint)
     check_parameters(classifier)  # before reading or downloading data
     table = given.read("train", group=group, values=classifier.column_names)
     counts = class_counts(table.labels or [])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax import _validation
-from hardmax._errors import InputError
+from hardmax._errors import InputError, install_command
 from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, Array, FloatArray
 from hardmax._validation import to_numpy
@@ -49,7 +49,7 @@ NEGATIONS = {  # each hypothesis where it does not hold
 PARTED = "rounding may have parted equal eigenvalues of V"
 SKEWED = "Q^T K is symmetric only up to rounding"
 UNDECIDED = "floats cannot tell the eigenvalues of V apart"
-HELP = "pip install 'hardmax[exact]' to decide it"
+HELP = f"{install_command('exact')} to decide it"
 LIMITS = {  # of each kind
     "boolean": (
         "Attention tends to a Boolean matrix: every token but at most one follows the"

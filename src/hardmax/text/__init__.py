@@ -2,7 +2,7 @@
 follows explain it exactly.
 
 Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, and torch
-to be trained.
+to be trained after a random start or with an encoder.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -102,7 +102,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
     Raises
     ------
     MissingExtra
-        If scikit-learn, or torch to be trained, is not installed.
+        If scikit-learn is not installed, or torch for a random start or an encoder.
     ParameterError
         From `fit`, if a parameter is out of its bounds.
 
@@ -205,7 +205,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
             if uses_linear_start(data, self):
                 model, history = fit_linear_model(data, self, report)
             else:
-                with needed_for("Training a classifier", "torch", "text"):
+                with needed_for("Training after a random start", "torch", "torch"):
                     from hardmax.text.training import fit_network
                 model, history = fit_network(data, self, report)
         return self._store(

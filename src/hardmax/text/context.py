@@ -330,7 +330,7 @@ def train_projection(
     The gradient of a hardmax layer is that of the leaders' positions, which are also
     its scores where d = 1.
     """
-    with needed_for("Training with an encoder", "torch", "text"):
+    with needed_for("Training with an encoder", "torch", "torch"):
         import torch
         from torch.nn.functional import cross_entropy
     size = (

@@ -310,9 +310,11 @@ def make_encoder(parameters: Any) -> Encoder:
 
 
 def find_device(name: str) -> str:
-    """Return the device for "auto": a GPU if there is one."""
+    """Return the device for "auto": a GPU if there is one that torch can use."""
     if name != "auto":
         return name
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        return "cpu"
     return "cuda" if torch.cuda.is_available() else "cpu"

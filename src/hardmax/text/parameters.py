@@ -100,7 +100,7 @@ def _check_device(value: Any, name: str) -> None:
         raise ParameterError(name, 'be "auto", "cpu" or "cuda"', repr(value))
     if not value.startswith("cuda"):
         return
-    with needed_for("Training on a GPU", "torch", "text"):
+    with needed_for("Training on a GPU", "torch", "torch"):
         import torch
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(value.partition(":")[2] or 0) >= there:

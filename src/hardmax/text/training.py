@@ -11,9 +11,6 @@ one.
 
 import json
 import math
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +30,7 @@ from hardmax.attention.layers import hardmax_layers
 from hardmax.text.encoder import find_device
 from hardmax.text.model import Epoch, Model, Report, Weights
 from hardmax.text.parameters import TRAINING, Parameters, parameter_names
+from hardmax.text.processes import Process
 from hardmax.text.validation import TrainingSet, hold_out
 from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
@@ -237,35 +235,6 @@ def new_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(parameters.random_state)
         return kind(tokens, 1 if classes == 2 else classes, parameters)
-
-
-class Process(NamedTuple):
-    """Rank of this process among `size` processes; each computes its part of every
-    batch, and gradients are summed.
-    """
-
-    rank: int
-    size: int
-
-    @classmethod
-    def current(cls) -> "Process":
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
-        return cls(0, 1)
-
-    @property
-    def is_first(self) -> bool:
-        return self.rank == 0  # it writes files and prints
-
-    @property
-    def part(self) -> slice:
-        return slice(self.rank, None, self.size)  # of a batch
-
-    def add(self, tensors: Iterable[Tensor]) -> None:
-        """Replace tensors by their sums over all processes."""
-        if self.size > 1:
-            for tensor in tensors:
-                torch.distributed.all_reduce(tensor)
 
 
 def train(
@@ -525,29 +494,6 @@ def evaluate(
     process.add([sums])
     loss, right = (sums / len(order)).tolist()
     return loss, right
-
-
-@contextmanager
-def join_processes(device: str) -> Iterator[Process]:
-    """Join the process group of `torchrun`, if there is one."""
-    if (
-        int(os.environ.get("WORLD_SIZE", "1")) == 1
-        or torch.distributed.is_initialized()
-    ):
-        yield Process.current()
-        return
-    on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
-    if on_gpu:
-        torch.cuda.set_device(
-            int(os.environ.get("LOCAL_RANK", "0"))
-        )  # "cuda" is then the GPU of this process
-    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    try:
-        yield Process.current()
-        # a process that left early would abort one that still writes
-        torch.distributed.barrier()
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 def fingerprint(
