@@ -46,7 +46,7 @@ COMMANDS = {  # arguments, the exit code, and a part of the output
         "pip install '.[encoders]' in a clone",
     ),
     "compile": (("compile",), 2, "pip install '.[fast]' in a clone"),
-    "verify": (("verify", "ball"), 0, "theorem"),
+    "verify": (("verify", "ball"), 0, "Theorem 1 holds"),
     "movie": (
         ("simulate", "triangle", "--out", "a.mp4"),
         2,
