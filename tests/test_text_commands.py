@@ -380,7 +380,8 @@ def test_improbable_predictions_are_not_sure(run, home, model, classifier) -> No
     assert [
         json.loads(line)["prediction"] == "not sure" for line in out.splitlines()
     ] == (sure < level).tolist()
-    table = classifier.coverage(CORPUS.texts, CORPUS.labels)
+    with pytest.warns(UserWarning, match="trained on these texts"):
+        table = classifier.coverage(CORPUS.texts, CORPUS.labels)
     right = classifier.predict(CORPUS.texts) == np.array(CORPUS.labels)
     kept = classifier.predict_proba(CORPUS.texts).max(axis=1) >= 0.9
     row = table[table["at_least"] == 0.9].iloc[0]
@@ -475,6 +476,37 @@ def test_tokens_and_mistakes_are_written(run, model, classifier) -> None:
     page = Path("m.html").read_text()
     assert "Text 41: label negative, predicted positive" in page
     assert "<script>alert" not in page
+
+
+def test_evaluation_on_the_training_texts_warns(run, home, model, tmp_path) -> None:
+    warning = "The model was trained on these texts"
+    assert warning in run("evaluate", home / "reviews.csv", "--model", model)[2]
+    rows = list(zip(CORPUS.texts, CORPUS.labels, strict=True))
+    write_csv(tmp_path / "other.csv", [*rows[1:], ("another text", "positive")])
+    assert warning not in run("evaluate", tmp_path / "other.csv", "--model", model)[2]
+
+
+def test_evaluation_of_several_labels_on_the_training_texts_warns(
+    run, tmp_path
+) -> None:
+    file, model = tmp_path / "tags.csv", tmp_path / "model"
+    tags = ["loud;cheap", "cheap", "loud", ""]
+    write_csv(
+        file,
+        [
+            (f"{tag.replace(';', ' ')} thing {i}", tag or "none")
+            for i, tag in enumerate(tags * 8)
+        ],
+        ("text", "tags"),
+    )
+    cells = ("--label", "tags", "--separator", ";")
+    assert (
+        run("train", file, "--out", model, *cells, "--n-heads", "2", "--groups", "1")[0]
+        == 0
+    )
+    code, _, err = run("evaluate", file, "--model", model, *cells)
+    assert code == 0
+    assert "The model was trained on these texts" in err
 
 
 def test_evaluation_counts(run, home, model, classifier, monkeypatch) -> None:

@@ -15,6 +15,7 @@ from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 from hardmax.draw.pages import render
 from hardmax.draw.text_page import view_explanation
+from hardmax.text.card import TRAINED_ON
 from hardmax.text.files import WRITABLE, write_frame
 from hardmax.text.model import coverage, predicted_classes
 from hardmax.text.tables import TextTable
@@ -83,6 +84,8 @@ def evaluate(
         )
     table = given.read("test", values=classifier.model_.columns.names)
     output.note(table.note)
+    if classifier.training_.describes(table.texts, table.labels or []):
+        output.note(f"Warning for {given.name}: {TRAINED_ON}")
     result = measure(classifier, table, given.name)
     text = json_format.dumps(result, ensure_ascii=False)
     for path in files:

@@ -23,6 +23,10 @@ from hardmax.text.tokenizer import full_name
 
 MAX_LEADERS = 8
 MIN_TEXTS_PER_CLASS = 30  # below it the card warns
+TRAINED_ON = (
+    "The model was trained on these texts, so they do not show how accurate it is."
+    " Measure it on other texts."
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,14 @@ class Record:
             digest.hexdigest(),
             today,
         )
+
+    def describes(self, texts: Sequence[str], labels: Sequence[Any]) -> bool:
+        """Return whether a model was trained on exactly these rows, in this order."""
+        if len(texts) != self.texts:
+            return False
+        # several labels of a text are in the order of the classes there
+        ordered = [tuple(sorted(x)) if isinstance(x, tuple) else x for x in labels]
+        return Record.of(texts, ordered).sha256 == self.sha256
 
 
 def model_card(model: Model, history: Sequence[Epoch], record: Record) -> str:

@@ -9,6 +9,7 @@ from inspect import cleandoc
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from hardmax._display import progress_bar
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import AnyArray, FloatArray
-from hardmax.text.card import Record, notebook_card
+from hardmax.text.card import TRAINED_ON, Record, notebook_card
 from hardmax.text.explanation import Explanation, explain_labels, explain_many
 from hardmax.text.linear_init import fit_linear_model, uses_linear_start
 from hardmax.text.model import (
@@ -262,7 +263,10 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
         """Return (texts, outputs) logits, with a progress bar if an encoder runs and
         `verbose` is set.
         """
-        texts, model = self._check(X), self._fitted
+        return self._score_texts(self._check(X))
+
+    def _score_texts(self, texts: list[str]) -> FloatArray:
+        model = self._fitted
         with (
             progress_bar("Encoding")
             if self.verbose and model.context
@@ -348,12 +352,15 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Parameters):
 
         A row has a threshold, the fraction of texts with at least that probability, and
         the accuracy on these. A label of `y` that is not one of `classes_` raises
-        `ParameterError`.
+        `ParameterError`. A warning says if these are the texts of the training.
         """
         import pandas
 
-        model, scores = self._refuse_several("coverage"), self._scores(X)
-        labels = check_known_labels(y, len(scores), model.classes)
+        model, texts = self._refuse_several("coverage"), self._check(X)
+        labels = check_known_labels(y, len(texts), model.classes)
+        if self.training_.describes(texts, labels.tolist()):
+            warn(TRAINED_ON, UserWarning, stacklevel=2)
+        scores = self._score_texts(texts)
         return pandas.DataFrame(
             coverage(model.certainty(scores), model.decide(scores) == labels)
         )
