@@ -87,7 +87,7 @@ def test_given_phrases_are_found_in_the_text(why):
 def test_punctuation_keeps_its_share_of_ngrams_and_parts_them():
     why = hm.pretrained("imdb").explain("Wonderful. I")
     term = dict(zip(why.words.tolist(), why.contributions.tolist(), strict=True))
-    found = {part.text.lower(): part.value for part in why.by_word()}
+    found = {mark.word: mark.contribution for mark in why.highlights}
     assert found["."] == pytest.approx(
         term["."] + (term["wonderful ."] + term[". i"]) / 2 + term["wonderful . i"] / 3
     )
@@ -95,8 +95,58 @@ def test_punctuation_keeps_its_share_of_ngrams_and_parts_them():
     assert found["wonderful"] == pytest.approx(
         term["wonderful"] + term["wonderful ."] / 2 + term["wonderful . i"] * 2 / 3
     )
+    by_word = {part.text: part.value for part in why.by_word()}
+    assert by_word == pytest.approx(
+        {"Wonderful": found["wonderful"] + found["."], "I": found["i"]}
+    )
     assert why.strongest_ngrams()[0, 9] == "Wonderful. I"
     assert (11, 12) not in why.strongest_ngrams()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It was great, really great, and moving, yes.",
+        'Great fun ... (really)! But, well, "long".',
+        "... Well, yes.",
+        ", , great",
+    ],
+)
+def test_punctuation_is_no_word_by_itself(text):
+    classifier = hm.pretrained("imdb")
+    why = classifier.explain(text)
+    assert_parts_sum_to_the_logit(why)
+    for even in (True, False):
+        parts = why.by_word(even=even)
+        assert all(any(map(str.isalnum, part.text)) for part in parts)
+        total = why.bias + sum(part.value for part in parts)
+        assert total == pytest.approx(why.logit, abs=1e-9)
+    clauses = {part.text: part.value for part in why.by_phrase()}
+    if "yes." in clauses:  # its full stop counts for the only word
+        found = {part.text: part.value for part in why.by_word()}
+        assert found["yes"] == pytest.approx(clauses["yes."])
+    (strongest,) = classifier.answers([text])["strongest_words"]
+    assert ", ," not in strongest
+    assert not strongest.startswith((", ", ". "))
+    assert ", , " not in repr(why)
+
+
+def test_punctuation_alone_is_shown():
+    why = hm.pretrained("imdb").explain("! ?")
+    assert [part.text for part in why.by_word()] in (["!", "?"], ["?", "!"])
+    assert_parts_sum_to_the_logit(why)
+
+
+def test_words_of_one_lemma_are_shown_as_they_are_written():
+    text = "The best film. Good acting, good story."
+    why = hm.pretrained("imdb-2d").explain(text)  # with lemmas: best is good
+    found = {part.named: (part.value, part.places) for part in why.by_word()}
+    term = dict(zip(why.words.tolist(), why.contributions.tolist(), strict=True))
+    assert found["best"] == (pytest.approx(term["good"] / 3), ((4, 8),))
+    assert found["Good (2 times)"][0] == pytest.approx(term["good"] * 2 / 3)
+    assert [text[a:b] for a, b in found["Good (2 times)"][1]] == ["Good", "good"]
+    assert why.as_written["good"] == "best / Good"
+    assert_parts_sum_to_the_logit(why)
 
 
 def test_tokens_are_shown_as_written():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unicodedata import category
 
 import numpy as np
 
@@ -190,10 +191,25 @@ def find_phrases(
 def split_parts(
     explanation: "Explanation", separator: re.Pattern[str], *, even: bool
 ) -> list[Part]:
-    """Return the parts of the text between separators; a word belongs to the part in
-    which it starts, or the last.
+    """Return the parts of the text between separators."""
+    text, parts = explanation.text, []
+    marks = explanation.highlighted(even=even)
+    for (start, end), own in _group_marks(text, separator, marks):
+        piece = text[start:end]
+        left = end - len(piece.lstrip())
+        place = left, left + len(piece.strip())
+        parts.append(
+            Part(" ".join(piece.split()), sum_contributions(explanation, own), (place,))
+        )
+    return parts
+
+
+def _group_marks(
+    text: str, separator: re.Pattern[str], marks: Sequence[Highlight]
+) -> list[tuple[Place, list[Highlight]]]:
+    """Return the pieces of the text between separators, each with its words; a word
+    belongs to the piece in which it starts, or the last.
     """
-    text, marks = explanation.text, explanation.highlighted(even=even)
     ends = [0, *(match.end() for match in separator.finditer(text)), len(text)]
     cuts = [(start, end) for start, end in pairwise(ends) if text[start:end].strip()]
     if not cuts and marks:
@@ -203,15 +219,44 @@ def split_parts(
         owned[
             min(bisect_right(cuts, mark.start, key=itemgetter(1)), len(cuts) - 1)
         ].append(mark)
-    parts = []
-    for (start, end), own in zip(cuts, owned, strict=True):
-        piece = text[start:end]
-        left = end - len(piece.lstrip())
-        place = left, left + len(piece.strip())
-        parts.append(
-            Part(" ".join(piece.split()), sum_contributions(explanation, own), (place,))
-        )
-    return parts
+    return list(zip(cuts, owned, strict=True))
+
+
+def fold_punctuation(
+    explanation: "Explanation", marks: Sequence[Highlight]
+) -> list[Highlight]:
+    """Return the words without punctuation, whose parts are shared evenly by the words
+    of its phrase.
+    """
+    phrases: list[list[Highlight]] = []
+    for _, own in _group_marks(explanation.text, CLAUSE, marks):
+        joins_previous = phrases and not (_has_word(own) and _has_word(phrases[-1]))
+        if joins_previous:  # one of them is punctuation alone, such as "..."
+            phrases[-1] += own
+        else:
+            phrases.append(own)
+    folded = []
+    for own in phrases:
+        words = [mark for mark in own if not is_punctuation(mark.word)]
+        others = [mark for mark in own if is_punctuation(mark.word)]
+        if not words:  # the whole text is punctuation
+            return list(marks)
+        share = sum_contributions(explanation, others) / len(words)
+        folded += [
+            mark._replace(contribution=mark.contribution + share) for mark in words
+        ]
+    return folded
+
+
+def _has_word(marks: Iterable[Highlight]) -> bool:
+    return not all(is_punctuation(mark.word) for mark in marks)
+
+
+def is_punctuation(word: str) -> bool:
+    """Return whether a token has punctuation and spaces alone; an emoji is a word."""
+    return all(
+        character.isspace() or category(character).startswith("P") for character in word
+    )
 
 
 def sum_contributions(

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,7 @@ from hardmax.text.columns import RowText, replace_text
 from hardmax.text.context import Reading, find_leaders
 from hardmax.text.files import join_names
 from hardmax.text.model import HeadDynamics, Model, logits, simulate_head
-from hardmax.text.tokenizer import Word
+from hardmax.text.tokenizer import Word, normalise
 from hardmax.text.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.storage import to_json
@@ -93,10 +93,12 @@ class Explanation:
     reading: Reading | None = field(default=None, repr=False)  # of the encoder
 
     def __repr__(self) -> str:
-        strongest = (
-            ", ".join(f"{name} {value:+.2f}" for name, value in self.top(4))
-            or "no known word"
+        tokens = (
+            f"{name} {value:+.2f}"
+            for name, value in self.top(len(self.ids))
+            if not attribution.is_punctuation(name)
         )
+        strongest = ", ".join(islice(tokens, 4)) or "no known word"
         return (
             f"<Explanation: {self.prediction} with probability {self.probability:.3f};"
             f" {strongest}>"
@@ -250,30 +252,40 @@ class Explanation:
         )
 
     def by_word(self, *, even: bool = True) -> list[Part]:
-        """Return parts by distinct word, and `columns`, the largest first; they and the
-        bias sum to the logit.
+        """Return parts by distinct word as written, and `columns`, the largest first;
+        they and the bias sum to the logit.
+
+        Words of one lemma that are written differently are different here. The part of
+        punctuation is shared evenly by the words of its phrase (see `by_phrase`).
         """
+        marks = attribution.fold_punctuation(self, self.highlighted(even=even))
         found: dict[str, list[Highlight]] = defaultdict(list)
-        for mark in self.highlighted(even=even):
-            found[mark.word].append(mark)
+        for mark in marks:
+            found[self._written_word(mark)].append(mark)
         parts = []
-        for word, marks in found.items():
-            places = tuple((mark.start, mark.end) for mark in marks)
-            value = attribution.sum_contributions(self, marks)
-            parts.append(Part(self.text[slice(*places[0])] or word, value, places))
+        for own in found.values():
+            places = tuple((mark.start, mark.end) for mark in own)
+            value = attribution.sum_contributions(self, own)
+            written = self.text[slice(*places[0])] or own[0].word
+            parts.append(Part(written, value, places))
         return sorted(
             [*parts, *self.columns],
             key=lambda part: -abs(float(self.signed(part.value))),
         )
+
+    def _written_word(self, span: Word | Highlight) -> str:
+        """Return a word as it is written, not its lemma, without upper case."""
+        return normalise(self.text[span.start : span.end]) or span.word
 
     def strongest_ngrams(self) -> dict[tuple[int, int], str]:
         """Return the n-gram in which a word contributes most, unless that is the word
         itself, by its first offsets.
         """
         names, words = self.words.tolist(), [span.word for span in self.spans]
+        written = [self._written_word(span) for span in self.spans]
         sums: dict[str, dict[str, float]] = defaultdict(
             lambda: defaultdict(float)
-        )  # by word, then by token
+        )  # by word as written, then by token
         for places, rows, found in attribution.share_ngrams(self, self.terms):
             values = self.signed(
                 found[..., 0] if len(self.logits) == 1 else found
@@ -283,19 +295,19 @@ class Explanation:
             ):
                 ngram = words[place : place + len(parts)]
                 several = sum(any(map(str.isalnum, word)) for word in ngram) > 1
-                for word, part in zip(
-                    ngram, parts, strict=True
-                ):  # a word and its punctuation count as the word alone
-                    sums[word][names[row] if several else word] += part
-        first = {span.word: (span.start, span.end) for span in reversed(self.spans)}
+                # a word and its punctuation count as the word alone
+                for at, part in enumerate(parts, place):
+                    token = names[row] if several else words[at]
+                    sums[written[at]][token] += part
+        first = dict(zip(reversed(written), reversed(self.spans), strict=True))
         strongest = {
             word: max(tokens, key=lambda name: abs(tokens[name]))
             for word, tokens in sums.items()
         }
         return {
-            first[word]: self.as_written[name]
+            (first[word].start, first[word].end): self.as_written[name]
             for word, name in strongest.items()
-            if name != word
+            if name != first[word].word
         }
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
@@ -325,21 +337,26 @@ class Explanation:
 
     @cached_property
     def as_written(self) -> dict[str, str]:
-        """Return each of `words` as first written in the text, such as "wonderful. I";
-        a column with its value.
+        """Return each of `words` as written in the text, such as "wonderful. I"; a
+        column with its value.
+
+        A lemma that is written differently in several places is shown as "best / good".
         """
-        text, found = self.text, dict[str, str]()
+        text, found = self.text, defaultdict[str, dict[str, str]](dict)
         for size, places, rows, _ in self.occurrences:
             for place, name in zip(
                 places.tolist(), self.words[rows].tolist(), strict=True
             ):
                 ngram = self.spans[place : place + size]
+                form = " ".join(map(self._written_word, ngram))
+                if form in found[name]:
+                    continue
                 written = (
                     text[ngram[0].start : ngram[-1].end]
                     if all(span.end > span.start for span in ngram)
                     else name
                 )
-                found.setdefault(name, " ".join(written.split()) or name)
+                found[name][form] = " ".join(written.split()) or name
         for each in self.model.columns.every:
             value = text.values.get(each.name) if isinstance(text, RowText) else None
             shown = (
@@ -349,8 +366,12 @@ class Explanation:
                 if isinstance(value, float)
                 else str(value).strip()
             )
-            found[f"({each.name})"] = f"{each.name} = {shown}"
-        return {name: found.get(name, name) for name in self.words.tolist()}
+            column = f"({each.name})"
+            found[column] = {column: f"{each.name} = {shown}"}
+        return {
+            name: " / ".join(found[name].values()) if name in found else name
+            for name in self.words.tolist()
+        }
 
     def leading(self) -> list[Leading]:
         """Return each leader, the number of heads in which it leads, and its mean share

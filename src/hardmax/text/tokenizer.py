@@ -105,7 +105,7 @@ class Splitter:
         if plain.isascii():
             return ASCII[self.punctuation].findall(plain.lower())
         found = _pattern(self.punctuation).findall(plain.replace("_", " "))
-        return [word.lower() if word.isascii() else _normalise(word) for word in found]
+        return [word.lower() if word.isascii() else normalise(word) for word in found]
 
     def _split_with_offsets(self, text: str) -> list[Word]:
         if self.tokenizer is not None:
@@ -121,7 +121,7 @@ class Splitter:
                 for match in ASCII[self.punctuation].finditer(plain.lower())
             ]
         found = _pattern(self.punctuation).finditer(plain.replace("_", " "))
-        return [Word(_normalise(match[0]), *match.span()) for match in found]
+        return [Word(normalise(match[0]), *match.span()) for match in found]
 
     @cached_property
     def _stop_words(self) -> frozenset[str]:
@@ -136,7 +136,7 @@ class Splitter:
         return frozenset(
             self.stop_words
             if self.tokenizer is not None
-            else map(_normalise, self.stop_words)
+            else map(normalise, self.stop_words)
         )
 
     def _normalise_word(self, word: str) -> str | None:
@@ -166,7 +166,7 @@ def unspaced_note(texts: Sequence[str]) -> str:
     )
 
 
-def _normalise(word: str) -> str:
+def normalise(word: str) -> str:
     """Return the word lower-cased, composed, with one kind of apostrophe."""
     return unicodedata.normalize("NFC", word.lower()).replace("\u2019", "'")
 
