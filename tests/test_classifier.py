@@ -566,6 +566,43 @@ def test_columns_beside_the_text_are_parts_of_the_sum(
     assert flip.flips == (flip.after != found.prediction)
 
 
+def test_changed_types_of_columns_are_refused(table):
+    options = {"text_column": "review", "columns": ["stars", "land"]}
+    fitted = HardmaxClassifier(n_heads=2, groups=1, **options).fit(table, table["y"])
+    expected = fitted.decision_function(table)
+    written = fitted.decision_function(table.assign(stars=table["stars"].astype(str)))
+    assert np.array_equal(written, expected)  # CSV has numbers as texts
+    for name, values in (
+        ("stars", "five"),
+        ("stars", True),
+        ("land", 1.5),
+        ("land", 2),
+    ):
+        with pytest.raises(
+            ParameterError, match=rf"^`columns` .*'{name}'.* in row 1\b"
+        ):
+            fitted.predict(table.assign(**{name: values}))
+    with pytest.warns(UserWarning, match="No value of column 'land' is a category"):
+        fitted.predict(table.assign(land="nowhere"))
+
+
+def test_numbers_far_outside_of_the_range_of_training_warn(table, tmp_path):
+    options = {"text_column": "review", "columns": ["stars"]}
+    fitted = HardmaxClassifier(n_heads=2, groups=1, **options).fit(table, table["y"])
+    fitted.save(tmp_path)
+    stars = table["stars"].to_numpy(float)
+    low, high = np.nanmin(stars), np.nanmax(stars)
+    near = table.assign(stars=high + 0.9 * (high - low))
+    for classifier in (fitted, HardmaxClassifier.load(tmp_path)):
+        classifier.set_params(text_column="review").predict(near)
+        for far in (1e9, -1e9):
+            odd = table.assign(stars=[*table["stars"][:-1], far])
+            with pytest.warns(
+                UserWarning, match=rf"^Column 'stars' .* {low:g} to {high:g}, in 1 of"
+            ):
+                classifier.predict(odd)
+
+
 def test_columns_are_checked(table):
     plain = HardmaxClassifier(n_heads=2, groups=1, text_column="review")
     with pytest.warns(UserWarning, match="To read stars, land, y, pass"):

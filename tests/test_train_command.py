@@ -35,6 +35,42 @@ from tests.text_home import (  # noqa: E402
 ROOT = Path(__file__).parents[1]
 
 
+COMMENTS = [
+    (
+        f"id{i:03}",
+        f"2024-01-{i % 28 + 1:02}",
+        f"Number {i} was {'good and fine' if i % 2 else 'bad and sad'}",
+        "yes" if i % 2 else "no",
+    )
+    for i in range(40)
+]
+OF_COMMENTS = ("key", "day", "customer_comment", "happy")
+
+
+def test_columns_are_guessed_by_content(run, tmp_path) -> None:
+    file, model = tmp_path / "comments.csv", tmp_path / "model"
+    write_csv(file, COMMENTS, OF_COMMENTS)
+    code, out, err = run("train", file, "--out", model, *TINY[:4])
+    assert code == 0
+    assert "texts from column customer_comment, labels from column happy" in out
+    guess = "Guessed by content: texts from column 'customer_comment'"
+    assert f"{guess} and labels from column 'happy'." in err
+    assert guess in run("predict", "--file", file, "--model", model)[2]
+    named = ("--text", "customer_comment", "--label", "happy")
+    assert "Guessed" not in run("evaluate", file, "--model", model, *named)[2]
+
+
+def test_unclear_columns_are_listed_together(run, tmp_path) -> None:
+    file = tmp_path / "comments.csv"
+    rows = [(*row, f"A title of {row[0]}", i % 5) for i, row in enumerate(COMMENTS)]
+    write_csv(file, rows, (*OF_COMMENTS, "title", "stars"))
+    code, _, err = run("train", file, "--out", tmp_path / "model")
+    assert code == 2
+    assert err.startswith("Error: `--text` and `--label` must name one column of ")
+    assert "Columns that may hold texts: customer_comment, title." in err
+    assert "Columns that may hold labels: happy, stars." in err
+
+
 WITHOUT_TORCH = """
 import json, sys
 from importlib.abc import MetaPathFinder

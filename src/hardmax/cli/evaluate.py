@@ -86,6 +86,8 @@ def evaluate(
     output.note(table.note)
     if classifier.training_.describes(table.texts, table.labels or []):
         output.note(f"Warning for {given.name}: {TRAINED_ON}")
+    for sentence in classifier.model_.columns.find_notes(table.texts):
+        output.note(sentence)
     result = measure(classifier, table, given.name)
     text = json_format.dumps(result, ensure_ascii=False)
     for path in files:

@@ -152,7 +152,8 @@ def predict(
             f"Model {model}."
             f" {card_line(classifier.model_, classifier.history_, classifier.training_)}"
         )
-    answers = _predict_texts(classifier, table.texts, at_least)
+    with output.warnings_as_notes():
+        answers = _predict_texts(classifier, table.texts, at_least)
     written = (
         _join_columns(table.frame, answers)
         if keep and table.frame is not None

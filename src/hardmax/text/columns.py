@@ -21,6 +21,7 @@ MIN_CATEGORIES, MAX_CATEGORY_SHARE = (
     20,
     0.5,
 )  # more categories than both, the second times the rows, are refused
+MAX_SHOWN = 5  # categories in a sentence
 
 
 class RowText(str):
@@ -77,6 +78,9 @@ def _to_number(value: Any) -> float | None:
         return None
 
 
+MAX_FLOAT = float(np.finfo(np.float64).max)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of numbers, or of categories."""
@@ -85,6 +89,8 @@ class Column:
     mean: float = 0.0
     scale: float = 1.0
     categories: tuple[str, ...] = ()  # none for numbers
+    low: float = -MAX_FLOAT  # range of the training rows, of numbers
+    high: float = MAX_FLOAT
 
     @classmethod
     def of(cls, name: str, values: Sequence[Any]) -> "Column":
@@ -101,7 +107,13 @@ class Column:
             )
         numbers = [number for number in map(_to_number, known) if number is not None]
         if len(numbers) == len(known):
-            column = cls(name, float(np.mean(numbers)), float(np.std(numbers)) or 1.0)
+            column = cls(
+                name,
+                float(np.mean(numbers)),
+                float(np.std(numbers)) or 1.0,
+                low=float(min(numbers)),
+                high=float(max(numbers)),
+            )
             if not np.isfinite([column.mean, column.scale]).all():
                 raise ParameterError(
                     "columns",
@@ -148,8 +160,11 @@ class Column:
             if is_missing(value):
                 continue
             if self.categories:
-                if (name := str(value).strip()) in place:
+                name = str(value).strip()
+                if name in place:
                     result[row, place[name]] = 1
+                else:
+                    self._check_category(value, row)
                 continue
             number = _to_number(value)
             if number is None or not np.isfinite(number):
@@ -161,6 +176,49 @@ class Column:
                 )
             result[row] = (number - self.mean) / self.scale
         return result
+
+    def _check_category(self, value: Any, row: int) -> None:
+        """Raise an error for a number or a boolean where training rows had texts."""
+        if isinstance(value, str):
+            return  # a category that no training row has
+        is_number = _to_number(value) is not None
+        if is_number and any(_to_number(name) is not None for name in self.categories):
+            return  # the training rows had numbers beside texts
+        names = ", ".join(map(repr, self.categories[:MAX_SHOWN]))
+        raise ParameterError(
+            "columns",
+            f"hold categories in {self.name!r}, as in training, such as {names}",
+            f"{type(value).__name__} {value!r} in row {row + 1}",
+            "Convert that column as for training.",
+        )
+
+    def find_note(self, values: Sequence[Any]) -> str:
+        """Return a sentence about values unlike those of the training rows, or nothing."""
+        known = [(i, x) for i, x in enumerate(values, 1) if not is_missing(x)]
+        if self.categories:
+            texts = [x.strip() for _, x in known if isinstance(x, str)]
+            has_others = len(texts) < len(known)  # which `features` refuses, or knows
+            if len(known) < 2 or has_others or set(texts) & set(self.categories):
+                return ""
+            names = ", ".join(map(repr, self.categories[:MAX_SHOWN]))
+            return (
+                f"No value of column {self.name!r} is a category of the training rows,"
+                f" such as {names}: it has no effect."
+            )
+        # Linear in the number, so that a value in another unit decides alone.
+        width = max(self.high - self.low, self.scale)
+        numbers = [
+            (i, number) for i, x in known if (number := _to_number(x)) is not None
+        ]
+        far = [(i, x) for i, x in numbers if max(x - self.high, self.low - x) > width]
+        if not far:
+            return ""
+        row, number = far[0]
+        return (
+            f"Column {self.name!r} is far outside of its range in training,"
+            f" {self.low:g} to {self.high:g}, in {len(far)} of {len(values)} rows:"
+            f" {number:g} in row {row}. Its contribution grows with the number."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +247,13 @@ class Columns:
         return np.hstack(
             [column.features(_list_values(texts, column.name)) for column in self.every]
         )
+
+    def find_notes(self, texts: Sequence[str]) -> list[str]:
+        """Return sentences about values unlike those of the training rows."""
+        notes = (
+            column.find_note(_list_values(texts, column.name)) for column in self.every
+        )
+        return [note for note in notes if note]
 
     def terms(self, texts: Sequence[str]) -> FloatArray:
         """Return (texts, columns, outputs) contributions."""

@@ -19,7 +19,7 @@ from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
 from hardmax._validation import is_positive_definite
 from hardmax.text.card import Record, model_card
-from hardmax.text.columns import Column, Columns
+from hardmax.text.columns import MAX_FLOAT, Column, Columns
 from hardmax.text.context import Context
 from hardmax.text.encoder import restore_encoder
 from hardmax.text.model import Epoch, Model, Weights
@@ -36,7 +36,10 @@ PARAMETERS = [
     for name in parameter_names(MODEL, TRAINING)
     if name not in (TOKENIZER, "encoder")
 ]
-COLUMN = {"name": str, "mean": float, "scale": float, "categories": list}
+COLUMN = {"name": str, "categories": list} | dict.fromkeys(
+    ("mean", "scale", "low", "high"), float
+)
+COLUMN_RANGE = {"low": -MAX_FLOAT, "high": MAX_FLOAT}  # where a model states none
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("weights", "sha256", "classes_dtype", "multilabel"), str),
     **dict.fromkeys(("classes", "history", "words", "columns"), list),
@@ -391,15 +394,19 @@ def _read_about(file: Path) -> dict[str, Any]:
         file,
         "`multilabel` must be one of its two forms",
     )
-    for column in about["columns"]:
+    for i, column in enumerate(about["columns"]):
         _require(
-            isinstance(column, dict) and set(column) == set(COLUMN),
+            isinstance(column, dict) and set(column) | set(COLUMN_RANGE) == set(COLUMN),
             file,
             "`columns` must have the known entries",
         )
+        about["columns"][i] = column = COLUMN_RANGE | column
         _require_kinds(column, COLUMN, file, of=" of `columns`")
         fits = (
-            np.isfinite([column["mean"], column["scale"]]).all() and column["scale"] > 0
+            np.isfinite(
+                [column[name] for name in ("mean", "scale", "low", "high")]
+            ).all()
+            and column["scale"] > 0
         )
         _require(fits, file, "`columns` must hold finite numbers")
         _require(

@@ -46,6 +46,9 @@ INTEGER_AS_FLOAT = re.compile(r"-?\d+\.0")
 MIN_SUSPICIOUS_CLASSES = (
     20  # at most this many classes are accepted for any number of rows
 )
+GUESS_ROWS = 1000  # that are read to guess the column of texts
+MIN_LONGER = 2  # the longest texts are so much longer than those of other columns
+MIN_ROWS_OF_LABEL = 3  # average rows of a label, to guess the column of labels
 MIN_CLASS_SHARE = 0.1  # of an equal share: below it, accuracy alone is misleading
 INDEX_NAMES = (
     "",
@@ -126,7 +129,8 @@ def read_texts(
 
     `text`, `label` and `group` name columns; texts have the values of the columns
     `values`. By default the texts and labels are the only column with a usual name
-    (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left. `how` are fields of `How`.
+    (`TEXT_NAMES`, `LABEL_NAMES`), or the only column left, or they are guessed by their
+    content: texts are the longest strings, labels have few distinct values. `how` are fields of `How`.
     Several labels per text are columns `labels` of 0 and 1, or divided by `separator`
     in one column.
     """
@@ -154,9 +158,11 @@ def read_texts(
         raise ParameterError(
             "labels", "be used without `label` and `separator`", "both", "Leave it out."
         )
-    first = choose_column(
-        columns, text, path, taken=[*values, *labels, *([label] if labelled else [])]
+    asks_label = labelled and not labels
+    first, second, sentence = _find_columns(
+        frame, path, text, label if asks_label else "", [*values, *labels], group
     )
+    guessed = f"{guessed} {sentence}".strip()
     texts = _read_values(frame, first, "text", path)
     if not labelled:
         blank, own = (
@@ -167,9 +173,6 @@ def read_texts(
     if labels:
         second, found = ", ".join(labels), _read_indicators(frame, labels, path)
     else:
-        second = choose_column(
-            columns, label, path, "label", LABEL_NAMES, [first, *values]
-        )
         found = _read_labels(frame, second, path, separator)
     kept = [
         i for i, pair in enumerate(zip(texts, found, strict=True)) if None not in pair
@@ -198,6 +201,99 @@ def read_texts(
         rows=rows,
         frame=frame,
     )
+
+
+def _find_columns(
+    frame: "DataFrame",
+    path: Path,
+    text: str | None,
+    label: str | None,
+    others: Collection[str],
+    group: str | None,
+) -> tuple[str, str, str]:
+    """Return the columns of texts and labels, and a sentence if one was guessed by its
+    content; the label "" is not read.
+    """
+    columns, guesses = list(frame), list[str]()
+    single = [name for name in columns if columns.count(name) == 1]
+    try:
+        first = choose_column(columns, text, path, taken=[*others, label])
+        texts = [first]
+    except ParameterError:
+        if text is not None:
+            raise
+        free = [name for name in single if name not in (*others, label, group)]
+        texts = _like_texts(frame, _with_name(free, TEXT_NAMES) or free)
+        guesses.append(f"texts from column {texts[0]!r}" if len(texts) == 1 else "")
+    labels, own = [label or ""], [*others, *texts]
+    if label != "":
+        try:
+            labels = [choose_column(columns, label, path, "label", LABEL_NAMES, own)]
+        except ParameterError:
+            if label is not None:
+                raise
+            free = [name for name in single if name not in (*own, group)]
+            labels = _like_labels(frame, _with_name(free, LABEL_NAMES) or free)
+            guesses.append(
+                f"labels from column {labels[0]!r}" if len(labels) == 1 else ""
+            )
+    unclear = {
+        name: found
+        for name, found in (("text", texts), ("label", labels))
+        if len(found) != 1
+    }
+    if unclear:
+        advice = " ".join(
+            f"Columns that may hold {name}s: {join_names(found) if found else 'none'}."
+            for name, found in unclear.items()
+        )
+        raise ParameterError(
+            list(unclear),
+            f"name one column of {path}",
+            "no name",
+            f"{advice} All columns: {join_names(columns)}.",
+        )
+    sentence = ""
+    if guesses:
+        sentence = (
+            f"Guessed by content: {' and '.join(guesses)}. Else name the columns."
+        )
+    return texts[0], labels[0], sentence
+
+
+def _with_name(columns: list[str], usual: Collection[str]) -> list[str]:
+    return [name for name in columns if name.casefold() in usual]
+
+
+def _like_texts(frame: "DataFrame", columns: list[str]) -> list[str]:
+    """Return the columns that may hold texts; one alone if its values are by far the
+    longest.
+    """
+    lengths = {}
+    for name in columns:
+        cells = frame[name].head(GUESS_ROWS)
+        known = [
+            str(x).strip() for x in cells if isinstance(x, str) and not is_missing(x)
+        ]
+        # Words, or a script without spaces: no number, date, name or key.
+        spaced = [x for x in known if " " in x or not x.isascii()]
+        if len(spaced) > len(known) / 2 and len(known) > len(cells) / 2:
+            lengths[name] = sum(map(len, known)) / len(known)
+    found = sorted(lengths, key=lambda name: -lengths[name])
+    if len(found) > 1 and lengths[found[0]] >= MIN_LONGER * lengths[found[1]]:
+        return found[:1]
+    return found
+
+
+def _like_labels(frame: "DataFrame", columns: list[str]) -> list[str]:
+    """Return the columns with few distinct values, each in several rows on average."""
+    found = []
+    for name in columns:
+        known = [str(x).strip() for x in frame[name] if not is_missing(x)]
+        most = min(MIN_SUSPICIOUS_CLASSES, len(known) // MIN_ROWS_OF_LABEL)
+        if 2 <= len(set(known)) <= max(2, most) < len(known):
+            found.append(name)
+    return found
 
 
 def choose_column(

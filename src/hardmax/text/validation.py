@@ -451,6 +451,8 @@ def check_texts(
             )
         if context is not None:
             context.encoder.warn_of_cut(texts)
+        for note in model.columns.find_notes(texts):
+            warn(note, UserWarning, stacklevel=3)
     if missing := sum(not isinstance(text, str) for text in texts):
         counted = (
             f"{missing} of {len(texts)} texts are missing; they count as empty texts."
