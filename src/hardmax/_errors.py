@@ -138,8 +138,8 @@ class MissingExtra(ImportError):
 def install_command(extra: str) -> str:
     """Return the pip command that installs an extra from the source tree.
 
-    The name hardmax is on no package index: `pip install hardmax[...]` would find no
-    package, or that of somebody else.
+    The name hardmax is on no package index: `pip install hardmax[...]` finds nothing,
+    or a package that another author registered there.
     """
     root = Path(__file__).parents[2]
     if (root / "pyproject.toml").is_file():  # this file is in a clone
