@@ -149,7 +149,7 @@ def limit(
         If `tokens` are not finite numbers, do not fit `A`, if `rule` has
         `normalize=False`, or if `attention_mask` is not a partial order.
     ParameterTypeError
-        If `rule` is none of the three.
+        If `rule` is not a `Hardmax`.
     MissingExtra
         If `kernel` or `exact=True` needs a package that is not installed.
 
