@@ -168,6 +168,8 @@ field.set(title="vorticity of a leader", xticks=[], yticks=[])
 plt.show()
 
 # %%
-# What to try ----------- ``DIAMETER = 20`` with twice the height and length resolves
-# the flow better and takes eight times as long. ``alpha=2`` moves tokens farther in a
-# layer and changes no leader: all of them lead from layer 0 on.
+# What to try
+# -----------
+# ``DIAMETER = 20`` with twice the height and length resolves the flow better and takes
+# eight times as long. ``alpha=2`` moves tokens farther in a layer and changes no
+# leader: all of them lead from layer 0 on.

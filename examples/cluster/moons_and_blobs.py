@@ -93,7 +93,9 @@ assert set(order[again.leaders_]) == set(hm.HardmaxClustering().fit(X).leaders_)
 print("The same leaders in another order.")
 
 # %%
-# What to try ----------- More noise in the moons, ``noise=0.12``: which method fails
-# first? ``hm.HardmaxClustering(noise=20)`` leaves points out where it is 20 times
-# emptier. ``features="points"`` runs the paper's model on the points: leaders are then
-# extreme points.
+# What to try
+# -----------
+# More noise in the moons, ``noise=0.12``: which method fails first?
+# ``hm.HardmaxClustering(noise=20)`` leaves points out where it is 20 times emptier.
+# ``features="points"`` runs the paper's model on the points: leaders are then extreme
+# points.

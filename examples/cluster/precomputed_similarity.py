@@ -96,6 +96,8 @@ for word, label in zip(
     assert words[found.leaders_[label]][0] == word[0]
 
 # %%
-# What to try ----------- ``metric="precomputed"`` takes distances instead, and has a
-# density, so that ``noise`` works. For vectors of texts or images ``metric="cosine"``
-# needs no matrix at all. ``must_lead=[0]`` requests a leader.
+# What to try
+# -----------
+# ``metric="precomputed"`` takes distances instead, and has a density, so that ``noise``
+# works. For vectors of texts or images ``metric="cosine"`` needs no matrix at all.
+# ``must_lead=[0]`` requests a leader.

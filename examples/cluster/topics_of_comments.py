@@ -66,6 +66,8 @@ for text, label in zip(new, clustering.predict(embed(new)), strict=True):
     print(f"{text} -> {texts[clustering.leaders_[label]]}")
 
 # %%
-# What to try ----------- ``clustering.tree_.cut(2)`` returns two coarser clusters
-# without another fit. ``BERTopic`` accepts ``HardmaxClustering`` as its clusterer: see
-# the how-to "Cluster embeddings and name the clusters".
+# What to try
+# -----------
+# ``clustering.tree_.cut(2)`` returns two coarser clusters without another fit.
+# ``BERTopic`` accepts ``HardmaxClustering`` as its clusterer: see the how-to "Cluster
+# embeddings and name the clusters".

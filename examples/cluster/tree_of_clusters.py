@@ -100,6 +100,8 @@ assert longest == 3
 assert len({*zip(truth, fine, strict=True)}) == 6
 
 # %%
-# What to try ----------- ``tree.plot(3)`` and ``clustering.plot()`` draw the two parts
-# of the figure, and ``hardmax cluster points.csv --tree tree.png`` draws the tree of a
-# file. ``tree.cut(granularity=0.3)`` cuts at a granularity.
+# What to try
+# -----------
+# ``tree.plot(3)`` and ``clustering.plot()`` draw the two parts of the figure, and
+# ``hardmax cluster points.csv --tree tree.png`` draws the tree of a file.
+# ``tree.cut(granularity=0.3)`` cuts at a granularity.

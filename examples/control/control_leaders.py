@@ -95,6 +95,7 @@ for late, n, d in ((False, 15, 3), (False, 20, 4), (True, 12, 2), (True, 15, 3))
     )
 
 # %%
-# What to try ----------- The table for 20 tasks of each kind is in the guide to
-# control. Several values of alpha may be given, ``steer(..., alpha=[0.2, 0.5, 2])``,
-# and are searched, too.
+# What to try
+# -----------
+# The table for 20 tasks of each kind is in the guide to control. Several values of
+# alpha may be given, ``steer(..., alpha=[0.2, 0.5, 2])``, and are searched, too.

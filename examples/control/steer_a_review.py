@@ -124,6 +124,7 @@ hm.draw.plot_control(chosen, alpha=float(model.weights.alpha[0]), names=words)
 plt.show()
 
 # %%
-# What to try ----------- A review of your own; two words at once, ``leaders=[i, j]``,
-# or a proof that they cannot. The large model, ``hm.pretrained("imdb")``, has 32 heads
-# to steer.
+# What to try
+# -----------
+# A review of your own; two words at once, ``leaders=[i, j]``, or a proof that they
+# cannot. The large model, ``hm.pretrained("imdb")``, has 32 heads to steer.

@@ -124,7 +124,8 @@ print("eigenvalues of S:", np.linalg.eigvalsh(S).round(6))
 assert np.linalg.eigvalsh(S).max() < 1e-6
 
 # %%
-# What to try ----------- In ``d=8`` conflicts are rare, and with no more tokens than
-# dimensions there are none (Theorem 6). Ask for followers,
-# ``hm.control.choose_A(tokens, leaders=[i], followers={5: i})``, and see how soon it
-# becomes impossible.
+# What to try
+# -----------
+# In ``d=8`` conflicts are rare, and with no more tokens than dimensions there are none
+# (Theorem 6). Ask for followers, ``hm.control.choose_A(tokens, leaders=[i],
+# followers={5: i})``, and see how soon it becomes impossible.

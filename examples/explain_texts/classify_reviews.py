@@ -88,6 +88,8 @@ with tempfile.TemporaryDirectory() as folder:
     print("Saved, loaded, and the same to the last bit.")
 
 # %%
-# What to try ----------- ``reviews(1600, negation=0.5)`` makes half of the deciding
-# words denied ones. The settings were chosen by cross-validation, from a linear start;
+# What to try
+# -----------
+# ``reviews(1600, negation=0.5)`` makes half of the deciding words denied ones. The
+# settings were chosen by cross-validation, from a linear start;
 # ``hm.HardmaxClassifier(n_heads=2, ngram_range=(1, 2), epochs=8)`` trains.

@@ -72,7 +72,9 @@ figure.set_size_inches(13, 3.2)
 plt.show()
 
 # %%
-# What to try ----------- ``why.to_html("why.html")`` writes a page with the text in
-# colour, ``flat.movie("words.gif")`` a movie. On the command line: ``hardmax explain "a
-# text" --out why.html``. An explanation shows the computation of this model, not that
-# the words are a good reason.
+# What to try
+# -----------
+# ``why.to_html("why.html")`` writes a page with the text in colour,
+# ``flat.movie("words.gif")`` a movie. On the command line: ``hardmax explain "a text"
+# --out why.html``. An explanation shows the computation of this model, not that the
+# words are a good reason.

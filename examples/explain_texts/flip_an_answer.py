@@ -79,6 +79,8 @@ plt.show()
 print(whys[0].counterfactual(REVIEWS[0].replace("boring", "moving")))
 
 # %%
-# What to try ----------- A text of your own. If one word out of fifty changes the
-# prediction, it is not robust; ``predict_proba`` does not show that. ``hardmax explain
-# "a text" --out why.html`` shows the flip, too.
+# What to try
+# -----------
+# A text of your own. If one word out of fifty changes the prediction, it is not robust;
+# ``predict_proba`` does not show that. ``hardmax explain "a text" --out why.html``
+# shows the flip, too.

@@ -42,5 +42,7 @@ assert {"man", "first"} <= set(words)
 assert "the" not in words
 
 # %%
-# What to try ----------- ``hm.pretrained("imdb-2d").leaders(texts).plot()`` makes this
-# picture of texts of your own.
+# What to try
+# -----------
+# ``hm.pretrained("imdb-2d").leaders(texts).plot()`` makes this picture of texts of your
+# own.

@@ -45,6 +45,8 @@ assert max(most.values()) < 1e-3
 assert max(most["small alpha", d] for d in PAPER_BEST) < 2e-5
 
 # %%
-# What to try ----------- ``hm.HardmaxClassifier(training="softmax", temperature=0.01)``
-# trains that way on your texts. The default, ``training="hardmax"``, differentiates
-# hardmax itself: its sets are constant near almost every input.
+# What to try
+# -----------
+# ``hm.HardmaxClassifier(training="softmax", temperature=0.01)`` trains that way on your
+# texts. The default, ``training="hardmax"``, differentiates hardmax itself: its sets
+# are constant near almost every input.

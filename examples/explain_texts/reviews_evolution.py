@@ -54,6 +54,8 @@ for why in (good, bad):
 movie = good.movie()
 
 # %%
-# What to try ----------- ``hm.pretrained("imdb-2d").explain`` with a review of your
-# own. Write something good and something bad, and see which of the leaders has the
-# larger share. ``hardmax app`` has a page on which to type.
+# What to try
+# -----------
+# ``hm.pretrained("imdb-2d").explain`` with a review of your own. Write something good
+# and something bad, and see which of the leaders has the larger share. ``hardmax app``
+# has a page on which to type.

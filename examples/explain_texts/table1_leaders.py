@@ -34,6 +34,8 @@ for start, rows in starts.items():
     assert averages[0] < 5
 
 # %%
-# What to try ----------- ``hm.pretrained("imdb").leaders(texts)`` counts the leaders of
-# your texts: ``.summary()`` has the columns of the table, and ``.plot()`` shows which
-# words lead most often.
+# What to try
+# -----------
+# ``hm.pretrained("imdb").leaders(texts)`` counts the leaders of your texts:
+# ``.summary()`` has the columns of the table, and ``.plot()`` shows which words lead
+# most often.

@@ -118,6 +118,7 @@ plt.show()
 assert all(0.5 <= found["probability"] <= 1 for found in answers.values())
 
 # %%
-# What to try ----------- ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your
-# own. ``hardmax predict --stream --explain`` gives the same answers line by line to a
-# program that starts it.
+# What to try
+# -----------
+# ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your own. ``hardmax predict
+# --stream --explain`` gives the same answers line by line to a program that starts it.

@@ -96,7 +96,9 @@ print(
 )
 
 # %%
-# What to try ----------- ``ngram_range=(1, 1)`` leaves single words, which cannot
-# represent "not good". ``hardmax evaluate comments.csv --tokens tokens.csv`` writes the
-# table of a file, and ``hardmax predict big.parquet --out scored/ --explain`` that of a
-# corpus larger than memory.
+# What to try
+# -----------
+# ``ngram_range=(1, 1)`` leaves single words, which cannot represent "not good".
+# ``hardmax evaluate comments.csv --tokens tokens.csv`` writes the table of a file, and
+# ``hardmax predict big.parquet --out scored/ --explain`` that of a corpus larger than
+# memory.

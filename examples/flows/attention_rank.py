@@ -66,7 +66,8 @@ print(verdict)
 assert verdict.holds
 
 # %%
-# What to try ----------- ``hm.simulate(run.tokens[0], hm.SelfAttention(), times=1.0)``
-# has V = I, and the rank stays high, because in eighty dimensions nearly every one of
-# forty tokens is a vertex and leads. The one leading direction of the ``V`` above makes
-# the rank fall.
+# What to try
+# -----------
+# ``hm.simulate(run.tokens[0], hm.SelfAttention(), times=1.0)`` has V = I, and the rank
+# stays high, because in eighty dimensions nearly every one of forty tokens is a vertex
+# and leads. The one leading direction of the ``V`` above makes the rank fall.

@@ -92,5 +92,7 @@ for ax, values, title in (
 plt.show()
 
 # %%
-# What to try ----------- On a line the middle token has the exempt row: add the tokens
-# ``-tokens`` and 0, and restore the symmetry.
+# What to try
+# -----------
+# On a line the middle token has the exempt row: add the tokens ``-tokens`` and 0, and
+# restore the symmetry.

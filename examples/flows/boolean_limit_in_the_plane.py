@@ -103,5 +103,7 @@ ax.legend(
 plt.show()
 
 # %%
-# What to try ----------- A regular polygon with more vertices, and tokens on its axes
-# of reflection. A token at the centre attends to all vertices equally.
+# What to try
+# -----------
+# A regular polygon with more vertices, and tokens on its axes of reflection. A token at
+# the centre attends to all vertices equally.

@@ -71,7 +71,8 @@ print(verdict)
 assert verdict.holds
 
 # %%
-# What to try ----------- Other eigenvalues in ``np.diag([1.0, 0.9, -0.5])``: find the
-# ratio from which on the verdict is *undecided*. A run on which it *fails* would be a
-# discovery; ``hardmax verify`` then still ends well, because a conjecture is no
-# theorem.
+# What to try
+# -----------
+# Other eigenvalues in ``np.diag([1.0, 0.9, -0.5])``: find the ratio from which on the
+# verdict is *undecided*. A run on which it *fails* would be a discovery; ``hardmax
+# verify`` then still ends well, because a conjecture is no theorem.

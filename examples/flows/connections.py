@@ -54,6 +54,8 @@ for verdict in hm.theorems.check(run):
         assert verdict.holds
 
 # %%
-# What to try ----------- ``V=np.eye(2)`` keeps more leaders, one for each vertex of a
-# polygon. ``Q=-B`` reverses every query: each token attends to opposite tokens, and no
-# theorem covers this case.
+# What to try
+# -----------
+# ``V=np.eye(2)`` keeps more leaders, one for each vertex of a polygon. ``Q=-B``
+# reverses every query: each token attends to opposite tokens, and no theorem covers
+# this case.

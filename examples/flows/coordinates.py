@@ -69,7 +69,8 @@ print(f"the leading coordinate ends at {len(levels)} values")
 assert len(levels) <= 3
 
 # %%
-# What to try ----------- The same equation with a matrix of your own:
-# ``hm.simulate(tokens, hm.SelfAttention(V=V), times=4.0)``. Eigenvalues near 0 hardly
-# move their coordinates. With a complex pair of eigenvalues the coordinates rotate
-# while they converge.
+# What to try
+# -----------
+# The same equation with a matrix of your own: ``hm.simulate(tokens,
+# hm.SelfAttention(V=V), times=4.0)``. Eigenvalues near 0 hardly move their coordinates.
+# With a complex pair of eigenvalues the coordinates rotate while they converge.

@@ -83,5 +83,7 @@ print(
 # linear probe on labelled sentences.
 
 # %%
-# What to try ----------- Pass one head at a time, ``hard=[(3, 5)]``, to find heads that
-# can be hard at no cost; or your own model's folder.
+# What to try
+# -----------
+# Pass one head at a time, ``hard=[(3, 5)]``, to find heads that can be hard at no cost;
+# or your own model's folder.

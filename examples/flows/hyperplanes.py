@@ -56,7 +56,8 @@ for name, panel in panels.items():
             assert verdict.holds or verdict.name == "codimension k"
 
 # %%
-# What to try ----------- ``hm.matrix("positive", d=3, seed=4)`` has a simple positive
-# leading eigenvalue, by Perron and Frobenius: any seed does.
-# ``boolean_limit_and_three_hyperplanes.py`` has a start with three planes instead of
-# two.
+# What to try
+# -----------
+# ``hm.matrix("positive", d=3, seed=4)`` has a simple positive leading eigenvalue, by
+# Perron and Frobenius: any seed does. ``boolean_limit_and_three_hyperplanes.py`` has a
+# start with three planes instead of two.

@@ -48,6 +48,8 @@ assert found.mean_cosine[-1] > found.mean_cosine[0]
 assert found.boolean_distance.mean(axis=1).min() > 0.2
 
 # %%
-# What to try ----------- A sentence of your own, or a paragraph. ``hardmax inspect
-# FOLDER "a sentence" --out spectra.png`` does the same for models of the BERT, ALBERT,
-# RoBERTa, DistilBERT and GPT-2 families.
+# What to try
+# -----------
+# A sentence of your own, or a paragraph. ``hardmax inspect FOLDER "a sentence" --out
+# spectra.png`` does the same for models of the BERT, ALBERT, RoBERTa, DistilBERT and
+# GPT-2 families.

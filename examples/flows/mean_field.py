@@ -113,6 +113,8 @@ blow_up.legend(frameon=False, fontsize=9)
 plt.show()
 
 # %%
-# What to try ----------- More tokens: a torch tensor on a GPU,
-# ``hm.simulate(torch.randn(100_000, 2, device="cuda"), rule, times=4.0)``. Tokens that
-# are not Gaussian have a limit, too, but no formula: compare two independent samples.
+# What to try
+# -----------
+# More tokens: a torch tensor on a GPU, ``hm.simulate(torch.randn(100_000, 2,
+# device="cuda"), rule, times=4.0)``. Tokens that are not Gaussian have a limit, too,
+# but no formula: compare two independent samples.

@@ -115,7 +115,8 @@ control.legend(ncols=2, fontsize=8)
 plt.show()
 
 # %%
-# What to try ----------- Shuffle ``groups``: tokens of different targets then start
-# mixed, and this control of low dimension does not separate them. More heads add
-# control: ``hm.MultiHead([...])`` with a :math:`Q(t)` and :math:`V(t)` of its own for
-# each head.
+# What to try
+# -----------
+# Shuffle ``groups``: tokens of different targets then start mixed, and this control of
+# low dimension does not separate them. More heads add control: ``hm.MultiHead([...])``
+# with a :math:`Q(t)` and :math:`V(t)` of its own for each head.

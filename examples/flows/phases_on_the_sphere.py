@@ -70,7 +70,8 @@ assert (counts[betas < 1, -1] == 1).all()
 assert counts[-1, -1] > 4
 
 # %%
-# What to try ----------- ``d=3`` and a movie,
-# ``hm.draw.movie(hm.simulate(hm.configuration("sphere", n=32, d=3), hm.Sphere(9),
-# times=TIMES))``. With ``hm.Sphere(beta, normalized=False)`` the weights are not
-# divided by their sum, and time runs otherwise.
+# What to try
+# -----------
+# ``d=3`` and a movie, ``hm.draw.movie(hm.simulate(hm.configuration("sphere", n=32,
+# d=3), hm.Sphere(9), times=TIMES))``. With ``hm.Sphere(beta, normalized=False)`` the
+# weights are not divided by their sum, and time runs otherwise.

@@ -60,6 +60,8 @@ movie = hm.draw.movie(
 )
 
 # %%
-# What to try ----------- ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` has other leaders.
-# With more tokens, ``(400, 2)``, the polytope hardly has more vertices. ``V=2 *
-# np.eye(2)`` is the same at half the time.
+# What to try
+# -----------
+# ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` has other leaders. With more tokens, ``(400,
+# 2)``, the polytope hardly has more vertices. ``V=2 * np.eye(2)`` is the same at half
+# the time.

@@ -52,6 +52,8 @@ assert places == len(hm.Polytope(run.rescaled[-1, run.leaders, :2]).vertices)
 assert len(np.unique(run.rescaled[-1, :, 2].round(6))) == run.n
 
 # %%
-# What to try ----------- ``V = np.diag([1, 1, 0.5])``: is the height still free? Or
-# part the double eigenvalue, ``np.diag([1.1, 1, -0.5])``, and see the polygon become
-# two lines: the theorem of the simple eigenvalue takes over.
+# What to try
+# -----------
+# ``V = np.diag([1, 1, 0.5])``: is the height still free? Or part the double eigenvalue,
+# ``np.diag([1.1, 1, -0.5])``, and see the polygon become two lines: the theorem of the
+# simple eigenvalue takes over.

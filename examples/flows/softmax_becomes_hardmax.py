@@ -91,6 +91,8 @@ print(
 assert margins[late].mean() < margins[~late].mean()
 
 # %%
-# What to try ----------- A thousand layers at ``T = 0.01``: there are three places
-# left, where hardmax keeps seven for ever. Softmax never stops to mix, and what is
-# final for hardmax lasts for a long time only.
+# What to try
+# -----------
+# A thousand layers at ``T = 0.01``: there are three places left, where hardmax keeps
+# seven for ever. Softmax never stops to mix, and what is final for hardmax lasts for a
+# long time only.

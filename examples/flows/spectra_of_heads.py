@@ -71,6 +71,8 @@ print(kinds)
 assert sum(kinds.values()) == 72
 
 # %%
-# What to try ----------- ``hm.inspect("FOLDER", ...)`` with a folder that holds a BERT,
-# ALBERT, RoBERTa, DistilBERT or GPT-2 model. Real models have several heads, norms and
-# feed-forward parts, so no theorem covers them as a whole.
+# What to try
+# -----------
+# ``hm.inspect("FOLDER", ...)`` with a folder that holds a BERT, ALBERT, RoBERTa,
+# DistilBERT or GPT-2 model. Real models have several heads, norms and feed-forward
+# parts, so no theorem covers them as a whole.

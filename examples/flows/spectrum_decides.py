@@ -62,6 +62,8 @@ for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
 plt.show()
 
 # %%
-# What to try ----------- A matrix of your own: ``hm.matrix("random", d=2, seed=1)``, or
-# ``V`` with one positive and one negative eigenvalue. Predict the picture from
-# ``hm.classify`` first. ``hm.draw.movie(trajectory)`` plays any of them.
+# What to try
+# -----------
+# A matrix of your own: ``hm.matrix("random", d=2, seed=1)``, or ``V`` with one positive
+# and one negative eigenvalue. Predict the picture from ``hm.classify`` first.
+# ``hm.draw.movie(trajectory)`` plays any of them.

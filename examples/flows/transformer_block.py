@@ -68,6 +68,8 @@ lengths = {
 assert lengths["no norm"] > 1000 * lengths["RMS norm"]
 
 # %%
-# What to try ----------- Other seeds, more heads, ``hm.Hardmax`` in place of
-# ``hm.SelfAttention``; a norm before each part instead of after it,
-# ``hm.Compose([*norm, attention, *norm, forward])``; ``causal=True`` in the heads.
+# What to try
+# -----------
+# Other seeds, more heads, ``hm.Hardmax`` in place of ``hm.SelfAttention``; a norm
+# before each part instead of after it, ``hm.Compose([*norm, attention, *norm,
+# forward])``; ``causal=True`` in the heads.

@@ -102,7 +102,8 @@ print(hm.check_certificate(document))
 assert hm.check_certificate(document).accepted
 
 # %%
-# What to try ----------- Put the tokens in another order, ``tokens[::-1]``: other
-# tokens lead. Give a tree of tokens, each of which sees its ancestors, as
-# ``attention_mask=``. A sliding window is refused: look at the two tokens that the
-# error names.
+# What to try
+# -----------
+# Put the tokens in another order, ``tokens[::-1]``: other tokens lead. Give a tree of
+# tokens, each of which sees its ancestors, as ``attention_mask=``. A sliding window is
+# refused: look at the two tokens that the error names.

@@ -71,6 +71,8 @@ for verdict in verdicts:
 assert all(verdict.holds for verdict in verdicts if verdict.holds is not None)
 
 # %%
-# What to try ----------- ``alpha=5``: the certificate comes after a layer or two, and
-# the rate is 1/6. In ``d=8`` most tokens lead, so most distances are 0 from the start.
-# ``limit.exact()`` has the limits as Fractions.
+# What to try
+# -----------
+# ``alpha=5``: the certificate comes after a layer or two, and the rate is 1/6. In
+# ``d=8`` most tokens lead, so most distances are 0 from the start. ``limit.exact()``
+# has the limits as Fractions.

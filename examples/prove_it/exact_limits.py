@@ -107,6 +107,8 @@ assert all(share == 0 for size, share in zip(sizes, shares, strict=True) if size
 assert shares[-1] > 0
 
 # %%
-# What to try ----------- ``Fraction(1, 3)`` as alpha changes nothing in where token 12
-# ends: check it. Move it to (0, 3, 2). Compute ``stable.radius`` for more tokens: the
-# more tokens there are, the closer some products are, and the smaller it is.
+# What to try
+# -----------
+# ``Fraction(1, 3)`` as alpha changes nothing in where token 12 ends: check it. Move it
+# to (0, 3, 2). Compute ``stable.radius`` for more tokens: the more tokens there are,
+# the closer some products are, and the smaller it is.

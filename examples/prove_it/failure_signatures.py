@@ -100,6 +100,8 @@ axes[1].set(
 plt.show()
 
 # %%
-# What to try ----------- Other temperatures: how many layers does it take until a
-# leader has drifted by a tenth? ``hm.theorems.check`` names the hypothesis that fails,
-# which is faster than looking.
+# What to try
+# -----------
+# Other temperatures: how many layers does it take until a leader has drifted by a
+# tenth? ``hm.theorems.check`` names the hypothesis that fails, which is faster than
+# looking.

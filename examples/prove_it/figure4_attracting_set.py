@@ -66,6 +66,7 @@ for verdict in (
     assert verdict.holds
 
 # %%
-# What to try ----------- A smaller ``DELTA`` only needs more layers, about
-# log(1/delta)/log(1 + alpha) of them. The input "emerging-leader" has a leader that
-# emerges only after layer 0.
+# What to try
+# -----------
+# A smaller ``DELTA`` only needs more layers, about log(1/delta)/log(1 + alpha) of them.
+# The input "emerging-leader" has a leader that emerges only after layer 0.

@@ -59,6 +59,8 @@ for _ in range(1000):
 print("1000 samples: no token of the upper ball follows one outside of it.")
 
 # %%
-# What to try ----------- Bring :math:`s_1` closer to :math:`s_0`, to (-0.7, 1), and the
-# radius shrinks. It is 0 if :math:`s_1` is on the line through :math:`s_0` at a right
-# angle to it, where a token would follow both: such a point is no leader.
+# What to try
+# -----------
+# Bring :math:`s_1` closer to :math:`s_0`, to (-0.7, 1), and the radius shrinks. It is 0
+# if :math:`s_1` is on the line through :math:`s_0` at a right angle to it, where a
+# token would follow both: such a point is no leader.

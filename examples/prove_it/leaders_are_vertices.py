@@ -78,6 +78,7 @@ assert sorted(hull.vertices) == list(
 assert hm.theorems.leaders(trajectory).holds
 
 # %%
-# What to try ----------- In ``d=2`` leaders can be counted by eye. Put a token halfway
-# between two leaders and the limits have one more point, which is no vertex: see Figure
-# 4 in this gallery.
+# What to try
+# -----------
+# In ``d=2`` leaders can be counted by eye. Put a token halfway between two leaders and
+# the limits have one more point, which is no vertex: see Figure 4 in this gallery.

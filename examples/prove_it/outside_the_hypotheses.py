@@ -140,5 +140,7 @@ ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
 plt.show()
 
 # %%
-# What to try ----------- ``hm.sweep("endings", ...)`` counts the same for thousands of
-# settings, and also detects cycles. A rule of your own is one more line of the table.
+# What to try
+# -----------
+# ``hm.sweep("endings", ...)`` counts the same for thousands of settings, and also
+# detects cycles. A rule of your own is one more line of the table.

@@ -79,6 +79,8 @@ print(f"radius {limit.radius:.3f}")
 assert limit.radius > 0.1
 
 # %%
-# What to try ----------- Move token 1 to (-0.5, -4) or (-2, -5). With a small step,
-# ``Fraction(1, 100)``, it takes longer; does it still end at token 2? Look for three
-# tokens with the same property, or for a reason why there are none.
+# What to try
+# -----------
+# Move token 1 to (-0.5, -4) or (-2, -5). With a small step, ``Fraction(1, 100)``, it
+# takes longer; does it still end at token 2? Look for three tokens with the same
+# property, or for a reason why there are none.

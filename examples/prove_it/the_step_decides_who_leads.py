@@ -90,6 +90,8 @@ ax.set(ylim=(-0.6, len(leading) - 0.4))
 plt.show()
 
 # %%
-# What to try ----------- Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what
-# counts are the first two layers. Draw random sets of ten tokens and count for how many
-# the leaders depend on the step.
+# What to try
+# -----------
+# Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what counts are the first two
+# layers. Draw random sets of ten tokens and count for how many the leaders depend on
+# the step.

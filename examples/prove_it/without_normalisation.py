@@ -69,6 +69,7 @@ print(endless)
 assert np.array_equal(endless.leaders, bounded.leaders)
 
 # %%
-# What to try ----------- A sequence of steps, ``alpha=[1, 0.5, 0.25]``: the growth is
-# then the product of the factors 1 + alpha. ``hm.limit`` raises an error for
-# ``normalize=False``.
+# What to try
+# -----------
+# A sequence of steps, ``alpha=[1, 0.5, 0.25]``: the growth is then the product of the
+# factors 1 + alpha. ``hm.limit`` raises an error for ``normalize=False``.

@@ -71,7 +71,8 @@ assert len({tuple(limit.leaders) for limit in limits.values()}) == 3
 print(f"Tokens that can lead at layer 0 for some A: {able.tolist()}")
 
 # %%
-# What to try ----------- ``hm.control.choose_A(tokens, leaders=[...])`` goes the other
-# way: it finds the A for which the tokens that you name lead, or proves that there is
-# none. A = I times any number changes nothing; try ``np.diag([1.0, 1e-4])`` for two
-# leaders.
+# What to try
+# -----------
+# ``hm.control.choose_A(tokens, leaders=[...])`` goes the other way: it finds the A for
+# which the tokens that you name lead, or proves that there is none. A = I times any
+# number changes nothing; try ``np.diag([1.0, 1e-4])`` for two leaders.

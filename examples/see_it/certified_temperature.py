@@ -71,6 +71,8 @@ for temperature, layers in ((0.5, 27), (0.2, 1884)):
     assert abs(run.array[-1]).max() <= 0.01 < abs(run.array[-2]).max()
 
 # %%
-# What to try ----------- Tokens in dimension 16 have larger gaps:
-# ``hm.configuration("gaussian", n=12, d=16)`` needs a much smaller beta. A tie, such as
-# the square with a token in the middle of an edge, has no such beta.
+# What to try
+# -----------
+# Tokens in dimension 16 have larger gaps: ``hm.configuration("gaussian", n=12, d=16)``
+# needs a much smaller beta. A tie, such as the square with a token in the middle of an
+# edge, has no such beta.

@@ -47,7 +47,8 @@ for run in runs.values():
     assert verdict.holds
 
 # %%
-# What to try ----------- Make the tie a near miss, ``(13, 11)`` instead of ``(13,
-# 12)``, and one of the two is left. Give A a second eigenvalue close to 0: the
-# direction A z then hardly depends on z. In ``hardmax app`` the half-space of a token
-# moves with it.
+# What to try
+# -----------
+# Make the tie a near miss, ``(13, 11)`` instead of ``(13, 12)``, and one of the two is
+# left. Give A a second eigenvalue close to 0: the direction A z then hardly depends on
+# z. In ``hardmax app`` the half-space of a token moves with it.

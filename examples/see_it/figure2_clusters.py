@@ -66,6 +66,8 @@ print(
 movie = hm.draw.movie(hm.simulate(hm.configuration("emerging-leader"), rule, layers=8))
 
 # %%
-# What to try ----------- Move one of the two tokens of *edge-clusters* by a millionth:
-# it ends in a corner. That is Theorem 3 of this project, for almost every input every
-# limit is a leader. ``hm.configuration("square", seed=1)`` has other tokens inside.
+# What to try
+# -----------
+# Move one of the two tokens of *edge-clusters* by a millionth: it ends in a corner.
+# That is Theorem 3 of this project, for almost every input every limit is a leader.
+# ``hm.configuration("square", seed=1)`` has other tokens inside.

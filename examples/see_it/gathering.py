@@ -47,6 +47,8 @@ assert set(trajectory.leaders) == set(limit.leaders)
 movie = hm.draw.movie(trajectory, steps=2, fps=6)
 
 # %%
-# What to try ----------- Another ``seed``, or ``hm.configuration("gaussian", n=60)``:
-# the number of leaders changes, that there are few does not. Put ``A=[[2, 1], [1, 1]]``
-# into the rule, and other tokens lead. ``hardmax app`` lets you drag them.
+# What to try
+# -----------
+# Another ``seed``, or ``hm.configuration("gaussian", n=60)``: the number of leaders
+# changes, that there are few does not. Put ``A=[[2, 1], [1, 1]]`` into the rule, and
+# other tokens lead. ``hardmax app`` lets you drag them.

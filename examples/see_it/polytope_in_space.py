@@ -48,5 +48,7 @@ assert list(shares.values()) == sorted(shares.values())
 assert shares[64] == 1
 
 # %%
-# What to try ----------- ``hm.configuration("sphere", n=60, d=3)`` with A = I: every
-# token leads. With ``A=np.diag([1, 1, 0.2])`` in the rule tokens near the poles do not.
+# What to try
+# -----------
+# ``hm.configuration("sphere", n=60, d=3)`` with A = I: every token leads. With
+# ``A=np.diag([1, 1, 0.2])`` in the rule tokens near the poles do not.

@@ -103,6 +103,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# What to try ----------- ``hm.sweep("temperature", ...)`` measures the same over
-# temperature and depth, with its bounds. On a lattice gaps are 0: softmax then tends to
-# the mean of the tied tokens, as hardmax does.
+# What to try
+# -----------
+# ``hm.sweep("temperature", ...)`` measures the same over temperature and depth, with
+# its bounds. On a lattice gaps are 0: softmax then tends to the mean of the tied
+# tokens, as hardmax does.

@@ -112,6 +112,8 @@ print(
 )
 
 # %%
-# What to try ----------- Shift all tokens to one side of 0: the cones of the tokens
-# behind remain, but contain no token. Add a token in the white region: it leads, gets a
-# cone of its own, and others may lose theirs.
+# What to try
+# -----------
+# Shift all tokens to one side of 0: the cones of the tokens behind remain, but contain
+# no token. Add a token in the white region: it leads, gets a cone of its own, and
+# others may lose theirs.

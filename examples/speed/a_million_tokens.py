@@ -80,6 +80,8 @@ print(
 )
 
 # %%
-# What to try ----------- Ten million tokens, if you have the memory. A uniform ball
-# instead of a Gaussian has more corners, and so more leaders. In three dimensions
-# "scan" runs, with bounds that exclude other tokens: start with 100,000.
+# What to try
+# -----------
+# Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has
+# more corners, and so more leaders. In three dimensions "scan" runs, with bounds that
+# exclude other tokens: start with 100,000.

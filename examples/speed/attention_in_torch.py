@@ -91,6 +91,8 @@ axes[2].legend(frameon=False)
 plt.show()
 
 # %%
-# What to try ----------- On a GPU, ``.to("cuda")`` is all there is to do, and the sets
-# are the same. Compare with mean pooling, ``layers = lambda z: z``: for this easy task
-# attention is not needed, so compare before you use it.
+# What to try
+# -----------
+# On a GPU, ``.to("cuda")`` is all there is to do, and the sets are the same. Compare
+# with mean pooling, ``layers = lambda z: z``: for this easy task attention is not
+# needed, so compare before you use it.

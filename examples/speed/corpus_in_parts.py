@@ -128,6 +128,8 @@ print(
 assert correct[mention].mean() < correct[~mention].mean()
 
 # %%
-# What to try ----------- ``hardmax predict FOLDER --out scored/ --explain --tokens
-# tokens.csv`` does the same for your files. It can be stopped and resumed. DuckDB,
-# Polars and Spark read the parts.
+# What to try
+# -----------
+# ``hardmax predict FOLDER --out scored/ --explain --tokens tokens.csv`` does the same
+# for your files. It can be stopped and resumed. DuckDB, Polars and Spark read the
+# parts.

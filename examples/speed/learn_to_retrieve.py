@@ -97,6 +97,7 @@ axes.legend(fontsize=8, loc="center right")
 figure.tight_layout()
 
 # %%
-# What to try ----------- A larger temperature makes the gradients smoother and the
-# first steps faster. More keys per sequence make the task harder: which gradient still
-# learns it?
+# What to try
+# -----------
+# A larger temperature makes the gradients smoother and the first steps faster. More
+# keys per sequence make the task harder: which gradient still learns it?

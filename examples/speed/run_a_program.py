@@ -135,6 +135,8 @@ right.set(xlabel="step", ylabel="number at the bottom of the stack")
 figure.tight_layout()
 
 # %%
-# What to try ----------- Write another program: a loop that multiplies by repeated
-# addition, or a counter that runs down. The stack is a cache of keys, so its size does
-# not change the cost of a step.
+# What to try
+# -----------
+# Write another program: a loop that multiplies by repeated addition, or a counter that
+# runs down. The stack is a cache of keys, so its size does not change the cost of a
+# step.

@@ -69,6 +69,8 @@ assert layers.iloc[0] > 3 * layers.iloc[-1]
 assert frame[frame["n"] == 10].groupby("alpha")["layer"].mean().max() < 2
 
 # %%
-# What to try ----------- ``hardmax sweep leaders --set alpha=0.05:5:log:20 --set
-# n=10,100,1000 --seeds 100 --out runs/leaders`` is the same on the command line, and
-# larger. Your own function, ``cell(params, rng)``, can replace "leaders".
+# What to try
+# -----------
+# ``hardmax sweep leaders --set alpha=0.05:5:log:20 --set n=10,100,1000 --seeds 100
+# --out runs/leaders`` is the same on the command line, and larger. Your own function,
+# ``cell(params, rng)``, can replace "leaders".

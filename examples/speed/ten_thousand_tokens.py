@@ -85,6 +85,8 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# What to try ----------- ``kernel="scan"`` in the plane, or tokens on a sphere, where
-# all keys are equally far and the bounds of "scan" exclude no key. ``python -m
-# benchmarks`` measures more carefully, against FAISS and others.
+# What to try
+# -----------
+# ``kernel="scan"`` in the plane, or tokens on a sphere, where all keys are equally far
+# and the bounds of "scan" exclude no key. ``python -m benchmarks`` measures more
+# carefully, against FAISS and others.
