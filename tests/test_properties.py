@@ -150,7 +150,7 @@ def test_fractions_of_numpy_integers_are_the_same_numbers(tokens, step, name):
         for of in (list_or_value, of_numpy_integers)
     )
     assert (plain.array == numpy_integers.array).all()
-    if name in ("hardmax", "one step per layer", "hardmax with A", "Frank-Wolfe"):
+    if name in ("hardmax", "one step per layer", "hardmax with A"):
         limits = [
             hm.limit(of(tokens), RULES[name](step, of), max_layers=60)
             for of in (list_or_value, of_numpy_integers)
