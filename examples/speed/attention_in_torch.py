@@ -38,7 +38,7 @@ optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=
 
 def layers(z: torch.Tensor) -> torch.Tensor:
     for _ in range(8):
-        z = z + (attention(z, z, z, real) - z) / 3
+        z = z + (attention(z, z, z, mask=real) - z) / 3
     return z
 
 
