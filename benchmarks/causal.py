@@ -30,7 +30,7 @@ def time_once(function: Callable[[], Any]) -> tuple[float, Any]:
 
 def ours(tokens: FloatArray) -> IntArray:
     return np.asarray(
-        hm.simulate(tokens, RULE, layers=0, save="last").token_sets[0].sets[0].targets
+        hm.simulate(tokens, RULE, layers=0, save="last").records[0].sets(0).targets
     )
 
 

@@ -23,9 +23,9 @@ from hardmax.control.programme import Programme
 from hardmax.control.request import check_request
 from hardmax.exact.argmax import exact_rows
 from hardmax.exact.comparison import compare_exactly
-from hardmax.exact.run import Run
+from hardmax.run import Run
 from hardmax.search.reference import near_maxima
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 Make = Callable[[], FloatArray]
@@ -56,17 +56,15 @@ def _run_without_shortcuts(
     """Search at every layer for every token, also for those that Theorem 1 has decided.
     Tokens must be distinct.
     """
-    engine = Run(hm.Hardmax(alpha), tokens, shortcuts=False)
-    token_of = engine.classes.first  # class c is token token_of[c]
+    record = hm.simulate(tokens, hm.Hardmax(alpha), layers=layers).records[0]
+    token_of = record.classes.first  # class c is token token_of[c]
     found = []
-    for _ in range(layers + 1):
+    for chosen in record.independent_sets:
         sets = [[0]] * len(tokens)
-        for c, target in zip(
-            token_of.tolist(), token_of[engine.choose().targets].tolist(), strict=True
-        ):
+        targets = token_of[chosen.targets].tolist()
+        for c, target in zip(token_of.tolist(), targets, strict=True):
             sets[c] = [target]
         found.append(sets)
-        engine.advance()
     return found
 
 
@@ -228,11 +226,9 @@ def _radius(kernel: str, tokens: FloatArray) -> float:
     """Return the radius as `Limit.radius` finds it, of tokens that are decided within
     three layers.
     """
-    run = Run(RULE, tokens, kernel=kernel, gaps=True)
-    for _ in range(3):
-        run.choose()
-        run.advance()
-    return run.state.radius(run.smallest_gap)
+    run = Run(RULE, tokens, kernel=kernel)
+    run.find_limits(max_layers=3)
+    return run.records()[0].radius()
 
 
 def _radii(name: str, d: int) -> Case:

@@ -18,7 +18,7 @@ from benchmarks.registry import Answer, Case, Method, Target, size
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.exact.argmax import Scaled, slack_of
 from hardmax.search.dispatch import Search
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 
 Make = Callable[[], FloatArray]
 TILE_ROWS = 2048  # of torch's products; the best of 64 to 4096

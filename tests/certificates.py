@@ -3,9 +3,9 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import hardmax as hm
 from hardmax import certificate_checker
 
 CHECKER = Path(certificate_checker.__file__)
@@ -34,16 +34,15 @@ def collect_limits(monkeypatch):
     """Return a list to which the certified limits that are made from now on are
     appended.
     """
-    module, found = sys.modules["hardmax.limit"], []
-    make = module.make_limit
+    found = []
+    start = hm.Limit.__init__
 
-    def make_and_keep(*given):
-        limit = make(*given)
-        if limit.has_certificate and len(limit.clusters) <= MAX_CLAIMED:
+    def start_and_keep(limit, record, given=None):
+        start(limit, record, given)
+        if limit.certified and len(record.classes.labels) <= MAX_CLAIMED:
             found.append(limit)
-        return limit
 
-    monkeypatch.setattr(module, "make_limit", make_and_keep)
+    monkeypatch.setattr(hm.Limit, "__init__", start_and_keep)
     return found
 
 

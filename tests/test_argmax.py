@@ -16,7 +16,7 @@ from hardmax.search import reference
 from hardmax.search import threads as compiled
 from hardmax.search.dispatch import KERNELS, Search, search_batch
 from hardmax.search.hull import Hull
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 from tests.problems import token_sets
 from tests.problems.oracle import choose, sets_of
 from tests.problems.token_sets import SHAPES, make

@@ -9,9 +9,9 @@ import pytest
 import hardmax as hm
 from hardmax.exact.argmax import Metric, Scaled, ScaledBatch, slack_of
 from hardmax.exact.argmax import _lead_of_winners as gaps_of
-from hardmax.exact.arithmetic import next_layer
-from hardmax.exact.run import Run
-from hardmax.search.sets import Sets
+from hardmax.layer import error_after, move
+from hardmax.run import Run
+from hardmax.sets import Sets
 from tests.problems import token_sets
 from tests.problems.oracle import choose, dot, fractions
 from tests.problems.token_sets import make
@@ -20,11 +20,10 @@ pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
 
 def advanced(tokens, rule, layers, **options):
-    run = Run(rule, np.asarray(tokens, float), **options)
-    for _ in range(layers):
-        run.choose()
-        run.advance()
-    return run
+    """Return the state of the tokens after some layers, and their classes."""
+    record = hm.simulate(np.asarray(tokens, float), rule, layers=layers).records[0]
+    *_, state = record.replay(layers, **options)
+    return state, record.classes
 
 
 @pytest.mark.parametrize(
@@ -43,10 +42,9 @@ def advanced(tokens, rule, layers, **options):
 @pytest.mark.parametrize("alpha", [0.1, Fraction(5)])
 def test_the_error_bound_of_the_float_state_holds(kind, alpha):
     tokens = token_sets.KINDS[kind](np.random.default_rng(1))
-    run = advanced(tokens, hm.Hardmax(alpha), 12)
-    state, history = run.state, run.state.history
-    exact = history.fractions(12)  # (m, d)
-    unit = Fraction(2) ** state._exponent
+    state, _ = advanced(tokens, hm.Hardmax(alpha), 12)
+    exact = state.exact.fractions(12)  # (m, d)
+    unit = Fraction(2) ** int(state._exponents[0])
     worst = max(
         abs(Fraction(z) - x / unit)
         for z, x in zip(state._Z.flat, exact.flat, strict=True)
@@ -63,10 +61,11 @@ def test_the_error_bound_of_the_float_state_holds(kind, alpha):
 def test_gaps_are_lower_bounds_of_the_exact_ones(kind, A):
     tokens = np.asarray(token_sets.KINDS[kind](np.random.default_rng(4))[:, :2], float)
     for exact in (False, True):
-        run = advanced(tokens, hm.Hardmax(0.5, A, exact=exact), 1, gaps=True)
-        sets, gaps = run.state.choose(np.arange(len(run.classes)))
-        points = [tuple(row) for row in run.state.history.fractions(1)]
-        unit = Fraction(2) ** (2 * run.state._exponent + run.state._metric.exponent)
+        rule = hm.Hardmax(0.5, A, exact=exact)
+        state, classes = advanced(tokens, rule, 1, gaps=True)
+        sets, gaps = state.choose(np.arange(len(classes)))
+        points = [tuple(row) for row in state.exact.fractions(1)]
+        unit = Fraction(2) ** int(2 * state._exponents[0] + rule.metric.exponent)
         matrix = None if A is None else fractions(A)
         for i, members in enumerate(choose(points, matrix)):
             assert sets[i].tolist() == members
@@ -86,11 +85,12 @@ def test_searched_gaps_are_those_of_all_products(kind, d, monkeypatch):
     plain = hm.limit(tokens, hm.Hardmax(0.5)).radius
     importlib.import_module("hardmax.search.threads")
     monkeypatch.setattr("hardmax.search.dispatch.MIN_GAPS", 0)
-    run = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True)
-    rows = np.arange(len(run.classes))
-    gaps = run.state.choose(rows)[1]
+    state, classes = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True)
+    rows = np.arange(len(classes))
+    gaps = state.choose(rows)[1]
     monkeypatch.setattr("hardmax.search.dispatch.MAX_GAPS_D", 0)
-    expected = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True).state.choose(rows)[1]
+    state, _ = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True)
+    expected = state.choose(rows)[1]
     np.testing.assert_allclose(gaps, expected, rtol=0, atol=1e-15 * d)
     assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(
         plain, rel=1e-6, abs=1e-15
@@ -113,14 +113,14 @@ def test_every_winner_is_compared_with_every_other(n):
 def test_centroids_have_the_same_sets_in_both_exact_arithmetics():
     tokens = token_sets.mirrored(np.random.default_rng(5), n=14)
     adaptive, rational = (
-        advanced(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), 1).state
+        advanced(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), 1)[0]
         for exact in (False, True)
     )
     m = len(adaptive.classes)
     pairs = Sets.of([[i, j] for i in range(m) for j in range(i)])
     rows = np.zeros(len(pairs), int)
-    seen, _ = adaptive.from_centroids(pairs, rows)
-    assert seen == rational.from_centroids(pairs, rows)[0]
+    seen, _ = adaptive.choose_from_centroids(pairs, rows)
+    assert seen == rational.choose_from_centroids(pairs, rows)[0]
     assert {True, False} == {
         set(pairs[r].tolist()) <= set(seen[r].tolist()) for r in range(len(pairs))
     }
@@ -242,7 +242,8 @@ def test_the_error_of_a_mean_of_many_is_counted():
     tokens = np.full((m + 1, 2), nearly_half(m))
     tokens[0] = 0.0
     sets = Sets.of([list(range(1, m + 1)), *([j] for j in range(1, m + 1))])
-    moved, error = next_layer(tokens, 0.0, sets, np.ones(m + 1, int), 0.5)
+    moved = move(tokens, sets.mean(tokens, np.ones(m + 1, int)), 0.5)
+    error = error_after(0.0, m)
     off = abs(Fraction(moved[0, 0]) - Fraction(nearly_half(m)) / 2)
     assert Fraction(32 * UNIT) < off <= Fraction(error)
 
@@ -260,9 +261,8 @@ def test_the_set_of_a_centroid_of_many_does_not_depend_on_its_rounding():
     centre = (Fraction(nearly_half(m)), Fraction(1, 4))
     products = [dot(centre, map(Fraction, row)) for row in run.classes.rows.tolist()]
     (best,) = np.flatnonzero([product == max(products) for product in products])
-    assert run.state.from_centroids(Sets.of(group), np.zeros(1, int))[0][
-        0
-    ].tolist() == [best]
+    chosen, _ = run.state.choose_from_centroids(Sets.of(group), np.zeros(1, int))
+    assert chosen[0].tolist() == [best]
 
 
 def test_the_error_of_a_query_holds():

@@ -2,6 +2,7 @@
 bit.
 """
 
+import sys
 from functools import partial
 
 import numpy as np
@@ -10,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.exact import batch as one_pass
-from hardmax.exact.batch import Batch
 from tests.problems import token_sets
 
 settings.register_profile("hardmax", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("hardmax")
 
+RULE = hm.Hardmax(0.5)
 KINDS = {
     "gaussian": token_sets.gaussian,
     "ball": token_sets.ball,
@@ -48,11 +48,10 @@ def same_bits(one, other):
 
 
 def assert_same(whole, b, alone, real):
-    one, other = whole[b].token_sets[0], alone.token_sets[0]
-    assert len(one.sets) == len(other.sets)
-    assert all(
-        mine == theirs for mine, theirs in zip(one.sets, other.sets, strict=True)
-    )
+    one, other = whole[b].records[0], alone.records[0]
+    assert one.end == other.end
+    assert all(one.sets(k) == other.sets(k) for k in range(one.end + 1))
+    assert np.array_equal(one.proof, other.proof)
     for name in ("rows", "labels", "first", "counts"):
         assert same_bits(getattr(one.classes, name), getattr(other.classes, name))
     assert np.array_equal(one.emerged, other.emerged)
@@ -128,15 +127,6 @@ def test_limits_of_a_batch_are_those_of_its_token_sets(
         assert all(
             same_bits(getattr(one, name), getattr(other, name)) for name in FIELDS
         )
-        assert (limits.certified[b], limits.layer[b]) == (other.certified, other.layer)
-        assert same_bits(limits.tokens[b, real[b]], other.tokens)
-        assert np.array_equal(limits.clusters[b, real[b]], other.clusters)
-        assert (limits.clusters[b, ~real[b]] == -1).all()
-        assert np.array_equal(limits.tokens[b, ~real[b]], batch[b, ~real[b]])
-        assert (
-            limits.leaders[b].tolist()
-            == np.flatnonzero(real[b])[other.leaders].tolist()
-        )
         if other.certified:
             assert (one.exact() == other.exact()).all()
 
@@ -144,7 +134,6 @@ def test_limits_of_a_batch_are_those_of_its_token_sets(
 def test_generic_token_sets_stay_in_the_pass_and_late_leaders_are_exact():
     batch = np.random.default_rng(0).normal(size=(200, 60, 2))
     limits = hm.limit(batch, hm.Hardmax(0.5))
-    assert limits.stats["sets_in_one_pass"] == 200
     late = [b for b in range(200) if (limits[b].emerged > 0).any()]
     assert late
     for b in late:
@@ -156,42 +145,32 @@ def test_generic_token_sets_stay_in_the_pass_and_late_leaders_are_exact():
 
 
 @pytest.mark.parametrize("kernel", ["auto", "scan"])
-def test_close_comparisons_leave_the_pass(kernel):
+def test_close_comparisons_are_exact_in_a_shared_run(kernel):
     batch = np.random.default_rng(0).normal(size=(4, 10, 2))
-    batch[1, :2] = [
-        [9.0, 9.0],
-        [9.0 + 2e-15, 9.0 - 2e-15],
-    ]  # floats cannot separate their products with others
-    batch[2, 3] = batch[2, 4] = [0.01, 0.02]  # that no token follows
-    passed = Batch(hm.Hardmax(0.5), batch, np.ones((4, 10), bool), kernel)
-    passed.choose()
-    assert passed.in_pass.tolist() == [True, False, False, True]
-    whole = hm.simulate(batch, hm.Hardmax(0.5), layers=3)
-    assert whole.stats["sets_in_one_pass"] == 2
+    batch[1, 3] = batch[1, 4] = [0.01, 0.02]  # equal tokens
+    # Floats cannot separate the products of these two with others.
+    batch[2, :2] = [[9.0, 9.0], [9.0 + 2e-15, 9.0 - 2e-15]]
+    whole = hm.simulate(batch, hm.Hardmax(0.5), layers=3, kernel=kernel)
+    assert whole.stats["sets_in_one_pass"] == 4
     assert whole.stats["sets_compared_exactly"] > 0
-
-
-@pytest.mark.parametrize("kernel", ["auto", "scan"])
-def test_positions_with_larger_errors_are_compared_with_a_larger_slack(kernel):
-    batch = np.array(
-        [[[1.0, 0.0], [1 - 1e-12, 0.5], [0.9, 1e-13]]] * 2
-    )  # the last sees the others nearly level
-    passed = Batch(hm.Hardmax(0.5), batch, np.ones((2, 3), bool), kernel)
-    passed.error = 1e-11
-    passed.choose()
-    assert not passed.in_pass.any()
+    for b, tokens in enumerate(batch):
+        alone = hm.simulate(tokens, hm.Hardmax(0.5, exact=True), layers=3)
+        for k in range(4):
+            assert whole[b].records[0].sets(k) == alone.records[0].sets(k)
 
 
 def test_large_token_sets_and_named_kernels_go_one_by_one(monkeypatch):
     batch = np.random.default_rng(0).normal(size=(2, 30, 2))
-    assert (
-        hm.limit(batch, hm.Hardmax(0.5), kernel="numpy").stats["sets_in_one_pass"] == 0
-    )
-    assert (
-        hm.limit(batch, hm.Hardmax(0.5, exact=True)).stats["arithmetic"] == "rational"
-    )
-    monkeypatch.setattr(one_pass, "MAX_TOKENS", 20)
-    assert hm.limit(batch, hm.Hardmax(0.5)).stats["sets_in_one_pass"] == 0
+
+    def shared(rule=RULE, **options):
+        run = hm.simulate(batch, rule, layers=1, **options)
+        return run.stats["sets_in_one_pass"]
+
+    assert shared() == 2
+    assert shared(kernel="numpy") == 0
+    assert shared(hm.Hardmax(0.5, exact=True)) == 0
+    monkeypatch.setattr(sys.modules["hardmax.run"], "MAX_BATCH_TOKENS", 20)
+    assert shared() == 0
 
 
 def test_progress_of_a_batch():
@@ -204,26 +183,6 @@ def test_progress_of_a_batch():
         assert calls[-1] == (total, total)
 
 
-def test_the_representation_of_limits():
-    batch = np.random.default_rng(0).normal(size=(3, 20, 2))
-    limits = hm.limit(batch, hm.Hardmax(0.5))
-    assert (
-        repr(limits)
-        == f"Certified for 3 of 3 token sets, the last at layer {limits.layer.max()}."
-    )
-    assert [one.layer for one in limits] == limits.layer.tolist()
-    assert limits[-1] is limits[2]
-    assert [one.layer for one in limits[1:]] == limits.layer[1:].tolist()
-    with pytest.raises(IndexError):
-        limits[3]
-    few = hm.limit(batch, hm.Hardmax(0.5), max_layers=0)
-    assert (
-        few.status
-        == "Certified for 2 of 3 token sets, the last at layer 0. Raise `max_layers` to"
-        " go on."
-    )
-
-
 def test_tensors_come_back_as_tensors():
     torch = pytest.importorskip("torch")
     batch = torch.tensor(
@@ -231,7 +190,7 @@ def test_tensors_come_back_as_tensors():
     )
     batch[1] = batch[1].round()  # goes by itself
     limits = hm.limit(batch, hm.Hardmax(0.5))
-    assert limits.tokens.dtype == torch.float32
     for b in range(3):
-        assert torch.equal(limits.tokens[b], hm.limit(batch[b], hm.Hardmax(0.5)).tokens)
-        assert torch.equal(limits[b].tokens, limits.tokens[b])
+        assert limits[b].tokens.dtype == torch.float32
+        alone = hm.limit(batch[b], hm.Hardmax(0.5))
+        assert torch.equal(limits[b].tokens, alone.tokens)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.exact import certificates
-from hardmax.exact.certificates import Frozen, certify
-from hardmax.exact.run import Run
-from hardmax.search.sets import Sets
+from hardmax.exact import frozen as certificates
+from hardmax.exact.frozen import Frozen, certify
+from hardmax.sets import Sets
 from tests.problems import theory, token_sets
 
 HALF = Fraction(1, 2)
@@ -124,14 +123,13 @@ CHAIN_SEEDS = [
 
 def unaided(tokens, rule, layers):
     """Return the sets of every layer, found for every token, decided or not, and the
-    run.
+    tokens at the last one.
     """
-    run = Run(rule, np.asarray(tokens, float))
-    run.shortcuts = False
-    sets = [run.choose()]
-    for _ in range(layers):
-        run.advance()
-        sets.append(run.choose())
+    run = hm.simulate(np.asarray(tokens, float), rule, layers=layers)
+    record = run.records[0]
+    sets = record.independent_sets
+    # So the positions are those of sets that no theorem has found.
+    assert sets == [record.sets(k) for k in range(layers + 1)]
     return sets, run
 
 
@@ -155,9 +153,7 @@ def test_tied_tokens_end_at_their_certified_limits(seeds):
         more = 60 if alpha >= HALF else 250  # (1 + alpha)^-more < 1e-10
         sets, run = unaided(tokens, rule, limit.layer + more)
         assert all(later == sets[limit.layer] for later in sets[limit.layer :]), seed
-        assert (
-            np.abs(run.state.tokens[run.classes.labels] - limit.tokens).max() < 1e-6
-        ), seed
+        assert np.abs(run.array[-1] - limit.tokens).max() < 1e-6, seed
         leaders = limit.tokens[limit.leaders]
         assert np.abs(limit.weights @ leaders - limit.tokens).max() < 1e-12
         assert limit.weights.min() > -1e-12
@@ -181,7 +177,7 @@ def test_no_chain_before_alpha_is_constant(seed):
         sets, run = unaided(tokens, rule, limit.layer + 12)
         assert limit.certified
         assert all(later == sets[limit.layer] for later in sets[limit.layer :]), small
-        assert np.abs(run.state.tokens[run.classes.labels] - limit.tokens).max() < 1e-6
+        assert np.abs(run.array[-1] - limit.tokens).max() < 1e-6
         assert limit.layer >= small or "chain" not in limit.proofs
 
 
@@ -202,14 +198,15 @@ def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(see
 
 
 def frozen_at(layer, tokens, alpha, A=None):
-    """Return the frozen sets of a layer with all followers undecided, and the run."""
+    """Return the frozen sets of a layer with all followers undecided."""
     sets, run = unaided(tokens, hm.Hardmax(alpha, A), layer)
-    rows = run.state.history.at(layer, range(len(run.classes)))
+    record = run.records[0]
+    rows = record.exact.at(layer, range(len(record.classes)))
     matrix = None if A is None else [tuple(map(int, row)) for row in A]
-    undecided = np.flatnonzero(run.emerged < 0).tolist()
+    undecided = np.flatnonzero(record.emerged < 0).tolist()
     return Frozen(
-        rows, sets[-1], run.classes.counts, undecided, Fraction(alpha), matrix
-    ), run
+        rows, sets[-1], record.classes.counts, undecided, Fraction(alpha), matrix
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,9 +222,9 @@ def frozen_at(layer, tokens, alpha, A=None):
 def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     proofs = Counter()
     for seed in [*seeds, *CHAIN_SEEDS]:
-        frozen, run = frozen_at(
-            0 if seed % 2 and seed < 1000 else 4, *tied_tokens(seed)
-        )
+        layer = 0 if seed % 2 and seed < 1000 else 4
+        tokens, alpha, A = tied_tokens(seed)
+        frozen = frozen_at(layer, tokens, alpha, A)
         proved = certify(frozen) if frozen.moving else {}
         proofs[
             None
@@ -236,9 +233,9 @@ def test_a_certificate_at_any_layer_is_never_wrong(seeds):
             if any(chain for chain, _ in proved.values())
             else "T"
         ] += 1
-        for _ in range(20 if proved else 0):
-            run.advance()
-            assert run.choose() == frozen.sets, (seed, proved)
+        if proved:
+            later, _ = unaided(tokens, hm.Hardmax(alpha, A), layer + 20)
+            assert all(sets == frozen.sets for sets in later[layer:]), (seed, proved)
     assert min(proofs["T"], proofs["chain"], proofs[None]) > 3, proofs
 
 
@@ -253,8 +250,8 @@ def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     ids=["overtaken", "not level"],
 )
 def test_ties_that_will_break_are_not_certified(tokens):
-    frozen, run = frozen_at(0, tokens, HALF)
-    assert run.sets.sizes.max() == 2
+    frozen = frozen_at(0, tokens, HALF)
+    assert frozen.sets.sizes.max() == 2
     assert not certify(frozen)
 
 

@@ -15,11 +15,11 @@ import torch
 
 from hardmax import HardmaxClassifier
 from hardmax._errors import InputError, ParameterError
+from hardmax._simulate import simulate
 from hardmax.app.api import Context, handle
 from hardmax.cli.evaluate import measure
 from hardmax.rules.hardmax import Hardmax
 from hardmax.scale import PredictedFiles, predict_files
-from hardmax.simulate import simulate
 from hardmax.text import context
 from hardmax.text.attribution import MAX_READ, remove_words
 from hardmax.text.context import shares_on_line

@@ -9,9 +9,9 @@ import hardmax as hm
 from hardmax import _exact
 from hardmax._exact import as_floats, common_denominator, dot, over_one_denominator
 from hardmax.exact.argmax import argmax_sets
-from hardmax.exact.arithmetic import History
 from hardmax.exact.comparison import compare_exactly
-from hardmax.search.sets import MAX_MEMBERS, Classes, Sets
+from hardmax.layer import ExactPositions, Layer
+from hardmax.sets import MAX_MEMBERS, Classes, Sets
 from tests.memory import peak_of
 from tests.problems import token_sets
 from tests.problems.oracle import choose, definition
@@ -45,10 +45,9 @@ def test_history_is_lazy_and_right(alpha):
     tokens = token_sets.mirrored(np.random.default_rng(2))
     run = hm.simulate(tokens, hm.Hardmax(alpha), layers=6)
     truth = definition(tokens, alpha, layers=6)
-    classes = run.token_sets[0].classes
-    history = History(classes.rows, classes.counts, run.rule.step)
-    for sets in run.token_sets[0].sets[:-1]:
-        history.record(sets)
+    record = run.records[0]
+    classes = record.classes
+    history = ExactPositions(classes, run.rule.step, record.layers, record.last)
     last = len(classes) - 1
     for layer, ids in (
         (5, [last]),
@@ -69,10 +68,10 @@ def test_history_is_lazy_and_right(alpha):
 
 def test_history_computes_no_more_than_it_needs():
     classes = Classes.of(np.array([[1.0], [2.0], [3.0]]))
-    history = History(classes.rows, classes.counts, lambda k: Fraction(1))
-    history.record(Sets.of([[1], [1], [2]]))
+    layers = [Layer(np.arange(3), Sets.of([[1], [1], [2]]))]
+    history = ExactPositions(classes, lambda k: Fraction(1), layers, np.zeros(3, int))
     assert history.at(1, [0]) == [(3,)]
-    assert list(history._known[1]) == [0]
+    assert list(history._rows[1]) == [0]
     assert history.denominator(1) == 2
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardmax.search.sets import Classes, Sets
+from hardmax.sets import Classes, Sets
 from tests.problems import token_sets
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 import hardmax as hm
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 from hardmax.theorems import hardmax as statements
 from tests.problems.theory import outcomes
 
@@ -129,12 +129,13 @@ def forged(**changes: object) -> hm.Trajectory:
 
 def with_sets(trajectory: hm.Trajectory, token: int, follows: int) -> hm.Trajectory:
     """The trajectory with a token that follows another one at layer 0."""
-    token_set = trajectory.token_sets[0]
-    wrong = [token_set.sets[0][i] for i in range(len(token_set.sets[0]))]
-    wrong[token_set.classes.labels[token]] = token_set.classes.labels[[follows]]
+    record = trajectory.records[0]
+    first, *later = record.layers
+    wrong = list(first.sets)
+    wrong[record.classes.labels[token]] = record.classes.labels[[follows]]
+    forged_layer = replace(first, sets=Sets.of(wrong))
     return replace(
-        trajectory,
-        token_sets=(replace(token_set, sets=(Sets.of(wrong), *token_set.sets[1:])),),
+        trajectory, records=(replace(record, layers=[forged_layer, *later]),)
     )
 
 
@@ -170,14 +171,11 @@ def test_forged_sets_fail() -> None:
 
 def test_a_false_leader_fails_f4() -> None:
     trajectory = hm.simulate(hm.configuration("square"), RULE, layers=0)
-    token_set = trajectory.token_sets[0]
-    emerged = np.where(
-        np.arange(len(token_set.emerged)) == (token_set.emerged < 0).argmax(),
-        0,
-        token_set.emerged,
-    )
+    record = trajectory.records[0]
+    emerged = record.emerged.copy()
+    emerged[(emerged < 0).argmax()] = 0
     verdict = hm.theorems.leaders(
-        replace(trajectory, token_sets=(replace(token_set, emerged=emerged),))
+        replace(trajectory, records=(replace(record, emerged=emerged),))
     )
     assert verdict.outcome == "fails"
     assert "stops leading at layer 0" in verdict.reason
@@ -197,7 +195,7 @@ def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -
         "points": points,
     }
     limit = SimpleNamespace(**found, exact_points=exact, sparse_weights=weights)
-    monkeypatch.setattr(statements, "find_limit", lambda tokens, rule: limit)
+    monkeypatch.setattr(hm.HardmaxTrajectory, "limit", lambda trajectory: limit)
     verdict = hm.theorems.limit(hm.simulate(points, RULE, layers=1))
     assert verdict.outcome == "fails"
     assert verdict.margin < 0
@@ -230,9 +228,11 @@ def test_an_uncertified_limit_leaves_f5_undecided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        statements,
-        "find_limit",
-        lambda tokens, rule: hm.limit(tokens, rule, max_layers=0),
+        hm.HardmaxTrajectory,
+        "limit",
+        lambda trajectory: hm.limit(
+            trajectory.tokens[0], trajectory.rule, max_layers=0
+        ),
     )
     verdict = hm.theorems.limit(
         hm.simulate(hm.configuration("emerging-leader"), RULE, layers=3)

@@ -20,6 +20,8 @@ from hardmax._errors import (
     ParameterTypeError,
     needed_for,
 )
+from hardmax._limit import limit
+from hardmax._simulate import simulate
 from hardmax._version import __version__ as __version__
 from hardmax.causal_limit import CausalLimit
 from hardmax.cells import Cells, cells
@@ -28,7 +30,6 @@ from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.classify import Expectation, classify
 from hardmax.leaders import Leader, leader_table
-from hardmax.limit import Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import (
     Compose,
@@ -41,11 +42,10 @@ from hardmax.rules import (
     Softmax,
     Sphere,
 )
-from hardmax.simulate import simulate
 from hardmax.sphere_clusters import circle_clusters, common_angle, renyi_centres
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.limit import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 __all__ = [
@@ -60,7 +60,6 @@ __all__ = [
     "InputError",
     "Leader",
     "Limit",
-    "Limits",
     "MissingExtra",
     "MultiHead",
     "Normalize",

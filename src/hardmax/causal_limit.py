@@ -8,12 +8,12 @@ from hardmax import _validation
 from hardmax._display import count
 from hardmax._errors import InputError, ParameterError
 from hardmax._exact import to_fractions
+from hardmax._limit import check_rule
 from hardmax._types import AnyArray, Array, Progress
-from hardmax.exact.run import Run
-from hardmax.limit import check_rule, find_limit
 from hardmax.rules.hardmax import Hardmax
+from hardmax.run import Run
 from hardmax.search.dispatch import check_kernel
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.limit import Limit
 
 
 class CausalLimit:
@@ -58,18 +58,19 @@ class CausalLimit:
             raise ParameterError("rule", "have `causal=True`", repr(rule), advice)
         self.rule, self._kernel = rule, check_kernel(kernel)
         self._max_layers = _validation.check_count(max_layers, "max_layers", least=0)
-        self._parts: list[
-            AnyArray
-        ] = []  # appended tokens; the first holds all that `_run` has seen
+        # Appended tokens; the first holds all that `_limit` or `_known` has seen.
+        self._parts: list[AnyArray] = []
         self._given: Array = None
-        self._run: Run | None = None
+        self._known: Limit | None = None
         self._limit: Limit | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
     def __repr__(self) -> str:
-        new = len(self) - (0 if self._run is None else len(self._run.classes))
+        new = len(self)
+        if self._known is not None:
+            new -= len(self._known.clusters)
         return (
             f"CausalLimit({self.rule!r}): {count(len(self), 'token')}, {new} new since"
             " the last limit"
@@ -110,7 +111,9 @@ class CausalLimit:
         if self._limit is None:
             tokens = np.concatenate(self._parts)
             self._parts = [to_fractions(tokens) if tokens.dtype == object else tokens]
-            run = Run(self.rule, self._parts[0], kernel=self._kernel, prefix=self._run)
-            self._limit = find_limit(run, self._max_layers, progress, self._given)
-            self._run = run
+            known = None if self._known is None else self._known.record
+            run = Run(self.rule, self._parts[0], kernel=self._kernel, known=known)
+            run.find_limits(self._max_layers, progress)
+            self._limit = Limit(run.records()[0], self._given)
+            self._known = self._limit
         return self._limit

@@ -25,7 +25,7 @@ weights          [leader, weight] of each limit, by leader; null where it is no 
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,11 @@ import numpy as np
 from hardmax._errors import InputError
 from hardmax._types import AnyArray, BoolArray
 from hardmax._validation import check_count
-from hardmax.exact.run import LimitSet, Proof, Run, to_point
-from hardmax.search.sets import Sets
+from hardmax.endpoints import Endpoints, absorbed_weights, to_point
+from hardmax.layer import ExactPositions, Layer
+from hardmax.rules.hardmax import Hardmax
+from hardmax.run import Proof, Record, find_leaders
+from hardmax.sets import Classes, Sets
 
 if TYPE_CHECKING:
     from hardmax.certificate_checker import Report
@@ -58,52 +61,39 @@ def any_digits() -> Iterator[None]:
 
 
 @any_digits()
-def make_certificate(limit: LimitSet) -> Document:
-    """Run the layers of a certified limit again, and write sets, positions and proofs
-    as a document; an `InputError` if it is longer than the checkers accept.
+def make_certificate(record: Record, ends: Endpoints) -> Document:
+    """Write sets, positions and proofs of a certified record as a document; an
+    `InputError` if it is longer than the checkers accept.
     """
-    classes, rule = limit.classes, limit.rule
-    run = Run(rule, classes.rows[classes.labels], mask=limit.mask)
-    found = run.find_limits(limit.layer)
-    classes, history, sets = (
-        run.classes,
-        run.state.history,
-        [run.sets_of_layer(k) for k in range(run.layer + 1)],
-    )
-    _check_denominators([history.denominator(k) for k in range(run.layer + 1)])
-    D = history.denominator(run.layer)
+    classes = record.classes
+    rule = record.rule
+    layers = range(record.layer + 1)
+    _check_denominators([record.exact.denominator(k) for k in layers])
+    sets = [record.sets(k) for k in layers]
     names = {int(proof): str(proof) for proof in Proof}
-    mask: Any = "causal" if rule.causal and limit.mask is None else None
-    if limit.mask is not None:
-        others = (limit.mask & ~np.eye(len(classes), dtype=bool)).astype(np.float32)
-        mask = [np.flatnonzero(row).tolist() for row in others > others @ others]
+    proofs = zip(record.proof.tolist(), record.settled.tolist(), strict=True)
+    D = record.exact.denominator(record.layer)
+    positions = record.exact.at(record.layer, range(len(classes)))
     document = {
         "format": FORMAT,
         "alpha": [str(step) for step in rule.steps],
         "A": None if rule.matrix is None else write_rows(rule.matrix),
-        "mask": mask,
+        "mask": _write_mask(record),
         "tokens": write_rows(classes.rows),
-        "labels": None if run.state.masked else classes.labels.tolist(),
-        "layer": run.layer,
+        "labels": None if record.is_masked else classes.labels.tolist(),
+        "layer": record.layer,
         "sets": [members.tolist() for members in sets[0]],
         "changes": [
-            _list_changes(sets[k - 1], sets[k], run.settled >= k)
-            for k in range(1, len(sets))
+            _list_changes(sets[k - 1], sets[k], record.settled >= k) for k in layers[1:]
         ],
-        "proofs": [
-            [names[proof], k]
-            for proof, k in zip(run.proof.tolist(), run.settled.tolist(), strict=True)
-        ],
-        "positions": [
-            list(map(str, to_point(row, D)))
-            for row in history.at(run.layer, range(len(classes)))
-        ],
-        "leaders": found.leaders.tolist(),
-        "points": [list(map(str, point)) for point in found.exact_points()],
-        "limits": found.place.tolist(),
+        "proofs": [[names[proof], k] for proof, k in proofs],
+        "positions": [list(map(str, to_point(row, D))) for row in positions],
+        "leaders": ends.leaders.tolist(),
+        "points": [list(map(str, point)) for point in ends.exact_points()],
+        "limits": ends.place.tolist(),
         "weights": [
             None if own is None else [[j, str(w)] for j, w in sorted(own.items())]
-            for own in _weights(found)
+            for own in _weights(record, ends)
         ],
     }
     _check_lengths(document)
@@ -144,6 +134,66 @@ def _check_lengths(document: Document) -> None:
             f"A certificate under `attention_mask` must have at most {MAX_MASKED:,}"
             f" tokens. Got {len(document['mask']):,}."
         )
+
+
+@any_digits()
+def read_certificate(document: Document) -> Record:
+    """Return the record that an accepted document describes."""
+    rows = _read_rows(document["tokens"])
+    m = len(rows)
+    mask = document["mask"]
+    rule = Hardmax(
+        [Fraction(step) for step in document["alpha"]],
+        None if document["A"] is None else _read_rows(document["A"]),
+        any_A=True,
+        causal=mask == "causal",
+    )
+    if mask is None:
+        labels = np.array(document["labels"], np.intp)
+    else:
+        labels = np.arange(m)
+    first = np.unique(labels, return_index=True)[1]
+    classes = Classes(
+        rows,
+        labels,
+        first,
+        np.bincount(labels),
+        np.array([len(labels)]),
+        np.array([0, m]),
+    )
+    codes = {str(proof): proof for proof in Proof}
+    proof = np.array([codes[kind] for kind, _ in document["proofs"]], np.intp)
+    settled = np.array([layer for _, layer in document["proofs"]], np.intp)
+    sets = Sets.of(document["sets"])
+    layers = [Layer(np.arange(m), sets)]
+    for k, changes in enumerate(document["changes"], 1):
+        changed = np.array([i for i, _ in changes], np.intp)
+        sets = sets.replace(changed, Sets.of([members for _, members in changes]))
+        open_rows = np.flatnonzero(settled >= k)
+        layers.append(Layer(open_rows, sets.take(open_rows)))
+    emerged = np.full(m, -1)
+    exact = ExactPositions(classes, rule.step, layers, settled)
+    for k, layer in enumerate(layers):
+        find_leaders(layer, k, exact, emerged)
+    points = [tuple(map(Fraction, row)) for row in document["points"]]
+    closed_form = np.flatnonzero(proof > Proof.SEEN_LEADERS).tolist()
+    queries = sum(len(layer.rows) for layer in layers)
+    return Record(
+        rule,
+        classes,
+        layers,
+        settled,
+        emerged,
+        settled,
+        proof,
+        {i: points[document["limits"][i]] for i in closed_form},
+        document["layer"],
+        np.array([queries]),
+        None,
+        None if mask in (None, "causal") else _read_mask(mask),
+        np.arange(len(labels)),
+        {"layers": document["layer"], "queries": queries},
+    )
 
 
 @any_digits()
@@ -200,20 +250,67 @@ def _list_changes(before: Sets, after: Sets, open_rows: BoolArray) -> list[list[
     ]
 
 
-def _weights(found: LimitSet) -> list[dict[int, Fraction] | None]:
-    absorbed, weights = found.absorbed(), list[dict[int, Fraction] | None]()
-    for i, proof in enumerate(found.proof.tolist()):
-        if proof > Proof.C1:
+def _write_mask(record: Record) -> Any:
+    """Return null, "causal", or per token the tokens that it sees directly."""
+    if record.mask is None:
+        return "causal" if record.rule.causal else None
+    others = record.mask & ~np.eye(len(record.mask), dtype=bool)
+    reach = others.astype(np.float32)
+    return [np.flatnonzero(row).tolist() for row in reach > reach @ reach]
+
+
+def _read_mask(seen_directly: list[list[int]]) -> BoolArray:
+    """Return which tokens each token sees, also through others, and itself."""
+    m = len(seen_directly)
+    mask = np.eye(m, dtype=bool)
+    done = np.zeros(m, bool)
+
+    def fill(i: int) -> None:
+        stack = [i]
+        while stack:
+            top = stack[-1]
+            open_ = [j for j in seen_directly[top] if not done[j]]
+            if open_:
+                stack += open_
+                continue
+            for j in seen_directly[top]:
+                mask[top] |= mask[j]
+            done[top] = True
+            stack.pop()
+
+    for i in range(m):
+        if not done[i]:
+            fill(i)
+    return mask
+
+
+def _read_rows(rows: list[list[str]]) -> AnyArray:
+    """Return texts as floats where these are exact, else as Fractions."""
+    exact = np.array([[Fraction(x) for x in row] for row in rows], object)
+    with suppress(OverflowError):
+        floats = exact.astype(np.float64)
+        if (floats == exact).all():
+            return np.asarray(floats)
+    return exact
+
+
+def _weights(record: Record, ends: Endpoints) -> list[dict[int, Fraction] | None]:
+    """Return the weights by leader of each class, None where there are none."""
+    absorbed = absorbed_weights(record, ends)
+    sets = record.sets(record.layer)
+    weights = list[dict[int, Fraction] | None]()
+    for i, proof in enumerate(record.proof.tolist()):
+        shares: dict[int, Fraction] | None
+        if proof > Proof.SEEN_LEADERS:
             shares = absorbed.get(i)
         else:
-            members, counts, total = found.sets.shares(i, found.classes.counts)
-            shares = dict[int, Fraction]()
+            members, counts, total = sets.shares(i, record.classes.counts)
+            shares = {}
             for j, w in zip(members, counts, strict=True):
-                column = int(found.column[j])
+                column = int(ends.column[j])
                 shares[column] = shares.get(column, Fraction(0)) + Fraction(w, total)
-        weights.append(
-            None
-            if shares is None
-            else {int(found.leaders[c]): w for c, w in shares.items()}
-        )
+        if shares is None:
+            weights.append(None)
+        else:
+            weights.append({int(ends.leaders[c]): w for c, w in shares.items()})
     return weights

@@ -21,7 +21,7 @@ from hardmax._files import check_ending, written_whole
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import Metric, Points, exact_sets
 from hardmax.search.dispatch import Search, has_numba
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 
 if TYPE_CHECKING:
     from hardmax.search.hull_heads import Heads

@@ -94,9 +94,9 @@ def leader_table(
         )
     if most is not None:
         most = check_count(most, "most", least=0)
-    own = trajectory.only_token_set("hm.leader_table(trajectory[b])")
+    own = trajectory.only_record("hm.leader_table(trajectory[b])")
     labels, followers = (
-        own.to_tokens(np.arange(len(own.classes)), trajectory.n),
+        trajectory.spread(np.arange(len(own.classes))),
         trajectory.followers(-1),
     )
     order = np.argsort(labels, kind="stable")  # tokens by class, padding first

@@ -27,10 +27,10 @@ from hardmax import _validation
 from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._exact import UNIT, format_up
+from hardmax._simulate import simulate
 from hardmax._types import FloatArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.softmax import Softmax
-from hardmax.simulate import simulate
 
 SAFETY = 1 + 1e-9  # of each layer's bound, for the rounding of its own computation
 

@@ -139,13 +139,11 @@ def add_colours(
     """
     leaders = header["leaders"] = np.asarray(trajectory.leaders).tolist()
     if isinstance(trajectory, hm.HardmaxTrajectory):
-        token_set = trajectory.token_sets[0]
-        labels, first = token_set.classes.labels, token_set.classes.first
+        record = trajectory.records[0]
+        labels, first = record.classes.labels, record.classes.first
+        of_layers = (record.sets(k) for k in trajectory.saved.tolist())
         follows = np.stack(
-            [
-                np.where(sets.sizes == 1, first[sets.targets], -1)
-                for sets in token_set.sets
-            ]
+            [np.where(sets.sizes == 1, first[sets.targets], -1) for sets in of_layers]
         )[:, labels]
         arrays["follows"] = follows.astype(
             np.int32
@@ -178,7 +176,7 @@ def _add_limit(
 ) -> None:
     """Add the limit of hardmax and the polytope."""
     leaders, points = trajectory.leaders, list[dict[str, Any]]()
-    result = hm.limit(scene.tokens, trajectory.rule, progress=progress)
+    result = trajectory.limit()
     first, _, why = result.status.partition(". ")
     sentence = (
         f"{first}, by {why.rpartition('Proved by ')[2]}"
@@ -462,9 +460,10 @@ def _weigh_keys(scene: Scene, trajectory: Any, shown: int) -> FloatArray:
     )
     if not isinstance(trajectory, hm.HardmaxTrajectory):
         return np.asarray(trajectory.attention(at), np.float64)[i]
-    token_set = trajectory.token_sets[0]
-    labels = token_set.classes.labels
-    followed = np.isin(labels, token_set.sets[shown][labels[i]])
+    record = trajectory.records[0]
+    labels = record.classes.labels
+    sets = record.sets(int(trajectory.saved[shown]))
+    followed = np.isin(labels, sets[labels[i]])
     return followed / followed.sum()
 
 

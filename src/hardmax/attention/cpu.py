@@ -14,7 +14,7 @@ from hardmax._exact import check_subnormals
 from hardmax._types import AnyArray, IntArray
 from hardmax.exact.argmax import exact_sets_of_batch
 from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 
 
 def attend(

@@ -18,7 +18,7 @@ from hardmax.exact.argmax import (
     near_maxima_of_batch,
     slack_of,
 )
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 
 
 def join_steps(step: AnyArray, count: IntArray) -> FloatArray:

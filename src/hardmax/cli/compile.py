@@ -150,8 +150,8 @@ def _layers() -> None:
 
 
 def _flows(batch: int, n: int) -> None:
+    from hardmax._simulate import simulate
     from hardmax.rules.self_attention import SelfAttention
-    from hardmax.simulate import simulate
 
     simulate(
         _tokens(batch, n, 2), SelfAttention(), times=[1e-6], method="RK45", rtol=0.1

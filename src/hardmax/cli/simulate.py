@@ -17,7 +17,7 @@ from hardmax.cli.check_certificate import ENDINGS, Certificate, write_certificat
 from hardmax.cli.options import HardmaxOptions, RunOptions, option
 from hardmax.draw.pages import POINTS, list_limit_points, trajectory_page
 from hardmax.flows.classify import classify_rule
-from hardmax.trajectories.limits import quick_radius
+from hardmax.trajectories.limit import quick_radius
 from hardmax.trajectories.storage import to_json
 
 COLOURS = {

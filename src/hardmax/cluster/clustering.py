@@ -23,7 +23,7 @@ from hardmax.cluster.fit import ClusteringParameters, fit
 from hardmax.cluster.granularity import ClusterTree
 from hardmax.cluster.labels import compute_strengths, find_exemplars
 from hardmax.cluster.preprocessing import check_precomputed, is_sparse
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.limit import Limit
 
 
 @dataclass(

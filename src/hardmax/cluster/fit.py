@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from hardmax._errors import InputError, ParameterError
+from hardmax._limit import limit
 from hardmax._types import FloatArray, IntArray, Matrix, Progress
 from hardmax.cluster.granularity import (
     ClusterTree,
@@ -41,9 +42,8 @@ from hardmax.cluster.spectral import (
     normalised_cut,
 )
 from hardmax.control import choose_A
-from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.search.sets import Classes
+from hardmax.sets import Classes
 
 MARGIN_SHARE = 0.01  # of the largest margin, that `must_lead` keeps
 N_EXTRA = 3  # eigenvalues beyond the wanted ones, to detect equal ones

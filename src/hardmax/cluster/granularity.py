@@ -11,13 +11,13 @@ from sklearn.utils import gen_batches
 
 from hardmax._display import draw
 from hardmax._errors import ParameterError
+from hardmax._limit import limit
 from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.cluster.labels import assign_labels
 from hardmax.cluster.preprocessing import BLOCK
-from hardmax.exact.run import Run
-from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.limits import Limit
+from hardmax.run import Run
+from hardmax.trajectories.limit import Limit
 
 MIN_LENGTH = (
     1e-140  # in units of the longest token: squares of shorter ones would underflow

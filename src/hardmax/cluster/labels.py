@@ -8,14 +8,14 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from hardmax._errors import ParameterError
+from hardmax._simulate import simulate
 from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax.cluster.graph import group_by_label
 from hardmax.cluster.preprocessing import BLOCK, is_sparse
 from hardmax.exact.argmax import argmax_sets
 from hardmax.rules.hardmax import Hardmax
-from hardmax.search.sets import Classes, Sets
-from hardmax.simulate import simulate
-from hardmax.trajectories.limits import Limit
+from hardmax.sets import Classes, Sets
+from hardmax.trajectories.limit import Limit
 
 NEVER = np.iinfo(np.intp).max
 MAX_LAYERS = 1000  # that a new point moves after all fitted tokens are decided

@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax._validation import is_positive_definite
-from hardmax.search.sets import Classes
+from hardmax.sets import Classes
 
 BLOCK = 1 << 22  # entries held at a time
 MAX_ASYMMETRY = 1e-8  # relative to the largest entry

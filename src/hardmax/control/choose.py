@@ -15,6 +15,7 @@ import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._exact import format_down
+from hardmax._simulate import simulate
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import (
     check_count,
@@ -45,7 +46,6 @@ from hardmax.control.request import (
     list_tokens,
 )
 from hardmax.rules.hardmax import Hardmax
-from hardmax.simulate import simulate
 
 DEFAULT_CONDITIONS = (1e2, 1e6)  # bounds on the condition number, tried in turn
 MAX_CONDITION = 1e12  # floats cannot show that a matrix with a larger one is definite

@@ -30,7 +30,7 @@ from hardmax._validation import (
 )
 from hardmax.control.programme import Demands
 from hardmax.exact.argmax import Scaled, argmax_sets
-from hardmax.search.sets import Classes
+from hardmax.sets import Classes
 from hardmax.trajectories.storage import to_json
 
 MAX_NAMED = 8  # tokens that a sentence lists

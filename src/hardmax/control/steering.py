@@ -13,14 +13,14 @@ import numpy as np
 
 from hardmax._arrays import unit_rows
 from hardmax._display import count
+from hardmax._limit import limit
 from hardmax._types import FloatArray
 from hardmax._validation import MAX_FLOAT, check_alpha, check_count, check_progress
 from hardmax.control.choose import alternate, check_condition
 from hardmax.control.programme import Programme, clip_condition
 from hardmax.control.request import ControlResult, Request, check_request
-from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.limit import Limit
 
 MIN_CHANGE, MAX_CHANGE = (
     0.02,

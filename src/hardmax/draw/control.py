@@ -12,13 +12,13 @@ from matplotlib.patches import Ellipse
 
 from hardmax._display import count
 from hardmax._errors import InputError
+from hardmax._simulate import simulate
 from hardmax._types import FloatArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
-from hardmax.simulate import simulate
 
 if TYPE_CHECKING:
     from hardmax.control.request import ControlResult

@@ -36,10 +36,10 @@ from hardmax.draw.tokens import (
     plot_limit,
     plot_tokens,
 )
-from hardmax.theorems import Verdict, check, limit_of
+from hardmax.theorems import Verdict, check
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.limit import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 HTML = (".html", ".htm")
@@ -226,7 +226,7 @@ def make_hardmax_section(
     layers, and no verdicts.
     """
     if end is None:
-        end = limit_of(trajectory) if trajectory.rule.normalize else None
+        end = trajectory.limit() if trajectory.rule.normalize else None
     elif trajectory.saved[0] == 0 and not np.array_equal(
         end.start, trajectory.array[0], equal_nan=True
     ):

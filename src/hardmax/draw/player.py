@@ -29,7 +29,7 @@ from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.limit import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 MODULES = (
@@ -92,7 +92,7 @@ def embed_certificate(limit: Limit) -> Markup | None:
     """Return HTML with a button that checks the proof of a limit in the browser; None
     if it is large or missing.
     """
-    if limit.start.size > MAX_CERTIFIED or not limit.has_certificate:
+    if limit.start.size > MAX_CERTIFIED or not limit.certified:
         return None
     try:
         document = limit.certificate()
@@ -222,10 +222,9 @@ def _hardmax_look(
     positions: list[int],
     palette: Palette | None,
 ) -> Look:
-    palette, token_set = palette or Palette(trajectory), trajectory.token_sets[0]
-    own = token_set.classes.labels[
-        np.searchsorted(token_set.real, real)
-    ]  # class of each token
+    palette, record = palette or Palette(trajectory), trajectory.records[0]
+    # Class of each token.
+    own = record.classes.labels[np.searchsorted(record.real, real)]
     end = trajectory.attention(-1, sparse=True)
     follows = [
         ", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]]))
@@ -239,14 +238,13 @@ def _hardmax_look(
             real, follows, is_leading_class(trajectory, -1)[own], strict=True
         )
     ]
-    sets, leaders = [token_set.sets[at] for at in positions], trajectory.leaders
+    sets = [record.sets(int(trajectory.saved[at])) for at in positions]
+    leaders = trajectory.leaders
     stars = np.array(
         [is_leading_class(trajectory, at) for at in positions]
     )  # (frames, classes)
     faces = [palette.faces(one)[own] for one in sets]
-    edges = np.where(stars, EDGE, [palette.edges(token_set, one) for one in sets])[
-        :, own
-    ]
+    edges = np.where(stars, EDGE, [palette.edges(record, one) for one in sets])[:, own]
     has_hull = len(leaders) and trajectory.rule.normalize
     return (
         faces,

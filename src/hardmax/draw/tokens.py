@@ -22,10 +22,11 @@ from hardmax.draw import flows, style
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import choose_rows, describe_thinning, shows_once
 from hardmax.polytope import Polytope
-from hardmax.search.sets import Sets
+from hardmax.run import Record
+from hardmax.sets import Sets
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet
-from hardmax.trajectories.limits import Limit
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.limit import Limit
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 MAX_SECTORS = 6  # a token that follows more tokens is drawn white
@@ -66,39 +67,29 @@ class Palette:
         colours: Sequence[str] = style.COLOURS,
         chosen: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        token_set = trajectory.only_token_set("Palette(trajectory[b])")
-        token_sets = [token_set, *(run.token_sets[0] for run in more)]
-        self._label = token_set.to_tokens(
-            np.arange(len(token_set.classes)), trajectory.n
-        )  # class of each token
-        sizes = np.sum(
-            [_count_followers(one, one.sets[-1], alone=True) for one in token_sets],
-            axis=0,
-        )
+        record = trajectory.only_record("Palette(trajectory[b])")
+        first_tokens = record.classes.first
+        self._label = trajectory.spread(np.arange(len(first_tokens)))
+        sizes = np.zeros(len(first_tokens))
+        seen = np.zeros(len(first_tokens))
+        leaders: dict[int, None] = {}
+        for run in (trajectory, *more):
+            one = run.records[0]
+            sizes += _count_followers(one, one.sets(run.layers), alone=True)
+            for k in run.saved.tolist():
+                seen += _count_followers(one, one.sets(k))
+            leading = np.flatnonzero(one.emerged >= 0)
+            in_order = leading[np.argsort(first_tokens[leading])]
+            leaders |= dict.fromkeys(in_order.tolist())
         sizes[self._label[list(first)]] = np.inf
-        leading = [np.flatnonzero(one.emerged >= 0) for one in token_sets]
-        leaders = list(
-            dict.fromkeys(
-                int(c)
-                for one in leading
-                for c in one[np.argsort(token_set.classes.first[one])]
-            )
-        )
-        seen = np.sum(
-            [_count_followers(one, sets) for one in token_sets for sets in one.sets],
-            axis=0,
-        )
-        others = np.setdiff1d(np.flatnonzero(seen), leaders)
+        others = np.setdiff1d(np.flatnonzero(seen), list(leaders))
         both = [*leaders, *others.tolist()]
-        start = np.asarray(
-            trajectory.array[0, token_set.real[token_set.classes.first[both]]],
-            np.float64,
-        )
+        tokens = record.real[first_tokens[both]]
+        start = np.asarray(trajectory.array[0, tokens], np.float64)
         points = start if colours is style.COLOURS else None
-        named = style.point_colours(sizes[leaders], seen[others], colours, points)
-        self.of_class = np.full(
-            len(token_set.classes), "#FFFFFF", object
-        )  # white: not followed
+        named = style.point_colours(sizes[[*leaders]], seen[others], colours, points)
+        # White: not followed.
+        self.of_class = np.full(len(first_tokens), "#FFFFFF", object)
         self.of_class[both] = named
         for token, colour in chosen.items():
             self.of_class[self._label[token]] = colour
@@ -114,22 +105,19 @@ class Palette:
         """
         return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
 
-    def edges(self, token_set: TokenSet, sets: Sets) -> AnyArray:
+    def edges(self, record: Record, sets: Sets) -> AnyArray:
         """Return the own colour of each class that others follow, (m,), and EDGE for
         the other classes.
         """
-        return np.where(
-            _count_followers(token_set, sets) > 0, self.of_class, style.EDGE
-        )
+        return np.where(_count_followers(record, sets) > 0, self.of_class, style.EDGE)
 
 
-def _count_followers(
-    token_set: TokenSet, sets: Sets, *, alone: bool = False
-) -> FloatArray:
+def _count_followers(record: Record, sets: Sets, *, alone: bool = False) -> FloatArray:
     """Count the followers of each class, (m,), copies included; with `alone` those that
     follow only it, and itself.
     """
-    counts, rows = token_set.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
+    counts = record.classes.counts
+    rows = np.repeat(np.arange(len(sets)), sets.sizes)
     weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
     if alone:
         weights = np.where(sets.sizes[rows] == 1, counts[rows], 0)
@@ -332,8 +320,8 @@ def share_colours(
 
 def is_leading_class(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
     """Return which classes of equal tokens lead at a saved layer, (m,)."""
-    token_set = trajectory.token_sets[0]
-    return (token_set.emerged >= 0) & (token_set.emerged <= int(trajectory.saved[at]))
+    emerged = trajectory.records[0].emerged
+    return (emerged >= 0) & (emerged <= int(trajectory.saved[at]))
 
 
 def _scatter_tokens(
@@ -345,15 +333,13 @@ def _scatter_tokens(
     palette: Palette,
 ) -> None:
     """Draw markers at Z (shown, 2 or 3) for the shown tokens."""
-    token_set = trajectory.token_sets[0]
-    own, sets = (
-        token_set.classes.labels[shown],
-        token_set.sets[at],
-    )  # own: class of each token
+    record = trajectory.records[0]
+    own = record.classes.labels[shown]  # class of each token
+    sets = record.sets(int(trajectory.saved[at]))
     stars, parts, edges = (
         is_leading_class(trajectory, at)[own],
         sets.sizes[own],
-        palette.edges(token_set, sets)[own],
+        palette.edges(record, sets)[own],
     )
     widths = np.where(edges == style.EDGE, 0.6, 1.8)
     size = style.marker_size(int(trajectory.mask.sum()))
@@ -370,7 +356,7 @@ def _scatter_tokens(
     )
     for p in np.flatnonzero(~stars & (parts > 1)):
         members = sets[own[p]][
-            np.argsort(token_set.classes.first[sets[own[p]]])
+            np.argsort(record.classes.first[sets[own[p]]])
         ]  # in the order of tokens
         sectors = palette.of_class[members].tolist() if parts[p] <= MAX_SECTORS else []
         for part, colour in enumerate(sectors):

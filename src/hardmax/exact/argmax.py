@@ -31,7 +31,7 @@ from hardmax.search.dispatch import (
     use_compiled,
 )
 from hardmax.search.reference import TILE, near_maxima_of_elements
-from hardmax.search.sets import Classes, Sets, TooMany
+from hardmax.sets import Classes, Sets, TooMany
 
 CHUNK = 1 << 16  # numbers that are summed at a time
 MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
@@ -82,6 +82,33 @@ class Scaled:
             else np.ldexp(floats, -exponent)
         )
         return cls(values, exponent, 0.0 if lossless else TINY)
+
+
+class ScaledSets(NamedTuple):
+    """The same for the token sets of a batch, each scaled by itself; rows (m, d) of one
+    after another.
+    """
+
+    values: FloatArray  # (m, d)
+    exponents: IntArray  # (batch,)
+    error: float  # of every coordinate
+
+    @classmethod
+    def of(cls, rows: AnyArray, offsets: IntArray) -> "ScaledSets":
+        """Scale the rows of each token set, which begins at its offset."""
+        if len(offsets) == 2:
+            one = Scaled.of(rows)
+            return cls(one.values, np.array([one.exponent]), one.error)
+        rows = np.asarray(rows, np.float64)
+        sizes = np.abs(rows)
+        largest = np.maximum.reduceat(sizes.max(axis=1), offsets[:-1])
+        exponents = np.frexp(largest)[1].astype(np.intp)
+        owners = np.repeat(np.arange(len(exponents)), np.diff(offsets))
+        of_row = exponents[owners, None]
+        values = np.ldexp(rows, -of_row)
+        # Only what becomes smaller than a normal number can lose digits.
+        is_lossy = (of_row > 0) & (sizes > 0) & (sizes < np.ldexp(1.0, of_row - 1022))
+        return cls(values, exponents, TINY if is_lossy.any() else 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._exact import TINY, UNIT, apply, as_floats, dot
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.search.dispatch import Search
-from hardmax.search.sets import MAX_MEMBERS, Sets
+from hardmax.sets import MAX_MEMBERS, Sets
 
 MIN_FILTERED = 256  # comparisons below which the float filter costs more than it saves
 

@@ -14,7 +14,7 @@ from hardmax._validation import like, to_numpy
 from hardmax.exact.argmax import argmax_matrix
 from hardmax.polytope import find_vertices
 from hardmax.rules.base import Layered
-from hardmax.search.sets import Classes
+from hardmax.sets import Classes
 
 OPEN_LOOP = "2/(t+2)"  # the usual step sizes of the Frank-Wolfe method
 

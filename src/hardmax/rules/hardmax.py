@@ -20,7 +20,7 @@ from hardmax.exact.argmax import Metric, Points, exact_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.token_wise import check_normalize
 from hardmax.search.dispatch import current_search
-from hardmax.search.sets import Classes, Sets
+from hardmax.sets import Classes, Sets
 
 
 @dataclass(frozen=True, eq=False, repr=False)

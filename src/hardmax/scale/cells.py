@@ -8,10 +8,11 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from hardmax._errors import ParameterError, did_you_mean, needed_for
+from hardmax._limit import limit
+from hardmax._simulate import simulate
 from hardmax._types import FloatArray
 from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.flows.classify import classify
-from hardmax.limit import limit
 from hardmax.rules import (
     Compose,
     FeedForward,
@@ -23,7 +24,6 @@ from hardmax.rules import (
 )
 from hardmax.rules.base import Layered
 from hardmax.scale.design import REPEAT, Params
-from hardmax.simulate import simulate
 from hardmax.trajectories.smooth import label_clusters
 
 Row = dict[str, Any]

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
-from hardmax._types import AnyArray, BoolArray, FloatArray, Seen
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Seen
 from hardmax._validation import is_one_of, shortened
 from hardmax.search import reference
-from hardmax.search.sets import MAX_MEMBERS, Sets
+from hardmax.sets import MAX_MEMBERS, Sets
 
 KERNELS = {
     "auto": "the fastest for the shape",
@@ -53,6 +53,7 @@ MAX_SMALL_PLANE, MAX_SMALL = (
     4096,
     512,
 )  # tokens of a batch element up to which "small" is faster than "scan"
+TYPICAL_LAYERS = 8  # at least, until all tokens of a set are decided
 MIN_SYMMETRIC_D, MIN_SYMMETRIC = (
     16,
     1 << 16,
@@ -377,6 +378,94 @@ class Search:
                 'kernel="hull"', must, f"d = {d}", 'Use `kernel="auto"`.'
             )
         return self.kernel
+
+
+class BatchSearch(Search):
+    """Find near-maxima in a batch of token sets, each among its own keys.
+
+    Keys and queries are those of all token sets, one after another. Token sets are
+    searched as one array (batch, n, d), the smaller ones filled up.
+
+    Parameters
+    ----------
+    kernel : str
+        "auto" or "scan".
+    offsets : (batch + 1,) array
+        Where the keys of each token set begin.
+    causal : bool
+        Whether a query sees the keys up to its own row alone.
+    """
+
+    def __init__(self, kernel: str, offsets: IntArray, causal: bool) -> None:
+        super().__init__(kernel)
+        self._offsets = offsets
+        self._sizes = np.diff(offsets)
+        self._owners = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        self._causal = causal
+        self._is_compiled = kernel != "auto"
+        if kernel == "auto":
+            width = int(self._sizes.max())
+            products = TYPICAL_LAYERS * products_of_batch(
+                len(self._sizes), width, width
+            )
+            self._is_compiled, self.why = explain_choice("scan", products)
+            count_numpy_work("scan", 0 if self._is_compiled else products)
+
+    def near_maxima(
+        self,
+        queries: FloatArray,
+        keys: FloatArray,
+        slack: FloatArray,
+        seen: Seen = None,
+    ) -> tuple[Sets, FloatArray | None]:
+        """Return near-maximal keys as `Search` does; `seen` is the row of each query,
+        ascending, among whose keys it searches.
+        """
+        assert seen is not None
+        rows = seen
+        token_sets, owner = np.unique(self._owners[rows], return_inverse=True)
+        sizes = self._sizes[token_sets]
+        if self._causal:
+            # Query i of an array sees the keys 0 to i.
+            place = rows - self._offsets[token_sets][owner]
+            width = int(sizes.max())
+        else:
+            counts = np.bincount(owner)
+            begins = np.cumsum(counts) - counts
+            place = np.arange(len(rows)) - begins[owner]
+            width = int(counts.max())
+        # Places without a query repeat the first one of their token set.
+        chosen = np.empty((len(token_sets), width), np.intp)
+        chosen[:] = np.searchsorted(owner, np.arange(len(token_sets)))[:, None]
+        chosen[owner, place] = np.arange(len(rows))
+        columns = np.arange(int(sizes.max()))
+        is_key = columns < sizes[:, None]
+        numbers = self._offsets[token_sets][:, None] + columns
+        mask = None
+        if not is_key.all():
+            mask = is_key
+            numbers = np.where(is_key, numbers, self._offsets[token_sets][:, None])
+        found = self._search_arrays(queries[chosen], keys[numbers], slack[chosen], mask)
+        mine = found.take(owner * width + place)
+        first_keys = np.repeat(self._offsets[token_sets][owner], mine.sizes)
+        return Sets(mine.starts, mine.members + first_keys), None
+
+    def _search_arrays(
+        self,
+        queries: FloatArray,
+        keys: FloatArray,
+        slack: FloatArray,
+        mask: BoolArray | None,
+    ) -> Sets:
+        """Search arrays (batch, w, d) and (batch, n, d), slack (batch, w)."""
+        flat_slack = np.ascontiguousarray(slack.reshape(-1))
+        if self._is_compiled:
+            self.ran["scan"] += len(flat_slack)
+            return search_batch(queries, keys, flat_slack, mask, self._causal)[0]
+        self.ran["numpy"] += len(flat_slack)
+        return reference.near_maxima_of_elements(
+            queries, keys, flat_slack, mask, self._causal
+        )
 
 
 _shared: ContextVar[Search | None] = ContextVar("the search of a run", default=None)

@@ -28,9 +28,9 @@ from numba import njit
 from hardmax._exact import UNIT
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.search.hull import MAX_DEPTH, find_depths, largest_depth
-from hardmax.search.sets import MAX_MEMBERS, Sets, TooMany
 from hardmax.search.simd import borrow
 from hardmax.search.threads import entry, share
+from hardmax.sets import MAX_MEMBERS, Sets, TooMany
 
 BLOCK = 256  # vertices
 MAX_VISITED = (

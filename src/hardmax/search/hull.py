@@ -27,8 +27,8 @@ from numba import njit
 
 from hardmax._exact import UNIT
 from hardmax._types import FloatArray, IntArray
-from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.threads import Output, collect_sets, entry
+from hardmax.sets import MAX_MEMBERS, Sets
 
 MAX_WIDTH = 1e-2  # a walk along a wider band visits too many keys
 # queries that need a deeper shell, because they are nearly zero, are left to another

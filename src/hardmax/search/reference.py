@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from hardmax._types import BoolArray, FloatArray, Seen
-from hardmax.search.sets import Sets, TooMany
+from hardmax.sets import Sets, TooMany
 
 LOWEST = -1.7e308  # above minus infinity, which stands for keys that are not seen
 TILE = (

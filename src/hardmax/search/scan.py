@@ -20,7 +20,6 @@ from numba import njit
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search.reference import LOWEST
-from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.simd import (
     FLAGS,
     LANES,
@@ -34,6 +33,7 @@ from hardmax.search.simd import (
     scale_to_one,
 )
 from hardmax.search.threads import Output, collect_sets, entry, share
+from hardmax.sets import MAX_MEMBERS, Sets
 
 QUERIES_PER_TASK = 256
 PACKING = 8.0  # multiplications that take as long as packing one number

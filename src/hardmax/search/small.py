@@ -31,9 +31,9 @@ from numba import njit
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search.scan import UNIT32, as_plain, list_seen, slack_of_products
-from hardmax.search.sets import Sets
 from hardmax.search.simd import FLAGS, LANES, borrow, panel_winners, scale_to_one
 from hardmax.search.threads import Output, collect_sets, entry
+from hardmax.sets import Sets
 
 MAX_SCALE32 = 2.0**100
 BLOCK = 64

@@ -22,7 +22,6 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.simd import (
     FLAGS,
     LANES,
@@ -33,6 +32,7 @@ from hardmax.search.simd import (
     tile_maxima,
 )
 from hardmax.search.threads import Output, collect_sets, entry, max_threads, share
+from hardmax.sets import MAX_MEMBERS, Sets
 
 # of a token in units: coordinates stay below 2^15, and products below 2^30 and some
 MAX_LENGTH = 32_000

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import BoolArray, IntArray
-from hardmax.search.sets import Sets, TooMany
+from hardmax.sets import Sets, TooMany
 
 PROCESS = os.getpid()
 IS_FORKED = (

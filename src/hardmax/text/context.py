@@ -22,9 +22,9 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from hardmax._errors import ParameterError, needed_for
+from hardmax._simulate import simulate
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from hardmax.rules.hardmax import Hardmax
-from hardmax.simulate import simulate
 from hardmax.text.encoder import Encoder, Words, find_device
 from hardmax.text.parameters import Parameters
 from hardmax.text.tokenizer import Splitter

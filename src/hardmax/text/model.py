@@ -19,11 +19,11 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from hardmax._errors import ParameterError
+from hardmax._simulate import simulate
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from hardmax.attention.layers_numpy import Layer, join_steps, layers_of, shares
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import products_of_batch, use_compiled
-from hardmax.simulate import simulate
 from hardmax.text.columns import Columns
 from hardmax.text.context import Context, Reading
 from hardmax.text.vocabulary import Encoded, Vocabulary

@@ -11,7 +11,7 @@ from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.hardmax import CAUSAL, STATEMENTS, limit_of
+from hardmax.theorems.hardmax import CAUSAL, STATEMENTS
 from hardmax.theorems.newer_models import CAUSAL_SPHERE, FRANK_WOLFE
 from hardmax.theorems.self_attention import SELF_ATTENTION, energy
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
@@ -102,7 +102,6 @@ __all__ = [
     "Statement",
     "Verdict",
     "check",
-    "limit_of",
 ]
 __all__ += ["c0", "c1", "c2", "renyi_displacement"]
 __all__ += [

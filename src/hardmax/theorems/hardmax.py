@@ -2,9 +2,9 @@
 causal mask, C0 to C2.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from hardmax._exact import (
     over_one_denominator,
 )
 from hardmax._types import FloatArray, IntArray, Row
-from hardmax.exact.run import Proof, Run
-from hardmax.limit import limit as find_limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.search.sets import Sets
+from hardmax.run import Proof, Record, Run
 from hardmax.theorems.verdict import (
     Outcome,
     Statement,
@@ -30,7 +28,7 @@ from hardmax.theorems.verdict import (
     report_not_met,
 )
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.limits import Limit, quick_radius
+from hardmax.trajectories.limit import Limit, quick_radius
 
 PAPER = "arXiv 2407.01602"
 PROJECT, CAUSAL_PAGE = "hardmax, docs/theorems.md", "hardmax, docs/causal-limits.md"
@@ -42,37 +40,6 @@ MAX_LAYERS = (
     1000  # in which Theorem 1 must decide every token if every limit is a leader
 )
 TINY = 1e-300  # stands for a number of which only the sign is known
-
-_limits: "WeakKeyDictionary[HardmaxTrajectory, Limit]" = WeakKeyDictionary()
-_reruns: "WeakKeyDictionary[HardmaxTrajectory, tuple[list[Sets], Run]]" = (
-    WeakKeyDictionary()
-)
-
-
-def limit_of(trajectory: HardmaxTrajectory) -> Limit:
-    """Find the limit of the input of a trajectory; it is cached for all checks.
-
-    Parameters
-    ----------
-    trajectory : HardmaxTrajectory
-        Of one batch element.
-
-    Returns
-    -------
-    Limit
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> trajectory = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=3)
-    >>> hm.theorems.limit_of(trajectory).certified
-    True
-    """
-    if trajectory not in _limits:
-        classes = trajectory.token_sets[0].classes
-        _limits[trajectory] = find_limit(classes.rows[classes.labels], trajectory.rule)
-    return _limits[trajectory]
-
 
 WORDS = {"causal": "causal mask", "distinct": "tokens distinct and nonzero"}
 
@@ -86,8 +53,8 @@ def require(
     limited: bool = False,
 ) -> Verdict | None:
     """Return the verdict if hypotheses are not met; `limited` needs a certified limit."""
-    token_set, rule, missing = trajectory.token_sets[0], trajectory.rule, list[str]()
-    classes = token_set.classes
+    record, rule, missing = trajectory.records[0], trajectory.rule, list[str]()
+    classes = record.classes
     if not rule.normalize:
         missing.append("tokens are not normalised")
     if rule.causal != causal:
@@ -103,14 +70,14 @@ def require(
         missing.append(f"token {_token(trajectory, int(zero[0]))} is zero")
     if distinct and not classes.distinct:
         label = int(np.flatnonzero(classes.counts > 1)[0])
-        i, j = token_set.real[np.flatnonzero(classes.labels == label)[:2]]
+        i, j = record.real[np.flatnonzero(classes.labels == label)[:2]]
         missing.append(f"tokens {i} and {j} are equal")
     if missing:
         return report_not_met(*missing)
     return (
         None
-        if not limited or limit_of(trajectory).certified
-        else report(None, limit_of(trajectory).status)
+        if not limited or trajectory.limit().certified
+        else report(None, trajectory.limit().status)
     )
 
 
@@ -162,14 +129,16 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare squared norms of consecutive layers, in exact arithmetic where floats
     cannot decide.
     """
-    history, A = trajectory.history, trajectory.rule.metric.rows
+    record, A = trajectory.records[0], trajectory.rule.metric.rows
+    exact = record.exact
     Z, AZ, uncertain = _images(trajectory)
     growth = np.diff((AZ * Z).sum(axis=-1), axis=0)  # (layers, m)
-    for k, sets in enumerate(trajectory.token_sets[0].sets[:-1]):
+    for k in range(trajectory.layers):
+        sets = record.sets(k)
         stays = (sets.sizes == 1) & (sets.targets == np.arange(len(sets)))
         for i in np.flatnonzero(~stays & (np.abs(growth[k]) <= uncertain)).tolist():
-            (old,), (new,) = history.at(k, [i]), history.at(k + 1, [i])
-            scale = history.denominator(k + 1) // history.denominator(k)
+            (old,), (new,) = exact.at(k, [i]), exact.at(k + 1, [i])
+            scale = exact.denominator(k + 1) // exact.denominator(k)
             change = dot(apply(A, new), new) - dot(apply(A, old), old) * scale**2
             moves = new != tuple(scale * x for x in old)
             growth[k, i] = TINY * ((change > 0) - (change < 0)) if moves else np.inf
@@ -201,16 +170,16 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     """
     Z, AZ, uncertain = _images(trajectory)
     smallest, witness = np.inf, None
-    for k, sets in enumerate(trajectory.token_sets[0].sets):
+    record = trajectory.records[0]
+    for k in range(trajectory.layers + 1):
+        sets = record.sets(k)
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
         ahead = (AZ[k, owner] * (Z[k, sets.members] - Z[k, owner])).sum(axis=1)
         ahead[owner == sets.members] = (
             np.inf
         )  # z_i itself lies on the boundary, whatever A is
         for p in np.flatnonzero(np.abs(ahead) <= uncertain):
-            here, there = trajectory.history.at(
-                k, [int(owner[p]), int(sets.members[p])]
-            )
+            here, there = record.exact.at(k, [int(owner[p]), int(sets.members[p])])
             Az = apply(trajectory.rule.metric.rows, here)
             product = dot(Az, there) - dot(Az, here)
             ahead[p] = TINY * ((product > 0) - (product < 0))
@@ -244,12 +213,12 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     """Measure how far each leader moves after it emerged, and test whether C_i = {i} at
     every later layer.
     """
-    Z, emerged = _unit_tokens(trajectory), trajectory.token_sets[0].emerged
+    Z, emerged = _unit_tokens(trajectory), trajectory.records[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):
         return report(False, "No token leads.")
     moved = [float(np.abs(Z[emerged[i] :, i] - Z[emerged[i], i]).max()) for i in found]
-    sets, _ = _rerun(trajectory)
+    sets = trajectory.records[0].independent_sets
     for i in found:
         lost = [
             k
@@ -282,7 +251,7 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that leaders are exposed, that S is on the boundary,
     and that weights are convex.
     """
-    found = limit_of(trajectory)
+    found = trajectory.limit()
     leads, A = len(found.leaders), trajectory.rule.metric.rows
     rows, _ = over_one_denominator(found.exact_points)  # leaders first
     exposed = _smallest_lead(rows[:leads], rows[:leads], A, strict=True)
@@ -366,7 +335,7 @@ def _smallest_lead(
 def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that follows one leader."""
     return _check_decided(
-        trajectory, Proof.THEOREM_1, "No token follows a single leader."
+        trajectory, Proof.ONE_LEADER, "No token follows a single leader."
     )
 
 
@@ -378,17 +347,11 @@ def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
 )
 def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare the limits with the tokens that Theorem 1 decides."""
-    found = limit_of(trajectory)
+    found = trajectory.limit()
     all_leaders = bool((found.clusters < len(found.leaders)).all())
-    run = Run(trajectory.rule, trajectory.token_sets[0].classes.rows)
-    run.choose()
-    while (
-        run.layer < (MAX_LAYERS if all_leaders else found.layer)
-        and not run.decided.all()
-    ):
-        run.advance()
-        run.choose()
-    left = int((run.proof != Proof.THEOREM_1).sum())
+    layers = MAX_LAYERS if all_leaders else found.layer
+    run = _run_without_closed_forms(found.record, layers)
+    left = int((run.proof != Proof.ONE_LEADER).sum())
     if all_leaders and left and run.layer == MAX_LAYERS:
         return report(
             None,
@@ -415,7 +378,7 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
 )
 def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie: an input whose limits are not all leaders must have one."""
-    found = limit_of(trajectory)
+    found = trajectory.limit()
     others = np.flatnonzero(found.clusters >= len(found.leaders))
     if not len(others):
         return report(
@@ -423,7 +386,7 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
             "Every limit is a leader here, as it is almost always.",
             margin=quick_radius(found),
         )
-    if any(len(sets.tied) for sets in trajectory.token_sets[0].sets):
+    if any(len(layer.sets.tied) for layer in trajectory.records[0].layers):
         return report_not_met(
             f"token {others[0]} ends between leaders, by a tie: one of the exceptional"
             " inputs"
@@ -451,7 +414,7 @@ def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
         "No token follows several leaders to which it would still attend at their"
         " centroid."
     )
-    return _check_decided(trajectory, Proof.THEOREM_4, none)
+    return _check_decided(trajectory, Proof.LEADERS, none)
 
 
 @causal_limit_statement(
@@ -462,7 +425,7 @@ def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
 )
 def c0(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that convex weights on the leaders reproduce it."""
-    found = limit_of(trajectory)
+    found = trajectory.limit()
     convex, residual = _convex_weights(found)
     points = f"{len(found.points)} limit points of {len(found.leaders)} leaders"
     reason = (
@@ -482,7 +445,7 @@ def c0(trajectory: HardmaxTrajectory) -> Verdict:
 )
 def c1(trajectory: HardmaxTrajectory) -> Verdict:
     """Test every later layer of each token that C1 decides."""
-    return _check_decided(trajectory, Proof.C1, "C1 decides no token.")
+    return _check_decided(trajectory, Proof.SEEN_LEADERS, "C1 decides no token.")
 
 
 @causal_limit_statement(
@@ -495,13 +458,13 @@ def c2(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie, or for two leaders with equal products: an input that C1 does not
     decide must have one.
     """
-    found = limit_of(trajectory)
+    found = trajectory.limit()
     if found.proofs.keys() == {"C1"}:
         reason = (
             f"C1 decides every token by layer {found.layer}, as it does almost always."
         )
         return report(True, reason, margin=quick_radius(found))
-    if any(len(sets.tied) for sets in trajectory.token_sets[0].sets):
+    if any(len(layer.sets.tied) for layer in trajectory.records[0].layers):
         return report_not_met("tokens are tied: one of the exceptional inputs")
     rows, _ = over_one_denominator(found.exact_points[: len(found.leaders)])
     A = trajectory.rule.metric.rows
@@ -519,17 +482,18 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
     """Compare the layers after a decision with sets that were found without using the
     theorem.
     """
-    searched, run = _rerun(trajectory)
-    rows = np.flatnonzero(run.proof == proof)
+    record = trajectory.records[0]
+    searched = trajectory.records[0].independent_sets
+    rows = np.flatnonzero(record.proof == proof)
     if not len(rows):
         return Verdict(Outcome.NOTHING, none)
-    for since in np.unique(run.settled[rows]).tolist():
-        some = rows[run.settled[rows] == since]
+    for since in np.unique(record.settled[rows]).tolist():
+        some = rows[record.settled[rows] == since]
         decided = searched[since].take(some)
         for k in range(since, trajectory.layers + 1):
             for sets in (
                 searched[k].take(some),
-                trajectory.token_sets[0].sets[k].take(some),
+                record.sets(k).take(some),
             ):  # searched, and recorded
                 if sets != decided:
                     changed = next(
@@ -548,7 +512,7 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
                     )
     # z_i^{k+1} - c = (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the
     # decision: the layer with that C_i
-    since = np.where(run.proof == proof, run.settled, trajectory.layers)
+    since = np.where(record.proof == proof, record.settled, trajectory.layers)
     (worst, where), allowed = (
         _largest_residual(trajectory, since),
         _rounding(trajectory),
@@ -561,26 +525,32 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
     return report(worst <= allowed, reason, margin=allowed - worst, witness=where)
 
 
-def _rerun(trajectory: HardmaxTrajectory) -> tuple[list[Sets], Run]:
-    """Run the input again, once for all checks, searching for every token at every
-    layer: no theorem finds the sets.
+def _run_without_closed_forms(record: Record, layers: int) -> Run:
+    """Return a run in which only single theorems decide tokens, until they have decided
+    all, or `layers`; layers that are known are not searched again.
     """
-    if trajectory not in _reruns:
-        classes = trajectory.token_sets[0].classes
-        run = Run(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
-        sets = [run.choose()]
-        for _ in range(trajectory.layers):
-            run.advance()
-            sets.append(run.choose())
-        _reruns[trajectory] = sets, run
-    return _reruns[trajectory]
+    closed_form = record.proof > Proof.SEEN_LEADERS
+    known = replace(
+        record,
+        settled=np.where(closed_form, -1, record.settled),
+        proof=np.where(closed_form, Proof.NONE, record.proof),
+        limits={},
+    )
+    tokens = record.classes.rows[record.classes.labels]
+    run = Run(record.rule, tokens, known=known)
+    run.choose()
+    while run.layer < layers and not run.decided.all():
+        run.advance()
+        run.choose()
+    return run
 
 
 def _rounding(trajectory: HardmaxTrajectory) -> float:
     """Bound the rounding error of a coordinate after one layer, relative to the largest
     one.
     """
-    members = max(int(sets.sizes.max()) for sets in trajectory.token_sets[0].sets)
+    layers = trajectory.records[0].layers
+    members = max(int(layer.sets.sizes.max(initial=1)) for layer in layers)
     eps, subnormal = find_rounding(trajectory)
     coarse = subnormal / _largest(trajectory)  # the grid of the dtype near zero
     return (16 + 4 * members) * eps + 4 * coarse
@@ -594,8 +564,8 @@ def _unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Return distinct tokens at every layer, divided by the largest coordinate: (layers
     + 1, m, d).
     """
-    token_set = trajectory.token_sets[0]
-    return trajectory.array[:, token_set.real[token_set.classes.first]].astype(
+    record = trajectory.records[0]
+    return trajectory.array[:, record.real[record.classes.first]].astype(
         np.float64
     ) / _largest(trajectory)
 
@@ -616,13 +586,13 @@ def _largest_residual(
     """Return the largest relative distance of a token, from layer `since` on, from (1 -
     b) z_i + b mean(C_i).
     """
-    Z, token_set = _unit_tokens(trajectory), trajectory.token_sets[0]
-    residuals = np.empty((trajectory.layers, len(token_set.classes)))
+    Z, record = _unit_tokens(trajectory), trajectory.records[0]
+    residuals = np.empty((trajectory.layers, len(record.classes)))
     for k in range(trajectory.layers):
         alpha = trajectory.rule.step(k)
         b = float(alpha / (1 + alpha))
-        expected = (1 - b) * Z[k] + b * token_set.sets[k].mean(
-            Z[k], token_set.classes.counts
+        expected = (1 - b) * Z[k] + b * record.sets(k).mean(
+            Z[k], record.classes.counts
         )  # (m, d)
         residuals[k] = np.where(
             k >= since, np.abs(Z[k + 1] - expected).max(axis=1), -1.0
@@ -634,8 +604,8 @@ def _largest_residual(
 
 
 def _token(trajectory: HardmaxTrajectory, i: int) -> int:
-    token_set = trajectory.token_sets[0]
-    return int(token_set.real[token_set.classes.first[i]])
+    record = trajectory.records[0]
+    return int(record.real[record.classes.first[i]])
 
 
 STATEMENTS = (

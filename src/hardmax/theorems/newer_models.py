@@ -15,7 +15,7 @@ from hardmax._types import FloatArray
 from hardmax.polytope import is_in_hull
 from hardmax.rules.frank_wolfe import OPEN_LOOP, FrankWolfe
 from hardmax.rules.sphere import Sphere
-from hardmax.search.sets import Classes
+from hardmax.sets import Classes
 from hardmax.sphere_clusters import renyi_centres
 from hardmax.theorems.self_attention import ERROR_PER_RTOL, find_rtol
 from hardmax.theorems.verdict import (

@@ -14,13 +14,13 @@ import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax._exact import format_down, format_up
+from hardmax._simulate import simulate
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import to_numpy
 from hardmax.flows.classify import Expectation, classify_rule
 from hardmax.flows.coordinates import find_growth
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.simulate import simulate
 from hardmax.theorems.verdict import (
     Outcome,
     Statement,

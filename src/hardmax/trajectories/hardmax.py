@@ -18,133 +18,19 @@ from hardmax._errors import InputError, ParameterIndexError
 from hardmax._exact import apply, as_floats
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax._validation import like
-from hardmax.exact.arithmetic import History
+from hardmax.layer import ExactPositions, Layer
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax, attention_over_tokens
-from hardmax.search.sets import Classes, Sets
+from hardmax.run import Proof, Record, Run
+from hardmax.sets import Classes, Sets
 from hardmax.trajectories import storage
-from hardmax.trajectories.base import LazySequence, Trajectory
+from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.limit import Limit, check_normalized, leaders_since
 from hardmax.trajectories.storage import Arrays, check_array, check_indices, require
 
 EXACT_BELOW = 1e-9  # relative gaps below this are computed from exact differences
 MAX_PRODUCTS = 1 << 22  # in memory at a time
-
-
-@dataclass(frozen=True, eq=False)
-class TokenSet:
-    """Argmax sets and leaders of one token set, by classes of equal tokens."""
-
-    classes: Classes
-    sets: tuple[Sets, ...]  # one for each saved layer
-    emerged: IntArray  # (m,) layer from which a class leads, or -1
-    settled: IntArray  # (m,) layer from which it is decided, or -1
-    real: IntArray  # (n - padding,) positions of the real tokens in the input
-
-    def to_tokens(self, values: IntArray, n: int) -> IntArray:
-        """Return one value per token from one value per class, -1 for padding."""
-        full = np.full(n, -1)
-        full[self.real] = values[self.classes.labels]
-        return full
-
-    def matrix(self, index: int, n: int) -> "scipy.sparse.csr_array":
-        """Return attention over tokens at one saved layer: (n, n), uniform on C_i."""
-        return attention_over_tokens(self.sets[index], self.classes, self.real, n)
-
-    def arrays(self) -> dict[str, AnyArray]:
-        arrays = {
-            name: getattr(self.classes, name) for name in ("rows", "labels", "first")
-        }
-        if arrays["rows"].dtype == object:
-            arrays["rows"] = arrays["rows"].astype(str)  # Fractions
-        arrays |= {name: getattr(self, name) for name in ("emerged", "settled", "real")}
-        arrays["sizes"] = np.stack([sets.sizes for sets in self.sets])
-        return arrays | {
-            "members": np.concatenate([sets.members for sets in self.sets])
-        }
-
-    @classmethod
-    def from_arrays(cls, file: Arrays, n: int, d: int, saved: IntArray) -> "TokenSet":
-        """Return the set of n tokens of dimension d of these arrays; as they are
-        indices, none is used unchecked.
-        """
-        rows, labels, sizes, members = (
-            file[name] for name in ("rows", "labels", "sizes", "members")
-        )
-        check_array(file, "rows", "fU", (None, d))
-        require(
-            len(rows) > 0 and (rows.dtype.kind == "U" or np.isfinite(rows).all()),
-            "`rows` must be finite tokens",
-        )
-        m = len(rows)
-        for name, length, least, most in (
-            ("real", len(labels), 0, n - 1),
-            ("labels", len(labels), 0, m - 1),
-            ("first", m, 0, len(labels) - 1),
-            ("emerged", m, -1, saved[-1]),
-            ("settled", m, -1, saved[-1]),
-            ("members", len(members), 0, m - 1),
-        ):
-            check_indices(file, name, (length,), least, most)
-        check_indices(file, "sizes", (len(saved), m), 1, m)
-        require((np.diff(file["real"]) > 0).all(), "`real` must increase")
-        require(
-            np.array_equal(labels[file["first"]], np.arange(m)),
-            "`first` must be a token of each class",
-        )
-        require(
-            sizes.sum() == len(members),
-            "`members` must be as many as the sum of `sizes`",
-        )
-        starts = np.cumsum(sizes)[
-            :-1
-        ]  # the first member of every set but the first: there the next may be smaller
-        require(
-            (np.delete(np.diff(members), starts - 1) > 0).all(),
-            "`members` of a set must increase",
-        )
-        if rows.dtype.kind == "U":
-            rows = np.vectorize(storage.to_fraction, otypes=[object])(rows)
-        classes = Classes(rows, labels, file["first"], np.bincount(labels))
-        parts = zip(
-            sizes, np.split(members, np.cumsum(sizes.sum(axis=1))[:-1]), strict=True
-        )
-        sets = tuple(
-            Sets(np.r_[0, np.cumsum(own)].astype(np.intp), part) for own, part in parts
-        )
-        return cls(classes, sets, file["emerged"], file["settled"], file["real"])
-
-
-@dataclass(frozen=True, eq=False)
-class TokenSets(LazySequence[TokenSet]):
-    """The token sets of a batch: those of one pass, as arrays over all tokens, and
-    those that were run alone.
-    """
-
-    tokens: AnyArray  # (batch, n, d)
-    real: BoolArray  # (batch, n)
-    follows: list[IntArray]  # (batch, n) for each saved layer
-    emerged: IntArray  # (batch, n) layer from which a token leads, or -1
-    settled: IntArray  # (batch, n) layer from which it is decided, or -1
-    causal: bool
-    _made: dict[int, TokenSet]
-
-    def __len__(self) -> int:
-        return len(self.real)
-
-    def _make(self, b: int) -> TokenSet:
-        real = np.flatnonzero(self.real[b])
-        tokens = self.tokens[b, real]
-        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
-        first = real[
-            classes.first
-        ]  # a token of each class, and in this pass the only one
-        label = np.empty(self.real.shape[1], np.intp)
-        label[real] = classes.labels
-        starts = np.arange(len(first) + 1)
-        sets = tuple(Sets(starts, label[follows[b, first]]) for follows in self.follows)
-        return TokenSet(
-            classes, sets, self.emerged[b, first], self.settled[b, first], real
-        )
+MAX_LAYERS = 1000  # of `limit`, as in `hardmax.limit`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,9 +44,9 @@ class HardmaxTrajectory(Trajectory):
 
     Attributes
     ----------
-    token_sets : sequence of TokenSet
-        Argmax sets and leaders of each token set, by classes of equal tokens; `sets`,
-        `attention` and `leaders` are computed from them.
+    records : sequence of Record
+        What the run has found about each token set, by classes of equal tokens; `sets`,
+        `attention` and `leaders` are computed from it.
 
     Examples
     --------
@@ -174,22 +60,17 @@ class HardmaxTrajectory(Trajectory):
     array([0])
     """
 
-    _format = "hardmax-trajectory-1"
+    _format = "hardmax-trajectory-2"
     rule: Hardmax
-    token_sets: Sequence[TokenSet]
+    records: Sequence[Record]
 
     def _item(self, b: int) -> Self:
         return replace(
             self,
             tokens=self.tokens[:, b],
-            token_sets=(self.token_sets[b],),
+            records=(self.records[b],),
             batched=False,
         )
-
-    @property
-    def keeps_exact_positions(self) -> bool:
-        """Whether `exact(k)` is available: every layer was kept."""
-        return len(self.saved) > self.layers
 
     @property
     def layers(self) -> int:
@@ -199,21 +80,28 @@ class HardmaxTrajectory(Trajectory):
     @property
     def mask(self) -> BoolArray:
         """True for real tokens, False for padding: (n,) or (batch, n)."""
-        if isinstance(self.token_sets, TokenSets):
-            return self.token_sets.real
-        return self._stack(
-            [np.isin(np.arange(self.n), own.real) for own in self.token_sets]
-        )
+        places = np.arange(self.n)
+        return self._stack([np.isin(places, record.real) for record in self.records])
 
     def _per_token(self, name: Literal["emerged", "settled"]) -> IntArray:
         """Return a value of each class for each token: (n,) or (batch, n), -1 for
         padding.
         """
-        if isinstance(self.token_sets, TokenSets):
-            return np.asarray(getattr(self.token_sets, name))
         return self._stack(
-            [own.to_tokens(getattr(own, name), self.n) for own in self.token_sets]
+            [self.spread(getattr(record, name), record) for record in self.records]
         )
+
+    def spread(self, values: IntArray, record: Record | None = None) -> IntArray:
+        """Return one value per token from one value per class, -1 for padding."""
+        record = record or self.records[0]
+        full = np.full(self.n, -1)
+        full[record.real] = values[record.classes.labels]
+        return full
+
+    def _matrix(self, record: Record, at: int) -> "scipy.sparse.csr_array":
+        """Return attention over tokens at one saved layer: (n, n), uniform on C_i."""
+        sets = record.sets(int(self.saved[at]))
+        return attention_over_tokens(sets, record.classes, record.real, self.n)
 
     def _stack(self, rows: list[AnyArray]) -> AnyArray:
         return np.stack(rows) if self.batched else rows[0]
@@ -231,12 +119,27 @@ class HardmaxTrajectory(Trajectory):
             raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 
-    def only_token_set(self, call: str) -> TokenSet:
-        """Return the token set; raise an error for a batch, with the `call` to use
-        instead.
+    def only_record(self, call: str) -> Record:
+        """Return the record of the token set; raise an error for a batch, with the
+        `call` to use instead.
         """
         self.refuse_batch(call)
-        return self.token_sets[0]
+        return self.records[0]
+
+    @cached_property
+    def _limit(self) -> Limit:
+        record = self.only_record("trajectory[b].limit()")
+        tokens = record.classes.rows[record.classes.labels]
+        run = Run(self.rule, tokens, known=record)
+        run.find_limits(MAX_LAYERS)
+        return Limit(run.records()[0], self.tokens)
+
+    def limit(self) -> Limit:
+        """Return the limit of the input as `hm.limit` does, from the layers that have
+        run; only later layers are searched.
+        """
+        check_normalized(self.rule)
+        return self._limit
 
     def attention(
         self, k: int = -1, *, sparse: bool = False
@@ -249,21 +152,17 @@ class HardmaxTrajectory(Trajectory):
         """
         at = self.index(k)
         if sparse:
-            return self.only_token_set(
-                "trajectory[b].attention(k, sparse=True)"
-            ).matrix(at, self.n)
-        return like(
-            self._stack([own.matrix(at, self.n).toarray() for own in self.token_sets]),
-            self.tokens,
-        )
+            record = self.only_record("trajectory[b].attention(k, sparse=True)")
+            return self._matrix(record, at)
+        dense = [self._matrix(record, at).toarray() for record in self.records]
+        return like(self._stack(dense), self.tokens)
 
     def sets(self, k: int = -1) -> list[IntArray]:
         """Return C_i at layer k for each token i of one token set: sorted indices, and
         none for padding.
         """
-        matrix = self.only_token_set("trajectory[b].sets(k)").matrix(
-            self.index(k), self.n
-        )
+        record = self.only_record("trajectory[b].sets(k)")
+        matrix = self._matrix(record, self.index(k))
         return [
             np.asarray(row, np.intp)
             for row in np.split(matrix.indices, matrix.indptr[1:-1])
@@ -275,11 +174,8 @@ class HardmaxTrajectory(Trajectory):
 
         Keys are tokens, and values are sorted indices.
         """
-        matrix = (
-            self.only_token_set("trajectory[b].followers(k)")
-            .matrix(self.index(k), self.n)
-            .tocsc()
-        )
+        record = self.only_record("trajectory[b].followers(k)")
+        matrix = self._matrix(record, self.index(k)).tocsc()
         columns = [
             np.asarray(rows, np.intp)
             for rows in np.split(matrix.indices, matrix.indptr[1:-1])
@@ -312,8 +208,8 @@ class HardmaxTrajectory(Trajectory):
         tokens; for a batch a list.
         """
         each = [
-            np.sort(own.real[own.classes.first[own.emerged >= 0]])
-            for own in self.token_sets
+            np.sort(record.real[record.classes.first[record.emerged >= 0]])
+            for record in self.records
         ]
         return each if self.batched else each[0]
 
@@ -327,27 +223,28 @@ class HardmaxTrajectory(Trajectory):
 
         The result has shape (n,), or (m,) for the m indices in `tokens`.
         """
-        own, at = self.only_token_set("trajectory[b].margins(k)"), self.index(k)
-        Z = self.array[at][own.real[own.classes.first]].astype(np.float64)  # (m, d)
+        record = self.only_record("trajectory[b].margins(k)")
+        at = self.index(k)
+        layer = int(self.saved[at])
+        sets = record.sets(layer)
+        first = record.real[record.classes.first]
+        Z = self.array[at][first].astype(np.float64)  # (m, d)
         wanted = np.arange(self.n) if tokens is None else np.asarray(tokens, np.intp)
-        labels = own.to_tokens(np.arange(len(own.classes)), self.n)[
-            wanted
-        ]  # class of each
+        classes = np.arange(len(record.classes))
+        labels = self.spread(classes)[wanted]  # class of each
         rows, places = np.unique(labels[labels >= 0], return_inverse=True)
         margins = np.full(len(wanted), np.nan)
         size, step = np.abs(Z).max() or 1.0, max(1, MAX_PRODUCTS // len(Z))
         if not np.isfinite(size):  # tokens left the range of floats
             return margins
         parts = [
-            _float_gaps(Z / size, own.sets[at], rows[p : p + step], self.rule)
+            _float_gaps(Z / size, sets, rows[p : p + step], self.rule)
             for p in range(0, len(rows), step)
         ]
         gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
-        close, layer = np.flatnonzero(gaps < EXACT_BELOW * size), int(self.saved[at])
-        if len(close) and self.keeps_exact_positions:
-            exact = _exact_gaps(
-                rows[close], own.sets[at], self.rule, layer, self.history
-            )
+        close = np.flatnonzero(gaps < EXACT_BELOW * size)
+        if len(close):
+            exact = _exact_gaps(rows[close], sets, self.rule, layer, record.exact)
             gaps[close] = self.rule.grow(exact, layer)
         margins[labels >= 0] = gaps[places]
         return margins
@@ -368,34 +265,15 @@ class HardmaxTrajectory(Trajectory):
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
-    @cached_property
-    def history(self) -> History:
-        """Exact positions of the classes at every layer, as they follow from the sets."""
-        own = self.only_token_set("trajectory[b].exact(k)")
-        if not self.keeps_exact_positions:
-            raise InputError(
-                'Exact positions need every set: simulate with `save="all"`. '
-                f"Got {len(self.saved)} of {self.layers + 1} layers."
-            )
-        history = History(own.classes.rows, own.classes.counts, self.rule.step)
-        for sets in own.sets[:-1]:
-            history.record(sets)
-        return history
-
     def exact(self, k: int = -1) -> AnyArray:
         """Return the tokens of one token set at layer k as an (n, d) array of
         Fractions, without any rounding.
-
-        An `InputError` if not every layer was kept.
         """
-        own, layer = (
-            self.only_token_set("trajectory[b].exact(k)"),
-            int(self.saved[self.index(k)]),
-        )
+        record = self.only_record("trajectory[b].exact(k)")
+        layer = int(self.saved[self.index(k)])
         exact = np.full(self.array.shape[-2:], None, object)
-        exact[own.real] = (self.history.fractions(layer) * self.rule.growth(layer))[
-            own.classes.labels
-        ]
+        rows = record.exact.fractions(layer) * self.rule.growth(layer)
+        exact[record.real] = rows[record.classes.labels]
         return exact
 
     @cached_property
@@ -424,9 +302,7 @@ class HardmaxTrajectory(Trajectory):
 
     def _data(self) -> dict[str, Any]:
         if self.batched:
-            return {
-                "token_sets": [self[b]._data() for b in range(len(self.token_sets))]
-            }
+            return {"token_sets": [self[b]._data() for b in range(len(self.records))]}
         data = {
             name: getattr(self, name)
             for name in ("status", "leaders", "emerged", "decided")
@@ -437,14 +313,17 @@ class HardmaxTrajectory(Trajectory):
         }
 
     def _arrays(self) -> dict[str, AnyArray]:
-        arrays = {"token_sets": np.array(len(self.token_sets))}
-        for b, own in enumerate(self.token_sets):
-            arrays |= {f"{b}/{name}": array for name, array in own.arrays().items()}
+        arrays = {"token_sets": np.array(len(self.records))}
+        for b, record in enumerate(self.records):
+            for name, array in _record_to_arrays(record).items():
+                arrays[f"{b}/{name}"] = array
         return arrays
 
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
-        tokens, saved, batched = file["tokens"], file["saved"], bool(file["batched"])
+        tokens = file["tokens"]
+        saved = file["saved"]
+        batched = bool(file["batched"])
         number = tokens.shape[1] if batched else 1
         check_indices(file, "token_sets", (), number, number)
         every = np.array_equal(saved, np.arange(len(saved)))
@@ -456,20 +335,112 @@ class HardmaxTrajectory(Trajectory):
             b, _, rest = name.partition("/")
             if rest:
                 parts[int(b)][rest] = array
-        found = tuple(
-            TokenSet.from_arrays(part, tokens.shape[-2], tokens.shape[-1], saved)
+        n, d = tokens.shape[-2:]
+        records = [
+            _record_from_arrays(part, rule, n, d, int(saved[-1]), stats)
             for part in parts
-        )
-        return cls(tokens, rule, saved, batched, stats, found)
+        ]
+        return cls(tokens, rule, saved, batched, stats, tuple(records))
 
 
-def leaders_since(emerged: IntArray) -> str:
-    """State how many leaders there are, and since which layer."""
-    if len(emerged) < 2:
-        return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
-    last = emerged.max()
-    return f"{len(emerged)} leaders" + (
-        f"; the last one appeared at layer {last}." if last else ", all since layer 0."
+CLASS_ARRAYS = ("rows", "labels", "first")
+STATE_ARRAYS = ("emerged", "settled", "proof", "real")
+
+
+def _record_to_arrays(record: Record) -> dict[str, AnyArray]:
+    """Return the arrays of a file: searched rows, sizes and members of all layers, one
+    after another.
+    """
+    arrays = {name: getattr(record.classes, name) for name in CLASS_ARRAYS}
+    if arrays["rows"].dtype == object:
+        arrays["rows"] = arrays["rows"].astype(str)  # Fractions
+    arrays |= {name: getattr(record, name) for name in STATE_ARRAYS}
+    layers = record.layers
+    arrays["searched"] = np.array([len(layer.rows) for layer in layers])
+    arrays["searched_rows"] = np.concatenate([layer.rows for layer in layers])
+    arrays["sizes"] = np.concatenate([layer.sets.sizes for layer in layers])
+    arrays["members"] = np.concatenate([layer.sets.members for layer in layers])
+    return arrays
+
+
+def _record_from_arrays(
+    file: Arrays, rule: Hardmax, n: int, d: int, end: int, stats: dict[str, Any]
+) -> Record:
+    """Return the record of n tokens of dimension d of these arrays; as they are
+    indices, none is used unchecked.
+    """
+    rows = file["rows"]
+    labels = file["labels"]
+    sizes = file["sizes"]
+    members = file["members"]
+    searched = file["searched"]
+    check_array(file, "rows", "fU", (None, d))
+    is_finite = rows.dtype.kind == "U" or np.isfinite(rows).all()
+    require(len(rows) > 0 and is_finite, "`rows` must be finite tokens")
+    m = len(rows)
+    total = len(file["searched_rows"])
+    check_indices(file, "real", (len(labels),), 0, n - 1)
+    check_indices(file, "labels", (len(labels),), 0, m - 1)
+    check_indices(file, "first", (m,), 0, len(labels) - 1)
+    check_indices(file, "emerged", (m,), -1, end)
+    check_indices(file, "settled", (m,), -1, end)
+    check_indices(file, "proof", (m,), 0, Proof.SEEN_LEADERS)
+    check_indices(file, "members", (len(members),), 0, m - 1)
+    check_indices(file, "searched", (end + 1,), 0, m)
+    check_indices(file, "searched_rows", (total,), 0, m - 1)
+    check_indices(file, "sizes", (total,), 1, m)
+    require((np.diff(file["real"]) > 0).all(), "`real` must increase")
+    first_of_each = np.array_equal(labels[file["first"]], np.arange(m))
+    require(first_of_each, "`first` must be a token of each class")
+    require(searched.sum() == total, "`searched` must count `searched_rows`")
+    require(sizes.sum() == len(members), "`members` must be as many as `sizes` states")
+    # The first member of every set but the first: there the next may be smaller.
+    begins = np.cumsum(sizes)[:-1]
+    increases = (np.delete(np.diff(members), begins - 1) > 0).all()
+    require(increases, "`members` of a set must increase")
+    decided = file["settled"] >= 0
+    agrees = np.array_equal(decided, file["proof"] > Proof.NONE)
+    require(agrees, "`proof` must be that of the classes with `settled`")
+
+    layers = []
+    last = np.zeros(m, np.intp)
+    settled = np.where(decided, file["settled"], end)
+    row_ends = np.cumsum(searched)
+    starts = np.r_[0, np.cumsum(sizes)].astype(np.intp)
+    for k, row_end in enumerate(row_ends.tolist()):
+        part = slice(row_end - int(searched[k]), row_end)
+        own = np.asarray(file["searched_rows"][part], np.intp)
+        right = np.array_equal(own, np.flatnonzero(settled >= k))
+        require(right, "`searched_rows` must be the classes that are not decided")
+        last[own] = k
+        inner = starts[part.start : part.stop + 1]
+        chosen = np.asarray(members[inner[0] : inner[-1]], np.intp)
+        layers.append(Layer(own, Sets(inner - inner[0], chosen)))
+    if rows.dtype.kind == "U":
+        rows = np.vectorize(storage.to_fraction, otypes=[object])(rows)
+    classes = Classes(
+        rows,
+        labels,
+        file["first"],
+        np.bincount(labels),
+        np.array([len(labels)]),
+        np.array([0, m]),
+    )
+    return Record(
+        rule,
+        classes,
+        layers,
+        last,
+        file["emerged"],
+        file["settled"],
+        file["proof"],
+        {},
+        end,
+        np.array([total]),
+        None,
+        None,
+        file["real"],
+        stats,
     )
 
 
@@ -487,12 +458,13 @@ def _float_gaps(
 
 
 def _exact_gaps(
-    rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History
+    rows: IntArray, sets: Sets, rule: Hardmax, layer: int, exact: ExactPositions
 ) -> FloatArray:
     """Return ⟨A z_i, z_C - z_j⟩ / |A z_i| with exact differences rounded last; rows
     with one target share them.
     """
-    positions, D = history.at(layer, range(len(sets))), history.denominator(layer)
+    positions = exact.at(layer, range(len(sets)))
+    D = exact.denominator(layer)
     gaps = np.empty(len(rows))
     for target in np.unique(sets.targets[rows]):
         differences = [tuple(map(sub, positions[target], x)) for x in positions]

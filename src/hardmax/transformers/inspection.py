@@ -17,10 +17,10 @@ from scipy.special import entr
 from hardmax._arrays import unit_rows
 from hardmax._display import count
 from hardmax._errors import ParameterError
+from hardmax._simulate import simulate
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax._validation import check_range
 from hardmax.rules.hardmax import Hardmax
-from hardmax.simulate import simulate
 from hardmax.trajectories.storage import to_json
 from hardmax.transformers.loading import check_finite, load, tokenize
 from hardmax.transformers.weights import Heads, read_heads

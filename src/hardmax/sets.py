@@ -227,12 +227,17 @@ def _starts(sizes: IntArray | list[int]) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The distinct tokens of a token set, and the class of each token."""
+    """The distinct tokens of one token set or of a batch, and the class of each token.
 
-    rows: AnyArray  # (m, d) distinct tokens, sorted
+    Tokens and classes of a batch are numbered through, one token set after another.
+    """
+
+    rows: AnyArray  # (m, d) distinct tokens, sorted within each token set
     labels: IntArray  # (n,) class of every token
     first: IntArray  # (m,) lowest token index in each class
     counts: IntArray  # (m,) number of equal tokens
+    sizes: IntArray  # (batch,) number of tokens of each token set
+    offsets: IntArray  # (batch + 1,) where the classes of each token set begin
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -242,37 +247,78 @@ class Classes:
         """True when no two tokens are equal."""
         return len(self.labels) == len(self.rows)
 
+    @cached_property
+    def owners(self) -> IntArray:
+        """The token set of each class, (m,)."""
+        return np.repeat(np.arange(len(self.sizes)), np.diff(self.offsets))
+
     @classmethod
-    def singly(cls, tokens: AnyArray) -> "Classes":
+    def singly(cls, tokens: AnyArray, sizes: IntArray | None = None) -> "Classes":
         """Return one class per token, in the order given: for rules that depend on
         positions.
         """
         each = np.arange(len(tokens))
-        return cls(tokens, each, each, np.ones_like(each))
+        sizes = np.array([len(tokens)]) if sizes is None else sizes
+        return cls(tokens, each, each, np.ones_like(each), sizes, _starts(sizes))
 
     @classmethod
-    def of(cls, tokens: AnyArray) -> "Classes":
-        """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal."""
+    def of(cls, tokens: AnyArray, sizes: IntArray | None = None) -> "Classes":
+        """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal.
+
+        `sizes` has the number of tokens of each token set of a batch; only tokens of
+        the same token set are grouped.
+        """
+        sizes = np.array([len(tokens)]) if sizes is None else sizes
         if tokens.dtype != object:
             tokens = tokens + 0.0  # turns -0.0 into 0.0
-        order = _lexicographic(
-            tokens
-        )  # (n,) stable, so the first of a run has the lowest index
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        # The order is stable, so the first of a run of equal tokens has the lowest
+        # index.
+        order = _lexicographic(tokens, owners)  # (n,)
         ranked = tokens[order]
-        starts = np.r_[True, (ranked[1:] != ranked[:-1]).any(axis=1)]  # (n,)
+        differs = (ranked[1:] != ranked[:-1]).any(axis=1)
+        differs |= owners[1:] != owners[:-1]  # as sorted: the order keeps token sets
+        begins = np.r_[True, differs]  # (n,)
         labels = np.empty(len(tokens), np.intp)
-        labels[order] = np.cumsum(starts) - 1
-        return cls(ranked[starts], labels, order[starts], np.bincount(labels))
+        labels[order] = np.cumsum(begins) - 1
+        classes_of_each = np.bincount(owners[begins], minlength=len(sizes))
+        return cls(
+            ranked[begins],
+            labels,
+            order[begins],
+            np.bincount(labels),
+            sizes,
+            _starts(classes_of_each),
+        )
+
+    def part(self, b: int) -> "Classes":
+        """Return the classes of one token set."""
+        if len(self.sizes) == 1:
+            return self
+        rows = slice(self.offsets[b], self.offsets[b + 1])
+        begin = int(self.sizes[:b].sum())
+        tokens = slice(begin, begin + int(self.sizes[b]))
+        return Classes(
+            self.rows[rows],
+            self.labels[tokens] - rows.start,
+            self.first[rows] - begin,
+            self.counts[rows],
+            self.sizes[b : b + 1],
+            np.array([0, rows.stop - rows.start]),
+        )
 
 
-def _lexicographic(tokens: AnyArray) -> IntArray:
-    """Return the lexicographic order of the rows; other coordinates matter where the
-    first are equal.
+def _lexicographic(tokens: AnyArray, owners: IntArray) -> IntArray:
+    """Return the lexicographic order of the rows of each token set; other coordinates
+    matter where the first are equal.
     """
-    order = np.argsort(tokens[:, 0], kind="stable")
-    first = tokens[order, 0]
-    equal = first[1:] == first[:-1]
+    one_set = len(owners) == 0 or owners[-1] == 0
+    first = tokens[:, 0]
+    order = np.argsort(first, kind="stable") if one_set else np.lexsort((first, owners))
+    first = first[order]
+    equal = (first[1:] == first[:-1]) & (owners[1:] == owners[:-1])
     places = np.flatnonzero(np.r_[False, equal] | np.r_[equal, False])
     rows = order[places]
-    order[places] = rows[np.lexsort(tokens[rows].T[::-1])]
+    keys = [*tokens[rows].T[::-1], owners[rows]]
+    order[places] = rows[np.lexsort(keys)]
     return order

@@ -2,7 +2,7 @@
 kind of rule.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -14,10 +14,8 @@ from hardmax import _validation
 from hardmax._arrays import as_mask, join, needs_gradient, stack, where
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._exact import to_fractions
-from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
+from hardmax._types import AnyArray, Array, BoolArray, Progress
 from hardmax._validation import is_tensor, like
-from hardmax.exact.batch import Batch, can_share_pass
-from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
 from hardmax.flows.adaptive import integrate_adaptive
 from hardmax.flows.coordinates import choose_coordinates, depends_on_gradients
@@ -29,10 +27,10 @@ from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.frank_wolfe import FrankWolfe
 from hardmax.rules.hardmax import Hardmax
+from hardmax.run import Record, merge_stats, start_runs
 from hardmax.search.dispatch import check_kernel, share_search
-from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet, TokenSets
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 Save: TypeAlias = Literal["all", "last"]
@@ -423,84 +421,51 @@ def _run(job: _Job) -> Trajectory:
     )
 
 
-@np.errstate(
-    over="ignore", invalid="ignore"
-)  # numbers beyond the dtype become infinite
+# Numbers beyond the dtype become infinite.
+@np.errstate(over="ignore", invalid="ignore")
 def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
-    """Run all token sets in one pass where possible, and every other one by itself;
-    exact sets in both.
-    """
-    batch, real = (
-        job.array.reshape(-1, *job.array.shape[-2:]),
-        np.atleast_2d(job.real),
-    )  # (batch, n, d), (batch, n)
-    layers, kept = (
-        int(job.saved[-1]),
-        np.empty((len(job.saved), *batch.shape), job.start.dtype),
-    )
+    """Run all token sets at once where possible, else one by one; exact sets in both."""
+    batch = job.array.reshape(-1, *job.array.shape[-2:])  # (batch, n, d)
+    real = np.atleast_2d(job.real)  # (batch, n)
+    layers = int(job.saved[-1])
+    kept = np.empty((len(job.saved), *batch.shape), job.start.dtype)
     kept[:] = batch  # padding stays as given; so does layer 0
-    left, each, shared, total = (
-        np.arange(len(batch)),
-        list[dict[str, Any]](),
-        None,
-        len(batch) * (layers + 1),
-    )
-    if len(batch) > 1 and can_share_pass(rule, batch, job.kernel):
-        shared, follows = Batch(rule, batch, real, job.kernel), list[IntArray]()
-        for k in _choose_layers(shared, layers):
-            if not shared.in_pass.any():
-                break
-            if k in job.saved:
-                if k > 0:
-                    moved, where_real = (
-                        rule.grow(shared.tokens, k),
-                        real.all() or real[..., None],
-                    )
-                    np.copyto(kept[len(follows)], moved, "same_kind", where_real)
-                follows.append(shared.follows)
-            job.progress(int(shared.in_pass.sum()) * (k + 1), total)
-        left = np.flatnonzero(~shared.in_pass)
-        each = [shared.stats] if len(left) < len(batch) else []
-    alone, in_pass = dict[int, TokenSet](), len(batch) - len(left)
-    tick = job.ticker(total, in_pass * (layers + 1))
-    for b in left.tolist():
-        run, ids, sets = (
-            Run(rule, batch[b, real[b]], kernel=job.kernel),
-            np.flatnonzero(real[b]),
-            list[Sets](),
+    total = len(batch) * (layers + 1)
+    done = 0
+    records: Sequence[Record] = ()
+    stats = list[dict[str, Any]]()
+    in_one_run = 0
+    for ids, run in start_runs(rule, batch, real, job.kernel):
+        for k in range(layers + 1):
+            run.choose()
+            if k in job.saved and k > 0:
+                moved = rule.grow(run.tokens, k)[run.classes.labels]
+                positions = kept[len(job.saved) - 1 - layers + k]
+                positions[ids] = _fill(positions[ids], run.real, moved)
+            done += len(ids)
+            job.progress(done, total)
+            if k < layers:
+                run.advance()
+        records = (
+            run.records() if len(ids) == len(batch) else [*records, *run.records()]
         )
-        for k in _choose_layers(run, layers):
-            if k in job.saved:
-                if k > 0:
-                    kept[len(sets), b, ids] = rule.grow(run.tokens, k)[
-                        run.classes.labels
-                    ]
-                sets.append(run.sets)
-            tick()
-        alone[b] = TokenSet(run.classes, tuple(sets), run.emerged, run.settled, ids)
-        if shared is not None:
-            shared.emerged[b, ids] = run.emerged[run.classes.labels]
-            shared.settled[b, ids] = run.settled[run.classes.labels]
-        each.append(run.stats)
-    stats = (merge_stats(each, in_pass) if job.batched else each[0]) | {
-        "dtype": str(kept.dtype)
-    }
-    token_sets: Sequence[TokenSet] = tuple(alone.values())
-    if shared is not None:
-        token_sets = TokenSets(
-            batch, real, follows, shared.emerged, shared.settled, rule.causal, alone
-        )
+        stats.append(run.stats)
+        in_one_run += len(ids) if len(ids) > 1 else 0
+    about = merge_stats(stats, in_one_run) if job.batched else stats[0]
     return HardmaxTrajectory(
-        job.as_given(kept), rule, job.saved, job.batched, stats, token_sets
+        job.as_given(kept),
+        rule,
+        job.saved,
+        job.batched,
+        about | {"dtype": str(kept.dtype)},
+        records,
     )
 
 
-def _choose_layers(run: Run | Batch, layers: int) -> Iterator[int]:
-    for k in range(layers + 1):
-        run.choose()
-        yield k
-        if k < layers:
-            run.advance()
+def _fill(array: AnyArray, real: BoolArray, moved: AnyArray) -> AnyArray:
+    """Return an array (batch, n, d) with the real tokens replaced."""
+    array[real] = moved
+    return array
 
 
 @np.errstate(over="ignore", under="ignore")

@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 from hardmax._exact import apply, combine, dot
 from hardmax._types import IntArray, Row
-from hardmax.search.sets import Sets
+from hardmax.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
 
