@@ -191,7 +191,7 @@ def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -
         "certified": True,
         "layer": 0,
         "leaders": np.arange(3),
-        "tokens": points,
+        "clusters": np.arange(4),
         "points": points,
     }
     limit = SimpleNamespace(**found, exact_points=exact, sparse_weights=weights)

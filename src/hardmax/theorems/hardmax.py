@@ -275,20 +275,16 @@ def _convex_weights(found: Limit) -> tuple[bool, float]:
     """Return whether weights are convex and reproduce the limits, and by how much they
     miss them, relatively.
     """
-    weights, size = found.sparse_weights, float(np.abs(found.tokens).max()) or 1.0
-    residual = float(
-        np.abs(
-            weights @ (found.points[: len(found.leaders)] / size) - found.tokens / size
-        ).max()
-    )
-    allowed = (
-        CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size
-    )  # subnormals are a coarse grid
+    weights = found.sparse_weights
+    limits = found.points[found.clusters]
+    size = float(np.abs(limits).max()) or 1.0
+    leaders = found.points[: len(found.leaders)]
+    residual = float(np.abs(weights @ (leaders / size) - limits / size).max())
+    # Subnormals are a coarse grid.
+    allowed = CLOSE_TOL + 4 * float(np.finfo(np.float64).smallest_subnormal) / size
     sums = np.abs(weights.sum(axis=1) - 1).max()
-    return (
-        bool(weights.data.min() >= 0 and sums < CLOSE_TOL and residual < allowed),
-        residual,
-    )
+    is_convex = weights.data.min() >= 0 and sums < CLOSE_TOL
+    return bool(is_convex and residual < allowed), residual
 
 
 def _smallest_lead(
