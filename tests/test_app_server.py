@@ -359,7 +359,7 @@ REFUSED = {
     ),
     "division by zero": (
         lambda: {
-            "format": "hardmax-trajectory-1",
+            "format": "hardmax-trajectory-2",
             "rule": {"rule": "Hardmax", "normalize": True, "alpha": "1/0"},
         },
         "rule",

@@ -126,9 +126,9 @@ def test_truncated_file(share, saved):
 FOREIGN = {
     "other archive": lambda path: np.savez(path, tokens=np.eye(2)),
     "newer format": lambda path: np.savez(path, format="hardmax-trajectory-99"),
-    "no rule": lambda path: np.savez(path, format="hardmax-trajectory-1"),
+    "no rule": lambda path: np.savez(path, format="hardmax-trajectory-2"),
     "pickle": lambda path: np.savez(
-        path, format=np.array(["hardmax-trajectory-1", None], object)
+        path, format=np.array(["hardmax-trajectory-2", None], object)
     ),
     "text": lambda path: path.write_text("x,y\n1,2\n"),
     "folder": lambda path: path.mkdir(),

@@ -25,7 +25,7 @@ from hardmax.trajectories.storage import FRACTION
 
 RULES = ("hardmax", "softmax", "frank-wolfe", "self-attention", "sphere")
 FLOWS = ("self-attention", "sphere")  # rules in continuous time
-DOCUMENTS = ("hardmax-trajectory-1", "hardmax-smooth-1", "hardmax-limit-1")
+DOCUMENTS = ("hardmax-trajectory-2", "hardmax-smooth-1", "hardmax-limit-1")
 UNMASKED = ("frank-wolfe",)  # rules without a causal mask
 OVERLAYS = {  # with their labels
     "trails": "Trails",
