@@ -267,7 +267,7 @@ def test_gap_in_closed_form_is_the_product_of_the_moving_tokens(seed):
         [tuple(map(int, row)) for row in rng.integers(-5, 6, size=(4, 3))]
         for _ in range(2)
     )
-    constant, first, second = certificates._gap(As, Aa, S, q)
+    constant, first, second = certificates._find_gap(As, Aa, S, q)
     rho = Fraction(2, 3)
     for m in range(8):
         left = [
@@ -348,7 +348,7 @@ def test_standing_is_a_fixed_point():
     ]
     still = [i for i in frozen.moving if frozen.mean(i, means) == means[i]]
     assert still == [6, 8]  # at this layer alone
-    assert certificates._standing(frozen, means) == set()
+    assert certificates._find_standing(frozen) == set()
 
 
 LATTICE = [

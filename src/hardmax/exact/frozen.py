@@ -25,7 +25,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, comb, lcm
 from operator import sub
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hardmax._exact import apply, combine, dot
 from hardmax._types import IntArray, Row
@@ -48,13 +48,14 @@ class Frozen:
     moving: list[int]  # classes that Theorems 1 and 4, and C1, leave open
     alpha: Fraction
     A: list[Row] | None
-    seen: dict[int, set[int]] | None = (
-        None  # classes that each moving one sees; None is all
-    )
+    # classes that each moving one sees; None is all
+    seen: dict[int, set[int]] | None = None
 
     def mean(self, i: int, rows: list[Point]) -> Point:
+        """Return the mean of the rows of C_i, with multiplicities."""
         members, weights, total = self.sets.shares(i, self.counts)
-        return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
+        sums = combine(weights, [rows[j] for j in members])  # type: ignore[misc]
+        return tuple(x / total for x in sums)  # type: ignore[misc]
 
     @cached_property
     def points(self) -> list[Point]:
@@ -69,7 +70,22 @@ class Frozen:
         """Moving classes that T does not cover, each after all that it follows; and
         those that follow a cycle, for which there is no closed form.
         """
-        return _chain(self, _standing(self, self.centroids))
+        left = set(self.moving) - _find_standing(self)
+        order: list[int] = []
+        while True:
+            ready = [i for i in sorted(left) if left.isdisjoint(self.sets[i].tolist())]
+            if not ready:
+                return order, left
+            order += ready
+            left -= set(ready)
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """Integers s_i and a_{i,r} of every class, over one denominator."""
+
+    limits: list[Row]  # s_i
+    levels: list[list[Row]]  # a_{i,r}, by r and i
 
 
 def certify(
@@ -81,117 +97,136 @@ def certify(
     those `blocked` are not tried. Without a mask all moving classes are proved or none.
     """
     undecided = frozen.moving if undecided is None else undecided
-    points = frozen.points
-    limits = frozen.centroids.copy()  # right for decided classes, and under T
+    is_masked = frozen.seen is not None
     order, cyclic = frozen.chain
-    if cyclic and frozen.seen is None:
+    if cyclic and not is_masked:
         return {}
-    for i in order:
-        limits[i] = frozen.mean(i, limits)
-    failed = cyclic | blocked
-    lists = [limits, *_levels(frozen, points, limits, order)]
-    D = lcm(*{x.denominator for rows in lists for row in rows for x in row})
-    s, *a = [[tuple(int(x * D) for x in row) for row in rows] for rows in lists]
-    proved, chain = dict[int, tuple[bool, Point]](), set(order)
+    limits = _find_limits(frozen, order)
+    form = _find_closed_form(frozen, limits, order)
+    every = range(len(limits))
+    unproved = cyclic | blocked
+    followers = set(order)
+    proved: dict[int, tuple[bool, Point]] = {}
     for i in undecided:
-        keys = range(len(points)) if frozen.seen is None else frozen.seen[i]
-        if failed.isdisjoint(keys) and _keeps_its_set(frozen, s, a, i, keys):
-            proved[i] = bool(order) if frozen.seen is None else i in chain, limits[i]
-        elif frozen.seen is None:
-            return {}
+        keys = every if frozen.seen is None else frozen.seen[i]
+        if unproved.isdisjoint(keys) and _keeps_its_set(frozen, form, i, keys):
+            is_chain = i in followers if is_masked else bool(followers)
+            proved[i] = is_chain, limits[i]
+        elif is_masked:
+            unproved.add(i)
         else:
-            failed.add(i)
+            return {}
     return proved
 
 
-def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
+def _find_standing(frozen: Frozen) -> set[int]:
     """Return moving classes whose centroid stands still: the mean of c_j over C_i is
     c_i, also for members.
     """
-    open_rows = set(frozen.moving)
-    standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
-    while unsure := {
-        i
-        for i in standing
-        if not (set(frozen.sets[i].tolist()) & open_rows) <= standing
-    }:
-        standing -= unsure
-    return standing
-
-
-def _chain(frozen: Frozen, standing: set[int]) -> tuple[list[int], set[int]]:
-    """Return the other moving classes, each after all that it follows; and those that
-    follow a cycle.
-    """
-    left, order = set(frozen.moving) - standing, list[int]()
-    while ready := [
-        i for i in sorted(left) if left.isdisjoint(frozen.sets[i].tolist())
-    ]:
-        order += ready
-        left -= set(ready)
-    return order, left
-
-
-def _levels(
-    frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]
-) -> list[list[Point]]:
-    """a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all are 0;
-    beyond r = 0 only along chains.
-    """
-    levels = [[tuple(map(sub, z, s)) for z, s in zip(points, limits, strict=True)]]
-    zero = tuple(Fraction(0) for _ in points[0])
+    open_classes = set(frozen.moving)
+    centroids = frozen.centroids
+    standing = {i for i in open_classes if frozen.mean(i, centroids) == centroids[i]}
     while True:
-        following = [zero] * len(points)
+        unsure = {
+            i
+            for i in standing
+            if not open_classes & set(frozen.sets[i].tolist()) <= standing
+        }
+        if not unsure:
+            return standing
+        standing -= unsure
+
+
+def _find_limits(frozen: Frozen, order: list[int]) -> list[Point]:
+    """Return s_i: the centroid for decided classes and under T, along chains the mean
+    of the limits of the members.
+    """
+    limits = frozen.centroids.copy()
+    for i in order:
+        limits[i] = frozen.mean(i, limits)
+    return limits
+
+
+def _find_closed_form(
+    frozen: Frozen, limits: list[Point], order: list[int]
+) -> ClosedForm:
+    """Return a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all
+    are 0; beyond r = 0 only along chains.
+    """
+    pairs = zip(frozen.points, limits, strict=True)
+    levels = [[tuple(map(sub, z, s)) for z, s in pairs]]
+    zero = tuple(Fraction(0) for _ in limits[0])
+    while True:
+        level = [zero] * len(limits)
         for i in order:
-            following[i] = tuple(frozen.alpha * x for x in frozen.mean(i, levels[-1]))
-        if not any(map(any, following)):
-            return levels
-        levels.append(following)
+            mean = frozen.mean(i, levels[-1])
+            level[i] = tuple(frozen.alpha * x for x in mean)
+        if not any(any(row) for row in level):
+            break
+        levels.append(level)
+    tables = [limits, *levels]
+    D = lcm(*{x.denominator for table in tables for row in table for x in row})
+    first, *others = [
+        [tuple(int(x * D) for x in row) for row in table] for table in tables
+    ]
+    return ClosedForm(first, others)
 
 
 def _keeps_its_set(
-    frozen: Frozen, s: list[Row], a: list[list[Row]], i: int, keys: Iterable[int]
+    frozen: Frozen, form: ClosedForm, i: int, keys: Iterable[int]
 ) -> bool:
     """Return whether members of C_i stay equal and all other keys stay strictly below,
     at every later layer.
     """
     rho = 1 / (1 + frozen.alpha)
-    members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
-    As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
+    members = set(frozen.sets[i].tolist())
+    member = int(frozen.sets[i][0])
+    query = apply(frozen.A, form.limits[i])
+    queries = [apply(frozen.A, level[i]) for level in form.levels]
     for j in keys:
-        gap = _gap(
-            As,
-            Aa,
-            tuple(map(sub, s[level], s[j])),
-            [tuple(map(sub, row[level], row[j])) for row in a],
-        )
-        if (
-            any([gap[0], *gap[1], *gap[2]])
-            if j in members
-            else not _stays_positive(gap, rho)
-        ):
+        difference = tuple(map(sub, form.limits[member], form.limits[j]))
+        differences = [tuple(map(sub, row[member], row[j])) for row in form.levels]
+        gap = _find_gap(query, queries, difference, differences)
+        if j in members:
+            if not gap.vanishes:
+                return False
+        elif not _stays_positive(gap, rho):
             return False
     return True
 
 
-Gap: TypeAlias = tuple[int, list[int], list[int]]
+class Gap(NamedTuple):
+    """F0 + rho^m F1(m) + rho^{2m} F2(m), with polynomials in the basis C(m, r)."""
+
+    constant: int
+    first: list[int]
+    second: list[int]
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether all coefficients are 0."""
+        return not any([self.constant, *self.first, *self.second])
 
 
-def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
-    """<A z_i(m), z_l(m) - z_j(m)> = F0 + rho^m F1(m) + rho^{2m} F2(m), polynomials in
-    the basis C(m, r).
-    """
-    first = [dot(As, row) + dot(Ai, S) for row, Ai in zip(q, Aa, strict=True)]
-    second = [0] * (2 * len(q) - 1)
-    for u, Ai in enumerate(Aa):
-        for v, row in enumerate(q):
-            product = dot(Ai, row)
-            if product:
-                for r in range(
-                    max(u, v), u + v + 1
-                ):  # C(m,u) C(m,v) = sum_r C(r,u) C(u,r-v) C(m,r)
-                    second[r] += product * comb(r, u) * comb(u, r - v)
-    return dot(As, S), first, second
+def _find_gap(
+    query: Row, queries: list[Row], difference: Row, differences: list[Row]
+) -> Gap:
+    """Return <A z_i(m), z_l(m) - z_j(m)> of the closed forms of A z_i and z_l - z_j."""
+    levels = len(queries)
+    first = [
+        dot(query, row) + dot(image, difference)
+        for image, row in zip(queries, differences, strict=True)
+    ]
+    second = [0] * (2 * levels - 1)
+    for u, image in enumerate(queries):
+        for v, row in enumerate(differences):
+            product = dot(image, row)
+            if not product:
+                continue
+            # C(m, u) C(m, v) = sum_r C(r, u) C(u, r - v) C(m, r)
+            for r in range(max(u, v), u + v + 1):
+                second[r] += product * comb(r, u) * comb(u, r - v)
+    return Gap(dot(query, difference), first, second)
 
 
 def _stays_positive(gap: Gap, rho: Fraction) -> bool:
@@ -199,16 +234,8 @@ def _stays_positive(gap: Gap, rho: Fraction) -> bool:
     >= 0.
     """
     constant, first, second = gap
-    if (
-        len(first) == 1
-    ):  # a parabola in t = rho^m, by its coefficients of t^2, t(1 - t) and (1 - t)^2
-        start, middle = constant + first[0] + second[0], 2 * constant + first[0]
-        if (
-            start > 0
-            and constant >= 0
-            and (middle >= 0 or middle * middle < 4 * start * constant)
-        ):
-            return True
+    if len(first) == 1 and _parabola_is_positive(constant, first[0], second[0]):
+        return True
     if constant:
         return constant > _worst(first, rho) + _worst(second, rho * rho)
     if any(first):
@@ -216,11 +243,24 @@ def _stays_positive(gap: Gap, rho: Fraction) -> bool:
     return min(second) >= 0 and second[0] > 0
 
 
+def _parabola_is_positive(constant: int, linear: int, quadratic: int) -> bool:
+    """Return whether constant + linear t + quadratic t^2 > 0 for t in (0, 1], by its
+    coefficients of t^2, t (1 - t) and (1 - t)^2.
+    """
+    start = constant + linear + quadratic
+    middle = 2 * constant + linear
+    if start <= 0 or constant < 0:
+        return False
+    return middle >= 0 or middle * middle < 4 * start * constant
+
+
 def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
     """Bound how negative rho^m sum_r f_r C(m, r) can be at most."""
-    return sum(
-        (-f * _peak(r, rho) for r, f in enumerate(coefficients) if f < 0), Fraction(0)
-    )
+    bound = Fraction(0)
+    for r, f in enumerate(coefficients):
+        if f < 0:
+            bound -= f * _peak(r, rho)
+    return bound
 
 
 @lru_cache(maxsize=256)
