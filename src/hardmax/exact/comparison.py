@@ -33,47 +33,42 @@ def compare_exactly(
     tokens are far smaller than the tokens, so float64 separates them only if the exact
     differences are formed first and rounded last.
     """
-    ids = np.unique(candidates.members)
-    positions = dict(zip(ids.tolist(), keys(ids.tolist()), strict=True))
+    ids = np.unique(candidates.members).tolist()
+    positions = dict(zip(ids, keys(ids), strict=True))
     directions = [apply(A, x) for x in queries]
     answers: list[IntArray] = [np.empty(0, np.intp)] * len(queries)
-    leads: list[int] = [0] * len(queries)
-    filtered: dict[
-        int, int
-        # query -> lower bound of the distance to every candidate removed by the filter
-    ] = {}
+    leads = [0] * len(queries)
+    # For each query a lower bound of the distance to all candidates that are filtered.
+    filtered: dict[int, int] = {}
     work = [(np.arange(len(queries)), candidates)]
     while work:
         rows, options = work.pop()
-        alike: dict[bytes, list[int]] = {}
-        for r, row in enumerate(rows.tolist()):
-            alike.setdefault(options[r].tobytes(), []).append(row)
-        for key, members in alike.items():
-            option = np.frombuffer(key, np.intp)
+        for option, alike in _group_by_candidates(rows, options):
             narrowed = None
-            if len(members) * len(option) > MIN_FILTERED:
-                differences = _differences([positions[j] for j in option.tolist()])
-                narrowed = (
-                    None
-                    if differences is None
-                    else _narrow([directions[r] for r in members], *differences)
-                )
+            if len(alike) * len(option) > MIN_FILTERED:
+                rows_of_keys = [positions[j] for j in option.tolist()]
+                narrowed = _narrow([directions[r] for r in alike], rows_of_keys)
             if narrowed is None:
-                for r in members:
-                    answers[r], leads[r] = _largest(
-                        directions[r], option, positions, filtered.get(r)
-                    )
-            else:
-                near, bounds = narrowed
-                for r, size, bound in zip(
-                    members, near.sizes.tolist(), bounds, strict=True
-                ):
-                    if size < len(option):
-                        filtered[r] = min(bound, filtered.get(r, bound))
-                work.append(
-                    (np.array(members), Sets(near.starts, option[near.members]))
-                )
+                for r in alike:
+                    found = _largest(directions[r], option, positions, filtered.get(r))
+                    answers[r], leads[r] = found
+                continue
+            near, bounds = narrowed
+            for r, size, bound in zip(alike, near.sizes.tolist(), bounds, strict=True):
+                if size < len(option):
+                    filtered[r] = min(bound, filtered.get(r, bound))
+            work.append((np.array(alike), Sets(near.starts, option[near.members])))
     return Sets.of(answers), leads
+
+
+def _group_by_candidates(
+    rows: IntArray, options: Sets
+) -> list[tuple[IntArray, list[int]]]:
+    """Return each distinct set of candidates, and the rows that have it."""
+    groups: dict[bytes, list[int]] = {}
+    for option, row in zip(options, rows.tolist(), strict=True):
+        groups.setdefault(option.tobytes(), []).append(row)
+    return [(np.frombuffer(key, np.intp), alike) for key, alike in groups.items()]
 
 
 def _largest(
@@ -86,12 +81,14 @@ def _largest(
     for j in option.tolist():
         if positions[j] not in products:
             products[positions[j]] = dot(direction, positions[j])
-    best, *rest = sorted(products.values(), reverse=True)
-    winners = np.array(
-        [j for j in option.tolist() if products[positions[j]] == best], np.intp
-    )
-    behind = [best - x for x in rest[:1]] + [x for x in (filtered,) if x is not None]
-    return winners, min(behind) if behind and len(winners) == 1 else 0
+    best = max(products.values())
+    winners = [j for j in option.tolist() if products[positions[j]] == best]
+    if len(winners) > 1:
+        return np.array(winners, np.intp), 0
+    behind = [best - product for product in products.values() if product < best]
+    if filtered is not None:
+        behind.append(filtered)
+    return np.array(winners, np.intp), min(behind, default=0)
 
 
 def _differences(rows: list[Row]) -> tuple[FloatArray, int] | None:
@@ -104,35 +101,36 @@ def _differences(rows: list[Row]) -> tuple[FloatArray, int] | None:
 
 
 def _narrow(
-    directions: list[Row], keys: FloatArray, spread: int
+    directions: list[Row], positions: list[Row]
 ) -> tuple[Sets, list[int]] | None:
-    """Return the keys (|keys| <= 1) that may have the largest product with each
-    direction; None if all may.
+    """Return the positions that may have the largest product with each direction; None
+    if all may.
 
     Also return, for each direction, a lower bound of how far the others are behind, in
     products of integers.
     """
+    differences = _differences(positions)
+    if differences is None:
+        return None
+    keys, spread = differences  # |keys| <= 1
     sizes = [max(map(abs, x)) or 1 for x in directions]
-    Q = np.array(
-        [[x / size for x in row] for row, size in zip(directions, sizes, strict=True)]
-    )  # |Q| <= 1
+    pairs = zip(directions, sizes, strict=True)
+    Q = np.array([[x / size for x in row] for row, size in pairs])  # |Q| <= 1
     d = keys.shape[1]
     # Keys are rounded once, directions and products once, sums d times: an error of at
     # most (d + 5) units.
     error = 1.01 * ((d + 5) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
-    slack = (
-        4 * error
-    )  # a key outside it is behind by more than slack - 2 error = 2 error
+    # A key outside of it is behind by more than slack - 2 error = 2 error.
+    slack = 4 * error
     step = max(1, MAX_MEMBERS // len(keys))
-    near, *more = (
-        Search().near_maxima(Q[k : k + step], keys, slack[k : k + step])[0]
-        for k in range(0, len(Q), step)
-    )
-    for part in more:
-        near = near.concatenate(part)
+    near = Sets.of([])
+    for k in range(0, len(Q), step):
+        part = slice(k, k + step)
+        near = near.concatenate(Search().near_maxima(Q[part], keys, slack[part])[0])
     if (near.sizes == len(keys)).all():
         return None
-    return near, [
+    bounds = [
         int(2 * Fraction(e) * size * spread)
         for e, size in zip(error.tolist(), sizes, strict=True)
     ]
+    return near, bounds
