@@ -47,7 +47,9 @@ def test_history_is_lazy_and_right(alpha):
     truth = definition(tokens, alpha, layers=6)
     record = run.records[0]
     classes = record.classes
-    history = ExactPositions(classes, run.rule.step, record.layers, record.last)
+    history = ExactPositions(
+        classes, run.rule.step, record.layers, record.last, record.emerged
+    )
     last = len(classes) - 1
     for layer, ids in (
         (5, [last]),
@@ -69,7 +71,9 @@ def test_history_is_lazy_and_right(alpha):
 def test_history_computes_no_more_than_it_needs():
     classes = Classes.of(np.array([[1.0], [2.0], [3.0]]))
     layers = [Layer(np.arange(3), Sets.of([[1], [1], [2]]))]
-    history = ExactPositions(classes, lambda k: Fraction(1), layers, np.zeros(3, int))
+    history = ExactPositions(
+        classes, lambda k: Fraction(1), layers, np.zeros(3, int), np.full(3, -1)
+    )
     assert history.at(1, [0]) == [(3,)]
     assert list(history._rows[1]) == [0]
     assert history.denominator(1) == 2

@@ -441,7 +441,10 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
             if k in job.saved and k > 0:
                 moved = rule.grow(run.tokens, k)[run.classes.labels]
                 positions = kept[len(job.saved) - 1 - layers + k]
-                positions[ids] = _fill(positions[ids], run.real, moved)
+                if run.real.all():
+                    positions[ids] = moved.reshape(len(ids), *positions.shape[1:])
+                else:
+                    positions[ids] = _fill(positions[ids], run.real, moved)
             done += len(ids)
             job.progress(done, total)
             if k < layers:

@@ -172,7 +172,7 @@ def read_certificate(document: Document) -> Record:
         open_rows = np.flatnonzero(settled >= k)
         layers.append(Layer(open_rows, sets.take(open_rows)))
     emerged = np.full(m, -1)
-    exact = ExactPositions(classes, rule.step, layers, settled)
+    exact = ExactPositions(classes, rule.step, layers, settled, emerged)
     for k, layer in enumerate(layers):
         find_leaders(layer, k, exact, emerged)
     points = [tuple(map(Fraction, row)) for row in document["points"]]

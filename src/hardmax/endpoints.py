@@ -30,8 +30,9 @@ class Endpoints:
     def of(cls, record: Record) -> "Endpoints":
         """Collect the limits of all decided classes."""
         classes = record.classes
-        layer = record.layer
-        sets = record.sets(layer)
+        sets = record.sets(record.layer)
+        # Leaders stand still, so where the last one emerged they are at their limits.
+        layer = max(int(record.emerged.max()), 0)
         D = record.exact.denominator(layer)
         leaders = np.flatnonzero(record.emerged >= 0)
         leaders = leaders[np.argsort(classes.first[leaders])]

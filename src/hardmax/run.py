@@ -75,6 +75,7 @@ class LayersOfPart(Sequence[Layer]):
     def __init__(self, layers: Sequence[Layer], begin: int, end: int) -> None:
         self._layers = layers
         self._range = begin, end
+        self._parts: dict[int, Layer] = {}
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -88,7 +89,9 @@ class LayersOfPart(Sequence[Layer]):
     def __getitem__(self, k: int | slice) -> Layer | Sequence[Layer]:
         if isinstance(k, slice):
             return [self[each] for each in range(len(self))[k]]
-        return self._layers[k].part(*self._range)
+        if k not in self._parts:
+            self._parts[k] = self._layers[k].part(*self._range)
+        return self._parts[k]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -162,20 +165,38 @@ class Record:
     @cached_property
     def exact(self) -> ExactPositions:
         """Exact positions at every layer."""
-        return ExactPositions(self.classes, self.rule.step, self.layers, self.last)
+        return ExactPositions(
+            self.classes, self.rule.step, self.layers, self.last, self.emerged
+        )
 
     @cached_property
-    def _sets(self) -> list[Sets]:
-        return []
+    def _sets(self) -> dict[int, Sets]:
+        return {}
 
     def sets(self, k: int) -> Sets:
         """Return the sets of all classes at layer k; those of decided classes stay."""
-        for layer in self.layers[len(self._sets) : k + 1]:
-            if self._sets:
-                self._sets.append(self._sets[-1].replace(layer.rows, layer.sets))
-            else:
-                self._sets.append(layer.sets)
-        return self._sets[min(k, len(self._sets) - 1)]
+        k = min(k, int(self.last.max()))
+        if k not in self._sets:
+            before = max((j for j in list(self._sets) if j < k), default=0)
+            sets = self._sets.get(before, self.layers[0].sets)
+            for layer in self.layers[before + 1 : k + 1]:
+                sets = sets.replace(layer.rows, layer.sets)
+            self._sets[k] = sets
+        return self._sets[k]
+
+    def add_last_sets(self, sets: Sets) -> None:
+        """Keep the sets of the last layer, where they are known from elsewhere."""
+        self._sets[int(self.last.max())] = sets
+
+    def each_sets(self) -> Iterator[Sets]:
+        """Yield `sets` layer by layer, and keep none of them: together they are as
+        large as the tokens of all layers.
+        """
+        sets = self.layers[0].sets
+        yield sets
+        for layer in self.layers[1:]:
+            sets = sets.replace(layer.rows, layer.sets)
+            yield sets
 
     def part(self, b: int, real: IntArray) -> "Record":
         """Return the record of one token set of a batch, whose tokens have the places
@@ -216,13 +237,15 @@ class Record:
             "auto",
             self.layers,
             self.last,
+            self.emerged,
             gaps=gaps,
             mask=self.mask,
         )
+        every = self.each_sets()
         for k in range(layers + 1):
             yield state
             if k < layers:
-                state.advance(self.sets(k))
+                state.advance(next(every))
 
     @cached_property
     def independent_sets(self) -> list[Sets]:
@@ -264,12 +287,11 @@ class Record:
 
     def constant_layers(self) -> int:
         """Return for how many of the last layers no set has changed."""
-        last = self.sets(self.end)
         unchanged = 0
-        for k in range(self.end - 1, -1, -1):
-            if self.sets(k) != last:
-                break
-            unchanged += 1
+        before: Sets | None = None
+        for sets in self.each_sets():
+            unchanged = unchanged + 1 if sets == before else 0
+            before = sets
         return unchanged
 
     def freeze(self, k: int, sets: Sets) -> Frozen:
@@ -346,7 +368,13 @@ class Run:
         self.limits: dict[int, Point] = {}
         self.queries: IntArray = np.zeros(len(batch), np.intp)
         self.state = make_state(
-            rule, self.classes, kernel, self.layers, self.last, mask=mask
+            rule,
+            self.classes,
+            kernel,
+            self.layers,
+            self.last,
+            self.emerged,
+            mask=mask,
         )
         self._known = known
         if known is not None:
@@ -605,8 +633,17 @@ class Records(Sequence[Record]):
             b
         ]  # raises an IndexError; negative ones count from the end
         if b not in self._parts:
-            self._parts[b] = self.whole.part(b, np.flatnonzero(self.real[b]))
+            part = self.whole.part(b, np.flatnonzero(self.real[b]))
+            # Its last sets are cut out of those of the whole batch, at once.
+            begin, end = self.whole.classes.offsets[b : b + 2].tolist()
+            part.add_last_sets(self._last_layer.part(begin, end).sets)
+            self._parts[b] = part
         return self._parts[b]
+
+    @cached_property
+    def _last_layer(self) -> Layer:
+        every = np.arange(len(self.whole.classes))
+        return Layer(every, self.whole.sets(self.whole.end))
 
 
 def find_leaders(

@@ -37,6 +37,14 @@ CHUNK = 1 << 16  # numbers that are summed at a time
 MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
 
 
+def times_power_of_two(values: FloatArray, exponents: IntArray) -> FloatArray:
+    """Return values * 2**exponents, each rounded once."""
+    # A product is faster than `ldexp`; not all powers are floats.
+    if np.abs(exponents).max() < 1022:
+        return np.asarray(values * np.ldexp(1.0, exponents))
+    return np.ldexp(values, exponents)
+
+
 @dataclass(frozen=True, eq=False)
 class Scaled:
     """values * 2**exponent is the array meant, each coordinate within `error` (in
@@ -74,13 +82,7 @@ class Scaled:
             or sizes.min() >= least
             or not ((sizes > 0) & (sizes < least)).any()
         )
-        # A product with a power of two is rounded as `ldexp` is, and is faster; not all
-        # powers are floats.
-        values = (
-            floats * 2.0**-exponent
-            if abs(exponent) < 1022
-            else np.ldexp(floats, -exponent)
-        )
+        values = times_power_of_two(floats, np.array(-exponent))
         return cls(values, exponent, 0.0 if lossless else TINY)
 
 
@@ -105,7 +107,7 @@ class ScaledSets(NamedTuple):
         exponents = np.frexp(largest)[1].astype(np.intp)
         owners = np.repeat(np.arange(len(exponents)), np.diff(offsets))
         of_row = exponents[owners, None]
-        values = np.ldexp(rows, -of_row)
+        values = times_power_of_two(rows, -of_row)
         # Only what becomes smaller than a normal number can lose digits.
         is_lossy = (of_row > 0) & (sizes > 0) & (sizes < np.ldexp(1.0, of_row - 1022))
         return cls(values, exponents, TINY if is_lossy.any() else 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 from hardmax._errors import needed_for
 from hardmax._exact import UNIT, apply, as_floats
 from hardmax._types import BoolArray, FloatArray, IntArray, Row, Seen
-from hardmax.exact.argmax import Points, ScaledSets, exact_sets
+from hardmax.exact.argmax import Points, ScaledSets, exact_sets, times_power_of_two
 from hardmax.layer import ExactPositions, Layer, error_after, move, step_share
 from hardmax.search.dispatch import BatchSearch, Search
 from hardmax.sets import Classes, Sets
@@ -37,8 +37,8 @@ class State(ABC):
         How near-maximal products are found.
     layers : sequence of Layer
         Sets of the layers so far, from which exact positions follow.
-    last : (m,) array
-        Layer at which each class was last searched.
+    last, emerged : (m,) arrays
+        Layer at which each class was last searched, and from which it leads.
     mask : (m, m) array, optional
         Which classes a class sees, for one token set.
     """
@@ -50,13 +50,14 @@ class State(ABC):
         search: Search,
         layers: Sequence[Layer],
         last: IntArray,
+        emerged: IntArray,
         mask: BoolArray | None = None,
     ) -> None:
         self.rule = rule
         self.classes = classes
         self.search = search
         self.layer = 0
-        self.exact = ExactPositions(classes, rule.step, layers, last)
+        self.exact = ExactPositions(classes, rule.step, layers, last, emerged)
         self.exact_rows = 0  # sets compared in exact arithmetic
         self._mask = mask
         start = ScaledSets.of(classes.rows, classes.offsets)
@@ -68,7 +69,10 @@ class State(ABC):
     @property
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), in the units of the input."""
-        return np.ldexp(self._Z, self._exponents[self.classes.owners, None])
+        exponents = self._exponents[:, None]
+        if len(exponents) > 1:
+            exponents = exponents[self.classes.owners]
+        return times_power_of_two(self._Z, exponents)
 
     def seen(self, rows: IntArray) -> Seen:
         """Return what the search needs to know about the classes that each row sees."""
@@ -239,6 +243,7 @@ def make_state(
     kernel: str,
     layers: Sequence[Layer],
     last: IntArray,
+    emerged: IntArray,
     *,
     gaps: bool = False,
     mask: BoolArray | None = None,
@@ -249,7 +254,7 @@ def make_state(
     else:
         search = Search(kernel, gaps=gaps)
     arithmetic = Rational if rule.exact else Adaptive
-    return arithmetic(rule, classes, search, layers, last, mask)
+    return arithmetic(rule, classes, search, layers, last, emerged, mask)
 
 
 def robustness(gap: float, reach: float, norm: float) -> float:
