@@ -2,6 +2,7 @@
 bit.
 """
 
+import pickle
 import sys
 from functools import partial
 
@@ -181,6 +182,25 @@ def test_progress_of_a_batch():
         run(batch, hm.Hardmax(0.5), progress=lambda *at, to=calls: to.append(at))
         assert {all_of_them for _, all_of_them in calls} == {total}
         assert calls[-1] == (total, total)
+
+
+def test_progress_ends_where_the_last_tokens_are_decided_together():
+    batch = np.random.default_rng([27, 14]).integers(-2, 3, (5, 9, 2))
+    calls = []
+    limits = hm.limit(batch, hm.Hardmax(0.5), progress=lambda *at: calls.append(at))
+    assert any("T" in limit.proofs or "chain" in limit.proofs for limit in limits)
+    assert calls[-1] == (45, 45)
+
+
+def test_a_limit_of_a_batch_is_pickled_without_the_others():
+    batch = np.random.default_rng(0).normal(size=(100, 20, 2))
+    limit = hm.limit(batch, hm.Hardmax(0.5))[0]
+    before = pickle.dumps(limit)
+    assert len(before) < batch.nbytes / 2
+    assert pickle.loads(before) == limit
+    assert limit.status
+    assert limit.weights.size
+    assert len(pickle.dumps(limit)) == len(before)
 
 
 def test_tensors_come_back_as_tensors():

@@ -220,9 +220,9 @@ FLOW = hm.simulate(
 SPOILED = [
     *(
         (HARD, name, "last beyond")
-        for name in ("0/labels", "0/members", "0/first", "0/emerged", "0/real")
+        for name in ("0/labels", "0/members", "0/emerged", "0/real")
     ),
-    *((HARD, name, "backwards") for name in ("0/first", "0/real", "saved")),
+    *((HARD, name, "backwards") for name in ("0/real", "saved")),
     *((HARD, name, "shorter") for name in ("0/members", "saved")),
     (HARD, "0/members", lambda a: a.astype(float)),
     (HARD, "0/sizes", lambda a: a * 0),
@@ -231,6 +231,9 @@ SPOILED = [
     (HARD, "0/proof", lambda a: a * 0),
     (HARD, "0/proof", lambda a: a + 3),
     (HARD, "0/settled", lambda a: a - 5),
+    (HARD, "0/emerged", lambda a: np.where(a == 0, 1, a)),
+    (HARD, "0/emerged", lambda a: np.where(a < 0, 0, a)),
+    (HARD, "0/rows", lambda a: a[np.r_[0, 0, 2 : len(a)]]),  # two equal classes
     (HARD, "0/rows", "narrow"),
     (HARD, "0/rows", "NaN"),
     (HARD, "tokens", lambda a: a[0]),

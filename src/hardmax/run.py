@@ -32,7 +32,7 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from hardmax.exact.arithmetic import Adaptive, Rational, make_state
 from hardmax.exact.frozen import Frozen, Point, certify
 from hardmax.layer import ExactPositions, Layer
-from hardmax.sets import Classes, Sets
+from hardmax.sets import Classes, FieldsPickled, Sets
 
 if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
@@ -98,7 +98,7 @@ class LayersOfPart(Sequence[Layer]):
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class Record(FieldsPickled):
     """What a run has found about one token set, or about all token sets of a batch.
 
     Attributes
@@ -142,10 +142,6 @@ class Record:
     mask: BoolArray | None
     real: IntArray
     stats: dict[str, Any] = field(default_factory=dict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Without what is computed again when it is used.
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @property
     def is_masked(self) -> bool:
@@ -536,12 +532,12 @@ class Run:
         next_try = np.zeros(len(self.queries), np.intp)
         while True:
             sets = self.choose()
-            if progress is not None:
-                done = self.classes.counts[self.decided].sum()
-                progress(int(done), len(self.classes.labels))
             for b in self._candidates(before, next_try):
                 self._certify(b, before)
                 next_try[b] = self.layer + 1 + self.layer // 8
+            if progress is not None:
+                done = self.classes.counts[self.decided].sum()
+                progress(int(done), len(self.classes.labels))
             open_ = self.open_token_sets
             if not open_.any() or self.layer == max_layers:
                 return

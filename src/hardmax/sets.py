@@ -11,10 +11,10 @@ independent of the order of the tokens.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import gcd, lcm
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy  # whose parts load when they are used
@@ -31,8 +31,16 @@ class TooMany(Exception):
     """
 
 
+class FieldsPickled:
+    """A dataclass whose pickles leave out what it computes again when it is used."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: self.__dict__[name] for name in names}
+
+
 @dataclass(frozen=True, eq=False)
-class Sets:
+class Sets(FieldsPickled):
     """Argmax sets of many rows, as two flat arrays; `sets[i]` is C_i.
 
     C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query
@@ -226,7 +234,7 @@ def _starts(sizes: IntArray | list[int]) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class Classes(FieldsPickled):
     """The distinct tokens of one token set or of a batch, and the class of each token.
 
     Tokens and classes of a batch are numbered through, one token set after another.

@@ -21,7 +21,7 @@ from hardmax._validation import like
 from hardmax.layer import ExactPositions, Layer
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax, attention_over_tokens
-from hardmax.run import Proof, Record, Run
+from hardmax.run import Proof, Record, Run, find_leaders
 from hardmax.sets import Classes, Sets
 from hardmax.trajectories import storage
 from hardmax.trajectories.base import Trajectory
@@ -343,7 +343,7 @@ class HardmaxTrajectory(Trajectory):
         return cls(tokens, rule, saved, batched, stats, tuple(records))
 
 
-CLASS_ARRAYS = ("rows", "labels", "first")
+CLASS_ARRAYS = ("rows", "labels")
 STATE_ARRAYS = ("emerged", "settled", "proof", "real")
 
 
@@ -381,7 +381,6 @@ def _record_from_arrays(
     total = len(file["searched_rows"])
     check_indices(file, "real", (len(labels),), 0, n - 1)
     check_indices(file, "labels", (len(labels),), 0, m - 1)
-    check_indices(file, "first", (m,), 0, len(labels) - 1)
     check_indices(file, "emerged", (m,), -1, end)
     check_indices(file, "settled", (m,), -1, end)
     check_indices(file, "proof", (m,), 0, Proof.SEEN_LEADERS)
@@ -390,8 +389,15 @@ def _record_from_arrays(
     check_indices(file, "searched_rows", (total,), 0, m - 1)
     check_indices(file, "sizes", (total,), 1, m)
     require((np.diff(file["real"]) > 0).all(), "`real` must increase")
-    first_of_each = np.array_equal(labels[file["first"]], np.arange(m))
-    require(first_of_each, "`first` must be a token of each class")
+    if rows.dtype.kind == "U":
+        rows = np.vectorize(storage.to_fraction, otypes=[object])(rows)
+    group = Classes.singly if rule.causal else Classes.of
+    classes = group(rows[labels])
+    is_same = all(
+        np.array_equal(getattr(classes, name), array)
+        for name, array in (("rows", rows), ("labels", labels))
+    )
+    require(is_same, "`rows` and `labels` must be the classes of equal tokens")
     require(searched.sum() == total, "`searched` must count `searched_rows`")
     require(sizes.sum() == len(members), "`members` must be as many as `sizes` states")
     # The first member of every set but the first: there the next may be smaller.
@@ -416,22 +422,18 @@ def _record_from_arrays(
         inner = starts[part.start : part.stop + 1]
         chosen = np.asarray(members[inner[0] : inner[-1]], np.intp)
         layers.append(Layer(own, Sets(inner - inner[0], chosen)))
-    if rows.dtype.kind == "U":
-        rows = np.vectorize(storage.to_fraction, otypes=[object])(rows)
-    classes = Classes(
-        rows,
-        labels,
-        file["first"],
-        np.bincount(labels),
-        np.array([len(labels)]),
-        np.array([0, m]),
-    )
+    emerged = np.full(m, -1)
+    exact = ExactPositions(classes, rule.step, layers, last, emerged)
+    for k, layer in enumerate(layers):
+        find_leaders(layer, k, exact, emerged)
+    leads = np.array_equal(emerged, file["emerged"])
+    require(leads, "`emerged` must be the layers from which classes lead")
     return Record(
         rule,
         classes,
         layers,
         last,
-        file["emerged"],
+        emerged,
         file["settled"],
         file["proof"],
         {},

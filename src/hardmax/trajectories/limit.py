@@ -11,7 +11,7 @@ from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
-from hardmax._validation import like, to_numpy
+from hardmax._validation import is_tensor, like, to_numpy
 from hardmax.certificate import check_certificate, make_certificate, read_certificate
 from hardmax.endpoints import Endpoints, weigh_leaders
 from hardmax.polytope import Polytope
@@ -94,7 +94,8 @@ class Limit:
 
     def __init__(self, record: Record, given: Array = None) -> None:
         self.record = record
-        self._given = given
+        # Only dtype and device are needed; the input may be a whole batch.
+        self._given = given.new_empty(0) if is_tensor(given) else None
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is computed again when it is read.
