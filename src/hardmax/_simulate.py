@@ -439,12 +439,13 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
         for k in range(layers + 1):
             run.choose()
             if k in job.saved and k > 0:
-                moved = rule.grow(run.tokens, k)[run.classes.labels]
+                moved = rule.grow(run.tokens, k).take(run.classes.labels, axis=0)
                 positions = kept[len(job.saved) - 1 - layers + k]
+                own = positions[ids[0] : ids[-1] + 1]
                 if run.real.all():
-                    positions[ids] = moved.reshape(len(ids), *positions.shape[1:])
+                    own[:] = moved.reshape(own.shape)
                 else:
-                    positions[ids] = _fill(positions[ids], run.real, moved)
+                    own[run.real] = moved
             done += len(ids)
             job.progress(done, total)
             if k < layers:
@@ -463,12 +464,6 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
         about | {"dtype": str(kept.dtype)},
         records,
     )
-
-
-def _fill(array: AnyArray, real: BoolArray, moved: AnyArray) -> AnyArray:
-    """Return an array (batch, n, d) with the real tokens replaced."""
-    array[real] = moved
-    return array
 
 
 @np.errstate(over="ignore", under="ignore")

@@ -410,8 +410,8 @@ class Run:
         last bit.
         """
         tokens = self.state.tokens
-        still = self.emerged == 0
-        tokens[still] = self.classes.rows[still]
+        still = self.emerged[:, None] == 0
+        np.copyto(tokens, self.classes.rows, casting="unsafe", where=still)
         return tokens
 
     @property

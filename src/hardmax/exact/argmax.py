@@ -109,8 +109,11 @@ class ScaledSets(NamedTuple):
         of_row = exponents[owners, None]
         values = times_power_of_two(rows, -of_row)
         # Only what becomes smaller than a normal number can lose digits.
-        is_lossy = (of_row > 0) & (sizes > 0) & (sizes < np.ldexp(1.0, of_row - 1022))
-        return cls(values, exponents, TINY if is_lossy.any() else 0.0)
+        least = np.ldexp(1.0, of_row - 1022)
+        is_lossy = False
+        if sizes.min() < least.max():
+            is_lossy = ((of_row > 0) & (sizes > 0) & (sizes < least)).any()
+        return cls(values, exponents, TINY if is_lossy else 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -423,6 +423,8 @@ class BatchSearch(Search):
         """
         assert seen is not None
         rows = seen
+        if len(rows) == len(keys) and (self._sizes == self._sizes[0]).all():
+            return self._search_all(queries, keys, slack), None
         token_sets, owner = np.unique(self._owners[rows], return_inverse=True)
         sizes = self._sizes[token_sets]
         if self._causal:
@@ -449,6 +451,19 @@ class BatchSearch(Search):
         mine = found.take(owner * width + place)
         first_keys = np.repeat(self._offsets[token_sets][owner], mine.sizes)
         return Sets(mine.starts, mine.members + first_keys), None
+
+    def _search_all(
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray
+    ) -> Sets:
+        """Search for all rows of token sets of one size: nothing has to be moved."""
+        shape = len(self._sizes), int(self._sizes[0])
+        found = self._search_arrays(
+            queries.reshape(*shape, -1),
+            keys.reshape(*shape, -1),
+            slack.reshape(shape),
+            None,
+        )
+        return found.flatten(shape[1], shape[1])
 
     def _search_arrays(
         self,
