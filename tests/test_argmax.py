@@ -271,10 +271,8 @@ def test_a_million_tokens_are_certified():
     assert limit.certified
     assert limit.stats["kernel"].startswith("hull")
     some = tokens[::50000]  # whose first sets are computed by the definition
-    first = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).token_sets[0]
-    followed = tokens[first.classes.first[first.sets[0].targets]][first.classes.labels][
-        ::50000
-    ]
+    sets = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).sets(0)
+    followed = tokens[[sets[i][0] for i in range(0, 10**6, 50000)]]
     assert np.allclose(
         (some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15
     )

@@ -112,7 +112,7 @@ class ScaledSets(NamedTuple):
         least = np.ldexp(1.0, of_row - 1022)
         is_lossy = False
         if sizes.min() < least.max():
-            is_lossy = ((of_row > 0) & (sizes > 0) & (sizes < least)).any()
+            is_lossy = bool(((of_row > 0) & (sizes > 0) & (sizes < least)).any())
         return cls(values, exponents, TINY if is_lossy else 0.0)
 
 
