@@ -83,7 +83,7 @@ def test_single_precision_loosens_the_tolerance(one_thread):
 
 def test_the_status_names_the_reason_of_a_larger_tolerance(one_thread, monkeypatch):
     monkeypatch.setattr(
-        sys.modules["hardmax.simulate"], "runs_on_device", lambda *given: True
+        sys.modules["hardmax._simulate"], "runs_on_device", lambda *given: True
     )
     tokens = torch.tensor(draw(RULES[0], 10))
     single, double = (
