@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
 
 import hardmax as hm
-from hardmax._arrays import softmax, softmax_means
+from hardmax.rules.scores import Scores
 from tests.memory import peak_of
 from tests.problems.softmax import ANY_A, TOKENS, last, softmax_layer, weights
 
@@ -165,9 +165,9 @@ RANDOM = np.random.default_rng(0)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 300.0, 1e9, 1e300])
 def test_means_are_those_of_the_whole_matrix(n, scale):
     q, k, v = (RANDOM.standard_normal((n, 3)) for _ in range(3))
-    expected = softmax(q @ k.T, None, scale) @ v
+    expected = Scores(q, k, scale).matrix() @ v
     np.testing.assert_allclose(
-        softmax_means(q, k, v, None, scale), expected, rtol=1e-11, atol=1e-13
+        Scores(q, k, scale).means(v), expected, rtol=1e-11, atol=1e-13
     )
 
 
@@ -178,17 +178,13 @@ def test_hidden_keys_have_no_part_in_means(shape):
     seen[..., -1, :] = (
         len(shape) == 2 and shape[0] == 1
     )  # a row that sees no key, or all keys
-    expected = (
-        softmax(
-            q @ q.swapaxes(-1, -2), np.broadcast_to(seen, (2, 300, 300)).copy(), 2.0
-        )
-        @ v
-    )
-    found = softmax_means(q, q, v, seen, 2.0)
+    whole = np.broadcast_to(seen, (2, 300, 300)).copy()
+    expected = Scores(q, q, 2.0, whole).matrix() @ v
+    found = Scores(q, q, 2.0, seen).means(v)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
     if len(shape) == 2:
         np.testing.assert_array_equal(
-            softmax_means(q[0], q[0], v[0], seen, 2.0), found[0]
+            Scores(q[0], q[0], 2.0, seen).means(v[0]), found[0]
         )
 
 
@@ -196,26 +192,27 @@ def test_hidden_keys_have_no_part_in_means(shape):
 def test_means_of_a_batch_are_those_of_its_elements(n):
     q = RANDOM.standard_normal((3, n, 4))
     scale = np.array([1.0, 5.0, 70.0])[:, None, None]
-    together = softmax_means(q, q, q, None, scale)
+    together = Scores(q, q, scale).means(q)
     for b in range(3):
         np.testing.assert_array_equal(
-            together[b], softmax_means(q[b], q[b], q[b], None, scale[b])
+            together[b], Scores(q[b], q[b], scale[b]).means(q[b])
         )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_means_of_narrow_floats_keep_their_type(dtype):
     q = RANDOM.standard_normal((300, 2)).astype(dtype)
-    found = softmax_means(q, q, q, None, 10.0)
+    found = Scores(q, q, 10.0).means(q)
     assert found.dtype == dtype
-    wide = softmax(q.astype(float) @ q.T.astype(float), None, 10.0) @ q.astype(float)
+    double = q.astype(float)
+    wide = Scores(double, double, 10.0).matrix() @ double
     np.testing.assert_allclose(found, wide, atol=200 * np.finfo(dtype).eps)
 
 
 def test_nan_stays_visible_in_means():
     q = RANDOM.standard_normal((500, 2))
     q[3, 0] = np.nan
-    assert np.isnan(softmax_means(q, q, q)).all()  # every row sees it
+    assert np.isnan(Scores(q, q).means(q)).all()  # every row sees it
 
 
 PARTS = [

@@ -419,7 +419,7 @@ class Rescaled(Attending):
             if not is_tensor(state) and np.abs(state).max() > LARGE:
                 unit = state / LARGE  # the matrix of `_unit` might overflow
                 log += float(np.log(LARGE))
-            means = self._rule.unit_means(self._unit(unit, t), t, None, log, state)
+            means = self._rule.scores(self._unit(unit, t), t, None, log).means(state)
         return self._grow(means - state)
 
     def _grow(self, pull: Array) -> Array:
@@ -493,10 +493,8 @@ class RescaledSteps(Coordinates):
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
-        return (
-            self._rule.unit_means(unit, t, self._keys, self._log, state)
-            @ self._blocks.T
-        )
+        scores = self._rule.scores(unit, t, self._keys, self._log)
+        return scores.means(state) @ self._blocks.T
 
     def after_step(self, state: Array) -> Array:
         R, radius = self._factor

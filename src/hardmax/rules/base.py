@@ -63,17 +63,16 @@ class Rule(ABC):
 
     def check(self, tokens: Array) -> None:
         """Refuse tokens that do not fit the matrices: a `ParameterError`."""
-        if self.dimension not in (None, tokens.shape[-1]):
-            size, matrices = (
-                self.dimension,
-                f"`{self._matrix}`" if self._matrix else "the rule's matrices",
-            )
-            must = (
-                f"have shape (n, d) or (batch, n, d) with d = {size}, the size of"
-                f" {matrices}"
-            )
-            advice = f"Use tokens of dimension {size}, or other matrices."
-            raise ParameterError("tokens", must, tuple(tokens.shape), advice)
+        size = self.dimension
+        if size is None or size == tokens.shape[-1]:
+            return
+        matrices = f"`{self._matrix}`" if self._matrix else "the rule's matrices"
+        raise ParameterError(
+            "tokens",
+            f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {matrices}",
+            tuple(tokens.shape),
+            f"Use tokens of dimension {size}, or other matrices.",
+        )
 
     def _set(self, **values: Any) -> None:
         """Replace fields by checked values; a rule does not change afterwards."""
@@ -82,13 +81,11 @@ class Rule(ABC):
 
     def __repr__(self) -> str:
         parts = []
-        known: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
-        for item in known:
-            value, usual = getattr(self, item.name), item.default
-            if value is not usual and not (
-                isinstance(value, str | bool | int | float) and value == usual
-            ):
-                parts.append(f"{item.name}={_format_value(value)}")
+        options: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        for option in options:
+            value = getattr(self, option.name)
+            if not _is_default(value, option.default):
+                parts.append(f"{option.name}={_format_value(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -163,14 +160,15 @@ def no_attention(rule: Rule) -> InputError:
 
 def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
     """Return rules as a tuple with at least one."""
-    found = tuple(rules) if np.iterable(rules) else ()
-    wrong = [rule for rule in found if not isinstance(rule, Rule)]
-    if not found or wrong:
-        got = shortened(wrong[0] if wrong else rules)
-        raise ParameterError(
-            name, "be a list of rules, at least one", got, "Try [hm.Softmax(0.5)]."
-        )
-    return found
+    checked = tuple(rules) if np.iterable(rules) else ()
+    wrong = [rule for rule in checked if not isinstance(rule, Rule)]
+    if not checked:
+        wrong = [rules]
+    if wrong:
+        must = "be a list of rules, at least one"
+        advice = "Try [hm.Softmax(0.5)]."
+        raise ParameterError(name, must, shortened(wrong[0]), advice)
+    return checked
 
 
 def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
@@ -184,15 +182,19 @@ def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
     return before if keys is None else before & keys
 
 
+def _is_default(value: object, default: object) -> bool:
+    if value is default:
+        return True
+    return isinstance(value, str | bool | int | float) and value == default
+
+
 def _format_value(value: object) -> str:
     """Return a small matrix in full, else its shape; other values by `repr`."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         array = np.asarray(to_numpy(value))
-        return (
-            str(array.round(4).tolist())
-            if array.size <= 9
-            else " by ".join(map(str, array.shape))
-        )
+        if array.size <= 9:
+            return str(array.round(4).tolist())
+        return " by ".join(map(str, array.shape))
     if callable(value) and hasattr(value, "__name__"):
         return f"{value.__name__}(t)"
     return repr(value)

@@ -51,15 +51,8 @@ class Compose(Layered):
         self._set(
             parts=check_rules(self.parts, "parts"),
             dt=check_positive(self.dt, "dt", advice),
+            _dimension=_common_dimension(self.parts, "parts"),
         )
-        sizes = sorted(
-            {part.dimension for part in self.parts if part.dimension is not None}
-        )
-        if len(sizes) > 1:
-            raise ParameterError(
-                "parts", "have matrices of one dimension", sizes, "Change the matrices."
-            )
-        self._set(_dimension=sizes[0] if sizes else None)
 
     @property
     def attends(self) -> bool:
@@ -83,9 +76,8 @@ class Compose(Layered):
         """Return P of the first part with attention, at the tokens that reach it."""
         for part in self.parts:
             if part.attends:
-                return part.attention(
-                    tokens, at * self.dt if part.continuous else at, keys
-                )
+                when = at * self.dt if part.continuous else at
+                return part.attention(tokens, when, keys)
             tokens = self._move(part, tokens, int(at), keys)
         raise no_attention(self)
 
@@ -95,12 +87,26 @@ class Compose(Layered):
         return part.layer(tokens, k, keys)
 
 
+def _common_dimension(rules: Sequence[Rule], name: str) -> int | None:
+    """Return the one dimension that tokens of all rules must have, or None for any."""
+    sizes = {rule.dimension for rule in rules} - {None}
+    if len(sizes) > 1:
+        must = "have matrices of one dimension where all see the same coordinates"
+        raise ParameterError(name, must, sorted(sizes), "Change the matrices.")
+    return next(iter(sizes), None)
+
+
 def by_heads(matrices: list[Array], axes: int) -> Array:
     """Return attention of all heads, (..., heads, n, n); a head that has heads of its
     own brings them all.
     """
-    single = [P if P.ndim > axes else P[..., None, :, :] for P in matrices]
-    return stack([P[..., h, :, :] for P in single for h in range(P.shape[-3])], axis=-3)
+    heads = []
+    for P in matrices:
+        if P.ndim == axes:
+            heads.append(P)
+        else:
+            heads += [P[..., h, :, :] for h in range(P.shape[-3])]
+    return stack(heads, axis=-3)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,18 +148,15 @@ class MultiHead(Rule):
         heads = check_rules(self.heads, "heads")
         self._set(heads=heads, shared=check_flag(self.shared, "shared"))
         if len({head.continuous for head in heads}) > 1:
+            must = "all have layers, or all be in continuous time"
             advice = (
                 "To take Euler steps of a flow among layers, put hm.Compose([flow],"
                 " dt=0.1) in its place."
             )
-            raise ParameterError(
-                "heads", "all have layers, or all be in continuous time", "both", advice
-            )
+            raise ParameterError("heads", must, "both", advice)
         if any(not head.attends for head in heads):
-            must, got = (
-                "be rules in which tokens attend to each other",
-                "one in which each moves by itself",
-            )
+            must = "be rules in which tokens attend to each other"
+            got = "one in which each moves by itself"
             advice = (
                 "Compose it after the heads: hm.Compose([hm.MultiHead([...]),"
                 " hm.FeedForward(...)])."
@@ -161,24 +164,14 @@ class MultiHead(Rule):
             raise ParameterError("heads", must, got, advice)
         if self.shares is not None:
             if not self.shared:
-                raise ParameterError(
-                    "shares", "go with `shared=True`", "it without", "Leave it out."
-                )
+                must = "go with `shared=True`"
+                raise ParameterError("shares", must, "it without", "Leave it out.")
             self._set(shares=check_weight(self.shares, "shares", size=len(heads)))
-        sizes = [head.dimension for head in heads]
-        if self.shared and len(set(sizes) - {None}) > 1:
-            must = "have matrices of one size with `shared=True`"
-            raise ParameterError(
-                "heads",
-                must,
-                f"sizes {sizes}",
-                "Use `shared=False` for coordinates of their own.",
-            )
-        known = [size for size in sizes if size is not None]
-        if self.shared and known:
-            self._set(_dimension=known[0])
-        elif len(known) == len(heads):
-            self._set(_dimension=sum(known))
+        if self.shared:
+            self._set(_dimension=_common_dimension(heads, "heads"))
+        else:
+            sizes = [head.dimension for head in heads]
+            self._set(_dimension=None if None in sizes else sum(sizes))  # type: ignore[arg-type]
 
     @property
     def continuous(self) -> bool:
@@ -201,59 +194,53 @@ class MultiHead(Rule):
         """Return the slice of each head in d coordinates."""
         if self.shared:
             return [slice(0, d)] * len(self.heads)
-        known = [head.dimension for head in self.heads]
-        free, left = known.count(None), d - sum(size or 0 for size in known)
-        if left < free or (left % free if free else left):
+        sizes = [head.dimension for head in self.heads]
+        free = sizes.count(None)
+        left = d - sum(size or 0 for size in sizes)
+        share = left // free if free else 0
+        if left != share * free or (free and share < 1):
             raise InputError(
                 f"Tokens of dimension {d} must split into {len(self.heads)} heads:"
                 f" {left} coordinates are left for {free} heads of no size of their"
                 " own. Use a dimension that splits evenly, or `shared=True`."
             )
-        bounds = list(
-            accumulate(
-                (left // free if size is None else size for size in known), initial=0
-            )
-        )
-        return [slice(*pair) for pair in pairwise(bounds)]
+        widths = [share if size is None else size for size in sizes]
+        bounds = accumulate(widths, initial=0)
+        return [slice(first, last) for first, last in pairwise(bounds)]
 
     def _parts(self, tokens: Array) -> list[tuple[Any, Array]]:
+        """Return each head with its coordinates of the tokens."""
+        columns = self.columns(tokens.shape[-1])
         return [
-            (head, tokens[..., own])
-            for head, own in zip(
-                self.heads, self.columns(tokens.shape[-1]), strict=True
-            )
+            (head, tokens[..., part])
+            for head, part in zip(self.heads, columns, strict=True)
         ]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return P of every head, shape (..., heads, n, n); a head that has heads of
         its own brings them all.
         """
-        return by_heads(
-            [head.attention(part, at, keys) for head, part in self._parts(tokens)],
-            tokens.ndim,
-        )
+        parts = self._parts(tokens)
+        matrices = [head.attention(part, at, keys) for head, part in parts]
+        return by_heads(matrices, tokens.ndim)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         """Return tokens after layer k of every head; `keys` as for `Layered.layer`."""
         moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
-        return tokens + sum(
-            s * (z - tokens) for s, z in zip(self._shares(tokens), moved, strict=True)
-        )
+        return tokens + self._sum([z - tokens for z in moved])
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         """Return the sum of the velocities of the heads at time t; `keys` as for
         `Layered.layer`.
         """
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
-        return (
-            sum(s * v for s, v in zip(self._shares(tokens), pulls, strict=True))
-            if self.shared
-            else join(pulls)
-        )
+        return self._sum(pulls) if self.shared else join(pulls)
 
-    def _shares(self, tokens: Array) -> list[Array | float]:
+    def _sum(self, moves: list[Array]) -> Array:
+        """Return the sum of moves on shared coordinates, with their shares."""
+        shares = [1.0 if self.continuous else 1 / len(moves)] * len(moves)
         if self.shares is not None:
-            return list(match_array(self.shares, tokens))
-        return [1.0 if self.continuous else 1 / len(self.heads)] * len(self.heads)
+            shares = list(match_array(self.shares, moves[0]))
+        return sum(s * move for s, move in zip(shares, moves, strict=True))

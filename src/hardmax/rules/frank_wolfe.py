@@ -67,29 +67,27 @@ class FrankWolfe(Layered):
     def __post_init__(self) -> None:
         if self.B is not None:
             self._set(B=_validation.check_matrix(self.B, any_A=True, name="B"))
-        gammas = (
-            ()
-            if isinstance(self.steps, str)
-            else _validation.check_alpha(self.steps, "steps")
-        )
-        if isinstance(self.steps, str) and self.steps != OPEN_LOOP:
+        gammas: tuple[Fraction, ...] = ()
+        if not isinstance(self.steps, str):
+            gammas = _validation.check_alpha(self.steps, "steps")
+        elif self.steps != OPEN_LOOP:
             must = f'be a number, a sequence or "{OPEN_LOOP}"'
             raise ParameterError("steps", must, _validation.shortened(self.steps))
-        if gammas and max(gammas) > 1:
-            raise ParameterError(
-                "steps",
-                "lie in (0, 1]",
-                _validation.shortened(max(gammas)),
-                "A typical value is 1/2.",
-            )
         if gammas:
+            largest = max(gammas)
+            if largest > 1:
+                got = _validation.shortened(largest)
+                advice = "A typical value is 1/2."
+                raise ParameterError("steps", "lie in (0, 1]", got, advice)
             self._set(steps=gammas[0] if len(gammas) == 1 else gammas)
         self._set(_gammas=gammas)
 
     def step(self, k: int) -> Fraction:
         """Return gamma of layer k, counted from 0, as a Fraction."""
         gammas: tuple[Fraction, ...] = self._gammas  # type: ignore[attr-defined]
-        return gammas[min(k, len(gammas) - 1)] if gammas else Fraction(2, int(k) + 2)
+        if not gammas:
+            return Fraction(2, int(k) + 2)
+        return gammas[min(k, len(gammas) - 1)]
 
     def sets(self, tokens: AnyArray) -> BoolArray:
         """Return which of distinct tokens (n, d) each of them moves towards, (n, n):
@@ -107,19 +105,18 @@ class FrankWolfe(Layered):
         n).
         """
         array = np.asarray(to_numpy(tokens))
-        batch = array.reshape(-1, *array.shape[-2:])
-        if keys is None:
-            real = np.ones(batch.shape[:2], bool)
-        else:
-            real = np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-        P = np.zeros((*batch.shape[:2], batch.shape[1]))
+        n, d = array.shape[-2:]
+        batch = array.reshape(-1, n, d)
+        real = np.ones(batch.shape[:2], bool)
+        if keys is not None:
+            real = np.asarray(to_numpy(keys)).reshape(real.shape)
+        P = np.zeros((len(batch), n, n))
         for token_set, is_real, matrix in zip(batch, real, P, strict=True):
             classes = Classes.of(token_set[is_real])
-            weights = (self.sets(classes.rows) / classes.counts)[
-                np.ix_(classes.labels, classes.labels)
-            ]
+            over_classes = self.sets(classes.rows) / classes.counts
+            weights = over_classes[np.ix_(classes.labels, classes.labels)]
             matrix[np.ix_(is_real, is_real)] = weights / weights.sum(axis=1)[:, None]
-        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+        return like(P.reshape(*array.shape[:-1], n), tokens)
 
     def exact_layer(self, tokens: AnyArray, k: int) -> AnyArray:
         """Return tokens (n, d), Fractions, after a layer."""
@@ -130,6 +127,5 @@ class FrankWolfe(Layered):
         return tokens + self.step(k) * (means[classes.labels] - tokens)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        return tokens + float(self.step(k)) * (
-            self.attention(tokens, k, keys) @ tokens - tokens
-        )
+        means = self.attention(tokens, k, keys) @ tokens
+        return tokens + float(self.step(k)) * (means - tokens)

@@ -12,10 +12,9 @@ import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
 from hardmax import _validation
-from hardmax._arrays import weighted_sums
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import like, to_numpy
+from hardmax._types import AnyArray, Array, FloatArray, IntArray
+from hardmax._validation import is_tensor, library_of, like, to_numpy
 from hardmax.exact.argmax import Metric, Points, exact_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.token_wise import check_normalize
@@ -74,9 +73,12 @@ class Hardmax(Layered):
     _matrix = "A"
 
     def __post_init__(self) -> None:
-        self._set(_steps=_validation.check_alpha(self.alpha))
-        for name in ("exact", "any_A", "causal"):
-            self._set(**{name: _validation.check_flag(getattr(self, name), name)})
+        self._set(
+            _steps=_validation.check_alpha(self.alpha),
+            exact=_validation.check_flag(self.exact, "exact"),
+            any_A=_validation.check_flag(self.any_A, "any_A"),
+            causal=_validation.check_flag(self.causal, "causal"),
+        )
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
             must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
@@ -90,41 +92,32 @@ class Hardmax(Layered):
             self._set(A=_validation.check_matrix(self.A, any_A=self.any_A))
 
     def _key(self) -> tuple[Any, ...]:
-        A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
+        A = None
+        if self.matrix is not None:
+            A = tuple(map(tuple, self.matrix.tolist()))
         return self.steps, A, self.normalize, self.exact, self.any_A, self.causal
 
     def __eq__(self, other: object) -> bool:
-        return (
-            self._key() == other._key()
-            if isinstance(other, Hardmax)
-            else NotImplemented
-        )
+        if not isinstance(other, Hardmax):
+            return NotImplemented
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(_format_step, self.steps[:3])) + (
-            ", ..." if len(self.steps) > 3 else ""
-        )
-        parts = [f"alpha={shown}" if len(self.steps) == 1 else f"alpha=[{shown}]"]
+        alpha = ", ".join(map(_format_step, self.steps[:3]))
+        if len(self.steps) > 3:
+            alpha += ", ..."
+        if len(self.steps) > 1:
+            alpha = f"[{alpha}]"
+        parts = [f"alpha={alpha}"]
         if self.matrix is not None:
-            rows = [
-                "[" + ", ".join(_format_step(Fraction(x)) for x in row) + "]"
-                for row in self.matrix.tolist()
-            ]
-            shown = (
-                f"[{', '.join(rows)}]"
-                if len(rows) <= 3
-                else f"{len(rows)} by {len(rows)}"
-            )
-            parts.append(f"A={shown}")
-        others = {item.name: item.default for item in fields(self)[2:]}
-        parts += [
-            f"{name}={getattr(self, name)}"
-            for name, usual in others.items()
-            if getattr(self, name) != usual
-        ]
+            parts.append(f"A={_format_matrix(self.matrix)}")
+        for option in fields(self)[2:]:
+            value = getattr(self, option.name)
+            if value != option.default:
+                parts.append(f"{option.name}={value}")
         return f"Hardmax({', '.join(parts)})"
 
     @property
@@ -177,49 +170,46 @@ class Hardmax(Layered):
     @property
     def positive_definite(self) -> bool:
         """Whether A is symmetric positive definite, a hypothesis of the theorems."""
-        return (
-            self.matrix is None
-            or not self.any_A
-            or _validation.is_positive_definite(self.matrix)
-        )
+        if self.matrix is None or not self.any_A:
+            return True
+        return _validation.is_positive_definite(self.matrix)
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact C_i of these tokens, (..., n,
         n).
         """
-        array, n = np.asarray(to_numpy(tokens)), tokens.shape[-2]
-        P = [
-            np.full((n, n), np.nan) if one is None else one.toarray()
-            for one in self._each(array, keys)
-        ]
-        return like(np.reshape(P, (*array.shape[:-1], n)), tokens)
+        array = np.asarray(to_numpy(tokens))
+        matrices = [matrix.toarray() for matrix in self._matrices(array, keys)]
+        P = np.reshape(matrices, (*array.shape[:-1], array.shape[-2]))
+        return like(P, tokens)
 
-    def _each(
+    def _matrices(
         self, array: AnyArray, keys: Any
-    ) -> "Iterator[scipy.sparse.csr_array | None]":
-        """Yield attention of each token set as a sparse matrix; None where tokens left
-        the range of floats.
-        """
-        batch = array.reshape(-1, *array.shape[-2:])
-        real = (
-            np.ones(batch.shape[:2], bool)
-            if keys is None
-            else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
-        )
-        for b, tokens in enumerate(batch):
-            ids = np.flatnonzero(real[b])
-            finite = np.isfinite(tokens[ids]).all()
-            yield (
-                attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1])
-                if finite
-                else None
-            )
+    ) -> "Iterator[scipy.sparse.csr_array]":
+        """Yield attention of each token set; NaN where tokens left the range of floats."""
+        n, d = array.shape[-2:]
+        batch = array.reshape(-1, n, d)
+        real = np.ones(batch.shape[:2], bool)
+        if keys is not None:
+            real = np.asarray(to_numpy(keys)).reshape(real.shape)
+        for tokens, is_real in zip(batch, real, strict=True):
+            ids = np.flatnonzero(is_real)
+            if np.isfinite(tokens[ids]).all():
+                sets, classes = self._sets(tokens[ids])
+                yield attention_over_tokens(sets, classes, ids, n)
+            else:
+                yield scipy.sparse.csr_array(np.full((n, n), np.nan))
 
     def _sets(self, tokens: AnyArray) -> tuple[Sets, Classes]:
         """Return the exact sets of one token set, over classes of equal tokens."""
-        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
-        points, search = Points.of(classes.rows), current_search()
-        seen = np.arange(1, len(classes) + 1) if self.causal else None
+        search = current_search()
+        if self.causal:
+            classes = Classes.singly(tokens)
+            seen = np.arange(1, len(classes) + 1)
+        else:
+            classes = Classes.of(tokens)
+            seen = None
+        points = Points.of(classes.rows)
         return exact_sets(points, points, self.metric, search, seen)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
@@ -229,18 +219,12 @@ class Hardmax(Layered):
         # A step beyond the range of floats takes the tokens to their means in floats.
         alpha = float(min(self.step(k), _validation.MAX_FLOAT))
         array = np.asarray(to_numpy(tokens))
-        unknown = scipy.sparse.diags_array(np.full(array.shape[-2], np.nan))
-        P = scipy.sparse.block_diag(
-            [unknown if one is None else one for one in self._each(array, keys)]
-        )
-        means = weighted_sums(P, tokens.reshape(-1, array.shape[-1])).reshape(
-            tokens.shape
-        )
-        return (
-            tokens + alpha / (1 + alpha) * (means - tokens)
-            if self.normalize
-            else tokens + alpha * means
-        )
+        P = scipy.sparse.block_diag(list(self._matrices(array, keys)))
+        rows = tokens.reshape(-1, array.shape[-1])
+        means = _multiply_sparse(P, rows).reshape(tokens.shape)
+        if self.normalize:
+            return tokens + alpha / (1 + alpha) * (means - tokens)
+        return tokens + alpha * means
 
 
 def attention_over_tokens(
@@ -258,12 +242,34 @@ def attention_over_tokens(
     return matrix
 
 
+def _multiply_sparse(P: Any, values: Array) -> Array:
+    """Return P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients
+    are kept.
+    """
+    if not is_tensor(values):
+        return P.tocsr() @ values
+    torch = library_of(values)
+    entries = P.tocoo()
+    rows = torch.from_numpy(entries.row.astype(np.int64)).to(values.device)
+    columns = torch.from_numpy(entries.col.astype(np.int64)).to(values.device)
+    products = like(entries.data, values)[:, None] * values[columns]
+    return torch.zeros_like(values).index_add(0, rows, products)
+
+
 def _format_step(step: Fraction) -> str:
     """Return 0.1 for the float and 1/10 for the Fraction: ties may depend on the
     difference.
     """
-    return (
-        str(step)
-        if step.denominator == 1 or Fraction(float(step)) != step
-        else repr(float(step))
-    )
+    if step.denominator == 1 or Fraction(float(step)) != step:
+        return str(step)
+    return repr(float(step))
+
+
+def _format_matrix(matrix: AnyArray) -> str:
+    """Return the rows of a small matrix, else its size."""
+    if len(matrix) > 3:
+        return f"{len(matrix)} by {len(matrix)}"
+    rows = [
+        ", ".join(_format_step(Fraction(x)) for x in row) for row in matrix.tolist()
+    ]
+    return f"[[{'], ['.join(rows)}]]"

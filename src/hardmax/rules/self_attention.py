@@ -6,11 +6,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means
+from hardmax._arrays import match_array
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax._validation import check_flag, check_weight, to_numpy
 from hardmax.rules.base import Flow, seen_keys
+from hardmax.rules.scores import Scores
 
 Weight: TypeAlias = Array | Callable[[float], Array] | None
 
@@ -57,30 +58,22 @@ class SelfAttention(Flow):
 
     def __post_init__(self) -> None:
         self._set(causal=check_flag(self.causal, "causal"))
-        given = {
-            name: weight
-            for name, weight in zip("QKV", self.weights, strict=True)
-            if weight is not None
-        }
-        for name, weight in given.items():
+        shapes = {}
+        for name, weight in zip("QKV", self.weights, strict=True):
+            if weight is None:
+                continue
             if not callable(weight):
                 self._set(**{name: check_weight(weight, name, square=name == "V")})
-        shapes = {name: np.shape(to_numpy(self.weight(name, 0.0))) for name in given}
-        widths = {
-            shape[1] for shape in shapes.values()
-        }  # all must act on tokens of one dimension
-        heights = {
-            shapes.get(name, (min(widths, default=0),))[0] for name in "QK"
-        }  # None is the identity
-        if len(widths) > 1 or len(heights) > 1:
+            shapes[name] = np.shape(to_numpy(self.weight(name, 0.0)))
+        dimensions = {shape[1] for shape in shapes.values()}
+        identity = (min(dimensions, default=0),)  # the height of Q or K if it is None
+        heights = {shapes.get(name, identity)[0] for name in "QK"}
+        if len(dimensions) > 1 or len(heights) > 1:
             must = "have one shape (k, d), and `V` the shape (d, d)"
-            got = ", ".join(
-                f"{name} of shape {shape}" for name, shape in shapes.items()
-            )
-            raise ParameterError(
-                ("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d)."
-            )
-        self._set(_dimension=next(iter(widths), None))
+            got = ", ".join(f"{name} of shape {shapes[name]}" for name in shapes)
+            advice = "A head of width k has Q and K of shape (k, d)."
+            raise ParameterError(("Q", "K"), must, got, advice)
+        self._set(_dimension=next(iter(dimensions), None))
 
     @property
     def weights(self) -> tuple[Weight, ...]:
@@ -94,53 +87,47 @@ class SelfAttention(Flow):
     def weight(self, name: str, t: float) -> Array | None:
         """Return Q, K or V at time t; None is the identity."""
         weight = getattr(self, name)
-        return (
-            check_weight(weight(t), name, square=name == "V")
-            if callable(weight)
-            else weight
-        )
+        if callable(weight):
+            return check_weight(weight(t), name, square=name == "V")
+        return weight
 
-    def _array(self, name: str, d: int, t: float) -> FloatArray:
+    def matrix(self, name: str, d: int, t: float = 0.0) -> FloatArray:
+        """Return Q, K or V at time t as an array."""
         weight = self.weight(name, t)
         return np.eye(d) if weight is None else np.asarray(to_numpy(weight), np.float64)
 
     def value_matrix(self, d: int, t: float = 0.0) -> FloatArray:
         """Return V at time t as a (d, d) array."""
-        return self._array("V", d, t)
+        return self.matrix("V", d, t)
 
     def form(self, d: int, t: float = 0.0) -> FloatArray:
         """Return B = Q^T K, the bilinear form of the scores, as an array."""
-        return np.asarray(self._array("Q", d, t).T @ self._array("K", d, t))
+        return np.asarray(self.matrix("Q", d, t).T @ self.matrix("K", d, t))
 
     def _image(self, name: str, tokens: Array, t: float) -> Array:
         weight = self.weight(name, t)
         return tokens if weight is None else tokens @ match_array(weight, tokens).T
 
+    def scores(
+        self, tokens: Array, t: float, keys: Array | None = None, log: float = 0.0
+    ) -> Scores:
+        """Return the scores of x = e^log u for tokens u: e^{2 log} ⟨Q u_i, K u_j⟩."""
+        return Scores.in_range(
+            self._image("Q", tokens, t),
+            self._image("K", tokens, t),
+            seen_keys(tokens, keys, self.causal),
+            log,
+        )
+
     def attention(
         self, tokens: Array, at: float, keys: Array | None = None, log: float = 0.0
     ) -> Array:
-        """Return P for tokens u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
-        queries, to, scale = scale_into_range(
-            self._image("Q", tokens, at), self._image("K", tokens, at), log
-        )
-        return softmax(
-            queries @ to.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale
-        )
-
-    def unit_means(
-        self, unit: Array, t: float, keys: Array | None, log: float, values: Array
-    ) -> Array:
-        """Return P @ values for that P."""
-        queries, to, scale = scale_into_range(
-            self._image("Q", unit, t), self._image("K", unit, t), log
-        )
-        return softmax_means(
-            queries, to, values, seen_keys(unit, keys, self.causal), scale
-        )
+        """Return P for x = e^log u, at tokens u."""
+        return self.scores(tokens, at, keys, log).matrix()
 
     def values(self, tokens: Array, t: float) -> Array:
         """Return V x for each token, at time t: an array of the shape of `tokens`."""
         return self._image("V", tokens, t)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        return self.values(self.unit_means(tokens, t, keys, 0.0, tokens), t)
+        return self.values(self.scores(tokens, t, keys).means(tokens), t)

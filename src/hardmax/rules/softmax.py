@@ -1,14 +1,15 @@
 """The softmax counterpart of the hardmax rule of arXiv 2407.01602."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from hardmax import _validation
-from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means
+from hardmax._arrays import match_array
 from hardmax._types import Array
 from hardmax._validation import is_tensor, to_numpy
 from hardmax.rules.base import Layered, seen_keys
+from hardmax.rules.scores import Scores
 from hardmax.rules.token_wise import apply_norm, check_normalize
 
 
@@ -54,23 +55,18 @@ class Softmax(Layered):
     _matrix = "A"
 
     def __post_init__(self) -> None:
+        steps = [self.alpha]
         if is_tensor(self.alpha):
-            _validation.check_positive(
-                self.alpha, "alpha", "A tensor must hold one number."
-            )
-        self._set(
-            _steps=(
-                [self.alpha]
-                if is_tensor(self.alpha)
-                else _validation.check_alpha(self.alpha, most=_validation.MAX_FLOAT)
-            )
-        )
+            advice = "A tensor must hold one number."
+            _validation.check_positive(self.alpha, "alpha", advice)
+        else:
+            steps = _validation.check_alpha(self.alpha, most=_validation.MAX_FLOAT)
         advice = "Small values such as 0.01 come close to hardmax."
-        temperature = _validation.check_positive(
-            self.temperature, "temperature", advice
-        )
         self._set(
-            temperature=temperature,
+            _steps=steps,
+            temperature=_validation.check_positive(
+                self.temperature, "temperature", advice
+            ),
             normalize=check_normalize(self.normalize),
             causal=_validation.check_flag(self.causal, "causal"),
         )
@@ -87,36 +83,29 @@ class Softmax(Layered):
         value = steps[min(k, len(steps) - 1)]
         return value if is_tensor(value) else float(value)
 
-    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        images, others, scale = self._scale_scores(tokens)
-        return softmax(
-            images @ others.swapaxes(-1, -2),
-            seen_keys(tokens, keys, self.causal),
-            scale,
-        )  # (..., n, n)
+    def scores(self, tokens: Array, keys: Array | None = None) -> Scores:
+        """Return ⟨A z_i, z_j⟩ / temperature."""
+        images = tokens
+        if self.A is not None:
+            images = tokens @ match_array(self.A, tokens).T
+        seen = seen_keys(tokens, keys, self.causal)
+        scores = Scores.in_range(images, tokens, seen)
+        scale = scores.scale
+        if is_tensor(tokens):
+            scale = match_array(scale, tokens)
+        return replace(scores, scale=scale / self.temperature)
 
-    def _scale_scores(self, tokens: Array) -> tuple[Array, Array, Array]:
-        """Return vectors and a scale, such that scale times their products is the
-        scores.
-        """
-        images = (
-            tokens if self.A is None else tokens @ match_array(self.A, tokens).T
-        )  # A z_i
-        images, others, scale = scale_into_range(images, tokens)
-        scale = match_array(scale, tokens) if is_tensor(tokens) else scale
-        return images, others, scale / self.temperature
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        return self.scores(tokens, keys).matrix()
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        images, others, scale = self._scale_scores(tokens)
-        means = softmax_means(
-            images, others, tokens, seen_keys(tokens, keys, self.causal), scale
-        )
-        alpha = self.step(k) if is_tensor(tokens) else float(to_numpy(self.step(k)))
+        means = self.scores(tokens, keys).means(tokens)
+        alpha = self.step(k)
+        if not is_tensor(tokens):
+            alpha = float(to_numpy(alpha))
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)
         grown = tokens + alpha * means
-        return (
-            grown
-            if self.normalize == "none"
-            else apply_norm(grown, str(self.normalize))
-        )
+        if self.normalize == "none":
+            return grown
+        return apply_norm(grown, str(self.normalize))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax import _validation
-from hardmax._arrays import softmax, softmax_means
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
-from hardmax._validation import is_tensor, library_of, to_numpy
+from hardmax._validation import to_numpy
 from hardmax.rules.base import Flow, seen_keys
+from hardmax.rules.scores import Scores
 
 OFF_SPHERE = 1e-6  # largest distance of a norm from 1 on input
 MAX_BETA = 700.0  # e^beta of a larger one leaves the range of floats
@@ -53,8 +53,10 @@ class Sphere(Flow):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("normalized", "causal"):
-            self._set(**{name: _validation.check_flag(getattr(self, name), name)})
+        self._set(
+            normalized=_validation.check_flag(self.normalized, "normalized"),
+            causal=_validation.check_flag(self.causal, "causal"),
+        )
         beta = self.find_beta(0.0)
         if not callable(self.beta):
             self._set(beta=beta)
@@ -71,9 +73,8 @@ class Sphere(Flow):
     def find_beta(self, t: float) -> float | Array:
         """Return beta at time t."""
         beta = self.beta(t) if callable(self.beta) else self.beta
-        beta = _validation.check_positive(
-            beta, "beta", "Values between 1 and 100 are usual.", zero=True
-        )
+        advice = "Values between 1 and 100 are usual."
+        beta = _validation.check_positive(beta, "beta", advice, zero=True)
         if not self.normalized and float(to_numpy(beta)) > MAX_BETA:
             must = (
                 f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be"
@@ -85,49 +86,35 @@ class Sphere(Flow):
     def check(self, tokens: Array) -> None:
         """Refuse tokens whose norm is not 1: a `ParameterError`."""
         norms = np.linalg.norm(np.asarray(to_numpy(tokens), np.float64), axis=-1)
-        off = np.abs(norms - 1)
-        if off.max() > OFF_SPHERE:
-            where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
-            name = (
-                f"token {where[0]}"
-                if len(where) == 1
-                else f"token {where[1]} of token set {where[0]}"
-            )
-            must = f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1"
-            advice = (
-                "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens,"
-                " axis=-1, keepdims=True)`."
-            )
-            raise ParameterError(
-                "tokens", must, f"norm {norms[where]:.6g} for {name}", advice
-            )
+        distances = np.abs(norms - 1)
+        if distances.max() <= OFF_SPHERE:
+            return
+        farthest = np.unravel_index(distances.argmax(), norms.shape)
+        *batch, token = map(int, farthest)
+        name = f"token {token}"
+        if batch:
+            name += f" of token set {batch[0]}"
+        raise ParameterError(
+            "tokens",
+            f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1",
+            f"norm {norms[farthest]:.6g} for {name}",
+            "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens,"
+            " axis=-1, keepdims=True)`.",
+        )
+
+    def scores(self, tokens: Array, t: float, keys: Array | None = None) -> Scores:
+        """Return beta ⟨x_i, x_j⟩."""
+        seen = seen_keys(tokens, keys, self.causal)
+        return Scores(tokens, tokens, self.find_beta(t), seen)
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return P, (..., n, n). With `normalized=False` other weights move the tokens."""
-        return softmax(
-            tokens @ tokens.swapaxes(-1, -2),
-            seen_keys(tokens, keys, self.causal),
-            self.find_beta(at),
-        )
+        return self.scores(tokens, at, keys).matrix()
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        tokens, seen, beta = (
-            on_sphere(tokens),
-            seen_keys(tokens, keys, self.causal),
-            self.find_beta(t),
-        )
-        if self.normalized:
-            pull = softmax_means(tokens, tokens, tokens, seen, beta)
-        else:  # exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees
-            beta = beta if is_tensor(tokens) else float(to_numpy(beta))
-            weights = library_of(tokens).exp(beta * (tokens @ tokens.swapaxes(-1, -2)))
-            number = (
-                tokens.shape[-2]
-                if seen is None
-                else (seen * (weights * 0 + 1)).sum(-1)[..., None]
-            )
-            number = number + (number == 0)  # padding may see no key
-            pull = (weights if seen is None else weights * seen) / number @ tokens
+        tokens = on_sphere(tokens)
+        scores = self.scores(tokens, t, keys)
+        pull = scores.means(tokens, normalized=self.normalized)
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 
     def energy(self, tokens: Array) -> FloatArray:
@@ -135,16 +122,10 @@ class Sphere(Flow):
         x_j⟩); half the mean for beta = 0.
         """
         if callable(self.beta):
-            raise ParameterError(
-                "beta",
-                "be constant where an energy is defined",
-                "a function of time",
-                "Use a number.",
-            )
-        points, beta = (
-            np.asarray(to_numpy(tokens), np.float64),
-            float(to_numpy(self.beta)),
-        )
+            must = "be constant where an energy is defined"
+            raise ParameterError("beta", must, "a function of time", "Use a number.")
+        points = np.asarray(to_numpy(tokens), np.float64)
+        beta = float(to_numpy(self.beta))
         products = points @ points.swapaxes(-1, -2)
         if beta == 0:
             return products.mean(axis=(-1, -2)) / 2

@@ -12,22 +12,35 @@ from hardmax import _validation
 from hardmax._arrays import largest, match_array
 from hardmax._errors import ParameterError
 from hardmax._types import Array
-from hardmax._validation import is_tensor
+from hardmax._validation import is_tensor, library_of
 from hardmax.rules.base import Layered, no_attention
 
 MAX_DIMENSION = 10**6  # its square matrices do not fit into any memory
 NORMALIZATIONS = ("none", "rescaling", "rms", "layer")
-EPSILON = (
-    1e-12  # under the root, so that a zero token stays where it is and has a gradient
-)
+# under the root, so that a zero token stays where it is and has a gradient
+EPSILON = 1e-12
+
+
+def relu(x: Array) -> Array:
+    """Return max(x, 0), whose derivative at 0 is 0."""
+    return x * (x > 0)
+
+
+def tanh(x: Array) -> Array:
+    """Return the hyperbolic tangent."""
+    return library_of(x).tanh(x)
+
+
+def gelu(x: Array) -> Array:
+    """Return x times the distribution function of a Gaussian, x (1 + erf(x/√2)) / 2."""
+    erf = library_of(x).erf if is_tensor(x) else scipy.special.erf
+    return x * (1 + erf(x / 2**0.5)) / 2
+
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": lambda x: x * (x > 0),
-    "tanh": lambda x: x.tanh() if is_tensor(x) else np.tanh(x),
-    "gelu": lambda x: (
-        x
-        * (1 + ((x / 2**0.5).erf() if is_tensor(x) else scipy.special.erf(x / 2**0.5)))
-        / 2
-    ),
+    "relu": relu,
+    "tanh": tanh,
+    "gelu": gelu,
 }
 
 
@@ -42,25 +55,17 @@ class TokenWise(Layered):
 
 def check_normalize(normalize: object) -> str:
     """Return one of NORMALIZATIONS; True is "rescaling", False and None are "none"."""
-    kind = (
-        "rescaling"
-        if normalize is True
-        else "none"
-        if normalize is False or normalize is None
-        else normalize
-    )
-    if not isinstance(kind, str) or kind not in NORMALIZATIONS:
-        must = (
-            f"be one of {', '.join(map(repr, NORMALIZATIONS))} (True is 'rescaling',"
-            " False is 'none')"
-        )
-        raise ParameterError(
-            "normalize",
-            must,
-            _validation.shortened(normalize),
-            "The papers use 'rescaling'.",
-        )
-    return kind
+    kind = normalize
+    if normalize is True:
+        kind = "rescaling"
+    elif normalize is False or normalize is None:
+        kind = "none"
+    if isinstance(kind, str) and kind in NORMALIZATIONS:
+        return kind
+    names = ", ".join(map(repr, NORMALIZATIONS))
+    must = f"be one of {names} (True is 'rescaling', False is 'none')"
+    got = _validation.shortened(normalize)
+    raise ParameterError("normalize", must, got, "The papers use 'rescaling'.")
 
 
 def apply_norm(tokens: Array, kind: str) -> Array:
@@ -141,37 +146,30 @@ class FeedForward(TokenWise):
     gain: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("W1", "W2"):
-            self._set(**{name: _validation.check_weight(getattr(self, name), name)})
-        shapes = tuple(self.W1.shape), tuple(self.W2.shape)
-        if shapes[1] != shapes[0][::-1]:
-            must, advice = (
-                "have shapes (width, d) and (d, width)",
-                "Transpose one, or change its size.",
-            )
-            raise ParameterError(
-                ("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice
-            )
-        self._set(_dimension=len(self.W2))
-        for name, bias, size in (
-            ("b1", self.b1, len(self.W1)),
-            ("b2", self.b2, len(self.W2)),
-        ):
-            if bias is not None:
-                self._set(**{name: _validation.check_weight(bias, name, size=size)})
+        self._set(
+            W1=_validation.check_weight(self.W1, "W1"),
+            W2=_validation.check_weight(self.W2, "W2"),
+        )
+        width, d = self.W1.shape
+        if tuple(self.W2.shape) != (d, width):
+            must = "have shapes (width, d) and (d, width)"
+            got = f"{tuple(self.W1.shape)} and {tuple(self.W2.shape)}"
+            advice = "Transpose one, or change its size."
+            raise ParameterError(("W1", "W2"), must, got, advice)
+        self._set(_dimension=d)
+        if self.b1 is not None:
+            self._set(b1=_validation.check_weight(self.b1, "b1", size=width))
+        if self.b2 is not None:
+            self._set(b2=_validation.check_weight(self.b2, "b2", size=d))
         gain = _validation.check_number(self.gain, "gain")
         if not is_tensor(self.gain):
             self._set(gain=gain)
-        if not callable(self.activation) and not (
-            isinstance(self.activation, str) and self.activation in ACTIVATIONS
-        ):
+        if callable(self.activation):
+            return
+        if not _validation.is_one_of(self.activation, ACTIVATIONS):
             must = f"be one of {', '.join(ACTIVATIONS)}, or a callable"
-            raise ParameterError(
-                "activation",
-                must,
-                _validation.shortened(self.activation),
-                "The papers use relu.",
-            )
+            got = _validation.shortened(self.activation)
+            raise ParameterError("activation", must, got, "The papers use relu.")
 
     @classmethod
     def random(
@@ -186,10 +184,8 @@ class FeedForward(TokenWise):
         width = 4 * d if width is None else width
         width = _validation.check_count(width, "width", least=1, most=4 * MAX_DIMENSION)
         rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
-        W1, W2 = (
-            rng.normal(size=(width, d)) / d**0.5,
-            rng.normal(size=(d, width)) / width**0.5,
-        )
+        W1 = rng.normal(size=(width, d)) / d**0.5
+        W2 = rng.normal(size=(d, width)) / width**0.5
         return cls(W1, W2, gain=gain)
 
     @property
@@ -197,14 +193,13 @@ class FeedForward(TokenWise):
         return (self.W1, self.W2, self.b1, self.b2, self.gain)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
+        activation = self.activation
+        if not callable(activation):
+            activation = ACTIVATIONS[activation]
         hidden = tokens @ match_array(self.W1, tokens).T
-        hidden = hidden if self.b1 is None else hidden + match_array(self.b1, tokens)
-        activation = (
-            self.activation
-            if callable(self.activation)
-            else ACTIVATIONS[self.activation]
-        )
-        out = activation(hidden) @ match_array(self.W2, tokens).T
-        return tokens + self.gain * (
-            out if self.b2 is None else out + match_array(self.b2, tokens)
-        )
+        if self.b1 is not None:
+            hidden = hidden + match_array(self.b1, tokens)
+        change = activation(hidden) @ match_array(self.W2, tokens).T
+        if self.b2 is not None:
+            change = change + match_array(self.b2, tokens)
+        return tokens + self.gain * change
