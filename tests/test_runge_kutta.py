@@ -159,15 +159,15 @@ def test_order_of_the_steps_and_of_dense_output(name, order):
         )
         run.allow(0, 1e6, 1e6)  # every step is accepted
         run.begin(0)
-        while run.state.times[0, 0] < 2:
+        while run.state.t[0] < 2:
             run.state.h[0] = h
             run._try(0)
-            if run.state.times[0, 1] <= 1.625 < run.state.times[0, 0]:
+            if run.state.old_t[0] <= 1.625 < run.state.t[0]:
                 inner.append(
                     np.abs(run.interpolate(0, np.array([1.625]))[0] - exact[1]).max()
                 )
         ends.append(np.abs(run.state.y[0] - exact[2]).max())
-        assert run.state.flags[0, 2] == 0
+        assert run.state.rejected[0] == 0
     assert -np.polyfit(np.log2(1 / np.array(lengths)), np.log2(ends), 1)[
         0
     ] == pytest.approx(order, abs=0.7)

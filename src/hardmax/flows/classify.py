@@ -155,14 +155,13 @@ class Expectation:
             return f"OPEN: {missing}. Were it not so: {within} {self.theorem}."
         if not self.proved:
             return f"CONJECTURE: {within}"
-        more = (
-            " CONJECTURE: they tend to parallel subspaces of codimension"
-            f" {self.positive}."
-        )
-        return (
-            f"{sentence} Proved:"
-            f" {self.theorem}.{more if self.kind == 'hyperplanes' and self.positive > 1 else ''}"
-        )
+        proved = f"{sentence} Proved: {self.theorem}."
+        if self.kind == "hyperplanes" and self.positive > 1:
+            proved += (
+                " CONJECTURE: they tend to parallel subspaces of codimension"
+                f" {self.positive}."
+            )
+        return proved
 
 
 def classify(
@@ -213,17 +212,19 @@ def classify(
 @cache_per_rule
 def classify_rule(rule: SelfAttention, d: int) -> Expectation:
     """Classify a rule with constant matrices for tokens of dimension d."""
-    found, V = classify_values(rule, d), rule.value_matrix(d)
-    hypotheses, rounding = dict(found.hypotheses), list(found.rounding)
+    found = classify_values(rule, d)
+    hypotheses = dict(found.hypotheses)
+    rounding = list(found.rounding)
     if found.kind == "boolean":
-        B, error = _form(rule, d)
-        hypotheses[POSITIVE] = bool(B[0, 0] > error)
+        form = _find_form(rule, d)
+        hypotheses[POSITIVE] = bool(form.B[0, 0] > form.error)
     elif found.kind in ("polytope", "collapse", "product"):
-        definite, symmetric = _check_definite(rule, d)
-        hypotheses[DEFINITE] = definite
-        rounding += [SKEWED] if definite and not symmetric else []
+        hypotheses[DEFINITE] = _is_definite(rule, d)
+        if hypotheses[DEFINITE] and not _is_symmetric(rule, d):
+            rounding.append(SKEWED)
     elif found.kind in ("hyperplanes", "complex"):
-        positive, hypotheses[SEPARATED] = _check_simple(V, found, *_form(rule, d))
+        V = rule.value_matrix(d)
+        positive, hypotheses[SEPARATED] = _check_simple(V, found, _find_form(rule, d))
         if found.kind == "hyperplanes":
             hypotheses[FORM] = positive
     if rule.causal:
@@ -241,75 +242,91 @@ def classify_values(rule: SelfAttention, d: int) -> Expectation:
     """
     V = rule.value_matrix(d)
     found = eigenvalues.find_eigenvalues(V)
-    values, near, top = found.values, EQUAL_TOL * found.size, found.values[0]
+    values = found.values
+    top = values[0]
+    near = EQUAL_TOL * found.size
     same = np.abs(values - top) <= near
-    count, positive = int(same.sum()), int((values.real > near).sum())
+    count = int(same.sum())
     mean = top + (values[same] - top).mean()  # a sum could overflow
     leading, dual = eigenvalues.find_eigenspace(V, mean, count)
+    multiplicities = found.multiplicities
+    parted = count > 1 and (multiplicities is None or multiplicities[0] != count)
     hypotheses: dict[str, bool] = {}
-    one = count == 1 or (
-        found.multiplicities is not None and found.multiplicities[0] == count
-    )
-    rounding = [] if one else [PARTED]
+    rounding = []
     if not V.any():
-        kind, rounding = "still", []
+        kind = "still"
     elif not _is_certain(found):
-        kind, rounding = "unknown", [UNDECIDED]
+        kind = "unknown"
+        rounding = [UNDECIDED]
     elif abs(top.imag) > near:
         others = values.real[~same & (np.abs(values - top.conjugate()) > near)]
-        alone = bool((others < top.real - near).all())
-        kind, rounding = ("complex" if top.real > near and alone else "unknown"), []
+        leads_alone = bool((others < top.real - near).all())
+        kind = "complex" if top.real > near and leads_alone else "unknown"
     elif len(V) == 1:
         kind = "boolean" if top.real > 0 else "collapse"
-    elif (
-        same.all()
-        and np.abs(V - top.real * np.eye(len(V))).max() <= IDENTITY_TOL * found.size
-    ):
+    elif same.all() and _off_identity(V, top.real) <= IDENTITY_TOL * found.size:
         kind = "polytope" if top.real > 0 else "collapse"
-        rounding = [] if np.array_equal(V, V[0, 0] * np.eye(len(V))) else [PARTED]
+        if _off_identity(V, V[0, 0]) > 0:
+            rounding = [PARTED]
     elif top.real <= near:
-        kind, rounding = "unknown", []
+        kind = "unknown"
     else:
         kind = "hyperplanes" if count == 1 else "product"
         hypotheses[DOMINANT] = bool((np.abs(values[~same]) < top.real - near).all())
+        if parted:
+            rounding = [PARTED]
         if count > 1:
-            exact = found.eigenvectors is not None and not rounding
-            hypotheses[WHOLE] = bool(
-                found.eigenvectors[0] == count  # type: ignore[index]
-                if exact
-                else leading.shape[1] == count
-            )
-    if (
-        rounding
-        and not eigenvalues.has_flint()
-        and len(V) <= eigenvalues.MAX_EXACT_DIMENSION
-    ):
+            vectors = leading.shape[1]
+            if found.eigenvectors is not None and not parted:
+                vectors = found.eigenvectors[0]
+            hypotheses[WHOLE] = bool(vectors == count)
+    is_small = len(V) <= eigenvalues.MAX_EXACT_DIMENSION
+    if rounding and is_small and not eigenvalues.has_flint():
         rounding.append(HELP)
     return Expectation(
-        kind, hypotheses, tuple(rounding), values, count, positive, leading, dual
+        kind,
+        hypotheses,
+        tuple(rounding),
+        values,
+        multiplicity=count,
+        positive=int((values.real > near).sum()),
+        leading=leading,
+        dual=dual,
     )
+
+
+def _off_identity(V: FloatArray, value: float) -> float:
+    """Return the largest entry of V - value I."""
+    return float(np.abs(V - value * np.eye(len(V))).max())
 
 
 def _is_certain(found: Eigenvalues) -> bool:
     """Return whether the kind cannot change within the error bound of the eigenvalues."""
     if found.multiplicities is not None:
         return True
-    values, top, near = found.values, found.values[0], EQUAL_TOL * found.size
+    values = found.values
+    top = values[0]
+    near = EQUAL_TOL * found.size
+    distances = np.abs(values - top)
     below = top.real - values.real
-    edges = np.concatenate(
-        [np.abs(values - top), below, values.real, top.real - np.abs(values)]
-    )
-    away = np.minimum(np.abs(values - top), np.abs(values - top.conjugate())) > near
-    one_leads = bool(
-        (below[away] > near).all()
-    )  # otherwise rounding decides which of several comes first
-    apart = bool((np.abs(np.abs(edges) - near) > 4 * found.error).all())
-    return found.error < near / 8 and one_leads and apart
+    # numbers that are compared with `near`
+    edges = np.concatenate([distances, below, values.real, top.real - np.abs(values)])
+    is_apart = bool((np.abs(np.abs(edges) - near) > 4 * found.error).all())
+    # otherwise rounding decides which of several comes first
+    others = np.minimum(distances, np.abs(values - top.conjugate())) > near
+    one_leads = bool((below[others] > near).all())
+    return found.error < near / 8 and one_leads and is_apart
 
 
-def _check_simple(
-    V: FloatArray, found: Expectation, B: AnyArray, error: float
-) -> tuple[bool, bool]:
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A positive multiple of Q^T K, within an error of each entry."""
+
+    B: AnyArray  # (d, d) integers, or floats
+    error: float  # 0 for integers
+
+
+def _check_simple(V: FloatArray, found: Expectation, form: Form) -> tuple[bool, bool]:
     """Return for a simple leading eigenvalue whether ⟨phi, B phi⟩ > 0, and whether its
     gap is larger than rounding.
 
@@ -317,67 +334,70 @@ def _check_simple(
     In floats, V is similar to D + E with |E| <= e, the error bound of the eigenvalues,
     so phi is within 2 sqrt(d) e / (gap - 2 e) of the computed one.
     """
-    values, d = found.eigenvalues, len(V)
-    gap = float(np.abs(values[1:] - values[0]).min())
     if found.multiplicity > 1:
         return False, False
-    if eigenvalues.is_exact(V) and not error:
+    d = len(V)
+    values = found.eigenvalues
+    gap = float(np.abs(values[1:] - values[0]).min())
+    if eigenvalues.is_exact(V) and not form.error:
         condition, positive = eigenvalues.examine_simple_eigenvalue(
-            V, complex(values[0]), B
+            V, complex(values[0]), form.B
         )
     else:
         floats = eigenvalues.bound_eigenvalues(V)
         assert floats.first is not None
-        phi, size = np.real(floats.first), float(np.abs(B).max()) or 1.0
-        off = (
-            2
-            * np.sqrt(d)
-            * floats.error
-            / max(gap - 2 * floats.error, np.finfo(np.float64).tiny)
-        )
-        form = float(phi @ (B / size).astype(np.float64) @ phi)
-        positive = form > d * (
-            3 * off + off * off + error / size + 4 * d * UNIT
-        )  # |B / size| <= d
+        phi = np.real(floats.first)
+        size = float(np.abs(form.B).max()) or 1.0
+        tiny = np.finfo(np.float64).tiny
+        off = 2 * np.sqrt(d) * floats.error / max(gap - 2 * floats.error, tiny)
+        value = float(phi @ (form.B / size).astype(np.float64) @ phi)
+        # |B / size| <= d
+        rounding = d * (3 * off + off * off + form.error / size + 4 * d * UNIT)
+        positive = value > rounding
         condition = float(
             np.linalg.norm(found.dual) * np.linalg.norm(found.leading[:, 0])
         )
     return positive, gap > MIN_GAP_ROUNDINGS * UNIT * frobenius_norm(V) * condition
 
 
-def _form(rule: SelfAttention, d: int) -> tuple[AnyArray, float]:
-    """Return a positive multiple of Q^T K and an error bound: in integers (error 0) if
-    small, else in floats.
-    """
-    Q, K = (
-        np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64)
-        for M in (rule.Q, rule.K)
-    )
+def _find_form(rule: SelfAttention, d: int) -> Form:
+    """Find Q^T K in integers if it is small, else in floats."""
+    Q = rule.matrix("Q", d)
+    K = rule.matrix("K", d)
     if d * Q.size <= MAX_EXACT_PRODUCTS:
-        queries, keys = (np.array(over_one_denominator(M)[0], object) for M in (Q, K))
-        return np.asarray(queries.T @ keys), 0.0
-    Q, K = (
-        np.ldexp(M, -int(np.frexp(np.abs(M).max())[1])) for M in (Q, K)
-    )  # no product overflows
-    return np.asarray(Q.T @ K), float(
-        (len(Q) + 2) * UNIT * (np.abs(Q).T @ np.abs(K)).max() * 1.01
-    )
+        queries = np.array(over_one_denominator(Q)[0], object)
+        keys = np.array(over_one_denominator(K)[0], object)
+        return Form(np.asarray(queries.T @ keys), 0.0)
+    # No product overflows
+    Q = np.ldexp(Q, -int(np.frexp(np.abs(Q).max())[1]))
+    K = np.ldexp(K, -int(np.frexp(np.abs(K).max())[1]))
+    largest = (np.abs(Q).T @ np.abs(K)).max()
+    return Form(np.asarray(Q.T @ K), float((len(Q) + 2) * UNIT * largest * 1.01))
 
 
-def _check_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
-    """Return whether Q^T K is symmetric positive definite up to rounding, and whether
-    it is symmetric exactly.
-    """
-    (B, error), Q, K = _form(rule, d), rule.Q, rule.K
-    size = np.abs(B).max() or 1
-    skew = np.abs(B - B.T).max() / size
-    alike = (Q is None and K is None) or (
-        Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K))
-    )
-    exact = alike or bool(skew == 0 and (not error or Q is None or K is None))
-    doubled = B + B.T if not error else B + B.T - 2 * d * error * np.eye(d)
-    return (
-        bool(skew <= _validation.SYMMETRY_TOL)
-        and _validation.is_positive_definite(doubled),
-        exact,
-    )
+def _skewness(B: AnyArray) -> float:
+    """Return the largest entry of B - B^T relative to that of B."""
+    return np.abs(B - B.T).max() / (np.abs(B).max() or 1)
+
+
+def _is_definite(rule: SelfAttention, d: int) -> bool:
+    """Return whether Q^T K is symmetric positive definite up to rounding."""
+    form = _find_form(rule, d)
+    if _skewness(form.B) > _validation.SYMMETRY_TOL:
+        return False
+    doubled = form.B + form.B.T
+    if form.error:
+        doubled = doubled - 2 * d * form.error * np.eye(d)
+    return _validation.is_positive_definite(doubled)
+
+
+def _is_symmetric(rule: SelfAttention, d: int) -> bool:
+    """Return whether Q^T K is symmetric exactly."""
+    if rule.Q is None and rule.K is None:
+        return True
+    both = rule.Q is not None and rule.K is not None
+    if both and np.array_equal(to_numpy(rule.Q), to_numpy(rule.K)):
+        return True
+    form = _find_form(rule, d)
+    exact = not form.error or not both
+    return bool(_skewness(form.B) == 0 and exact)

@@ -209,8 +209,10 @@ def _exponential(powers, t):
     """Return e^{tX} from X^k / k!, by Taylor's series of a part of tX."""
     norm = abs(t) * np.abs(powers[1]).sum()
     halvings = max(0, math.frexp(norm)[1]) if norm < 1e300 else 0
-    part, last = t / 2.0**halvings, len(powers) - 1
-    E, out = powers[last].copy(), np.empty(powers[0].shape)
+    part = t / 2.0**halvings
+    last = len(powers) - 1
+    E = powers[last].copy()
+    out = np.empty(powers[0].shape)
     for k in range(last - 1, -1, -1):  # Horner's rule
         for i in range(len(E)):
             for j in range(len(E)):
@@ -227,18 +229,18 @@ def find_form(terms, b, s, t):
     G = terms.forms[min(b, len(terms.forms) - 1), min(s, terms.forms.shape[1] - 1)]
     F = np.empty(G.shape)
     if len(terms.powers):
-        E, half = _exponential(terms.powers, t), np.empty(G.shape)
+        E = _exponential(terms.powers, t)
+        half = np.empty(G.shape)
         _multiply_matrices(G, E, half)
         _multiply_matrices(half.T, E, F)
         return F
     if not len(terms.decay):
         F[:] = G.T
         return F
-    size, partner = (
-        np.exp(t * terms.decay),
-        np.arange(len(G)) + np.sign(terms.turn).astype(np.intp),
-    )
-    straight, across = size * np.cos(t * terms.turn), -size * np.sin(t * terms.turn)
+    size = np.exp(t * terms.decay)
+    partner = np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
+    straight = size * np.cos(t * terms.turn)
+    across = -size * np.sin(t * terms.turn)
     for i in range(len(G)):
         F[i] = G[:, i] * straight[i] + G[:, partner[i]] * across[i]  # transposed
     half = F.copy()
@@ -251,9 +253,10 @@ def find_form(terms, b, s, t):
 @njit
 def make_space(tokens, rows, d):
     """Allocate the memory for a stage."""
-    width = 16
-    for each in WIDTHS[::-1]:
-        width = each if each >= d else width
+    width = WIDTHS[-1]
+    for wider in WIDTHS[::-1]:
+        if wider >= d:
+            width = wider
     groups = (tokens + LANES - 1) // LANES
     return Space(
         np.empty((rows, d)),
@@ -268,7 +271,8 @@ def _prepare(terms, b, s, t, tokens, space):
     """Fill queries and panels for the state in `space.point`, which comes onto the
     sphere if the flow is there.
     """
-    w, d = space.point, space.point.shape[1]
+    w = space.point
+    d = w.shape[1]
     size = 0.0
     finite = True
     for i in range(tokens):
@@ -290,11 +294,8 @@ def _prepare(terms, b, s, t, tokens, space):
     F = find_form(terms, b, s, t)
     largest = np.abs(F).max()
     log = 2.0 * terms.rate * t - 2.0 * math.log(shrink)
-    F *= (
-        LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest)))
-        if 0 < largest < np.inf
-        else 1.0
-    )
+    if 0 < largest < np.inf:
+        F *= LOG2_E * math.exp(min(log, MAX_LOG - math.log(largest)))
     for i in range(tokens):
         for c in range(d):
             space.keys[i, c] = w[i, c] * shrink
@@ -308,32 +309,22 @@ def _prepare(terms, b, s, t, tokens, space):
 @njit
 def _attend(terms, b, s, tokens, space, first, last, out):
     """Write the derivative of rows from `first`, a multiple of 16, to `last`."""
-    w, d, sums = (
-        space.point,
-        space.point.shape[1],
-        np.empty((2 + space.keys.shape[1], LANES)),
-    )
+    w = space.point
+    d = w.shape[1]
+    sums = np.empty((2 + space.keys.shape[1], LANES))
     D = terms.values[min(b, len(terms.values) - 1), min(s, terms.values.shape[1] - 1)]
     pull = np.empty(d)
     for i in range(first, last):
         if i < tokens:
             lane = i % LANES
             if lane == 0:
-                _sum_rows(
-                    space.queries,
-                    space.keys,
-                    i,
-                    i if terms.causal else tokens,
-                    min(i + LANES, tokens),
-                    sums,
-                )
+                plain = i if terms.causal else tokens
+                end = min(i + LANES, tokens)
+                _sum_rows(space.queries, space.keys, i, plain, end, sums)
             grow = space.numbers[0] / sums[1, lane]
             if terms.sphere == 2:
-                grow = (
-                    space.numbers[0]
-                    * 2.0 ** sums[0, lane]
-                    / (i + 1 if terms.causal else tokens)
-                )
+                seen = i + 1 if terms.causal else tokens
+                grow = space.numbers[0] * 2.0 ** sums[0, lane] / seen
             if space.numbers[1]:
                 grow = np.nan
             for c in range(d):
@@ -365,14 +356,20 @@ def begin_stage(
     """Prepare stage s of a step from y, or where s > `last` (for dense output) of the
     step that was done.
     """
-    again, rows, d = s > last, state.rows[b], state.y.shape[2]
-    t = state.times[b, 1] if again else state.times[b, 0]
-    h = state.times[b, 2] - t
-    start = state.old if again else state.y
-    point, K = space.point.reshape(-1), state.K[b].reshape(state.K.shape[1], -1)
+    rows = state.rows[b]
+    d = state.y.shape[2]
+    if s > last:
+        start = state.old
+        t = state.old_t[b]
+    else:
+        start = state.y
+        t = state.t[b]
+    h = state.end[b] - t
     for i in range(rows):
         for c in range(d):
             space.point[i, c] = start[b, i, c]
+    point = space.point.reshape(-1)
+    K = state.K[b].reshape(state.K.shape[1], -1)
     for j in range(s):
         if A[s, j] != 0:
             factor = h * A[s, j]
@@ -391,15 +388,14 @@ def attend_rows(
     s: int,
     space: Space,
     bounds: IntArray,
-    some: IntArray,
+    parts: IntArray,
 ) -> None:
-    """Write the derivative of the rows bounds[k] to bounds[k + 1] in stage s, for some
-    k.
+    """Write the derivative of the rows bounds[k] to bounds[k + 1] in stage s for all k
+    of `parts`.
     """
-    for k in some:
-        _attend(
-            terms, b, s, state.tokens[b], space, bounds[k], bounds[k + 1], state.K[b, s]
-        )
+    tokens = state.tokens[b]
+    for k in parts:
+        _attend(terms, b, s, tokens, space, bounds[k], bounds[k + 1], state.K[b, s])
 
 
 combine_errors = njit(steps.combine_errors)
@@ -408,13 +404,11 @@ combine_errors = njit(steps.combine_errors)
 @entry()
 def find_error(state: State, E: FloatArray, b: int) -> float:
     """Return the same as `steps.find_error`."""
-    h, largest, other, d = (
-        state.times[b, 2] - state.times[b, 0],
-        0.0,
-        0.0,
-        state.y.shape[2],
-    )
-    y, new, K = state.y[b], state.new[b], state.K[b].reshape(state.K.shape[1], -1)
+    h = state.end[b] - state.t[b]
+    d = state.y.shape[2]
+    y = state.y[b]
+    new = state.new[b]
+    K = state.K[b].reshape(state.K.shape[1], -1)
     errors = np.zeros((2, state.rows[b] * d))
     for e in range(2):
         for s in range(E.shape[1]):
@@ -422,15 +416,16 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
                 factor = h * E[e, s]
                 for i in range(errors.shape[1]):
                     errors[e, i] += factor * K[s, i]
+    largest = 0.0
+    other = 0.0
     for first, last in ((0, state.tokens[b]), (state.tokens[b], state.rows[b])):
         for c in range(d):
             mean = 0.0
             for i in range(first, last):
                 mean += abs(y[i, c]) / (last - first)  # a sum might overflow
             for i in range(first, last):
-                unit = state.units[b, i, c] + state.rtol[b] * max(
-                    abs(y[i, c]), abs(new[i, c]), mean
-                )
+                size = max(abs(y[i, c]), abs(new[i, c]), mean)
+                unit = state.units[b, i, c] + state.rtol[b] * size
                 error = abs(errors[0, i * d + c] / unit)
                 if not error < np.inf:
                     return np.nan
@@ -439,12 +434,13 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
     return combine_errors(largest, other)
 
 
-settle, choose_end = njit(steps.settle), njit(steps.choose_end)
+settle = njit(steps.settle)
+choose_end = njit(steps.choose_end)
 
 
 @entry()
 def advance(
-    some: IntArray,
+    elements: IntArray,
     terms: Terms,
     state: State,
     A: FloatArray,
@@ -455,28 +451,24 @@ def advance(
     end: float,
     counts: IntArray,
     too_short: BoolArray,
-    tries: int,
+    max_tries: int,
 ) -> None:
     """Take steps of some batch elements, each up to its time in `stops` or its number
     of steps in `counts`.
     """
     last = E.shape[1] - 1
-    for b in some:
-        space = make_space(state.tokens[b], state.rows[b], state.y.shape[2])
-        tried = 0
-        while (
-            tried < tries
-            and state.times[b, 0] < stops[b]
-            and state.flags[b, 0] < counts[b]
-        ):
-            tried += 1
+    for b in elements:
+        tokens = state.tokens[b]
+        rows = state.rows[b]
+        space = make_space(tokens, rows, state.y.shape[2])
+        for _ in range(max_tries):
+            if state.t[b] >= stops[b] or state.steps[b] >= counts[b]:
+                break
             if not choose_end(state, end, last, b):
                 too_short[b] = True
                 break
             for s in range(1, last + 1):
                 begin_stage(terms, state, A, C, b, s, last, space)
-                _attend(
-                    terms, b, s, state.tokens[b], space, 0, state.rows[b], state.K[b, s]
-                )
-            state.flags[b, 1] += last
+                _attend(terms, b, s, tokens, space, 0, rows, state.K[b, s])
+            state.evaluations[b] += last
             settle(state, find_error(state, E, b), exponent, b)

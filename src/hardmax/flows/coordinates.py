@@ -20,7 +20,7 @@ which is the residual network x_{k+1} = step(x_k) in other coordinates.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,21 +39,18 @@ from hardmax.rules.sphere import Sphere, on_sphere
 if TYPE_CHECKING:
     from hardmax.flows.integrate import Method
 
-MAX_BASIS_CONDITION = (
-    1e4  # condition number of the eigenbasis above which S is the identity
-)
+# condition number of the eigenbasis above which S is the identity
+MAX_BASIS_CONDITION = 1e4
 GROWTH_TOL = 1e-12  # a smaller lambda, relative to |D|, counts as zero
 MIN_BOOLEAN = 1 - 1e-3  # smallest row maximum for attention to count as Boolean
-MAX_GRADIENT_NOISE = (
-    1e12  # bound of rounding errors of scores, below which attention has gradients
-)
-MAX_EXPONENT = (
-    600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
-)
+# bound of rounding errors of scores, below which attention has gradients
+MAX_GRADIENT_NOISE = 1e12
+# scores grow by at most e^600 in the noise estimate: larger factors overflow
+MAX_EXPONENT = 600.0
 MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
 LARGE = 2.0**500  # a size from which states are divided by it for their scores
 TAYLOR_DEGREE = 18  # of e^M for |M| <= 1: the rest is below 1e-17
-TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
+DEGREES = {"euler": 1, "rk4": 4}  # of the polynomial R(hV)
 Result = TypeVar("Result")
 
 
@@ -70,10 +67,9 @@ def cache_per_rule(
     @wraps(find)
     def find_once(rule: SelfAttention, d: int) -> Result:
         results = cache.setdefault(rule, {})
-        key = (
-            d,
-            *(getattr(weight, "_version", 0) for weight in rule.weights),
-        )  # a tensor may change in place
+        # a tensor may change in place
+        versions = [getattr(weight, "_version", 0) for weight in rule.weights]
+        key = (d, *versions)
         if key not in results:
             results[key] = find(rule, d)
         return results[key]
@@ -89,30 +85,36 @@ class Growth:
     basis: FloatArray  # S
     inverse: FloatArray
     blocks: FloatArray  # D; V itself if S is the identity
-    imaginary: (
-        FloatArray | None
-    )  # (d,) imaginary part of each column's eigenvalue; None if S is the identity
+    # (d,) imaginary part of each column's eigenvalue; None if S is the identity
+    imaginary: FloatArray | None
+
+    @classmethod
+    def without_basis(cls, rate: float, V: FloatArray) -> "Growth":
+        """Return a V whose S is the identity."""
+        identity = np.eye(len(V))
+        return cls(rate, identity, identity, V, None)
 
     @cached_property
     def grows(self) -> bool:
         """Whether lambda is positive beyond rounding."""
         return self.rate > GROWTH_TOL * float(np.linalg.norm(self.blocks, 2))
 
+    @property
+    def exponent(self) -> FloatArray:
+        """D - lambda I."""
+        return self.blocks - self.rate * np.eye(len(self.blocks))
+
     def basis_at(self, t: float) -> FloatArray:
         """Return S e^{t(D - lambda I)}, which maps y to e^{-lambda t} x."""
         if self.imaginary is None:
-            return np.asarray(
-                scipy.linalg.expm(
-                    t * (self.blocks - self.rate * np.eye(len(self.blocks)))
-                )
-            )
+            return np.asarray(scipy.linalg.expm(t * self.exponent))
         decay = np.exp(t * (np.diag(self.blocks) - self.rate))
         if not self.imaginary.any():
             return np.asarray(self.basis * decay)
-        partners = self.basis[
-            :, np.arange(len(decay)) + np.sign(self.imaginary).astype(np.intp)
-        ]  # in each pair
         straight = self.basis * (decay * np.cos(t * self.imaginary))
+        # the other column of each pair
+        shift = np.sign(self.imaginary).astype(np.intp)
+        partners = self.basis[:, np.arange(len(decay)) + shift]
         return np.asarray(straight - partners * (decay * np.sin(t * self.imaginary)))
 
     def bounded_factor(self, t: float) -> FloatArray:
@@ -126,30 +128,49 @@ def find_growth(rule: SelfAttention, d: int) -> Growth:
     V = rule.value_matrix(d)
     if np.array_equal(V, V.T):
         values, S = np.linalg.eigh(V)
-        return Growth(float(values.max()), S, S.T, np.diag(values), np.zeros(len(V)))
-    values, vectors = np.linalg.eig(
-        V
-    )  # complex pairs are neighbours, the positive imaginary part first
-    rate, imaginary = float(values.real.max()), values.imag.astype(np.float64)
+        rate = float(values.max())
+        return Growth(rate, S, S.T, np.diag(values), np.zeros(len(V)))
+    # Complex pairs are neighbours, the positive imaginary part first
+    values, vectors = np.linalg.eig(V)
+    rate = float(values.real.max())
+    imaginary = values.imag.astype(np.float64)
     S = np.where(imaginary < 0, np.roll(vectors.imag, 1, axis=1), vectors.real)
+    if np.linalg.cond(S) > MAX_BASIS_CONDITION:
+        return Growth.without_basis(rate, V)
     blocks = np.diag(values.real)
     for p in np.flatnonzero(imaginary > 0):
-        blocks[p, p + 1], blocks[p + 1, p] = imaginary[p], -imaginary[p]
-    if np.linalg.cond(S) > MAX_BASIS_CONDITION:
-        return Growth(rate, np.eye(len(V)), np.eye(len(V)), V, None)
+        blocks[p, p + 1] = imaginary[p]
+        blocks[p + 1, p] = -imaginary[p]
     return Growth(rate, S, np.linalg.inv(S), blocks, imaginary)
 
 
+class Power(NamedTuple):
+    """R^k = e^log times a matrix of moderate size: it maps z_k to x_k."""
+
+    matrix: Array
+    log: float
+
+
+class Reading(NamedTuple):
+    """The tokens of a state."""
+
+    tokens: Array  # x
+    rescaled: Array | None  # z, if the coordinates have it
+
+
 class Coordinates:
-    """The state of an integration, with its derivative: here the tokens themselves, on
-    the sphere for `Sphere`.
+    """The state of an integration, with its derivative: here the tokens themselves.
 
     A state is an array or tensor of shape (..., rows, d): one row per token, and
     possibly more rows below.
     """
 
+    is_held = False  # whether attention is held constant
+    power: Power | None = None  # R^k with fixed steps
+
     def __init__(self, rule: Flow | MultiHead, keys: Array = None) -> None:
-        self._rule, self._keys = rule, keys
+        self._rule = rule
+        self._keys = keys
 
     def start(self, tokens: Array) -> Array:
         """Return the state at time 0."""
@@ -159,45 +180,28 @@ class Coordinates:
         """Return the derivative of the state."""
         return self._rule.velocity(state, t, self._keys)
 
-    def read(self, state: Array, t: float) -> tuple[Array, Array | None]:
-        """Return x, and z or None, at time t."""
-        return state, None
+    def read(self, state: Array, t: float) -> Reading:
+        """Return the tokens at time t."""
+        return Reading(state, None)
 
     def after_step(self, state: Array) -> Array:
         """Correct the state after each fixed step, or before `read` in an adaptive
         integration.
         """
-        return on_sphere(state) if isinstance(self._rule, Sphere) else state
+        return state
 
     @property
     def varies(self) -> bool:
         """Whether Q, K, V or beta depends on time."""
         return any(map(callable, self._rule.weights))
 
-    is_held = False  # whether attention is held constant
-
     def terms(self, d: int) -> Terms | None:
         """Return what compiled steps need; None if only `rate` gives the derivative."""
-        if type(self._rule) is not Sphere:
-            return None
-        forms = np.eye(d) * float(to_numpy(self._rule.find_beta(0.0)))
-        return _make_terms(forms, np.eye(d), self._rule.causal)._replace(
-            sphere=1 if self._rule.normalized else 2
-        )
+        return None
 
     def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
-        """Return Q^T K and V at time t, if one depends on time."""
-        if isinstance(self._rule, Sphere):
-            return np.eye(d) * float(to_numpy(self._rule.find_beta(t))), np.eye(d)
-        assert isinstance(self._rule, SelfAttention)
-        return self._rule.form(d, t), self._rule.value_matrix(d, t)
-
-    @property
-    def power(self) -> tuple[Array, float] | None:
-        """R^k, which maps z to x with fixed steps, as a matrix and the logarithm of its
-        factor; None without R.
-        """
-        return None
+        """Return Q^T K and V at time t, for compiled steps."""
+        raise NotImplementedError
 
     def sizes(self, start: FloatArray) -> FloatArray:
         """Return the unit of the absolute tolerance for each entry: the largest
@@ -206,14 +210,31 @@ class Coordinates:
         return np.full(start.shape, float(np.abs(start).max()) or 1.0)
 
 
+class OnSphere(Coordinates):
+    """Tokens on the sphere."""
+
+    _rule: Sphere
+
+    def after_step(self, state: Array) -> Array:
+        return on_sphere(state)
+
+    def terms(self, d: int) -> Terms | None:
+        if type(self._rule) is not Sphere:
+            return None
+        terms = Terms.of(*self.matrices(0.0, d), self._rule.causal)
+        return terms._replace(sphere=1 if self._rule.normalized else 2)
+
+    def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
+        identity = np.eye(d)
+        return identity * float(to_numpy(self._rule.find_beta(t))), identity
+
+
 def depends_on_gradients(rule: Any) -> bool:
     """Return whether a weight requires gradients, or a function of time returns such a
     tensor.
     """
-    return any(
-        needs_gradient(weight(0.0) if callable(weight) else weight)
-        for weight in rule.weights
-    )
+    weights = [weight(0.0) if callable(weight) else weight for weight in rule.weights]
+    return needs_gradient(*weights)
 
 
 def choose_coordinates(
@@ -224,14 +245,16 @@ def choose_coordinates(
     steps: "Method | None" = None,
 ) -> Coordinates:
     """Choose the coordinates for a rule; `steps` is a method with fixed steps, or None."""
+    if isinstance(rule, Sphere):
+        return OnSphere(rule, keys)
     if not isinstance(rule, SelfAttention):
         return Coordinates(rule, keys)
     if not rule.has_constant_values:
         return TokensAndGrowth(rule, keys)
     if steps is not None:
         return RescaledSteps(rule, keys, tokens, steps)
-    d = tokens.shape[-1]
-    return Rescaled(rule, d) if find_growth(rule, d).grows else Decaying(rule)
+    growth = find_growth(rule, tokens.shape[-1])
+    return Rescaled(rule, growth) if growth.grows else Decaying(rule)
 
 
 class Attending(Coordinates):
@@ -246,9 +269,10 @@ class Attending(Coordinates):
     def terms(self, d: int) -> Terms | None:
         if type(self._rule) is not SelfAttention:
             return None
-        return _make_terms(
-            self._rule.form(d), self._rule.value_matrix(d), self._rule.causal
-        )
+        return Terms.of(*self.matrices(0.0, d), self._rule.causal)
+
+    def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
+        return self._rule.form(d, t), self._rule.value_matrix(d, t)
 
 
 class Decaying(Attending):
@@ -256,11 +280,10 @@ class Decaying(Attending):
     bounded, and z may overflow.
     """
 
-    def read(self, state: Array, t: float) -> tuple[Array, Array]:
+    def read(self, state: Array, t: float) -> Reading:
         growth = find_growth(self._rule, state.shape[-1])
-        return state, _scale(
-            state @ match_array(growth.bounded_factor(-t), state).T, -growth.rate * t
-        )
+        bounded = state @ match_array(growth.bounded_factor(-t), state).T
+        return Reading(state, _scale(bounded, -growth.rate * t))
 
 
 class TokensAndGrowth(Attending):
@@ -273,33 +296,29 @@ class TokensAndGrowth(Attending):
         identity = np.broadcast_to(np.eye(d), (*tokens.shape[:-2], d, d))
         return join([tokens, match_array(identity, tokens)], axis=-2)
 
-    def _split(self, state: Array) -> tuple[Array, Array]:
-        d = state.shape[-1]
-        return state[..., :-d, :], state[..., -d:, :]
-
     def sizes(self, start: FloatArray) -> FloatArray:
-        tokens, growth = self._split(start)
-        return np.concatenate([super().sizes(tokens), np.ones_like(growth)])
+        d = start.shape[-1]
+        sizes = np.ones_like(start)
+        sizes[..., :-d, :] = super().sizes(start[..., :-d, :])
+        return sizes
 
     def rate(self, state: Array, t: float) -> Array:
-        tokens, growth = self._split(state)
-        return join(
-            [self._rule.velocity(tokens, t, self._keys), self._rule.values(growth, t)],
-            axis=-2,
-        )
+        d = state.shape[-1]
+        velocity = self._rule.velocity(state[..., :-d, :], t, self._keys)
+        growth = self._rule.values(state[..., -d:, :], t)
+        return join([velocity, growth], axis=-2)
 
-    def read(self, state: Array, t: float) -> tuple[Array, Array]:
-        tokens, growth = self._split(state)
-        d = tokens.shape[-1]
+    def read(self, state: Array, t: float) -> Reading:
+        d = state.shape[-1]
+        tokens = state[..., :-d, :]
+        F = state[..., -d:, :].reshape(-1, d, d)[0].T  # the same for all of a batch
         try:
-            return tokens, _solve(
-                growth.reshape(-1, d, d)[0].T, tokens
-            )  # F is the same for every batch element
+            return Reading(tokens, _solve(F, tokens))
         except (
             np.linalg.LinAlgError,
             RuntimeError,
-        ):  # F is singular; torch raises a RuntimeError
-            return tokens, tokens * np.nan
+        ):  # of NumPy and torch: F is singular
+            return Reading(tokens, tokens * np.nan)
 
 
 class Rescaled(Attending):
@@ -313,9 +332,9 @@ class Rescaled(Attending):
 
     held: FloatArray | None = None  # attention, once it is held
 
-    def __init__(self, rule: SelfAttention, d: int) -> None:
+    def __init__(self, rule: SelfAttention, growth: Growth) -> None:
         super().__init__(rule)
-        self._growth = find_growth(rule, d)
+        self._growth = growth
 
     @property
     def min_progress(self) -> float:
@@ -331,45 +350,40 @@ class Rescaled(Attending):
         return self.held is not None
 
     def terms(self, d: int) -> Terms | None:
-        terms, growth = super().terms(d), self._growth
+        terms = super().terms(d)
         if terms is None:
             return None
-        made = _make_terms(
-            self._in_basis(self._rule.form(d)), growth.blocks, terms.causal
-        )
-        made = made._replace(rate=growth.rate, offset=1.0)
-        exponent = growth.blocks - growth.rate * np.eye(d)
+        growth = self._growth
+        exponent = growth.exponent
+        terms = terms._replace(rate=growth.rate, offset=1.0)
         if growth.imaginary is None:
             powers = [np.eye(d)]
             for k in range(1, TAYLOR_DEGREE + 1):
                 powers.append(powers[-1] @ exponent / k)
-            return made._replace(powers=np.array(powers))
-        return (
-            made._replace(decay=np.diag(exponent).copy(), turn=growth.imaginary)
-            if exponent.any()
-            else made
-        )
+            return terms._replace(powers=np.array(powers))
+        if exponent.any():
+            decay = np.diag(exponent).copy()
+            return terms._replace(decay=decay, turn=growth.imaginary)
+        return terms
 
     def matrices(self, t: float, d: int) -> tuple[FloatArray, FloatArray]:
-        return self._in_basis(super().matrices(t, d)[0]), self._growth.blocks
-
-    def _in_basis(self, form: FloatArray) -> FloatArray:
-        return np.asarray(self._growth.basis.T @ form @ self._growth.basis)
+        S = self._growth.basis
+        return np.asarray(S.T @ self._rule.form(d, t) @ S), self._growth.blocks
 
     def start(self, tokens: Array) -> Array:
         return tokens @ match_array(self._growth.inverse, tokens).T
 
     def _unit(self, state: Array, t: float) -> Array:
+        """Return e^{-lambda t} x."""
         return state @ match_array(self._growth.basis_at(t), state).T
 
     def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
         """Hold attention constant from now on if it is Boolean and not yet held, and
         return it; else return None.
         """
-        P = np.asarray(
-            self._rule.attention(self._unit(state, t), t, None, self._growth.rate * t)
-        )
-        if self.held is not None or P.max(axis=1).min() < MIN_BOOLEAN:
+        unit = self._unit(state, t)
+        P = np.asarray(self._rule.attention(unit, t, None, self._growth.rate * t))
+        if self.is_held or P.max(axis=1).min() < MIN_BOOLEAN:
             return None
         self.held = P
         return P
@@ -377,9 +391,8 @@ class Rescaled(Attending):
     @property
     def spread(self) -> float:
         """The largest difference of real parts of eigenvalues of V."""
-        return self._growth.rate - float(
-            np.linalg.eigvals(self._growth.blocks).real.min()
-        )
+        lowest = float(np.linalg.eigvals(self._growth.blocks).real.min())
+        return self._growth.rate - lowest
 
     @property
     def differs_in_clusters(self) -> bool:
@@ -400,9 +413,8 @@ class Rescaled(Attending):
         """
         length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
         form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
-        growth = float(
-            np.exp(min(2 * self._growth.rate * t, MAX_EXPONENT))
-        )  # of products of two tokens
+        # of products of two tokens
+        growth = float(np.exp(min(2 * self._growth.rate * t, MAX_EXPONENT)))
         return growth * length**2 * form * float(np.finfo(np.float64).eps)
 
     def rate(self, state: Array, t: float) -> Array:
@@ -410,24 +422,23 @@ class Rescaled(Attending):
         if self.held is not None:
             means = self.held @ state
         elif is_tensor(state) and self.is_blurred(state, t):
-            means = (
-                self._rule.attention(self._unit(state, t), t, None, log).detach()
-                @ state
-            )
+            P = self._rule.attention(self._unit(state, t), t, None, log)
+            means = P.detach() @ state
         else:
-            unit = state
+            bounded = state
             if not is_tensor(state) and np.abs(state).max() > LARGE:
-                unit = state / LARGE  # the matrix of `_unit` might overflow
+                bounded = state / LARGE  # the matrix of `_unit` might overflow
                 log += float(np.log(LARGE))
-            means = self._rule.scores(self._unit(unit, t), t, None, log).means(state)
+            unit = self._unit(bounded, t)
+            means = self._rule.scores(unit, t, None, log).means(state)
         return self._grow(means - state)
 
     def _grow(self, pull: Array) -> Array:
         return pull @ match_array(self._growth.blocks, pull).T
 
-    def read(self, state: Array, t: float) -> tuple[Array, Array]:
-        z = state @ match_array(self._growth.basis, state).T
-        return _scale(self._unit(state, t), self._growth.rate * t), z
+    def read(self, state: Array, t: float) -> Reading:
+        x = _scale(self._unit(state, t), self._growth.rate * t)
+        return Reading(x, state @ match_array(self._growth.basis, state).T)
 
 
 class RescaledByTensor(Rescaled):
@@ -436,19 +447,16 @@ class RescaledByTensor(Rescaled):
     """
 
     def __init__(self, rule: SelfAttention, d: int) -> None:
-        super().__init__(rule, d)
-        self._growth = Growth(
-            self._growth.rate, np.eye(d), np.eye(d), rule.value_matrix(d), None
-        )
+        rate = find_growth(rule, d).rate
+        super().__init__(rule, Growth.without_basis(rate, rule.value_matrix(d)))
 
     def _unit(self, state: Array, t: float) -> Array:
         if not is_tensor(state):
             return super()._unit(state, t)
-        torch, V = library_of(state), match_array(self._rule.V, state)
-        return (
-            state
-            @ torch.matrix_exp(t * (V - self._growth.rate * torch.eye(len(V)).to(V))).T
-        )
+        torch = library_of(state)
+        V = match_array(self._rule.V, state)
+        exponent = V - self._growth.rate * torch.eye(len(V)).to(V)
+        return state @ torch.matrix_exp(t * exponent).T
 
     def _grow(self, pull: Array) -> Array:
         return self.values(pull)
@@ -468,88 +476,75 @@ class RescaledSteps(Coordinates):
         self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method"
     ) -> None:
         super().__init__(rule, keys)
-        self._tokens, self._steps = tokens, steps
+        self._tokens = tokens
+        self._steps = steps
         double = library_of(tokens).float64
-        self._identity = self._basis = self._inverse = _cast(
-            match_array(np.eye(tokens.shape[-1]), tokens), double
-        )
-        self._blocks = rule.values(self._identity, 0.0).T
-        if not needs_gradient(rule.V):
-            growth = find_growth(rule, tokens.shape[-1])
-            self._basis, self._inverse, self._blocks = (
-                match_array(matrix, self._identity)
-                for matrix in (growth.basis, growth.inverse, growth.blocks)
-            )
-        self._power, self._log = self._identity, 0.0  # R(hD)^k = e^log power
+        d = tokens.shape[-1]
+        identity = _cast(match_array(np.eye(d), tokens), double)
+        if needs_gradient(rule.V):
+            self._basis = identity
+            self._inverse = identity
+            self._blocks = rule.values(identity, 0.0).T
+        else:
+            growth = find_growth(rule, d)
+            self._basis = match_array(growth.basis, identity)
+            self._inverse = match_array(growth.inverse, identity)
+            self._blocks = match_array(growth.blocks, identity)
+        self._power = Power(identity, 0.0)  # R(hD)^k
 
     @property
-    def power(self) -> tuple[Array, float]:
-        return self._basis @ self._power @ self._inverse, self._log
+    def power(self) -> Power:  # type: ignore[override]
+        return Power(self._to_tokens @ self._inverse, self._power.log)
+
+    @property
+    def _to_tokens(self) -> Array:
+        """The matrix that maps y to e^{-log} x."""
+        return self._basis @ self._power.matrix
 
     def start(self, tokens: Array) -> Array:
-        return (
-            _cast(tokens, self._inverse.dtype) @ self._inverse.T
-        )  # in narrower floats S would spoil the input
+        # In narrower floats S would spoil the input
+        return _cast(tokens, self._inverse.dtype) @ self._inverse.T
 
     def rate(self, state: Array, t: float) -> Array:
-        unit = state @ (self._basis @ self._power).T
-        scores = self._rule.scores(unit, t, self._keys, self._log)
+        unit = state @ self._to_tokens.T
+        scores = self._rule.scores(unit, t, self._keys, self._power.log)
         return scores.means(state) @ self._blocks.T
 
     def after_step(self, state: Array) -> Array:
-        R, radius = self._factor
-        self._power, self._log = (
-            self._power @ R / radius,
-            self._log + float(np.log(radius)),
-        )
-        return _solve(R, state)
+        radius = self._radius
+        matrix = self._power.matrix @ self._factor / radius
+        self._power = Power(matrix, self._power.log + float(np.log(radius)))
+        return _solve(self._factor, state)
 
     @cached_property
-    def _factor(self) -> tuple[Array, float]:
-        """R(hD) and its spectral radius."""
+    def _factor(self) -> Array:
+        """R(hD), a part of the exponential series."""
         h = self._steps.dt
         assert h is not None
-        term = R = self._identity
-        for order in range(1, TERMS[self._steps.name] + 1):
+        term = R = match_array(np.eye(len(self._blocks)), self._blocks)
+        for order in range(1, DEGREES[self._steps.name] + 1):
             term = term @ (h * self._blocks) / order
             R = R + term
         plain = np.asarray(to_numpy(R), np.float64)
         if not np.isfinite(plain).all() or np.linalg.cond(plain) > MAX_STEP_CONDITION:
+            must = "leave R(dt V) invertible, I + dt V for Euler"
             got = (
                 f"a step of {h:g}, for which it is singular: V has a negative"
                 " eigenvalue of the size of 1/dt"
             )
-            raise ParameterError(
-                "dt",
-                "leave R(dt V) invertible, I + dt V for Euler",
-                got,
-                "Use a smaller `dt`.",
-            )
-        return R, float(np.abs(np.linalg.eigvals(plain)).max())
+            raise ParameterError("dt", must, got, "Use a smaller `dt`.")
+        return R
 
-    def read(self, state: Array, t: float) -> tuple[Array, Array]:
-        grown = _scale(state @ (self._basis @ self._power).T, self._log)
-        return match_array(grown, self._tokens), match_array(
-            state @ self._basis.T, self._tokens
-        )
+    @cached_property
+    def _radius(self) -> float:
+        """The spectral radius of R(hD)."""
+        plain = np.asarray(to_numpy(self._factor), np.float64)
+        return float(np.abs(np.linalg.eigvals(plain)).max())
 
-
-def _make_terms(form: FloatArray, values: FloatArray, causal: bool) -> Terms:
-    """Copy the matrices: numba would compile all steps once more for arrays that are
-    read only or not contiguous.
-    """
-    forms, plain = (np.array(each, order="C")[None, None] for each in (form, values))
-    return Terms(
-        np.empty(0),
-        np.empty(0),
-        np.empty((0, *form.shape)),
-        0.0,
-        forms,
-        plain,
-        0.0,
-        0,
-        causal,
-    )
+    def read(self, state: Array, t: float) -> Reading:
+        x = _scale(state @ self._to_tokens.T, self._power.log)
+        z = state @ self._basis.T
+        return Reading(match_array(x, self._tokens), match_array(z, self._tokens))
 
 
 def _scale(values: Array, log: float) -> Array:
@@ -563,14 +558,11 @@ def _solve(matrix: Array, rows: Array) -> Array:
     """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has
     no other.
     """
-    library, columns = library_of(rows), rows.reshape(-1, rows.shape[-1]).T
+    library = library_of(rows)
     wide = library.promote_types(rows.dtype, library.float32)
-    return _cast(
-        library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(
-            rows.shape
-        ),
-        rows.dtype,
-    )
+    columns = _cast(rows.reshape(-1, rows.shape[-1]).T, wide)
+    solved = library.linalg.solve(_cast(matrix, wide), columns)
+    return _cast(solved.T.reshape(rows.shape), rows.dtype)
 
 
 def _cast(value: Array, dtype: Any) -> Array:

@@ -23,23 +23,17 @@ from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, FloatArray
 
 MAX_EXACT_DIMENSION = 64  # some tenths of a second
-MAX_EXACT_BITS = (
-    1 << 13
-)  # bits of an entry, as an integer over the common denominator, times the dimension
+# bits of an entry, as an integer over the common denominator, times the dimension
+MAX_EXACT_BITS = 1 << 13
 EQUAL_TOL = 1e-7  # eigenvalues that differ by less, relative to |V|, may be equal
-NULL_TOL = (
-    1e-10  # smaller singular values of V - lambda I, relative to |V|, count as zero
-)
+# smaller singular values of V - lambda I, relative to |V|, count as zero
+NULL_TOL = 1e-10
 ROOT_BITS = 192  # precision of certified eigenvalues
-SIGN_BITS = (
-    1 << 8,
-    1 << 9,
-    1 << 10,
-    1 << 11,
-)  # precisions to try in turn for the sign of a number
-MIN_FORM_ROUNDINGS = (
-    8.0  # a form counts as positive if it exceeds this many rounding errors of B
-)
+# precisions to try in turn for the sign of a number
+SIGN_BITS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)
+# a form counts as positive if it exceeds this many rounding errors of B
+MIN_FORM_ROUNDINGS = 8.0
+MAX_PAIRING_CONDITION = 1e12  # of left and right eigenvectors; defective beyond it
 _flint_precision = Lock()  # flint's precision is shared by all threads
 
 
@@ -55,12 +49,10 @@ class Eigenvalues:
     # bound of the distance of `values` from the true ones; infinite if unknown
     error: float
     multiplicities: AnyArray | None = None  # (d,)
-    eigenvectors: AnyArray | None = (
-        None  # (d,), the number of independent eigenvectors of each value
-    )
-    first: AnyArray | None = (
-        None  # (d,), a unit eigenvector of the first value, in floats
-    )
+    # (d,), the number of independent eigenvectors of each value
+    eigenvectors: AnyArray | None = None
+    # (d,), a unit eigenvector of the first value, in floats
+    first: AnyArray | None = None
 
 
 def find_eigenvalues(V: FloatArray) -> Eigenvalues:
@@ -97,8 +89,8 @@ def _find_exact(V: FloatArray) -> Eigenvalues:
 
     rows, denominator = over_one_denominator(V)
     N: Any = fmpz_mat(rows)
-    size, identity = frobenius_norm(V), fmpz_mat(np.eye(len(V), dtype=int).tolist())
-    found: list[tuple[complex, int, int]] = []
+    identity = fmpz_mat(np.eye(len(V), dtype=int).tolist())
+    roots: list[tuple[complex, int, int]] = []
     with _flint_precision, ctx.workprec(ROOT_BITS):
         for factor, multiplicity in N.charpoly().factor()[1]:
             vectors = 1
@@ -108,36 +100,39 @@ def _find_exact(V: FloatArray) -> Eigenvalues:
                     value = value * N + identity * coefficient
                 vectors = (len(V) - value.rank()) // factor.degree()
             for root, _ in factor.complex_roots():
-                found += [
-                    (complex(root / denominator), multiplicity, vectors)
-                ] * multiplicity
-    found.sort(key=lambda each: (-each[0].real, -each[0].imag))
-    values, multiplicities, eigenvectors = map(np.array, zip(*found, strict=True))
+                eigenvalue = complex(root / denominator)
+                roots += [(eigenvalue, multiplicity, vectors)] * multiplicity
+    roots.sort(key=lambda root: (-root[0].real, -root[0].imag))
+    values, multiplicities, eigenvectors = map(np.array, zip(*roots, strict=True))
+    size = frobenius_norm(V)
     return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, eigenvectors)
 
 
 def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
     """Find all eigenvalues of V in floats, with an error bound."""
-    d, size = len(V), frobenius_norm(V)
-    symmetric = np.array_equal(
-        V, V.T
-    )  # eigh gives an orthonormal basis, also for multiple eigenvalues
-    values, X = np.linalg.eigh(V) if symmetric else np.linalg.eig(V)
+    d = len(V)
+    size = frobenius_norm(V)
+    if np.array_equal(V, V.T):
+        # an orthonormal basis, also for multiple eigenvalues
+        values, X = np.linalg.eigh(V)
+    else:
+        values, X = np.linalg.eig(V)
     order = np.lexsort((-values.imag, -values.real))
-    values, X = values[order].astype(complex), X[:, order]
+    values = values[order].astype(complex)
+    X = X[:, order]
     try:
         Y = np.linalg.inv(X)
     except np.linalg.LinAlgError:
         return Eigenvalues(values, size, np.inf)
-    both = float(np.linalg.norm(X) * np.linalg.norm(Y))
-    rounding = (
-        8 * d * UNIT
-    )  # of each product of two matrices, relative to the norms of its factors
-    missed = float(np.linalg.norm(np.eye(d) - Y @ X)) + rounding * both
-    off = float(np.linalg.norm(Y @ (V @ X - X * values))) + 4 * rounding * both * size
-    return Eigenvalues(
-        values, size, off / (1 - missed) if missed < 0.5 else np.inf, first=X[:, 0]
-    )
+    # of each product of two matrices, relative to the norms of its factors
+    rounding = 8 * d * UNIT
+    norms = float(np.linalg.norm(X) * np.linalg.norm(Y))
+    residual = float(np.linalg.norm(np.eye(d) - Y @ X)) + rounding * norms
+    if not residual < 0.5:  # also NaN
+        return Eigenvalues(values, size, np.inf, first=X[:, 0])
+    off = float(np.linalg.norm(Y @ (V @ X - X * values)))
+    off += 4 * rounding * norms * size
+    return Eigenvalues(values, size, off / (1 - residual), first=X[:, 0])
 
 
 def examine_simple_eigenvalue(
@@ -155,7 +150,8 @@ def examine_simple_eigenvalue(
 
     rows, denominator = over_one_denominator(V)
     N: Any = fmpz_mat(rows)
-    d, form = len(V), over_one_denominator(B)[0]
+    form = over_one_denominator(B)[0]
+    d = len(V)
     largest = d * max(abs(x) for row in form for x in row)
     border = [(7 * i * i + 3 * i) % 11 + 1 for i in range(d)]  # arbitrary numbers
     scale = max(max(abs(x) for row in rows for x in row), 1)
@@ -163,34 +159,31 @@ def examine_simple_eigenvalue(
     for bits in SIGN_BITS:
         with _flint_precision, ctx.workprec(bits):
             roots = [root for root, _ in N.charpoly().complex_roots()]
-            root = roots[
-                int(
-                    np.argmin(
-                        [abs(complex(root / denominator) - value) for root in roots]
-                    )
-                )
-            ]
+            root = min(roots, key=lambda root: abs(complex(root / denominator) - value))
             try:
-                phi, psi = (
-                    _solve_eigenvector(M, root, border, scale)
-                    for M in (N, N.transpose())
-                )
+                phi = _solve_eigenvector(N, root, border, scale)
+                psi = _solve_eigenvector(N.transpose(), root, border, scale)
             except ZeroDivisionError:  # too few bits to show that the system is regular
                 continue
-            sizes = [
-                sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt()
-                for vector in (phi, psi)
-            ]
+            phi_size = _find_length(phi)
+            psi_size = _find_length(psi)
             pairing = abs((psi.transpose() * phi)[0, 0])
             form_value = (phi.transpose() * acb_mat(fmpz_mat(form)) * phi)[0, 0].real
-            form_value -= sizes[0] * sizes[0] * largest * arb(MIN_FORM_ROUNDINGS * UNIT)
+            rounding = largest * arb(MIN_FORM_ROUNDINGS * UNIT)
+            form_value -= phi_size * phi_size * rounding
             if pairing > 0:
-                condition = float(sizes[0] * sizes[1] / pairing)
-            if condition < np.inf and (
-                form_value > 0 or form_value < 0 or value.imag != 0
-            ):
+                condition = float(phi_size * psi_size / pairing)
+            has_sign = form_value > 0 or form_value < 0 or value.imag != 0
+            if condition < np.inf and has_sign:
                 return condition, bool(form_value > 0)
     return condition, False
+
+
+def _find_length(vector: Any) -> Any:
+    """Return the Euclidean length of a column of intervals, as an interval."""
+    from flint import arb
+
+    return sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt()
 
 
 def _solve_eigenvector(N: Any, root: Any, border: list[int], scale: int) -> Any:
@@ -215,29 +208,22 @@ def find_eigenspace(
     """Return a real basis of the leading eigenspace (the plane of a complex pair), and
     the dual one, 0 on the rest.
     """
-    bases, is_complex = [], abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V)
+    is_complex = abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V)
     shift = top if is_complex else np.real(top)
+    null_size = NULL_TOL * float(np.linalg.norm(V, 2))
+    bases = []
     for M in (V, V.T):
         _, sizes, rows = np.linalg.svd(M - shift * np.eye(len(V)))
-        count = max(
-            1,
-            min(
-                multiplicity,
-                int((sizes <= NULL_TOL * float(np.linalg.norm(V, 2))).sum()),
-            ),
-        )
-        basis = (
-            rows[-count:].conj().T
-        )  # the null space; a defective eigenvalue has fewer columns
-        bases.append(
-            np.linalg.qr(np.hstack([basis.real, basis.imag]))[0]
-            if is_complex
-            else basis
-        )
+        # the null space; a defective eigenvalue has fewer columns
+        count = max(1, min(multiplicity, int((sizes <= null_size).sum())))
+        basis = rows[-count:].conj().T
+        if is_complex:
+            basis = np.linalg.qr(np.hstack([basis.real, basis.imag]))[0]
+        bases.append(basis)
     right, left = bases
     pairing = left.T @ right
-    if (
-        right.shape != left.shape or np.linalg.cond(pairing) > 1e12
-    ):  # defective: left and right are orthogonal
+    # left and right vectors of a defective eigenvalue are orthogonal
+    defective = right.shape != left.shape
+    if defective or np.linalg.cond(pairing) > MAX_PAIRING_CONDITION:
         return right, left
     return right, np.asarray(left @ np.linalg.inv(pairing).T)

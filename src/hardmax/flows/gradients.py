@@ -6,8 +6,6 @@ saved time within a step divides it. The derivative of x(t) with respect to t is
 velocity at t.
 """
 
-from typing import Any
-
 import numpy as np
 
 from hardmax._arrays import needs_gradient, stack
@@ -18,13 +16,14 @@ from hardmax.flows.adaptive import Element, Integration
 from hardmax.flows.coordinates import (
     Coordinates,
     Decaying,
+    Reading,
     Rescaled,
     RescaledByTensor,
     choose_coordinates,
 )
-from hardmax.flows.integrate import Method, Solution, stack_read
+from hardmax.flows.integrate import Method, Solution, stack_readings
 from hardmax.flows.runge_kutta import RungeKutta
-from hardmax.flows.steps import find_pair
+from hardmax.flows.steps import Pair, find_pair
 from hardmax.rules.base import Flow
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention
@@ -50,23 +49,28 @@ def integrate_with_gradients(
     """Integrate a tensor of tokens (n, d) from time 0; `given` may be `times` as a
     tensor that requires gradients.
     """
-    coordinates, pair = choose_differentiable(rule, tokens), find_pair(method.name)
-    state = coordinates.start(tokens.double())
+    from torch.utils.checkpoint import checkpoint
+
+    coordinates = choose_differentiable(rule, tokens)
+    pair = find_pair(method.name)
     start = np.asarray(to_numpy(tokens), np.float64)
-    ends, element = _find_steps(coordinates, start, float(times[-1]), method)
-    _check_growth(coordinates, start, element.y, float(times[-1]))
-    t, read = 0.0, list[tuple[Array, Array]]()
-    checkpoint = _load_checkpoint()
+    last_time = float(times[-1])
+    ends, element = _find_steps(coordinates, start, last_time, method)
+    _check_growth(coordinates, start, element.y, last_time)
+    state = coordinates.start(tokens.double())
+    t = 0.0
+    readings = []
     for k, end in enumerate(times.tolist()):
         while t < end:
-            to = min(end, ends[int(np.searchsorted(ends, t, side="right"))])
-            state, t = (
-                checkpoint(
-                    _step, coordinates, pair, state, t, to - t, use_reentrant=False
-                ),
-                to,
+            step_end = ends[int(np.searchsorted(ends, t, side="right"))]
+            next_t = min(end, step_end)
+            state = checkpoint(
+                _step, coordinates, pair, state, t, next_t - t, use_reentrant=False
             )
-        saved, shift = coordinates.after_step(state), 0.0
+            t = next_t
+        saved = coordinates.after_step(state)
+        # 0 with the gradient of the time
+        shift = 0.0
         if needs_gradient(given):
             shift = given[k] - given[k].detach()
             saved = saved + shift * coordinates.rate(saved, t)
@@ -75,21 +79,18 @@ def integrate_with_gradients(
             x = x + shift * coordinates.values(x)  # x = e^{tV} z
         elif isinstance(coordinates, Decaying):
             z = z - shift * coordinates.values(z)  # z = e^{-tV} x
-        read.append((x, z))
-    found = stack_read(
-        [
-            (a.to(tokens.dtype), None if z is None else z.to(tokens.dtype))
-            for a, z in read
-        ]
+        x = x.to(tokens.dtype)
+        readings.append(Reading(x, None if z is None else z.to(tokens.dtype)))
+    solution = stack_readings(readings)
+    counts = element.counts
+    return Solution(
+        solution.tokens,
+        solution.rescaled,
+        steps=counts.steps,
+        evaluations=counts.evaluations,
+        rejected=counts.rejected,
+        rtol=method.rtol,
     )
-    steps, evaluations, rejected = element.counts
-    return Solution(*found, steps, evaluations, rejected, rtol=method.rtol)
-
-
-def _load_checkpoint() -> Any:
-    from torch.utils.checkpoint import checkpoint
-
-    return checkpoint
 
 
 def _find_steps(
@@ -97,17 +98,20 @@ def _find_steps(
 ) -> tuple[FloatArray, Element]:
     """Return the ends of all steps that the error control accepts."""
     run = RungeKutta([coordinates], [tokens], method.name, end, method.max_steps)
-    element, ends = Element(run, 0, method), [0.0]
-    whole = Integration(coordinates, np.array([end]), method, lambda: None, element)
-    while not whole.is_done:
-        run.advance([0], np.array([end]), np.array([element.counts[0] + 1]))
-        whole.go_on()
+    element = Element(run, 0, method)
+    stop = np.array([end])
+    integration = Integration(coordinates, stop, method, lambda: None, element)
+    ends = [0.0]
+    while not integration.is_done:
+        run.advance([0], stop, np.array([element.counts.steps + 1]))
+        integration.go_on()
         if element.t > ends[-1]:
             ends.append(element.t)
-        if whole.is_changed:
+        if integration.is_changed:
             _refuse(f"attention that rounding errors decide at t = {element.t:.4g}")
-    if whole.solution.problem:
-        _refuse(f'"{whole.solution.problem}"')
+    problem = integration.solution.problem
+    if problem:
+        _refuse(f'"{problem}"')
     return np.array(ends), element
 
 
@@ -115,17 +119,17 @@ def _check_growth(
     coordinates: Coordinates, tokens: FloatArray, last: FloatArray, end: float
 ) -> None:
     """Raise an error where rounding errors of tokens that grow would spoil gradients."""
+    growth = 0.0  # its logarithm
     if isinstance(coordinates, RescaledByTensor):
         growth = coordinates.spread * end
     elif isinstance(coordinates, Rescaled):
-        growth = (
-            np.inf
-            if coordinates.differs_in_clusters and coordinates.is_blurred(last, end)
-            else 0.0
-        )
+        if coordinates.differs_in_clusters and coordinates.is_blurred(last, end):
+            growth = np.inf
     else:
-        sizes = np.abs(last).max(), np.abs(coordinates.start(tokens)).max() or 1.0
-        growth = np.log(sizes[0] / sizes[1]) if sizes[0] else 0.0
+        first_size = np.abs(coordinates.start(tokens)).max() or 1.0
+        last_size = np.abs(last).max()
+        if last_size:
+            growth = np.log(last_size / first_size)
     if growth > MAX_GROWTH:
         _refuse("tokens that grow until rounding errors decide the attention")
 
@@ -137,7 +141,7 @@ def _refuse(got: str) -> None:
 
 
 def _step(
-    coordinates: Coordinates, pair: Any, state: Array, t: float, h: float
+    coordinates: Coordinates, pair: Pair, state: Array, t: float, h: float
 ) -> Array:
     """Return the state after a step."""
     slopes = [coordinates.rate(state, t)]

@@ -6,7 +6,7 @@ Fixed steps move the whole batch at once, for arrays and tensors alike, with gra
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,19 +15,18 @@ from hardmax._arrays import stack
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, Array, FloatArray
 from hardmax._validation import check_range, to_numpy
-from hardmax.flows.coordinates import Coordinates
+from hardmax.flows.coordinates import Coordinates, Power, Reading
 
 ADAPTIVE = ("DOP853", "RK45", "LSODA")
 FIXED = ("euler", "rk4")
 MAX_COUNTED = 2**62  # compiled code counts steps as int64
-MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`
+MAX_STEPS = 10_000  # the default of `max_steps` of adaptive methods
+MAX_FIXED_STEPS = 1_000_000  # the default of the others
 # from here on RK45 needs fewer evaluations than DOP853: `studies.flow_accuracy`
 MIN_RTOL_OF_ORDER_5 = 1e-7
-MIN_RTOL, MIN_ATOL, MAX_TOLERANCE = (
-    1e-13,
-    1e-300,
-    0.1,
-)  # float64 cannot deliver less; more would control no error
+MIN_RTOL = 1e-13  # float64 cannot deliver less
+MIN_ATOL = 1e-300
+MAX_TOLERANCE = 0.1  # more would control no error
 MAX_SUGGESTIONS = 1000  # step counts to try for a `dt` with six digits
 
 Times: TypeAlias = float | Sequence[float] | Array
@@ -61,60 +60,37 @@ class Method:
         name = "DOP853" if method is None else method
         if not _validation.is_one_of(name, (*ADAPTIVE, *FIXED)):
             must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
-            raise ParameterError(
-                "method",
-                must,
-                _validation.shortened(name),
-                "DOP853 suits nearly everything.",
-            )
+            got = _validation.shortened(name)
+            advice = "DOP853 suits nearly everything."
+            raise ParameterError("method", must, got, advice)
         fixed = name in FIXED
         for setting, value in (("rtol", rtol), ("atol", atol)):
             if value is not None and fixed:
+                must = "go with a method that controls its error"
                 given = _validation.shortened(value)
                 got = f"{given} with {name!r}, whose steps have the length `dt`"
-                raise ParameterError(
-                    setting,
-                    "go with a method that controls its error",
-                    got,
-                    "Leave it out.",
-                )
-        rtol = check_range(
-            1e-8 if rtol is None else rtol,
-            "rtol",
-            MIN_RTOL,
-            MAX_TOLERANCE,
-            "1e-8 is usual.",
-        )
-        name = "RK45" if method is None and rtol >= MIN_RTOL_OF_ORDER_5 else name
-        atol = check_range(
-            1e-13 if atol is None else atol,
-            "atol",
-            MIN_ATOL,
-            MAX_TOLERANCE,
-            "1e-13 is usual.",
-        )
-        if (dt is None) == fixed:
-            need = (
-                "needs `dt`, the length of its steps"
-                if fixed
-                else "chooses its own steps"
-            )
-            given = "none" if fixed else _validation.shortened(dt)
-            got = f'{given}: "{name}" {need}'
-            raise ParameterError(
-                "dt", f"go with the methods {' and '.join(FIXED)}", got
-            )
+                raise ParameterError(setting, must, got, "Leave it out.")
+        rtol = 1e-8 if rtol is None else rtol
+        rtol = check_range(rtol, "rtol", MIN_RTOL, MAX_TOLERANCE, "1e-8 is usual.")
+        atol = 1e-13 if atol is None else atol
+        atol = check_range(atol, "atol", MIN_ATOL, MAX_TOLERANCE, "1e-13 is usual.")
+        if method is None and rtol >= MIN_RTOL_OF_ORDER_5:
+            name = "RK45"
+        must = f"go with the methods {' and '.join(FIXED)}"
+        if fixed and dt is None:
+            got = f'none: "{name}" needs `dt`, the length of its steps'
+            raise ParameterError("dt", must, got)
         if dt is not None:
+            if not fixed:
+                got = f'{_validation.shortened(dt)}: "{name}" chooses its own steps'
+                raise ParameterError("dt", must, got)
             dt = float(_validation.check_positive(dt, "dt", "0.1 is usual."))
-        default = MAX_FIXED_STEPS if fixed else MAX_STEPS
-        most = (
-            default
-            if max_steps is None
-            else _validation.check_count(
-                max_steps, "max_steps", least=1, most=MAX_COUNTED
-            )
+        if max_steps is None:
+            max_steps = MAX_FIXED_STEPS if fixed else MAX_STEPS
+        max_steps = _validation.check_count(
+            max_steps, "max_steps", least=1, most=MAX_COUNTED
         )
-        return cls(name, rtol, atol, dt, most)
+        return cls(name, rtol, atol, dt, max_steps)
 
     def check_times(self, times: Times) -> AnyArray:
         """Return increasing times to save, from 0 or later; a number T means 0 to T in
@@ -131,55 +107,57 @@ class Method:
         except ValueError:
             good = False
         end_alone = good and array.ndim == 0
-        if good:
-            array = np.linspace(0, array, 101) if end_alone else array
+        if end_alone:
+            array = np.linspace(0, array, 101)
         if not good or array[0] < 0 or (np.diff(array) <= 0).any():
             must = (
                 "be a positive number, or numbers that start at 0 or later and increase"
             )
-            raise ParameterError(
-                "times",
-                must,
-                _validation.shortened(times),
-                "Try `times=np.linspace(0, 15, 101)`.",
-            )
+            got = _validation.shortened(times)
+            advice = "Try `times=np.linspace(0, 15, 101)`."
+            raise ParameterError("times", must, got, advice)
         if self.dt is None:
             return array
-        array = array[-1:] if end_alone else array
+        if end_alone:
+            array = array[-1:]
         with np.errstate(over="ignore"):
             steps = array / self.dt
         if np.isfinite(steps[-1]) and not _divides(self.dt, array):
             worst = float(array[int(np.abs(steps - np.rint(steps)).argmax())])
-            must, got = (
-                "be multiples of `dt`, which steps of one length meet",
-                f"{worst:.6g} with `dt={self.dt:g}`",
-            )
-            counts = max(1, int(np.ceil(steps[-1]))) + np.arange(MAX_SUGGESTIONS)
-            fitting = [
-                f"`dt={x:.6g}`, or "
-                for x in array[-1] / counts
-                if _divides(float(f"{x:.6g}"), array)
-            ]
-            raise ParameterError(
-                "times",
-                must,
-                got,
-                f"Use {''.join(fitting[:1])}multiples of `dt` for `times`.",
-            )
+            must = "be multiples of `dt`, which steps of one length meet"
+            got = f"{worst:.6g} with `dt={self.dt:g}`"
+            advice = f"Use {_suggest_step(array, steps)}multiples of `dt` for `times`."
+            raise ParameterError("times", must, got, advice)
         if steps[-1] > self.max_steps:
             must = f"need at most `max_steps={self.max_steps}` steps"
             got = f"{steps[-1]:.3g} steps of {self.dt:g} to {array[-1]:g}"
-            raise ParameterError(
-                "dt", must, got, "Use a larger `dt`, or raise `max_steps`."
-            )
-        return self.dt * np.arange(int(np.rint(steps[-1])) + 1) if end_alone else array
+            advice = "Use a larger `dt`, or raise `max_steps`."
+            raise ParameterError("dt", must, got, advice)
+        if end_alone:
+            return self.dt * np.arange(int(np.rint(steps[-1])) + 1)
+        return array
 
 
 def _divides(dt: float, times: FloatArray) -> bool:
     steps = times / dt
-    return bool(
-        np.abs(steps - np.rint(steps)).max() <= 1e-6 * max(1.0, float(steps[-1]) * 1e-3)
-    )
+    tolerance = 1e-6 * max(1.0, float(steps[-1]) * 1e-3)
+    return bool(np.abs(steps - np.rint(steps)).max() <= tolerance)
+
+
+def _suggest_step(times: FloatArray, steps: FloatArray) -> str:
+    """Return the largest `dt` of six digits that divides the times, or no text."""
+    counts = max(1, int(np.ceil(steps[-1]))) + np.arange(MAX_SUGGESTIONS)
+    for dt in times[-1] / counts:
+        if _divides(float(f"{dt:.6g}"), times):
+            return f"`dt={dt:.6g}`, or "
+    return ""
+
+
+class Held(NamedTuple):
+    """Attention that was held constant."""
+
+    since: float  # time
+    attention: FloatArray  # (n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,15 +170,11 @@ class Solution:
     evaluations: int = 0
     rejected: int = 0
     problem: str = ""  # why it stopped early, if it did
-    held: tuple[float, FloatArray] | None = (
-        None  # the time from which attention was held, and that attention
-    )
+    held: Held | None = None
     # bound on the relative error of a coordinate in one step: larger than requested if
     # loosened
     rtol: float = 0.0
-    powers: tuple[
-        tuple[Array, float], ...
-    ] = ()  # R^k at each time: see `Coordinates.power`
+    powers: tuple[Power, ...] = ()  # R^k at each time, with fixed steps
 
 
 def integrate_fixed(
@@ -213,27 +187,32 @@ def integrate_fixed(
     """Integrate tokens (..., n, d) from time 0 in steps of length `dt`, and read the
     state at `times`.
     """
-    assert method.dt is not None
-    stepper, state = STEPPERS[method.name], coordinates.start(tokens)
-    read, powers, done = [], [], 0
-    for end in np.rint(times / method.dt).astype(int).tolist():
-        for step in range(done, end):
-            state = coordinates.after_step(
-                stepper(coordinates.rate, state, step * method.dt, method.dt)
-            )
-        done = end
-        read.append(coordinates.read(state, end * method.dt))
-        powers += [] if coordinates.power is None else [coordinates.power]
+    dt = method.dt
+    assert dt is not None
+    take_step = STEPPERS[method.name]
+    state = coordinates.start(tokens)
+    readings = []
+    powers = []
+    done = 0
+    for count in np.rint(times / dt).astype(int).tolist():
+        for k in range(done, count):
+            state = take_step(coordinates.rate, state, k * dt, dt)
+            state = coordinates.after_step(state)
+        done = count
+        readings.append(coordinates.read(state, count * dt))
+        if coordinates.power is not None:
+            powers.append(coordinates.power)
         tick()
-    return Solution(*stack_read(read), done, powers=tuple(powers))
+    saved = stack_readings(readings)
+    return Solution(saved.tokens, saved.rescaled, done, powers=tuple(powers))
 
 
-def stack_read(
-    read: Sequence[tuple[Array, Array | None]],
-) -> tuple[Array, Array | None]:
+def stack_readings(readings: Sequence[Reading]) -> Reading:
     """Stack x and z of all times; z is None if the coordinates have none."""
-    x, z = zip(*read, strict=True)
-    return stack(list(x)), None if z[0] is None else stack(list(z))
+    tokens = stack([reading.tokens for reading in readings])
+    if readings[0].rescaled is None:
+        return Reading(tokens, None)
+    return Reading(tokens, stack([reading.rescaled for reading in readings]))
 
 
 def step_euler(rate: Rate, state: Array, t: float, h: float) -> Array:

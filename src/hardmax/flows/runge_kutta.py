@@ -9,7 +9,6 @@ attention.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -21,21 +20,20 @@ from hardmax.flows.coordinates import Coordinates
 from hardmax.flows.steps import State, Terms, find_pair
 from hardmax.search.dispatch import NUMPY_CALL, use_compiled
 
-MIN_SHARED_ROWS = (
-    2e7  # multiplications of a stage from which its rows are divided among threads
-)
+# multiplications of a stage from which its rows are divided among threads
+MIN_SHARED_ROWS = 2e7
 PARTS = 64  # of the rows of a stage
-WORK_PER_PAIR = (
-    24  # multiplications for the exponential of a pair of tokens, and beside it 2 d
-)
-MAX_COMPILED_D = (
-    16  # beyond it BLAS is faster: 0.6 times as long with 500 tokens and d = 32
-)
+# multiplications for the exponential of a pair of tokens, and beside it 2 d
+WORK_PER_PAIR = 24
+# beyond it BLAS is faster: 0.6 times as long with 500 tokens and d = 32
+MAX_COMPILED_D = 16
 USUAL_EVALUATIONS = 500  # of an integration
 # of `rtol` for one step: the error of a trajectory stays below about 100 rtol
 # (`flow_accuracy`)
 RTOL_SHARE = 0.5
 FIRST_STEP = 0.01  # relative change of the state
+FIRST_STEP_AT_ZERO = 1e-6  # of a state that is 0: the one of SciPy
+MIN_SPEED = 1e-300  # relative to the state; a slower one could overflow the first step
 MIN_UNIT = 5e-324  # of the absolute tolerance, which may underflow to 0
 FAILURES = (ValueError, FloatingPointError, np.linalg.LinAlgError)
 
@@ -51,84 +49,64 @@ class RungeKutta:
         end: float,
         max_steps: int,
     ) -> None:
-        starts = [each.start(x) for each, x in zip(coordinates, tokens, strict=True)]
-        rows, d, batch = max(map(len, starts)), starts[0].shape[1], len(starts)
-        self.coordinates, self.pair, self._name = coordinates, find_pair(name), name
-        self._end, self._max_steps = end, max_steps
-        shape, stages = (batch, rows, d), len(self.pair.C)
-        counts = (
-            np.array([len(x) for x in tokens]),
-            np.array([len(start) for start in starts]),
-        )
-        y, old, new, units = (np.zeros(shape) for _ in range(4))
-        for b, (each, start) in enumerate(zip(coordinates, starts, strict=True)):
-            y[b, : len(start)], units[b, : len(start)] = start, each.sizes(start)
-        K, times = np.zeros((batch, stages, rows, d)), np.zeros((batch, 3))
-        self.state = State(
-            *counts,
-            units,
-            np.zeros(batch),
-            y,
-            old,
-            new,
-            K,
-            times,
-            np.zeros(batch),
-            np.zeros((batch, 4), np.intp),
-        )
-        self._sizes = units.copy()
-        self.failed = [""] * batch
-        self._effort = counts[0] * (
-            counts[0] * float(2 * d + WORK_PER_PAIR) + 2 * d * d
-        )
-        self._terms: Terms | None = coordinates[0].terms(d)
-        pairs = float((counts[0] ** 2 + NUMPY_CALL).sum()) * USUAL_EVALUATIONS
-        in_stages = coordinates[0].varies or bool(
-            (self._effort > MIN_SHARED_ROWS).all()
-        )
+        self.coordinates = coordinates
+        self.pair = find_pair(name)
+        self._name = name
+        self._end = end
+        self._max_steps = max_steps
+        self.failed = [""] * len(tokens)
+        starts = [chart.start(x) for chart, x in zip(coordinates, tokens, strict=True)]
+        d = starts[0].shape[1]
+        counts = np.array([len(x) for x in tokens])
+        rows = np.array([len(start) for start in starts])
+        stages = len(self.pair.C)
+        self.state = State.empty(counts, rows, stages, d)
+        self._sizes = np.zeros_like(self.state.units)
+        for b, (chart, start) in enumerate(zip(coordinates, starts, strict=True)):
+            self.state.y[b, : rows[b]] = start
+            self._sizes[b, : rows[b]] = chart.sizes(start)
+        # multiplications of a stage of each element
+        self._work = counts * (counts * float(2 * d + WORK_PER_PAIR) + 2 * d * d)
+        self._varies = coordinates[0].varies
+        in_stages = self._varies or bool((self._work > MIN_SHARED_ROWS).all())
         kernel = "flow_rows" if in_stages else "flows"
-        if self._terms is not None and (
-            d > MAX_COMPILED_D or not use_compiled(kernel, pairs)
-        ):
-            self._terms = None
-        if self._terms is not None and coordinates[0].varies:
-            matrices = np.zeros((batch, stages, d, d))
-            self._terms = self._terms._replace(forms=matrices, values=matrices.copy())
-        self._spaces: dict[int, Any] = {}
+        pairs = float((counts**2 + NUMPY_CALL).sum()) * USUAL_EVALUATIONS
+        terms = coordinates[0].terms(d)
+        if d > MAX_COMPILED_D or terms is None or not use_compiled(kernel, pairs):
+            terms = None
+        elif self._varies:
+            shape = (len(tokens), stages, d, d)
+            terms = terms._replace(forms=np.zeros(shape), values=np.zeros(shape))
+        self._terms: Terms | None = terms
 
     def allow(self, b: int, rtol: float, atol: float) -> None:
         """Set the tolerances of an element."""
-        self.state.rtol[b], self.state.units[b] = (
-            RTOL_SHARE * rtol,
-            np.maximum(atol * self._sizes[b], MIN_UNIT),
-        )
+        self.state.rtol[b] = RTOL_SHARE * rtol
+        self.state.units[b] = np.maximum(atol * self._sizes[b], MIN_UNIT)
 
     def begin(self, b: int) -> None:
         """Evaluate the derivative, also after attention was held; the first time choose
         the first step.
         """
         state = self.state
-        rows, last = state.rows[b], self.pair.last
-        state.times[b, 2] = state.times[b, 0]
+        state.end[b] = state.t[b]
         self._run_stage(b, 0)
-        state.K[b, last] = state.K[b, 0]
-        state.flags[b, 1] += 1
-        if state.flags[b, 0]:
-            return
-        size, speed = (
-            float(abs(state.y[b, :rows]).max()),
-            float(abs(state.K[b, 0, :rows]).max()),
-        )
+        state.K[b, self.pair.last] = state.K[b, 0]
+        state.evaluations[b] += 1
+        if not state.steps[b]:
+            state.h[b] = self._choose_first_step(b)
+
+    def _choose_first_step(self, b: int) -> float:
+        rows = self.state.rows[b]
+        size = float(abs(self.state.y[b, :rows]).max())
+        speed = float(abs(self.state.K[b, 0, :rows]).max())
         if not np.isfinite(speed):
             self.failed[b] = "the velocity is not finite"
-        state.h[b] = (
-            min(
-                self._end,
-                FIRST_STEP * size / speed if speed > 1e-300 * size else self._end,
-            )
-            if size
-            else 1e-6
-        )
+        if size == 0:
+            return FIRST_STEP_AT_ZERO
+        if not speed > MIN_SPEED * size:
+            return self._end
+        return min(self._end, FIRST_STEP * size / speed)
 
     def is_finite(self, b: int) -> bool:
         """Return whether the state of an element is finite."""
@@ -137,58 +115,57 @@ class RungeKutta:
     def _is_compiled(self, b: int) -> bool:
         return self._terms is not None and not self.coordinates[b].is_held
 
-    def advance(self, some: Sequence[int], stops: FloatArray, counts: IntArray) -> None:
+    def _is_shared(self, b: int) -> bool:
+        """Return whether the rows of a stage are divided among threads."""
+        return bool(self._work[b] > MIN_SHARED_ROWS)
+
+    def advance(
+        self, elements: Sequence[int], stops: FloatArray, counts: IntArray
+    ) -> None:
         """Take steps of some elements, each at most up to its time in `stops` or its
         number of steps in `counts`.
         """
-        alone = [
-            b
-            for b in some
-            if not self._is_compiled(b)
-            or self.coordinates[b].varies
-            or self._is_shared(b)
-        ]
-        rest = np.setdiff1d(some, alone) if alone else np.asarray(some)
-        for b in alone:
-            self._try(b)
-        if len(rest):
-            from hardmax.flows import compiled
-            from hardmax.search.threads import share
+        compiled_elements = []
+        for b in elements:
+            if self._is_compiled(b) and not self._varies and not self._is_shared(b):
+                compiled_elements.append(b)
+            else:
+                self._try(b)
+        if compiled_elements:
+            self._advance_compiled(np.array(compiled_elements), stops, counts)
 
-            assert self._terms is not None
-            terms, pair, too_short = (
+    def _advance_compiled(
+        self, elements: IntArray, stops: FloatArray, counts: IntArray
+    ) -> None:
+        from hardmax.flows import compiled
+        from hardmax.search.threads import share
+
+        too_short = np.zeros(len(self.failed), np.bool_)
+
+        def work(part: IntArray) -> None:
+            compiled.advance(
+                elements[part],
                 self._terms,
-                self.pair,
-                np.zeros(len(self.failed), np.bool_),
+                self.state,
+                self.pair.A,
+                self.pair.C,
+                self.pair.E,
+                self.pair.exponent,
+                stops,
+                self._end,
+                counts,
+                too_short,
+                self._max_steps,
             )
 
-            def work(own: IntArray) -> None:
-                compiled.advance(
-                    rest[own],
-                    terms,
-                    self.state,
-                    pair.A,
-                    pair.C,
-                    pair.E,
-                    pair.exponent,
-                    stops,
-                    self._end,
-                    counts,
-                    too_short,
-                    self._max_steps,
-                )
-
-            share(work, len(rest), float(self._effort[rest].sum()) * USUAL_EVALUATIONS)
-            for b in np.flatnonzero(too_short).tolist():
-                self._stop(b)
-
-    def _is_shared(self, b: int) -> bool:
-        return bool(self._effort[b] > MIN_SHARED_ROWS)
+        total = float(self._work[elements].sum()) * USUAL_EVALUATIONS
+        share(work, len(elements), total)
+        for b in np.flatnonzero(too_short).tolist():
+            self._stop(b)
 
     def _try(self, b: int) -> None:
         """Try one step of an element."""
-        state, last = self.state, self.pair.last
-        if not steps.choose_end(state, self._end, last, b):
+        if not steps.choose_end(self.state, self._end, self.pair.last, b):
             self._stop(b)
             return
         try:
@@ -196,20 +173,19 @@ class RungeKutta:
         except FAILURES as error:
             self.failed[b] = str(error).rstrip(".")
             return
-        state.flags[b, 1] += last
+        self.state.evaluations[b] += self.pair.last
         self._settle(b, self._find_error(b))
 
     def _stop(self, b: int) -> None:
         """Record why no step is accepted, however short."""
         if self.failed[b]:
             return
-        tried = (self.state.new[b], self.state.K[b, : self.pair.last + 1])
-        finite = all(np.isfinite(to_numpy(values)).all() for values in tried)
-        self.failed[b] = (
-            "the step became too small"
-            if finite
-            else "tokens or their velocity left the range of floats"
-        )
+        new = to_numpy(self.state.new[b])
+        slopes = to_numpy(self.state.K[b, : self.pair.last + 1])
+        if np.isfinite(new).all() and np.isfinite(slopes).all():
+            self.failed[b] = "the step became too small"
+        else:
+            self.failed[b] = "tokens or their velocity left the range of floats"
 
     def _run_stages(self, b: int) -> None:
         for s in range(1, self.pair.last + 1):
@@ -229,88 +205,85 @@ class RungeKutta:
         """Evaluate stage s of the step that is tried, or a stage for dense output of
         the step that was done.
         """
-        state, (last, A, C, *_), rows = self.state, self.pair, self.state.rows[b]
-        again = s > last
-        start, t = (
-            (state.old[b, :rows], state.times[b, 1])
-            if again
-            else (state.y[b, :rows], state.times[b, 0])
-        )
-        h = float(state.times[b, 2] - t)
+        state = self.state
+        rows = state.rows[b]
+        if s > self.pair.last:
+            point = state.old[b, :rows] + 0.0
+            t = state.old_t[b]
+        else:
+            point = state.y[b, :rows] + 0.0
+            t = state.t[b]
+        h = float(state.end[b] - t)
+        stage_t = t + self.pair.C[s] * h
         if self._is_compiled(b):
-            self._run_compiled_stage(b, s, t + C[s] * h)
+            self._run_compiled_stage(b, s, stage_t)
             return
-        point = start + 0.0
         if s:
             # h goes first: products of coefficients and derivatives might overflow
-            change = (h * A[s, :s]) @ state.K[b, :s, :rows].reshape(s, -1)
-            point += change.reshape(start.shape)
-        if s == last:
+            change = (h * self.pair.A[s, :s]) @ state.K[b, :s, :rows].reshape(s, -1)
+            point += change.reshape(point.shape)
+        if s == self.pair.last:
             state.new[b, :rows] = point
-        state.K[b, s, :rows] = self.coordinates[b].rate(point, t + C[s] * h)
+        state.K[b, s, :rows] = self.coordinates[b].rate(point, stage_t)
 
     def _run_compiled_stage(self, b: int, s: int, t: float) -> None:
         from hardmax.flows import compiled
         from hardmax.search.threads import share
 
-        state, terms, pair, rows = (
-            self.state,
-            self._terms,
-            self.pair,
-            int(self.state.rows[b]),
-        )
+        state = self.state
+        terms = self._terms
+        pair = self.pair
         assert terms is not None
-        if self.coordinates[b].varies:
-            terms.forms[b, s], terms.values[b, s] = self.coordinates[b].matrices(
-                t, state.y.shape[2]
-            )
-        if b not in self._spaces:
-            self._spaces = {
-                b: compiled.make_space(state.tokens[b], rows, state.y.shape[2])
-            }
-        space = self._spaces[b]
+        rows = int(state.rows[b])
+        d = state.y.shape[2]
+        if self._varies:
+            form, values = self.coordinates[b].matrices(t, d)
+            terms.forms[b, s] = form
+            terms.values[b, s] = values
+        space = compiled.make_space(state.tokens[b], rows, d)
         compiled.begin_stage(terms, state, pair.A, pair.C, b, s, pair.last, space)
         parts = PARTS if self._is_shared(b) else 1
-        bounds = (
-            np.linspace(0, rows / compiled.LANES, parts + 1).astype(np.intp)
-            * compiled.LANES
-        )
+        groups = np.linspace(0, rows / compiled.LANES, parts + 1).astype(np.intp)
+        bounds = groups * compiled.LANES
         bounds[-1] = rows
         work = partial(compiled.attend_rows, terms, state, b, s, space, bounds)
-        share(work, parts, float(self._effort[b]))
+        share(work, parts, float(self._work[b]))
 
     def interpolate(self, b: int, times: FloatArray) -> Array:
         """Return the states of an element at times within its last step: (times, rows,
         d).
         """
-        state, (last, _, C, _, _, dense) = self.state, self.pair
-        rows, old, t = (
-            state.rows[b],
-            state.old[b, : state.rows[b]],
-            float(state.times[b, 1]),
-        )
-        h, end = float(state.times[b, 0]) - t, state.y[b, : state.rows[b]]
-        if (times == state.times[b, 0]).all():
+        state = self.state
+        rows = state.rows[b]
+        end = state.y[b, :rows]
+        if (times == state.t[b]).all():
             return stack([end] * len(times))
-        for s in range(last + 1, len(C)):
+        last = self.pair.last
+        stages = len(self.pair.C)
+        for s in range(last + 1, stages):
             self._run_stage(b, s)
-        state.flags[b, 1] += len(C) - last - 1
-        K, change = state.K[b, :, :rows].reshape(len(C), -1), (end - old).ravel()
-        x = (times - t) / h
+        state.evaluations[b] += stages - last - 1
+        old = state.old[b, :rows]
+        K = state.K[b, :, :rows].reshape(stages, -1)
+        h = float(state.t[b]) - float(state.old_t[b])
+        x = (times - float(state.old_t[b])) / h  # 0 to 1
+        dense = self.pair.dense
         if self._name == "RK45":
             powers = h * x[:, None] ** np.arange(1, dense.shape[1] + 1)  # (times, 4)
             weights = match_array(powers @ dense.T, old)
             return (old.ravel() + weights @ K).reshape(-1, *old.shape)
-        F = [
+        # The polynomial of DOP853 is a nested one in x and 1 - x, as in SciPy
+        change = (end - old).ravel()
+        coefficients = [
             change,
             h * K[0] - change,
             2 * change - h * (K[last] + K[0]),
             *(match_array(h * dense, old) @ K),
         ]
-        found = []
+        states = []
         for share in x.tolist():
             y = 0.0 * change
-            for i, f in enumerate(reversed(F)):
-                y = (y + f) * (share if i % 2 == 0 else 1 - share)
-            found.append((y + old.ravel()).reshape(old.shape))
-        return stack(found)
+            for i, coefficient in enumerate(reversed(coefficients)):
+                y = (y + coefficient) * (share if i % 2 == 0 else 1 - share)
+            states.append((y + old.ravel()).reshape(old.shape))
+        return stack(states)

@@ -13,10 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # submodules load on first use
 
-from hardmax._types import Array, FloatArray, IntArray
+from hardmax._types import Array, BoolArray, FloatArray, IntArray
 
 PAIRS = ("DOP853", "RK45")
-MIN_FACTOR, MAX_FACTOR, SAFETY = 0.2, 10.0, 0.8  # change of a step length
+# change of a step length; the bounds are those of SciPy, whose safety is 0.9
+MIN_FACTOR = 0.2
+MAX_FACTOR = 10.0
+SAFETY = 0.8
 
 
 class Pair(NamedTuple):
@@ -38,20 +41,25 @@ class Pair(NamedTuple):
 def find_pair(name: str) -> Pair:
     """Return the coefficients of a method."""
     method = getattr(scipy.integrate, name)
-    last, C = len(method.B), np.r_[method.C, 1.0]
-    extra_A, extra_C = (
-        getattr(method, "A_EXTRA", np.empty((0, 0))),
-        getattr(method, "C_EXTRA", np.empty(0)),
-    )
-    A = np.zeros((last + 1 + len(extra_C),) * 2)
-    A[:last, : method.A.shape[1]], A[last, :last] = method.A, method.B
-    A[last + 1 :, : extra_A.shape[1]] = extra_A
-    if name == "RK45":
-        E, dense = np.array([method.E, np.zeros(last + 1)]), method.P
+    last = len(method.B)
+    C = np.r_[method.C, 1.0, getattr(method, "C_EXTRA", [])]
+    A = np.zeros((len(C), len(C)))
+    A[:last, : method.A.shape[1]] = method.A
+    A[last, :last] = method.B
+    if name == "DOP853":
+        A[last + 1 :, : method.A_EXTRA.shape[1]] = method.A_EXTRA
+        E = np.array([method.E5, method.E3])
+        dense = method.D
     else:
-        E, dense = np.array([method.E5, method.E3]), method.D
+        E = np.array([method.E, np.zeros(last + 1)])
+        dense = method.P
     return Pair(
-        last, A, np.r_[C, extra_C], E, -1 / (method.error_estimator_order + 1), dense
+        last,
+        A,
+        C,
+        E,
+        exponent=-1 / (method.error_estimator_order + 1),
+        dense=dense,
     )
 
 
@@ -60,17 +68,33 @@ class Terms(NamedTuple):
     and `values` may have size 1.
     """
 
+    forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
+    values: FloatArray  # (batch, stages, d, d) D or V
+    causal: bool
     # (d,) real parts of the eigenvalues, minus lambda; (0,) if the scores only grow
     decay: FloatArray
     turn: FloatArray  # (d,) imaginary parts
     # (k, d, d) (D - lambda I)^k / k! where V has no eigenbasis, else (0, d, d)
     powers: FloatArray
-    rate: float  # lambda
-    forms: FloatArray  # (batch, stages, d, d) S^T Q^T K S
-    values: FloatArray  # (batch, stages, d, d) D or V
-    offset: float  # 1 for means minus the token itself, else 0
-    sphere: int  # 1 on the sphere, 2 without normalisation, else 0
-    causal: bool
+    rate: float = 0.0  # lambda
+    offset: float = 0.0  # 1 for means minus the token itself, else 0
+    sphere: int = 0  # 1 on the sphere, 2 without normalisation, else 0
+
+    @classmethod
+    def of(cls, form: FloatArray, values: FloatArray, causal: bool) -> "Terms":
+        """Return the terms of x_i' = V sum_j P_ij x_j for matrices (d, d).
+
+        They are copied: numba would compile all steps once more for arrays that are
+        read only or not contiguous.
+        """
+        return cls(
+            np.array(form, order="C")[None, None],
+            np.array(values, order="C")[None, None],
+            causal,
+            decay=np.empty(0),
+            turn=np.empty(0),
+            powers=np.empty((0, *form.shape)),
+        )
 
 
 class State(NamedTuple):
@@ -87,11 +111,38 @@ class State(NamedTuple):
     old: Array  # (batch, rows, d) before the last step
     new: Array  # (batch, rows, d) after the step that is tried
     K: Array  # (batch, stages + 1 + extra, rows, d)
-    times: FloatArray  # (batch, 3) t, t before the last step, and its end
+    t: FloatArray  # (batch,)
+    old_t: FloatArray  # (batch,) before the last step
+    end: FloatArray  # (batch,) of the step that is tried
     h: FloatArray  # (batch,) length of the next step
-    # (batch, 4) steps, evaluations, rejected steps, and whether the last attempt was
-    # rejected
-    flags: IntArray
+    steps: IntArray  # (batch,)
+    evaluations: IntArray  # (batch,)
+    rejected: IntArray  # (batch,) number of rejected steps
+    was_rejected: BoolArray  # (batch,) whether the last step that was tried was
+
+    @classmethod
+    def empty(cls, tokens: IntArray, rows: IntArray, stages: int, d: int) -> "State":
+        """Return zeros for batch elements with numbers of tokens and of rows."""
+        batch = len(rows)
+        shape = (batch, int(rows.max()), d)
+        return cls(
+            tokens,
+            rows,
+            units=np.zeros(shape),
+            rtol=np.zeros(batch),
+            y=np.zeros(shape),
+            old=np.zeros(shape),
+            new=np.zeros(shape),
+            K=np.zeros((batch, stages, *shape[1:])),
+            t=np.zeros(batch),
+            old_t=np.zeros(batch),
+            end=np.zeros(batch),
+            h=np.zeros(batch),
+            steps=np.zeros(batch, np.intp),
+            evaluations=np.zeros(batch, np.intp),
+            rejected=np.zeros(batch, np.intp),
+            was_rejected=np.zeros(batch, np.bool_),
+        )
 
 
 def find_error(state: State, E: FloatArray, b: int) -> float:
@@ -101,16 +152,19 @@ def find_error(state: State, E: FloatArray, b: int) -> float:
     A coordinate may be off by its absolute tolerance plus rtol times its size, or times
     the mean size of that coordinate over all tokens, whichever is larger.
     """
-    n, rows = state.tokens[b], state.rows[b]
-    sizes, new = abs(state.y[b, :rows]), abs(state.new[b, :rows])
-    for part in (slice(0, n), slice(n, rows)):
-        if part.start < part.stop:
-            mean = (sizes[part] / (part.stop - part.start)).sum(0)  # a sum overflows
-            sizes[part] = np.maximum(sizes[part], mean)
+    n = state.tokens[b]
+    rows = state.rows[b]
+    sizes = abs(state.y[b, :rows])
+    new = abs(state.new[b, :rows])
+    for part in (sizes[:n], sizes[n:]):
+        if len(part):
+            mean = (part / len(part)).sum(0)  # a sum overflows
+            np.maximum(part, mean, out=part)
     unit = (state.units[b, :rows] + state.rtol[b] * np.maximum(sizes, new)).ravel()
     # The step length goes first: products of coefficients and derivatives overflow
-    h = state.times[b, 2] - state.times[b, 0]
-    errors = (h * E) @ state.K[b, : E.shape[1], :rows].reshape(E.shape[1], -1)
+    h = state.end[b] - state.t[b]
+    stages = E.shape[1]
+    errors = (h * E) @ state.K[b, :stages, :rows].reshape(stages, -1)
     largest, other = np.abs(errors / unit).max(1)
     return combine_errors(float(largest), float(other))
 
@@ -127,20 +181,22 @@ def settle(state: State, error: float, exponent: float, b: int) -> bool:
     """Accept or reject the step that was tried, and choose the length of the next;
     return whether it was accepted.
     """
+    h = state.end[b] - state.t[b]
     factor = MAX_FACTOR if error == 0 else SAFETY * error**exponent
-    h = state.times[b, 2] - state.times[b, 0]
     if error < 1:
-        if state.flags[b, 3]:
+        if state.was_rejected[b]:
             factor = min(factor, 1.0)
         state.h[b] = h * min(factor, MAX_FACTOR)
-        state.old[b], state.y[b] = state.y[b], state.new[b]
-        state.times[b, 1], state.times[b, 0] = state.times[b, 0], state.times[b, 2]
-        state.flags[b, 0] += 1
-        state.flags[b, 3] = 0
+        state.old[b] = state.y[b]
+        state.y[b] = state.new[b]
+        state.old_t[b] = state.t[b]
+        state.t[b] = state.end[b]
+        state.steps[b] += 1
+        state.was_rejected[b] = False
         return True
     state.h[b] = h * (factor if factor > MIN_FACTOR else MIN_FACTOR)  # also for NaN
-    state.flags[b, 2] += 1
-    state.flags[b, 3] = 1
+    state.rejected[b] += 1
+    state.was_rejected[b] = True
     return False
 
 
@@ -148,13 +204,13 @@ def choose_end(state: State, end: float, last: int, b: int) -> bool:
     """Choose the end of the next step, and take its first stage from the last one;
     return False if it is too short.
     """
-    t = state.times[b, 0]
+    t = state.t[b]
     least = 10 * abs(np.nextafter(t, np.inf) - t)
     if not state.h[b] >= least:
-        if state.flags[b, 3] or not state.h[b] >= 0:
+        if state.was_rejected[b] or not state.h[b] >= 0:
             return False
         state.h[b] = least
-    state.times[b, 2] = min(t + state.h[b], end)
-    if state.flags[b, 0] and not state.flags[b, 3]:
+    state.end[b] = min(t + state.h[b], end)
+    if state.steps[b] and not state.was_rejected[b]:
         state.K[b, 0] = state.K[b, last]
     return True
