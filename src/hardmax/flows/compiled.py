@@ -9,7 +9,7 @@ polynomial of degree 11 for 2^r whose relative error is 3e-18 before rounding.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# Arguments of `sums` and of the functions in it are values of LLVM or the builder of
+# Arguments of `sums` and of the methods of `_Rows` are values of LLVM or the builder of
 # its instructions.
 
 import math
@@ -57,6 +57,8 @@ POLYNOMIAL = (  # of 2^r for |r| <= 1/2, the highest power first
 )
 WIDTHS = (2, 3, 4, 8, 16)  # coordinates of a token, with padding
 SUMS = {"contract", "nsz", "reassoc"}
+LANES_TYPE = FLOAT64[0]
+BITS_TYPE = ir.VectorType(ir.IntType(64), LANES)
 
 
 class Space(NamedTuple):
@@ -69,6 +71,95 @@ class Space(NamedTuple):
     numbers: FloatArray
 
 
+class _Rows:
+    """LLVM instructions for the sums of 16 rows of attention, in registers."""
+
+    def __init__(self, builder, queries, at, row, width):
+        self.builder = builder
+        self.row = row  # the first one
+        self.width = width
+        self.fuse = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(LANES_TYPE, [LANES_TYPE] * 3),
+            f"llvm.fmuladd.v{LANES}f64",
+        )
+        self.query = []
+        for c in range(width):
+            start = builder.gep(queries, [builder.add(at, at.type(LANES * c))])
+            self.query.append(load(builder, start, FLOAT64))
+        first = broadcast(builder, row)
+        self.rows = builder.add(first, ir.Constant(BITS_TYPE, list(range(LANES))))
+        self.top = self.variable(-math.inf)
+        self.total = self.variable(0.0)
+        self.means = [self.variable(0.0) for _ in range(width)]
+
+    def variable(self, value):
+        """Return the address of 16 numbers, which LLVM keeps in registers."""
+        address = cgutils.alloca_once(self.builder, LANES_TYPE)
+        self.builder.store(_repeat(value), address)
+        return address
+
+    def multiply_add(self, left, right, sum_):
+        return self.builder.call(self.fuse, [left, right, sum_])
+
+    def visit(self, keys, plain, end, add):
+        """Call `add` with the scores and coordinates of each key that a row sees."""
+        first = self.row.type(0)
+        self._visit_range(keys, first, plain, add, is_masked=False)
+        self._visit_range(keys, plain, end, add, is_masked=True)
+
+    def _visit_range(self, keys, first, last, add, is_masked):
+        builder = self.builder
+        one = self.row.type(1)
+        loop = cgutils.for_range_slice(builder, first, last, one, self.row.type)
+        with loop as (j, _):
+            start = builder.gep(keys, [builder.mul(j, j.type(self.width))])
+            key = []
+            for c in range(self.width):
+                number = builder.load(builder.gep(start, [j.type(c)]))
+                key.append(broadcast(builder, number))
+            score = builder.fmul(self.query[0], key[0])
+            for q, k in zip(self.query[1:], key[1:], strict=True):
+                score = self.multiply_add(q, k, score)
+            if is_masked:
+                seen = builder.icmp_signed("<=", broadcast(builder, j), self.rows)
+                score = builder.select(seen, score, _repeat(-math.inf))
+            add(score, key)
+
+    def raise_top(self, score, key):
+        top = self.builder.load(self.top)
+        self.builder.store(maximum(self.builder, score, top), self.top)
+
+    def add_key(self, score, key):
+        """Add 2^(score - top) to the total, and times the key to the means."""
+        builder = self.builder
+        below_top = builder.fsub(score, builder.load(self.top))
+        weight = self.power_of_two(maximum(builder, below_top, _repeat(MIN_EXPONENT)))
+        builder.store(builder.fadd(builder.load(self.total), weight), self.total)
+        for mean, k in zip(self.means, key, strict=True):
+            builder.store(self.multiply_add(weight, k, builder.load(mean)), mean)
+
+    def power_of_two(self, power):
+        """Return 2^x = 2^k 2^r for the nearest integer k and |r| <= 1/2."""
+        builder = self.builder
+        shifted = builder.fadd(power, _repeat(TO_INTEGER))  # k in the low bits
+        integer = builder.fsub(shifted, _repeat(TO_INTEGER))
+        rest = builder.fsub(power, integer)
+        value = _repeat(POLYNOMIAL[0])
+        for coefficient in POLYNOMIAL[1:]:
+            value = self.multiply_add(value, rest, _repeat(coefficient))
+        # k is added to the exponent, which begins at bit 52
+        bit = ir.Constant(BITS_TYPE, [52] * LANES)
+        exponent = builder.shl(builder.bitcast(shifted, BITS_TYPE), bit)
+        bits = builder.add(builder.bitcast(value, BITS_TYPE), exponent)
+        return builder.bitcast(bits, LANES_TYPE)
+
+
+def _repeat(number):
+    """Return a constant with the number in all lanes."""
+    return ir.Constant(LANES_TYPE, [number] * LANES)
+
+
 def _make_sums(width):
     """Make a function that writes, for 16 rows, the top score, the sum of 2^(score -
     top), and so weighted keys.
@@ -79,92 +170,21 @@ def _make_sums(width):
 
     @intrinsic(types.void, None, None, int64, int64, int64, int64, None)
     def sums(builder, queries, keys, row, plain, end, at, out):
-        kind = FLOAT64[0]
-        fuse = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(kind, [kind] * 3),
-            f"llvm.fmuladd.v{LANES}f64",
-        )
-        query = [
-            load(
-                builder,
-                builder.gep(queries, [builder.add(at, at.type(LANES * c))]),
-                FLOAT64,
-            )
-            for c in range(width)
-        ]
-        wide = ir.VectorType(ir.IntType(64), LANES)
-        rows = builder.add(
-            broadcast(builder, row), ir.Constant(wide, list(range(LANES)))
-        )
-        constant = lambda x: ir.Constant(kind, [x] * LANES)  # noqa: E731
-        top, total, *means = (
-            cgutils.alloca_once(builder, kind) for _ in range(width + 2)
-        )
-        for each, start in zip(
-            (top, total, *means), (-math.inf, *[0.0] * (width + 1)), strict=True
-        ):
-            builder.store(constant(start), each)
-
-        def visit(add):
-            for first, last, masked in (
-                (row.type(0), plain, False),
-                (plain, end, True),
-            ):
-                with cgutils.for_range_slice(
-                    builder, first, last, row.type(1), row.type
-                ) as (j, _):
-                    start = builder.gep(keys, [builder.mul(j, j.type(width))])
-                    key = [
-                        broadcast(
-                            builder, builder.load(builder.gep(start, [j.type(c)]))
-                        )
-                        for c in range(width)
-                    ]
-                    score = builder.fmul(query[0], key[0])
-                    for q, k in zip(query[1:], key[1:], strict=True):
-                        score = builder.call(fuse, [q, k, score])
-                    if masked:
-                        seen = builder.icmp_signed("<=", broadcast(builder, j), rows)
-                        score = builder.select(seen, score, constant(-math.inf))
-                    add(score, key)
-
-        def raise_top(score, key):
-            builder.store(maximum(builder, score, builder.load(top)), top)
-
-        def add_key(score, key):
-            power = maximum(
-                builder, builder.fsub(score, builder.load(top)), constant(MIN_EXPONENT)
-            )
-            shifted = builder.fadd(power, constant(TO_INTEGER))
-            rest = builder.fsub(power, builder.fsub(shifted, constant(TO_INTEGER)))
-            weight = constant(POLYNOMIAL[0])
-            for c in POLYNOMIAL[1:]:
-                weight = builder.call(fuse, [weight, rest, constant(c)])
-            exponent = builder.shl(
-                builder.bitcast(shifted, wide), ir.Constant(wide, [52] * LANES)
-            )
-            weight = builder.bitcast(
-                builder.add(builder.bitcast(weight, wide), exponent), kind
-            )
-            builder.store(builder.fadd(builder.load(total), weight), total)
-            for mean, k in zip(means, key, strict=True):
-                builder.store(builder.call(fuse, [weight, k, builder.load(mean)]), mean)
-
-        visit(raise_top)
-        visit(add_key)
-        for c, each in enumerate((top, total, *means)):
-            store(
-                builder,
-                builder.load(each),
-                builder.gep(out, [row.type(LANES * c)]),
-                FLOAT64,
-            )
+        rows = _Rows(builder, queries, at, row, width)
+        rows.visit(keys, plain, end, rows.raise_top)
+        rows.visit(keys, plain, end, rows.add_key)
+        for c, address in enumerate((rows.top, rows.total, *rows.means)):
+            start = builder.gep(out, [row.type(LANES * c)])
+            store(builder, builder.load(address), start, FLOAT64)
 
     return sums
 
 
-_sums_2, _sums_3, _sums_4, _sums_8, _sums_16 = map(_make_sums, WIDTHS)
+_sums_2 = _make_sums(2)
+_sums_3 = _make_sums(3)
+_sums_4 = _make_sums(4)
+_sums_8 = _make_sums(8)
+_sums_16 = _make_sums(16)
 
 
 @njit
@@ -230,23 +250,19 @@ def find_form(terms, b, s, t):
     F = np.empty(G.shape)
     if len(terms.powers):
         E = _exponential(terms.powers, t)
-        half = np.empty(G.shape)
-        _multiply_matrices(G, E, half)
-        _multiply_matrices(half.T, E, F)
-        return F
-    if not len(terms.decay):
+    elif len(terms.decay):
+        E = np.zeros(G.shape)  # blocks of e^{decay} times a rotation
+        for i in range(len(G)):
+            size = math.exp(t * terms.decay[i])
+            partner = i + int(np.sign(terms.turn[i]))
+            E[partner, i] = -size * math.sin(t * terms.turn[i])
+            E[i, i] = size * math.cos(t * terms.turn[i])
+    else:
         F[:] = G.T
         return F
-    size = np.exp(t * terms.decay)
-    partner = np.arange(len(G)) + np.sign(terms.turn).astype(np.intp)
-    straight = size * np.cos(t * terms.turn)
-    across = -size * np.sin(t * terms.turn)
-    for i in range(len(G)):
-        F[i] = G[:, i] * straight[i] + G[:, partner[i]] * across[i]  # transposed
-    half = F.copy()
-    for a in range(len(G)):
-        for i in range(len(G)):
-            F[a, i] = half[a, i] * straight[i] + half[a, partner[i]] * across[i]
+    half = np.empty(G.shape)
+    _multiply_matrices(G, E, half)
+    _multiply_matrices(half.T, E, F)
     return F
 
 
