@@ -32,13 +32,6 @@ from hardmax.rules.self_attention import SelfAttention
 MAX_GROWTH = 22.0
 
 
-def choose_differentiable(rule: Flow | MultiHead, tokens: Array) -> Coordinates:
-    """Choose coordinates in which every weight may require gradients."""
-    if isinstance(rule, SelfAttention) and needs_gradient(rule.V):
-        return RescaledByTensor(rule, tokens.shape[-1])
-    return choose_coordinates(rule, tokens)
-
-
 def integrate_with_gradients(
     rule: Flow | MultiHead,
     tokens: Array,
@@ -51,7 +44,9 @@ def integrate_with_gradients(
     """
     from torch.utils.checkpoint import checkpoint
 
-    coordinates = choose_differentiable(rule, tokens)
+    coordinates = choose_coordinates(rule, tokens)
+    if isinstance(rule, SelfAttention) and needs_gradient(rule.V):
+        coordinates = RescaledByTensor(rule, tokens.shape[-1])
     pair = find_pair(method.name)
     start = np.asarray(to_numpy(tokens), np.float64)
     last_time = float(times[-1])

@@ -140,12 +140,14 @@ class RungeKutta:
         from hardmax.flows import compiled
         from hardmax.search.threads import share
 
+        terms = self._terms
+        assert terms is not None
         too_short = np.zeros(len(self.failed), np.bool_)
 
         def work(part: IntArray) -> None:
             compiled.advance(
                 elements[part],
-                self._terms,
+                terms,
                 self.state,
                 self.pair.A,
                 self.pair.C,
