@@ -14,7 +14,7 @@ import numpy as np
 
 from hardmax._arrays import as_mask
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import Array
+from hardmax._types import AnyArray, Array, IntArray
 from hardmax._validation import is_tensor, shortened, to_numpy
 
 
@@ -169,6 +169,19 @@ def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
         advice = "Try [hm.Softmax(0.5)]."
         raise ParameterError(name, must, shortened(wrong[0]), advice)
     return checked
+
+
+def token_sets(tokens: Array, keys: Array | None) -> list[tuple[AnyArray, IntArray]]:
+    """Return the real tokens of each token set as an array, with their indices."""
+    array = np.asarray(to_numpy(tokens))
+    batch = array.reshape(-1, *array.shape[-2:])
+    real = np.ones(batch.shape[:2], bool)
+    if keys is not None:
+        real = np.asarray(to_numpy(keys)).reshape(real.shape)
+    return [
+        (rows[is_real], np.flatnonzero(is_real))
+        for rows, is_real in zip(batch, real, strict=True)
+    ]
 
 
 def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:

@@ -89,7 +89,7 @@ class Compose(Layered):
 
 def _common_dimension(rules: Sequence[Rule], name: str) -> int | None:
     """Return the one dimension that tokens of all rules must have, or None for any."""
-    sizes = {rule.dimension for rule in rules} - {None}
+    sizes = {rule.dimension for rule in rules if rule.dimension is not None}
     if len(sizes) > 1:
         must = "have matrices of one dimension where all see the same coordinates"
         raise ParameterError(name, must, sorted(sizes), "Change the matrices.")
@@ -170,8 +170,9 @@ class MultiHead(Rule):
         if self.shared:
             self._set(_dimension=_common_dimension(heads, "heads"))
         else:
-            sizes = [head.dimension for head in heads]
-            self._set(_dimension=None if None in sizes else sum(sizes))  # type: ignore[arg-type]
+            known = [head.dimension for head in heads if head.dimension is not None]
+            if len(known) == len(heads):
+                self._set(_dimension=sum(known))
 
     @property
     def continuous(self) -> bool:

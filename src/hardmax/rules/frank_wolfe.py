@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, Array, BoolArray
-from hardmax._validation import like, to_numpy
+from hardmax._validation import like
 from hardmax.exact.argmax import argmax_matrix
 from hardmax.polytope import find_vertices
-from hardmax.rules.base import Layered
+from hardmax.rules.base import Layered, token_sets
 from hardmax.sets import Classes
 
 OPEN_LOOP = "2/(t+2)"  # the usual step sizes of the Frank-Wolfe method
@@ -104,19 +104,16 @@ class FrankWolfe(Layered):
         """Return the matrix that is uniform on the exact sets of these tokens, (..., n,
         n).
         """
-        array = np.asarray(to_numpy(tokens))
-        n, d = array.shape[-2:]
-        batch = array.reshape(-1, n, d)
-        real = np.ones(batch.shape[:2], bool)
-        if keys is not None:
-            real = np.asarray(to_numpy(keys)).reshape(real.shape)
-        P = np.zeros((len(batch), n, n))
-        for token_set, is_real, matrix in zip(batch, real, P, strict=True):
-            classes = Classes.of(token_set[is_real])
+        n = tokens.shape[-2]
+        matrices = []
+        for real_tokens, ids in token_sets(tokens, keys):
+            classes = Classes.of(real_tokens)
             over_classes = self.sets(classes.rows) / classes.counts
             weights = over_classes[np.ix_(classes.labels, classes.labels)]
-            matrix[np.ix_(is_real, is_real)] = weights / weights.sum(axis=1)[:, None]
-        return like(P.reshape(*array.shape[:-1], n), tokens)
+            P = np.zeros((n, n))
+            P[np.ix_(ids, ids)] = weights / weights.sum(axis=1)[:, None]
+            matrices.append(P)
+        return like(np.reshape(matrices, (*tokens.shape[:-1], n)), tokens)
 
     def exact_layer(self, tokens: AnyArray, k: int) -> AnyArray:
         """Return tokens (n, d), Fractions, after a layer."""

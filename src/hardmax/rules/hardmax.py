@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
-from hardmax._validation import is_tensor, library_of, like, to_numpy
+from hardmax._validation import is_tensor, library_of, like
 from hardmax.exact.argmax import Metric, Points, exact_sets
-from hardmax.rules.base import Layered
+from hardmax.rules.base import Layered, token_sets
 from hardmax.rules.token_wise import check_normalize
 from hardmax.search.dispatch import current_search
 from hardmax.sets import Classes, Sets
@@ -178,24 +178,16 @@ class Hardmax(Layered):
         """Return the matrix that is uniform on the exact C_i of these tokens, (..., n,
         n).
         """
-        array = np.asarray(to_numpy(tokens))
-        matrices = [matrix.toarray() for matrix in self._matrices(array, keys)]
-        P = np.reshape(matrices, (*array.shape[:-1], array.shape[-2]))
-        return like(P, tokens)
+        matrices = [P.toarray() for P in self._matrices(tokens, keys)]
+        shape = (*tokens.shape[:-1], tokens.shape[-2])
+        return like(np.reshape(matrices, shape), tokens)
 
-    def _matrices(
-        self, array: AnyArray, keys: Any
-    ) -> "Iterator[scipy.sparse.csr_array]":
+    def _matrices(self, tokens: Any, keys: Any) -> "Iterator[scipy.sparse.csr_array]":
         """Yield attention of each token set; NaN where tokens left the range of floats."""
-        n, d = array.shape[-2:]
-        batch = array.reshape(-1, n, d)
-        real = np.ones(batch.shape[:2], bool)
-        if keys is not None:
-            real = np.asarray(to_numpy(keys)).reshape(real.shape)
-        for tokens, is_real in zip(batch, real, strict=True):
-            ids = np.flatnonzero(is_real)
-            if np.isfinite(tokens[ids]).all():
-                sets, classes = self._sets(tokens[ids])
+        n = tokens.shape[-2]
+        for real_tokens, ids in token_sets(tokens, keys):
+            if np.isfinite(real_tokens).all():
+                sets, classes = self._sets(real_tokens)
                 yield attention_over_tokens(sets, classes, ids, n)
             else:
                 yield scipy.sparse.csr_array(np.full((n, n), np.nan))
@@ -218,9 +210,8 @@ class Hardmax(Layered):
         """
         # A step beyond the range of floats takes the tokens to their means in floats.
         alpha = float(min(self.step(k), _validation.MAX_FLOAT))
-        array = np.asarray(to_numpy(tokens))
-        P = scipy.sparse.block_diag(list(self._matrices(array, keys)))
-        rows = tokens.reshape(-1, array.shape[-1])
+        P = scipy.sparse.block_diag(list(self._matrices(tokens, keys)))
+        rows = tokens.reshape(-1, tokens.shape[-1])
         means = _multiply_sparse(P, rows).reshape(tokens.shape)
         if self.normalize:
             return tokens + alpha / (1 + alpha) * (means - tokens)
