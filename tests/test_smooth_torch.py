@@ -380,3 +380,10 @@ def test_alpha_as_a_tensor_is_one_positive_number():
     ):
         with pytest.raises(ValueError, match="`alpha`"):
             hm.Softmax(alpha)
+
+
+def test_tokens_near_the_end_of_single_precision_follow_the_largest_score():
+    tokens = torch.tensor(TOKENS * 1e30, dtype=torch.float32)
+    run = hm.simulate(tokens, hm.Softmax(0.5, temperature=1e-3), layers=1)
+    hard = hm.simulate(TOKENS, hm.Hardmax(0.5), layers=1)
+    np.testing.assert_allclose(run.tokens[1] / 1e30, hard.tokens[1], rtol=1e-6)

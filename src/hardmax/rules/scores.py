@@ -42,9 +42,14 @@ class Scores:
 
     @classmethod
     def in_range(
-        cls, queries: Array, keys: Array, seen: Array | None, log: float = 0.0
+        cls,
+        queries: Array,
+        keys: Array,
+        seen: Array | None,
+        log: float = 0.0,
+        temperature: Array | float = 1.0,
     ) -> "Scores":
-        """Return scores e^{2 log} ⟨q_i, k_j⟩ that do not overflow.
+        """Return scores e^{2 log} ⟨q_i, k_j⟩ / temperature that do not overflow.
 
         Where they would leave the range of floats, each token set is divided by a power
         of two, which is exact. The scale is capped where any difference decides a row as
@@ -52,7 +57,7 @@ class Scores:
         """
         plain = log < MAX_PLAIN_LOG and _is_moderate(queries)
         if plain and (keys is queries or _is_moderate(keys)):
-            return cls(queries, keys, float(np.exp(2 * log)), seen)
+            return cls(queries, keys, float(np.exp(2 * log)) / temperature, seen)
         log = min(log, MAX_LOG)
         # e^{2 log} = 2^power times a number near 1: neither factor overflows
         power = int(2 * log / np.log(2))
@@ -61,10 +66,13 @@ class Scores:
         key_powers = _powers_above(keys)
         scale_powers = np.minimum(power + query_powers + key_powers, MAX_SCALE_POWER)
         with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.ldexp(rest, scale_powers)
+            if is_tensor(queries):
+                scale = match_array(scale, queries)
             return cls(
                 queries * match_array(np.ldexp(1.0, -query_powers), queries),
                 keys * match_array(np.ldexp(1.0, -key_powers), keys),
-                np.ldexp(rest, scale_powers),
+                scale / temperature,
                 seen,
             )
 
@@ -103,7 +111,7 @@ class Scores:
                 products, seen, self.scale, normalized, least
             )
             means.append(weights @ values / divisors)
-        return np.concatenate(means, axis=-2)
+        return means[0] if len(means) == 1 else np.concatenate(means, axis=-2)
 
 
 def _weights_over_divisors(
@@ -112,8 +120,8 @@ def _weights_over_divisors(
     scale: Array | float,
     normalized: bool = True,
     least: float = -np.inf,
-) -> tuple[AnyArray, AnyArray]:
-    """Return weights (..., n, m), which overwrite the products, and divisors (..., n, 1).
+) -> tuple[AnyArray, Any]:
+    """Return weights (..., n, m), which overwrite the products, and their divisors.
 
     For softmax the largest product of each row is subtracted before it is scaled, so
     that nothing overflows for any scale. Exponents are at least `least`. Products that
@@ -131,11 +139,12 @@ def _weights_over_divisors(
         weights = np.exp(products, out=products)
         if seen is not None:
             np.copyto(weights, 0.0, where=~seen)
-        if normalized:
-            divisors = weights.sum(axis=-1, keepdims=True)
-        else:
-            divisors = _count_keys(weights, seen)
-    return weights, divisors + (divisors == 0)
+    if not normalized:
+        return weights, _count_keys(weights, seen)
+    divisors = weights.sum(axis=-1, keepdims=True)
+    if seen is not None:
+        divisors += divisors == 0
+    return weights, divisors
 
 
 def _tensor_weights(

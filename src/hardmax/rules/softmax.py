@@ -1,8 +1,9 @@
 """The softmax counterpart of the hardmax rule of arXiv 2407.01602."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from hardmax import _validation
 from hardmax._arrays import match_array
@@ -55,7 +56,7 @@ class Softmax(Layered):
     _matrix = "A"
 
     def __post_init__(self) -> None:
-        steps = [self.alpha]
+        steps: Sequence[Any] = [self.alpha]
         if is_tensor(self.alpha):
             advice = "A tensor must hold one number."
             _validation.check_positive(self.alpha, "alpha", advice)
@@ -88,12 +89,12 @@ class Softmax(Layered):
         images = tokens
         if self.A is not None:
             images = tokens @ match_array(self.A, tokens).T
-        seen = seen_keys(tokens, keys, self.causal)
-        scores = Scores.in_range(images, tokens, seen)
-        scale = scores.scale
-        if is_tensor(tokens):
-            scale = match_array(scale, tokens)
-        return replace(scores, scale=scale / self.temperature)
+        return Scores.in_range(
+            images,
+            tokens,
+            seen_keys(tokens, keys, self.causal),
+            temperature=self.temperature,
+        )
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         return self.scores(tokens, keys).matrix()
