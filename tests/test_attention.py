@@ -1,6 +1,8 @@
 """Hardmax attention of torch on the CPU: exact sets, gradients, compilation, errors."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -319,14 +321,12 @@ def test_clusters_of_every_width(d):
     check(q, k, v, g)
 
 
-@pytest.mark.parametrize("openmp", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3, 16])
-def test_every_batch_element_is_done_by_some_thread(count, openmp, monkeypatch):
+def test_every_batch_element_is_done_by_some_thread(count, monkeypatch):
     threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(14)
     q, k, v, g = (torch.randn(11, 20, 8, generator=generator) for _ in range(4))
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
-    monkeypatch.setattr(threads, "MIN_OPENMP", 0 if openmp else float("inf"))
     monkeypatch.setattr(threads, "max_threads", lambda: count)
     monkeypatch.setattr(cpu, "_sets", None)  # so that a call raises
     monkeypatch.setattr(cpu, "_transpose", None)
@@ -338,7 +338,6 @@ def test_every_batch_element_is_done_by_some_thread(count, openmp, monkeypatch):
 def test_a_forked_process_can_attend(monkeypatch):
     threads = pytest.importorskip("hardmax.search.threads")
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
-    monkeypatch.setattr(threads, "MIN_OPENMP", 0)
     tokens = torch.randn(24, 65, 16)
     expected = hardmax_attention(tokens, tokens, tokens)
     child = os.fork()
@@ -479,3 +478,52 @@ def test_outputs_may_be_changed_in_place(device, leading):
     assert torch.equal(
         *(torch.autograd.grad(y, v, torch.ones_like(y))[0] for y in (2 * out, changed))
     )
+
+
+MEMORY = """
+import sys, torch, hardmax as hm
+n, d = 8192, int(sys.argv[1])
+options = {"causal": True} if "causal" in sys.argv else {}
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+keys = torch.ones(1, n, d)
+values = torch.arange(n).float()[None, :, None].requires_grad_()
+before = peak()
+out = hm.hardmax_attention(keys, keys, values, **options)
+out.sum().backward()
+expected = values.detach().cumsum(1) / (1 + torch.arange(n))[:, None]
+assert torch.allclose(out, expected if options else expected[:, -1:])
+assert torch.allclose(values.grad.sum(), torch.tensor(float(n)))
+print((peak() - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in /proc")
+@pytest.mark.parametrize("options", [("16",), ("2",), ("1",), ("16", "causal")])
+def test_equal_keys_take_no_table_of_queries_and_keys(options):
+    """It would have 268 MB in float32."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, *options],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert float(done.stdout) < 500
+
+
+@pytest.mark.parametrize("most", [1, 20, 100])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", [None, (4, 9), (4, 9, 9)])
+@pytest.mark.parametrize("d", [1, 3])
+def test_sets_of_many_equal_keys_come_in_parts(d, mask, causal, most, monkeypatch):
+    monkeypatch.setattr(cpu, "MAX_MEMBERS", most)
+    generator = torch.Generator().manual_seed(5)
+    q, k = (torch.randint(-1, 2, (4, 9, d), generator=generator) * 1.0 for _ in "qk")
+    v, g = (torch.randn(4, 9, 2, generator=generator) for _ in "vg")
+    seen = None
+    if mask is not None:
+        seen = torch.rand(mask, generator=generator) < 0.6
+        seen[0] = False  # some queries see no key
+    check(q, k, v, g, seen, causal)

@@ -5,10 +5,13 @@ stored.
 import importlib
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ pytest.importorskip("numba")
 import hardmax as hm
 from hardmax.cli.compile import RUNS
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import dispatch, threads
+from hardmax.search import dispatch, hull, threads
 from hardmax.search.dispatch import Search
 
 pytestmark = pytest.mark.by_size
@@ -215,30 +218,129 @@ def test_compiled_code_is_stored_and_found_again(tmp_path):
     assert printed == ["False False True 0\n", "True False True 1\n"]
 
 
-def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
-    for folder in ("search", "attention"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "hull.py").write_text("1")
-    monkeypatch.setattr(dispatch, "PACKAGE", tmp_path)
-    monkeypatch.setattr(threads, "__file__", str(tmp_path / "search" / "threads.py"))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    named, stored = (
-        threads.hash_sources.__wrapped__,
-        dispatch.is_stored.__wrapped__,
-    )  # without their caches
-    assert not stored("hull")
-    before = named(tmp_path / "search")
-    (tmp_path / f"hull._walk{before}-0.py311.nbi").touch()
-    assert stored("hull")
-    (tmp_path / "search" / "simd.py").write_text("2")  # the function may call it
-    later = time.time() + 10
-    os.utime(tmp_path / "search" / "simd.py", (later, later))
-    assert not stored("hull")
-    assert named(tmp_path / "search") != before
-    own, search = (named(tmp_path / folder) for folder in ("attention", "search"))
-    (tmp_path / "attention" / "hull.py").write_text("3")
-    assert named(tmp_path / "attention") != own
-    assert named(tmp_path / "search") == search
+def run_program(code, **variables):
+    """Return what a new Python process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+COPY = """
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("copied", "{}")
+copied = module_from_spec(spec)
+spec.loader.exec_module(copied)
+print(copied.SOURCES)
+"""
+
+
+def test_names_in_the_cache_change_with_every_source(tmp_path):
+    """numba itself looks at the file of a compiled function alone."""
+    for file in Path(threads.__file__).parent.glob("*.py"):
+        shutil.copy(file, tmp_path)
+    print_name = COPY.format(tmp_path / "threads.py")
+    assert run_program(print_name).strip() == threads.SOURCES
+    with (tmp_path / "simd.py").open("a") as file:
+        file.write("# another line")
+    assert run_program(print_name).strip() != threads.SOURCES
+    assert hull._walk.py_func.__qualname__ == f"_walk-{threads.SOURCES}"
+
+
+ANNOUNCED = """
+import io, sys
+import numpy as np
+class Terminal(io.StringIO):
+    def isatty(self):
+        return {is_terminal}
+sys.stderr = Terminal()
+from hardmax.search import hull
+hull._angles(np.eye(3, 2), np.arange(3))
+hull._angles(np.eye(3, 2), np.arange(3, dtype=np.int32))
+print(sys.stderr.getvalue(), end="")
+"""
+
+
+def test_compilation_is_announced_once_on_a_terminal(tmp_path):
+    line = "Compiling hardmax.search.hull, once per machine ...\n"
+    for is_terminal, folder, printed in (
+        (False, "a", ""),
+        (True, "b", line),
+        (True, "b", ""),  # it is loaded from the cache
+    ):
+        program = ANNOUNCED.format(is_terminal=is_terminal)
+        assert run_program(program, NUMBA_CACHE_DIR=str(tmp_path / folder)) == printed
+
+
+THREADS = """
+import atexit, multiprocessing, os, sys, threading
+import numpy as np
+from hardmax.search import threads
+threads.max_threads = lambda: 3
+
+def add():
+    total = np.zeros(100)
+    def work(some):
+        total[some] += 1
+    threads.share(work, 100, 1e9)
+    assert (total == 1).all()
+
+if __name__ == "__main__":
+    atexit.register(add)
+    add()
+    others = [threading.Thread(target=add) for _ in range(8)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    assert sum(each.name.startswith("hardmax") for each in threading.enumerate()) == 2
+    for method in multiprocessing.get_all_start_methods():
+        child = multiprocessing.get_context(method).Process(target=add, daemon=True)
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0, method
+    print("done")
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_threads_survive_forks_daemons_other_threads_and_the_end(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(THREADS)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, IndexError])
+@pytest.mark.parametrize("in_caller", [False, True])
+def test_an_error_ends_all_parts_and_is_raised(error, in_caller, monkeypatch):
+    monkeypatch.setattr(threads, "max_threads", lambda: 2)
+    caller = threading.current_thread()
+    raised = threading.Event()
+    begun = []
+
+    def work(some):
+        begun.append(some)
+        if in_caller == (threading.current_thread() is caller):
+            raised.set()
+            raise error
+        raised.wait(10)
+        time.sleep(0.05)  # until the other thread has removed all parts
+
+    with pytest.raises(error):
+        threads.share(work, 100, 1e9)
+    time.sleep(0.1)
+    assert len(begun) <= 2
 
 
 def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):

@@ -3,6 +3,7 @@ gradient of the values.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,15 @@ from torch import Tensor
 
 from hardmax._errors import ParameterError
 from hardmax._exact import check_subnormals
-from hardmax._types import AnyArray, IntArray
-from hardmax.exact.argmax import exact_sets_of_batch
-from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
-from hardmax.sets import Sets
+from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax.exact.argmax import Metric, Points, exact_sets, exact_sets_of_batch
+from hardmax.search.dispatch import (
+    Search,
+    is_small,
+    products_of_batch,
+    use_compiled,
+)
+from hardmax.sets import MAX_MEMBERS, Sets, TooMany
 
 
 def attend(
@@ -48,15 +54,16 @@ def attend(
         some = layers_compiled.attend(
             queries, keys, values, seen, out.numpy(), found.numpy()
         )
-    if len(some):
-        sets, m = _sets(q, k, mask, causal, some), k.shape[1]
-        means = sets.flatten(n, m).mean(
-            values[some].reshape(-1, v.shape[2]), np.ones(len(some) * m, np.intp)
+    m = k.shape[1]
+    for elements, rows, sets in _parts(q, k, mask, causal, some):
+        shape = (len(elements), len(rows))
+        means = sets.flatten(len(rows), m).mean(
+            values[elements].reshape(-1, v.shape[2]),
+            np.ones(len(elements) * m, np.intp),
         )
-        out.numpy()[some] = means.reshape(len(some), n, -1)
-        found.numpy()[some] = np.c_[
-            sets.targets.reshape(-1, n), sets.sizes.reshape(-1, n)
-        ]
+        out.numpy()[elements[:, None], rows] = means.reshape(*shape, -1)
+        found.numpy()[elements[:, None], rows] = sets.targets.reshape(shape)
+        found.numpy()[elements[:, None], n + rows] = sets.sizes.reshape(shape)
     return out.to(v.dtype), found
 
 
@@ -98,8 +105,12 @@ def spread(
         sets = Sets.from_first(first, sizes, np.empty(0, np.intp))
         out.numpy()[single] = _transpose(sets, gradients[single], m, gradients.dtype)
     if len(several):  # searched again, as members take memory
-        sets = _sets(q, k, mask, causal, several)
-        out.numpy()[several] = _transpose(sets, gradients[several], m, np.float64)
+        sums = np.zeros((len(several), m, dv))
+        for elements, rows, sets in _parts(q, k, mask, causal, several):
+            own = gradients[elements[:, None], rows]
+            places = np.searchsorted(several, elements)
+            sums[places] += _transpose(sets, own, m, np.float64)
+        out.numpy()[several] = sums
     return out.to(g.dtype)
 
 
@@ -112,17 +123,73 @@ def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
     return np.asarray((P.T @ g.reshape(-1, dv)).reshape(batch, m, dv))
 
 
+def _parts(
+    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray
+) -> Iterator[tuple[IntArray, IntArray, Sets]]:
+    """Yield batch elements, rows and their exact sets, until all rows of `some` elements
+    are done.
+
+    Sets of many equal keys have n m members, so these come some rows at a time.
+    """
+    if not len(some):
+        return
+    try:
+        yield some, np.arange(q.shape[1]), _sets(q, k, mask, causal, some)
+        return
+    except TooMany:
+        pass
+    if len(some) > 1:
+        half = len(some) // 2
+        yield from _parts(q, k, mask, causal, some[:half])
+        yield from _parts(q, k, mask, causal, some[half:])
+        return
+    b = int(some[0])
+    seen = None if mask is None else mask[b].numpy()
+    for rows, sets in _rows_of_one(_numbers(q[b]), _numbers(k[b]), seen, causal):
+        yield some, rows, sets
+
+
+def _rows_of_one(
+    queries: AnyArray, keys: AnyArray, mask: BoolArray | None, causal: bool
+) -> Iterator[tuple[IntArray, Sets]]:
+    """Yield some rows of one batch element at a time, and their exact sets."""
+    n, m = len(queries), len(keys)
+    visible = np.ones((1, m), bool) if mask is None else mask.reshape(-1, m)
+    points = Points.of(keys)
+    identity = Metric.of(None)
+    height = max(1, MAX_MEMBERS // m)
+    for top in range(0, n, height):
+        rows = np.arange(top, min(top + height, n))
+        seen = visible[rows] if len(visible) > 1 else np.repeat(visible, len(rows), 0)
+        if causal:
+            seen = seen & (np.arange(m) <= rows[:, None])
+        is_seeing = seen.any(axis=1)
+        sizes = np.zeros(len(rows), np.intp)
+        members = np.empty(0, np.intp)
+        if is_seeing.any():
+            found = exact_sets(
+                Points.of(queries[rows[is_seeing]]),
+                points,
+                identity,
+                Search("numpy"),
+                seen[is_seeing],
+            )[0]
+            sizes[is_seeing] = found.sizes
+            members = found.members
+        yield rows, Sets(np.r_[0, np.cumsum(sizes)], members)
+
+
 def _sets(
     q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray
 ) -> Sets:
     """Return the exact sets of some batch elements, also for a mask of shape (batch, n,
-    m).
+    m). Raises TooMany if they have more members than a search may return.
     """
     elements = slice(None) if len(some) == len(q) else some
     queries, keys = as_array(q, "q")[elements], as_array(k, "k")[elements]
     seen = None if mask is None else mask.numpy()[elements]
     if seen is None or seen.ndim == 2:
-        return exact_sets_of_batch(queries, keys, seen, causal)
+        return exact_sets_of_batch(queries, keys, seen, causal, MAX_MEMBERS)
     found: list[IntArray] = []
     for own, others, visible in zip(queries, keys, seen, strict=True):
         rows: list[IntArray] = [np.empty(0, np.intp)] * len(own)
@@ -139,6 +206,8 @@ def _sets(
                 ):
                     rows[i] = ids[members]
         found += rows
+        if sum(map(len, found)) > MAX_MEMBERS:
+            raise TooMany
     return Sets.of(found)
 
 

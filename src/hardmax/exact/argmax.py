@@ -420,17 +420,19 @@ def exact_sets_of_batch(
     keys: AnyArray,
     mask: BoolArray | None = None,
     causal: bool = False,
+    most: float = np.inf,
 ) -> Sets:
     """Return C_i = argmax_j <q_i, k_j> for (batch, n, d) queries and (batch, m, d)
     keys, as in real arithmetic.
 
     `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees
-    only the keys 0 to i. Row b * n + i holds keys of batch element b.
+    only the keys 0 to i. Row b * n + i holds keys of batch element b. Raises TooMany
+    where the sets, or their candidates, have more than `most` members in all.
     """
     check_subnormals()
     if queries.shape[2] == 1 and not causal:
-        return _sets_on_line(queries, keys, mask)
-    near, decided = near_maxima_of_batch(queries, keys, None, mask, causal)
+        return _sets_on_line(queries, keys, mask, most)
+    near, decided = near_maxima_of_batch(queries, keys, None, mask, causal, most)
     return compare_open_rows(near, decided, queries, keys)
 
 
@@ -462,6 +464,7 @@ def near_maxima_of_batch(
     slack: FloatArray | None,
     mask: BoolArray | None = None,
     causal: bool = False,
+    most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
     """Return all keys whose products are within `slack` (batch * n,) of the largest,
     and where these are all equal.
@@ -479,7 +482,7 @@ def near_maxima_of_batch(
         "small" if small else "scan", products_of_batch(batch, n, m)
     )
     if compiled and not (too_large(queries) or too_large(keys)):
-        return search_batch(queries, keys, slack, mask, causal)
+        return search_batch(queries, keys, slack, mask, causal, most)
     Q, K = (
         ScaledBatch.of(queries),
         ScaledBatch.of(keys if mask is None else np.where(mask[..., None], keys, 0)),
@@ -495,7 +498,7 @@ def near_maxima_of_batch(
                 slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None]
             )
     near = near_maxima_of_elements(
-        Q.values, K.values, allowed.reshape(-1), mask, causal
+        Q.values, K.values, allowed.reshape(-1), mask, causal, most
     )
     same = np.ones(batch * n, bool)
     same[_with_different_keys(near.flatten(n, m), keys.reshape(-1, keys.shape[2]))] = (
@@ -514,7 +517,7 @@ def too_large(array: AnyArray) -> bool:
 
 
 def _sets_on_line(
-    queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None
+    queries: AnyArray, keys: AnyArray, mask: BoolArray | None, most: float
 ) -> Sets:
     """Return `exact_sets_of_batch` for d = 1, where no product is computed and nothing
     is rounded.
@@ -536,9 +539,10 @@ def _sets_on_line(
     )
     table &= seen[:, None]
     kinds = Sets(np.r_[0, np.cumsum(table.sum(axis=2))], np.nonzero(table)[2])
-    return kinds.take(
-        (np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1)
-    )
+    rows = (np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1)
+    if kinds.sizes[rows].sum() > most:
+        raise TooMany
+    return kinds.take(rows)
 
 
 @overload

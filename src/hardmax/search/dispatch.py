@@ -201,6 +201,7 @@ def search_batch(
     slack: FloatArray | None,
     mask: BoolArray | None = None,
     causal: bool = False,
+    most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
     """Return `scan.near_maxima_of_batch`, by "small" where batch elements are small."""
     single = queries.dtype == keys.dtype == np.float32
@@ -211,10 +212,10 @@ def search_batch(
     ):
         from hardmax.search import small
 
-        return small.near_maxima_of_batch(queries, keys, mask)
+        return small.near_maxima_of_batch(queries, keys, mask, most)
     from hardmax.search import scan
 
-    return scan.near_maxima_of_batch(queries, keys, slack, mask, causal)
+    return scan.near_maxima_of_batch(queries, keys, slack, mask, causal, most=most)
 
 
 class Search:

@@ -70,12 +70,14 @@ def near_maxima_of_elements(
     slack: FloatArray,
     mask: BoolArray | None = None,
     causal: bool = False,
+    most: float = np.inf,
 ) -> Sets:
     """Return the sets of a batch: queries (batch, w, d), keys (batch, n, d), and slack
     (batch * w,).
 
     `mask` (batch, n) is True for keys that are seen; with `causal` query i sees only
-    the keys 0 to i. Sets are empty where a query sees no key.
+    the keys 0 to i. Sets are empty where a query sees no key. Raises TooMany where they
+    have more than `most` members in all.
     """
     (batch, w, _), n = queries.shape, keys.shape[1]
     height, rows = (
@@ -87,6 +89,7 @@ def near_maxima_of_elements(
         [np.empty(0, np.intp)],
         slack.reshape(batch, w),
     )
+    total = 0
     for top, left in product(range(0, batch, height), range(0, w, rows)):
         some, these = slice(top, top + height), slice(left, left + rows)
         products = queries[some, these] @ keys[some].transpose(
@@ -104,4 +107,7 @@ def near_maxima_of_elements(
             best.shape
         )
         members.append(found - owners * n)
+        total += len(found)
+        if total > most:
+            raise TooMany
     return Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), np.concatenate(members))

@@ -540,10 +540,13 @@ def _search(
 
 
 def near_maxima_of_batch(
-    queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None
+    queries: AnyArray,
+    keys: AnyArray,
+    mask: BoolArray | None = None,
+    most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
     """Return `scan.near_maxima_of_batch` without a slack, causality or limits."""
     (batch, n, _), m = queries.shape, keys.shape[1]
     seen = np.empty((0, 0), bool) if mask is None else as_plain(mask)
     search = partial(_search, as_plain(queries), as_plain(keys), seen)
-    return collect_sets(search, batch * n, batch, n, float(queries.size) * m)
+    return collect_sets(search, batch * n, batch, n, float(queries.size) * m, most)

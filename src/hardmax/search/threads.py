@@ -1,11 +1,9 @@
 """Compile functions, run them in threads, and collect the sets they write."""
 
-import ctypes
-import multiprocessing
 import os
 import sys
-from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -15,28 +13,26 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numba
 import numpy as np
 from numba import njit
+from numba.core import event
 
 from hardmax._types import BoolArray, IntArray
 from hardmax.sets import Sets, TooMany
 
-PROCESS = os.getpid()
-IS_FORKED = (
-    bool(multiprocessing.parent_process())
-    and "--multiprocessing-fork" not in sys.orig_argv
-)  # not spawned
-MIN_PARALLEL = (
-    2e7  # multiplications below which one thread is done before others have started ...
-)
-MIN_OPENMP = 4e6  # ... and before those of torch have, which run already
-PARTS_PER_THREAD, FEW_PARTS, MIN_LONG = (
-    4,
-    2,
-    2e8,
-)  # tasks come in more parts from MIN_LONG multiplications on
-ROOM_PER_ROW = (
-    16  # average members of a tied row; beyond it a search runs again with more room
-)
-CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# multiplications below which one thread is done before others have started
+MIN_PARALLEL = 2e7
+# parts of the tasks for each thread, and more of them from MIN_LONG multiplications on
+FEW_PARTS = 2
+PARTS_PER_THREAD = 4
+MIN_LONG = 2e8
+# average members of a tied row; beyond it a search runs again with more room
+ROOM_PER_ROW = 16
+# Names in numba's cache on disk end with a hash of this folder. numba takes compiled
+# code as up to date while the file of the function itself is unchanged, also where
+# functions of other files, which are all in this folder, are inlined into it. An
+# upgrade of the package leaves the cache in place.
+SOURCES = sha256(
+    b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+).hexdigest()[:8]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -51,63 +47,38 @@ class Output(NamedTuple):
     used: IntArray  # (tasks,) the room it needs
 
 
-@cache
-def hash_sources(folder: Path) -> str:
-    """Return a name that changes with any source file of a folder or of this one."""
-    files = [
-        file for each in {Path(__file__).parent, folder} for file in each.glob("*.py")
-    ]
-    return (
-        "-"
-        + sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
-    )
-
-
 def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
-    """Compile a function that releases the GIL, and let numba cache it on disk.
-
-    numba takes a cached function as up to date while its own file is unchanged. Its
-    name in the cache therefore ends with a hash of all files it may call: those of its
-    folder and of this one.
-    """
+    """Compile a function that releases the GIL, and let numba cache it on disk."""
 
     def compile_it(function: Function) -> Function:
-        function.__qualname__ += hash_sources(
-            Path(function.__code__.co_filename).parent
-        )
+        function.__qualname__ += f"-{SOURCES}"
         options: dict[str, Any] = {"nogil": True, "fastmath": fastmath}
-        with suppress(
-            RuntimeError
-        ):  # no folder can be written to: compile in every process
+        # RuntimeError: no folder can be written to. Then every process compiles.
+        with suppress(RuntimeError):
             return cast(Function, njit(cache=True, **options)(function))
         return cast(Function, njit(**options)(function))
 
     return compile_it
 
 
-def _find_openmp() -> Callable[..., None] | None:
-    """Return what runs a callback in the threads of torch, or None where torch or GNU
-    OpenMP is not loaded.
+class _Announcement(event.Listener):
+    """Print a line on a terminal when numba compiles the first function of a file."""
 
-    After an operation of torch its threads spin for milliseconds, and threads of our
-    own would wait for a core. They do not survive a fork.
-    """
-    if "torch" not in sys.modules or os.getpid() != PROCESS or IS_FORKED:
-        return None
-    return _load_openmp()
+    def __init__(self) -> None:
+        self._modules: set[str] = set()
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        is_new = module.startswith("hardmax.") and module not in self._modules
+        if is_new and sys.stderr is not None and sys.stderr.isatty():
+            self._modules.add(module)
+            print(f"Compiling {module}, once per machine ...", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        pass
 
 
-@cache
-def _load_openmp() -> Callable[..., None] | None:
-    try:
-        parallel = ctypes.CDLL(None).GOMP_parallel
-    except (AttributeError, OSError, TypeError):  # another OpenMP, or Windows
-        return None
-    parallel.restype, parallel.argtypes = (
-        None,
-        (CALLBACK, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint),
-    )
-    return cast(Callable[..., None], parallel)
+event.register("numba:compile", _Announcement())
 
 
 def max_threads() -> int:
@@ -123,6 +94,14 @@ def max_threads() -> int:
     return threads if torch_threads is None else min(threads, torch_threads())
 
 
+@cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Return the threads of a process. They do not survive a fork: a child process has
+    its own.
+    """
+    return ThreadPoolExecutor(threads, "hardmax")
+
+
 def share(
     work: Callable[[IntArray], None],
     tasks: int,
@@ -132,25 +111,22 @@ def share(
     """Call `work` with arrays of task numbers, in at most `max_threads()` threads, each
     taking more when done.
 
-    `effort` is the number of multiplications. Threads of Python start in less time than
-    this takes and survive a fork; those of `threading` would wait for one another until
-    each has begun.
+    `effort` is the number of multiplications. This thread does what no other thread
+    has begun, so it never depends on a free one. After an error no thread begins
+    another part.
     """
-    parallel = _find_openmp() if effort > MIN_OPENMP else None
-    least = MIN_OPENMP if parallel else MIN_PARALLEL
-    threads = min(max_threads(), most_threads or tasks) if effort > least else 1
-    parts = min(
-        tasks,
-        1
-        if threads == 1
-        else threads * (PARTS_PER_THREAD if effort > MIN_LONG else FEW_PARTS),
-    )
-    left = [
-        np.arange(first, tasks, parts) for first in reversed(range(parts))
-    ]  # as causal queries take ever more
-    failed: list[BaseException] = []
+    threads = 1
+    if effort > MIN_PARALLEL:
+        threads = min(max_threads(), most_threads or tasks, tasks)
+    parts = 1
+    if threads > 1:
+        parts = threads * (PARTS_PER_THREAD if effort > MIN_LONG else FEW_PARTS)
+    parts = min(tasks, parts)
+    # The last part, which is taken first, has the last tasks: causal queries take ever
+    # more.
+    left = [np.arange(first, tasks, parts) for first in reversed(range(parts))]
 
-    def run(_: object = None) -> None:
+    def run() -> None:
         try:
             while True:
                 try:
@@ -158,36 +134,19 @@ def share(
                 except IndexError:
                     return
                 work(some)
-        except BaseException as error:  # a thread would only print it
-            failed.append(error)
+        except BaseException:
             left.clear()
+            raise
 
-    def run_and_release(lock: LockType) -> None:
-        run()
-        lock.release()
-
-    if parallel and threads > 1:
-        parallel(CALLBACK(run), None, threads, 0)
-        threads = 1
-    locks = [allocate_lock() for _ in range(threads - 1)]
-    for lock in locks:
-        lock.acquire()
-        try:
-            start_new_thread(run_and_release, (lock,))
-        except (
-            RuntimeError
-        ):  # no more threads for this process: those that there are do the work
-            lock.release()
-            break
+    others: list[Future[None]] = []
+    # RuntimeError: the interpreter ends, or there are no more threads to be had.
+    with suppress(RuntimeError):
+        for _ in range(threads - 1):
+            others.append(_pool(os.getpid(), max_threads() - 1).submit(run))
     run()
-    try:
-        for lock in locks:
-            lock.acquire()
-    except BaseException:  # a signal: others end after their part
-        left.clear()
-        raise
-    if failed:
-        raise failed[0]
+    for other in others:
+        if not other.cancel():
+            other.result()
 
 
 def collect_sets(
