@@ -175,6 +175,13 @@ def _after_a_small_run(
     return prepare
 
 
+def _tokens_of_batch(found: Any) -> FloatArray:
+    """Return the tokens of a trajectory, or of a list of limits."""
+    if isinstance(found, list):
+        return np.stack([limit.tokens for limit in found])
+    return found.tokens
+
+
 def _batch(name: str, d: int, what: str) -> Case:
     """Return a case: a batch in one call against its token sets one by one."""
 
@@ -203,7 +210,7 @@ def _batch(name: str, d: int, what: str) -> Case:
             Method(
                 f"{words} of the batch",
                 _after_a_small_run(draw, run),
-                lambda found: {"tokens": found.tokens},
+                lambda found: {"tokens": _tokens_of_batch(found)},
             ),
             Method(
                 f"{words} of each cloud",

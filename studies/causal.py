@@ -32,27 +32,33 @@ def compare(alpha: float, n: int, d: int, draws: int = DRAWS) -> dict[str, Any]:
         for name, causal in MASKS.items()
     }
     limits = {name: hm.limit(batch, rule) for name, rule in rules.items()}
-    full, causal = limits.values()
     row: dict[str, Any] = {"alpha": alpha, "n": n, "d": d, "runs": 2 * draws}
+    leads = {name: np.zeros((draws, n), bool) for name in limits}
     for name, found in limits.items():
+        for lead, limit in zip(leads[name], found, strict=True):
+            lead[limit.leaders] = True
+        layers = [limit.layer for limit in found]
         sizes = [
-            np.bincount(clusters[clusters >= 0]).max() / n
-            for clusters in found.clusters
+            np.bincount(limit.clusters[limit.clusters >= 0]).max() / n
+            for limit in found
         ]
         row |= {
-            f"certified_{name}": int(found.certified.sum()),
-            f"leaders_{name}": found.leads.sum(axis=1).mean(),
-            f"median_layer_{name}": np.median(found.layer),
-            f"latest_layer_{name}": int(found.layer.max()),
+            f"certified_{name}": sum(limit.certified for limit in found),
+            f"leaders_{name}": leads[name].sum(axis=1).mean(),
+            f"median_layer_{name}": np.median(layers),
+            f"latest_layer_{name}": max(layers),
             f"largest_{name}": np.mean(sizes),
         }
-    same = (full.tokens == causal.tokens).all(
-        axis=2
-    )  # each coordinate is rounded once from its exact value
+    # Each coordinate is rounded once from its exact value.
+    same = [
+        (full.tokens == causal.tokens).all(axis=1)
+        for full, causal in zip(limits["full"], limits["causal"], strict=True)
+    ]
+    in_both = leads["full"] & leads["causal"]
     row |= {
-        "same_limit": same.mean(),
-        "full_leaders_that_lead": (full.leads & causal.leads).sum() / full.leads.sum(),
-        "early_leaders": causal.leads[:, : n // 2].sum() / causal.leads.sum(),
+        "same_limit": np.mean(same),
+        "full_leaders_that_lead": in_both.sum() / leads["full"].sum(),
+        "early_leaders": leads["causal"][:, : n // 2].sum() / leads["causal"].sum(),
     }
     return row
 

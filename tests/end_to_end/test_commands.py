@@ -212,23 +212,23 @@ def test_json_is_the_library_result(json_of) -> None:
 @pytest.mark.parametrize(
     ("command", "kind"),
     [
-        ("simulate triangle --layers 2", "trajectory"),
-        ("simulate triangle --rule softmax --layers 2", "smooth"),
-        ("limit triangle", "limit"),
-        ("verify triangle --layers 2", "verdicts"),
-        ("control triangle", "can-lead"),
-        ("control triangle --leaders 0", "control"),
-        ("cluster triangle --clusters 2 --neighbors 4", "clusters"),
-        ("explain wonderful --model imdb-2d", "explanation"),
+        ("simulate triangle --layers 2", "trajectory-2"),
+        ("simulate triangle --rule softmax --layers 2", "smooth-1"),
+        ("limit triangle", "limit-1"),
+        ("verify triangle --layers 2", "verdicts-1"),
+        ("control triangle", "can-lead-1"),
+        ("control triangle --leaders 0", "control-1"),
+        ("cluster triangle --clusters 2 --neighbors 4", "clusters-1"),
+        ("explain wonderful --model imdb-2d", "explanation-1"),
     ],
 )
 def test_json_has_a_documented_format_and_version(
     json_of, command: str, kind: str
 ) -> None:
     found = json_of(*command.split())
-    assert next(iter(found.items())) == ("format", f"hardmax-{kind}-1")
+    assert next(iter(found.items())) == ("format", f"hardmax-{kind}")
     page = Path(__file__).parents[2] / "docs" / "reference" / "file-formats.md"
-    assert f"`hardmax-{kind}-1`" in page.read_text(encoding="utf-8")
+    assert f"`hardmax-{kind}`" in page.read_text(encoding="utf-8")
 
 
 def test_every_format_of_numbers_gives_the_same_result(run, monkeypatch) -> None:

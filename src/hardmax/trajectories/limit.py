@@ -50,6 +50,13 @@ class Limit:
     can be pickled; `certificate` and `from_certificate` write and read it. Two are
     equal if all attributes but `stats` are.
 
+    Parameters
+    ----------
+    record : Record
+        What a run has found; `hm.limit` makes it.
+    given : array or tensor, optional
+        The tokens that came in: `tokens` has their type.
+
     Attributes
     ----------
     tokens : (n, d) array
