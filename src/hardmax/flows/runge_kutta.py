@@ -9,6 +9,7 @@ attention.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -78,6 +79,7 @@ class RungeKutta:
             shape = (len(tokens), stages, d, d)
             terms = terms._replace(forms=np.zeros(shape), values=np.zeros(shape))
         self._terms: Terms | None = terms
+        self._spaces: dict[int, Any] = {}  # of compiled stages
 
     def allow(self, b: int, rtol: float, atol: float) -> None:
         """Set the tolerances of an element."""
@@ -242,7 +244,10 @@ class RungeKutta:
             form, values = self.coordinates[b].matrices(t, d)
             terms.forms[b, s] = form
             terms.values[b, s] = values
-        space = compiled.make_space(state.tokens[b], rows, d)
+        if b not in self._spaces:
+            # Only one at a time: that of a large set is large
+            self._spaces = {b: compiled.make_space(state.tokens[b], rows, d)}
+        space = self._spaces[b]
         compiled.begin_stage(terms, state, pair.A, pair.C, b, s, pair.last, space)
         parts = PARTS if self._is_shared(b) else 1
         groups = np.linspace(0, rows / compiled.LANES, parts + 1).astype(np.intp)
