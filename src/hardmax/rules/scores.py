@@ -98,7 +98,9 @@ class Scores:
             weights = _tensor_weights(products, self.seen, self.scale, normalized)
             return weights @ values
         columns = np.ascontiguousarray(columns)  # products are up to 1.4 times as fast
-        least = MIN_EXPONENTS.get(columns.dtype, -np.inf)
+        least = -np.inf
+        if normalized:
+            least = MIN_EXPONENTS.get(columns.dtype, -np.inf)
         rows = max(1, MAX_BLOCK // columns.shape[-1])
         means = []
         for first in range(0, self.queries.shape[-2], rows):
@@ -135,7 +137,8 @@ def _weights_over_divisors(
         if normalized:
             products -= products.max(axis=-1, keepdims=True)
         products *= factor
-        np.maximum(products, least, out=products)
+        if least > -np.inf:
+            np.maximum(products, least, out=products)
         weights = np.exp(products, out=products)
         if seen is not None:
             np.copyto(weights, 0.0, where=~seen)
